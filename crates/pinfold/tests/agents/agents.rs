@@ -1,5 +1,5 @@
-//! The real agents of the npm registry, working on a real repository against a model server of
-//! our own, and the real key, which is nowhere inside meanwhile.
+//! The real agents of the npm registry, working on a real repository against a model server of our
+//! own, and the real key, which is nowhere inside in that time.
 //!
 //! Layers are provisioned once, into the build's own directory. Without the registry the tests
 //! say that they skip.
@@ -31,7 +31,7 @@ fn newer_node(test: &str) -> Option<&'static str> {
     }
 }
 
-/// Installs packages of npm's, each of one version, into a directory of the person's that outlives
+/// Installs packages of npm's, each of one version, into a directory of the user's that outlives
 /// the test, and gives its `node_modules`; why not, where that cannot be.
 fn packages(stage: &Stage, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
     let kept = cache(stage.user).join(name);
@@ -55,7 +55,7 @@ fn packages(stage: &Stage, name: &str, packages: &[&str]) -> Result<PathBuf, Str
     Ok(modules)
 }
 
-/// How each agent is asked to work without a person.
+/// How each agent is asked to work without a user.
 const HEADLESS: [(&str, &[&str]); 4] = [
     ("claude", &["-p", "Mend the bug."]),
     ("codex", &["exec", "--ephemeral", "--skip-git-repo-check", "Mend the bug."]),
@@ -72,8 +72,8 @@ fn completes_the_loop(agent: &str) {
     if ready(agent).is_none() {
         return;
     }
-    for person in people() {
-        let scene = AgentScene::new(person, Script::fix_the_bug());
+    for user in people() {
+        let scene = AgentScene::new(user, Script::fix_the_bug());
         let output = scene.run(agent, headless(agent)).output().unwrap();
         scene.assert_done(agent, &output);
     }
@@ -156,8 +156,8 @@ fn refusal(mut run: Command) -> String {
 
 #[test]
 fn a_run_without_a_key_says_how_to_set_one() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (agent, secret) in [("claude", "anthropic"), ("codex", "openai"), ("pi", "anthropic")] {
             let errors = refusal(stage.pinfold(&["run", agent]));
             assert!(errors.contains(&format!("pinfold secret set {secret}")), "{errors}");
@@ -167,8 +167,8 @@ fn a_run_without_a_key_says_how_to_set_one() {
 
 #[test]
 fn an_unknown_agent_or_provider_lists_the_known() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let errors = refusal(stage.pinfold(&["run", "clade"]));
         let known = ["claude", "codex", "opencode", "pi", "clade"];
         assert!(known.iter().all(|name| errors.contains(name)), "{errors}");
@@ -184,8 +184,8 @@ fn an_unknown_agent_or_provider_lists_the_known() {
 
 #[test]
 fn an_agent_reads_what_its_file_grants() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let own = format!(
             "name = \"mine\"\ncli_command = \"cat\"\n[grants]\nread = [\".data\", \"{}\", \"missing\"]\n",
             stage.path("readable").display()

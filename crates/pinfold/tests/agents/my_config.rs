@@ -32,8 +32,8 @@ command = "db"
 args = ["postgres://me:hush@db/x"]
 "#;
 
-fn stage(person: pinfold_testkit::User) -> Stage {
-    let stage = Stage::new(person);
+fn stage(user: pinfold_testkit::User) -> Stage {
+    let stage = Stage::new(user);
     stage.write("home/.config/pinfold/agents/own.toml", AGENT);
     stage.write("home/.own/AGENTS.md", "my instructions");
     stage.write("home/.own/skills/one/SKILL.md", "my skill");
@@ -51,8 +51,8 @@ fn the_users_own_setup_comes_in_read_only_and_without_secrets() {
         echo x 2>/dev/null >~/.own/skills/new || echo refused; \
         rm -rf ~/.own/skills 2>/dev/null || echo refused; \
         mkdir -p ~/.own/more && echo made";
-    for person in people() {
-        let stage = stage(person);
+    for user in people() {
+        let stage = stage(user);
         for state in ["ephemeral", "repository", "repository", "persistent"] {
             let options = ["run", "--my-config", "--state", state, "own", "--", "-c", LOOK];
             let output = stage.pinfold(&options).output().unwrap();
@@ -95,8 +95,8 @@ fn what_a_session_leaves_in_the_way_of_the_setup_is_no_way_out() {
         "rm -rf ~/.own/skills; mkfifo ~/.own/skills",
         "chmod 0 ~/.own",
     ];
-    for person in people() {
-        let stage = stage(person);
+    for user in people() {
+        let stage = stage(user);
         for obstacle in obstacles {
             let options = ["run", "--state", "repository", "own", "--", "-c", obstacle];
             assert!(stage.pinfold(&options).output().unwrap().status.success(), "{obstacle}");

@@ -22,8 +22,8 @@ fn a_session_cannot_keep_its_agent_from_starting_again() {
         "chmod 0 ~/.own",
         "rm -f ~/.own/deep/er/settings.json; ln -s /etc/passwd ~/.own/deep/er/settings.json",
     ];
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.config/pinfold/agents/own.toml", AGENT);
         for obstacle in obstacles {
             for script in [obstacle, "cat ~/.own/deep/er/settings.json"] {
@@ -47,8 +47,8 @@ fn a_session_cannot_keep_its_agent_from_starting_again() {
 #[test]
 fn an_attended_run_finds_what_the_last_one_in_its_workspace_kept() {
     const KEEP: &str = "cat ~/.own/kept 2>/dev/null || echo nothing; pwd >~/.own/kept";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.config/pinfold/agents/own.toml", AGENT);
         stage.write("other/file", "");
         let run = |options: &[&str], workspace: &str| {

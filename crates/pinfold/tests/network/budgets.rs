@@ -39,8 +39,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(person: User, config: &str) -> Self {
-        let stage = Stage::new(person);
+    fn new(user: User, config: &str) -> Self {
+        let stage = Stage::new(user);
         let model = ModelServer::start(Script::fix_the_bug()).unwrap();
         stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
         let url = format!("{config}\n[providers.local]\nbase_url = \"{}\"\n", model.base_url());
@@ -79,8 +79,8 @@ const SONNET: &str = "claude-sonnet-4-5";
 
 #[test]
 fn flags_limit_one_session_and_its_usage_is_recorded() {
-    for person in with_python("budgets of a session") {
-        let scene = Scene::new(person, "");
+    for user in with_python("budgets of a session") {
+        let scene = Scene::new(user, "");
         // The model server says 100 tokens in and 20 out for each answer.
         let said = scene.ask(SONNET, 3, &["--budget-tokens", "200"]);
         assert_eq!((&said[0][..3], &said[1][..3], &said[2][..3]), ("200", "200", "429"));
@@ -117,8 +117,8 @@ fn flags_limit_one_session_and_its_usage_is_recorded() {
 fn sessions_of_a_group_at_once_share_its_budget() {
     let config = "group = \"team\"\n[budget.group.team]\nrequests = 5\nper = \"month\"\n\
                   [budget.group.other]\nrequests = 1\nper = \"month\"";
-    for person in with_python("budgets of a group") {
-        let scene = Scene::new(person, config);
+    for user in with_python("budgets of a group") {
+        let scene = Scene::new(user, config);
         let sessions: Vec<_> =
             (0..4).map(|_| scene.probe(SONNET, 2, &[]).spawn().unwrap()).collect();
         let outputs = sessions.into_iter().map(|session| session.wait_with_output().unwrap());
@@ -135,11 +135,11 @@ fn sessions_of_a_group_at_once_share_its_budget() {
 
 #[test]
 fn a_model_that_is_not_listed_is_refused() {
-    let person = match with_python("a list of models").pop() {
-        Some(person) => person,
+    let user = match with_python("a list of models").pop() {
+        Some(user) => user,
         None => return,
     };
-    let scene = Scene::new(person, "");
+    let scene = Scene::new(user, "");
     let config = scene.stage.path("home/.config/pinfold/config.toml");
     let listed = format!("{}models = [\"claude-haiku*\"]\n", fs::read_to_string(&config).unwrap());
     scene.stage.write("home/.config/pinfold/config.toml", listed);

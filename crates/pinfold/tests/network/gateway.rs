@@ -55,8 +55,8 @@ fn other_ways_to_the_gateways_port_are_answered_at_once() {
         if socket.has_ipv6 and os.path.exists('/proc/net/if_inet6'):\n\
         \x20 attempt('tcp', socket.AF_INET6, socket.SOCK_STREAM, '::1')\n\
         \x20 attempt('udp', socket.AF_INET6, socket.SOCK_DGRAM, '::1')\n";
-    for person in with_python("the gateway's port") {
-        let stage = Stage::new(person);
+    for user in with_python("the gateway's port") {
+        let stage = Stage::new(user);
         let output = probe(&stage, program);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -79,8 +79,8 @@ fn connections_that_say_nothing_end_with_the_run() {
         \x20 except OSError: pass\n\
         \x20 held.append(s)\n\
         print(len(held), flush=True)\n";
-    for person in with_python("silent connections") {
-        let stage = Stage::new(person);
+    for user in with_python("silent connections") {
+        let stage = Stage::new(user);
         let started = std::time::Instant::now();
         let output = probe(&stage, program);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "600\n");
@@ -101,8 +101,8 @@ fn what_the_gateway_refuses_is_in_the_audit_log() {
         ask('GET /v1/models HTTP/1.1', 'Host: example.org', key)\n\
         ask('GET /v1/models HTTP/1.1', 'Host: localhost', key)\n\
         ask('GET /v1/models HTTP/1.1', 'Host: localhost', key, 'no colon')\n";
-    for person in with_python("the gateway's refusals") {
-        let stage = Stage::new(person);
+    for user in with_python("the gateway's refusals") {
+        let stage = Stage::new(user);
         let output = probe(&stage, program);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(said, "401\n403\n502\n400\n", "{}", String::from_utf8_lossy(&output.stderr));

@@ -72,9 +72,9 @@ struct Scene {
 }
 
 impl Scene {
-    /// A person with an agent whose upstream takes these keys.
-    fn new(person: User, keys: &[&str]) -> Self {
-        let (stage, tokens) = (Stage::new(person), TokenServer::start().unwrap());
+    /// A user with an agent whose upstream takes these keys.
+    fn new(user: User, keys: &[&str]) -> Self {
+        let (stage, tokens) = (Stage::new(user), TokenServer::start().unwrap());
         let options = pinfold_testkit::Options {
             require_keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             ..pinfold_testkit::Options::default()
@@ -133,8 +133,8 @@ fn wait_for_answers(scene: &Scene, count: usize) {
 
 #[test]
 fn a_live_session_uses_a_rotated_secret_and_loses_a_revoked_one() {
-    for person in with_python("rotation") {
-        let scene = Scene::new(person, &["second-key"]);
+    for user in with_python("rotation") {
+        let scene = Scene::new(user, &["second-key"]);
         scene.secret(&["set", "anthropic"], "first-key");
         let probe = scene.probe(3);
         let next = |turn: usize| {
@@ -157,8 +157,8 @@ fn a_live_session_uses_a_rotated_secret_and_loses_a_revoked_one() {
 
 #[test]
 fn eight_sessions_refresh_an_imported_login_once() {
-    for person in with_python("refreshing once") {
-        let scene = Scene::new(person, &[&TokenServer::access(1)]);
+    for user in with_python("refreshing once") {
+        let scene = Scene::new(user, &[&TokenServer::access(1)]);
         scene.log_in(-1);
         scene.tokens.pause(Duration::from_millis(200));
         let sessions: Vec<_> = (0..8).map(|_| scene.probe(0)).collect();
@@ -175,8 +175,8 @@ fn eight_sessions_refresh_an_imported_login_once() {
 
 #[test]
 fn a_login_that_has_ended_is_mended_by_another_import() {
-    for person in with_python("a login that ended") {
-        let scene = Scene::new(person, &[&TokenServer::access(0)]);
+    for user in with_python("a login that ended") {
+        let scene = Scene::new(user, &[&TokenServer::access(0)]);
         scene.log_in(-1);
         scene.tokens.end_login();
         let probe = scene.probe(1);

@@ -97,8 +97,8 @@ fn stages(test: &str) -> Vec<Stage> {
         skip(test, "python3 is not installed");
         return Vec::new();
     }
-    let stage = |person: User| {
-        let stage = Stage::new(person);
+    let stage = |user: User| {
+        let stage = Stage::new(user);
         stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
         stage
     };
@@ -207,7 +207,7 @@ fn requests_to_bedrock_are_signed_and_nothing_else_is_asked_for() {
 }
 
 #[test]
-fn a_provider_that_does_not_answer_is_told_within_seconds_and_once() {
+fn provider_that_does_not_answer_is_reported_within_seconds_and_once() {
     let twice = ASK.replace("answer = ", "connection.getresponse().read()\nconnection.request('POST', '/v1/messages', '{}', headers)\nanswer = ");
     for stage in stages("a provider that is not there") {
         set(&stage, "nobody", "sk-ant-api03-NOT-A-KEY");

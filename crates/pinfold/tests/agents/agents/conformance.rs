@@ -35,9 +35,9 @@ const IMAGE: &[u8] =
 #[test]
 fn the_official_conformance_suite_fails_nothing_but_what_the_server_says_it_has_not() {
     let test = "the official conformance suite";
-    let Some(person) = ready(test) else { return };
+    let Some(user) = ready(test) else { return };
     let Some(node) = newer_node(test) else { return };
-    let installing = Stage::new(person);
+    let installing = Stage::new(user);
     let all = [PACKAGES.as_slice(), &[node]].concat();
     let modules = match packages(&installing, "mcp-conformance", &all) {
         Ok(modules) => modules,
@@ -45,15 +45,15 @@ fn the_official_conformance_suite_fails_nothing_but_what_the_server_says_it_has_
     };
     let name = node.split('@').next().unwrap();
     let node = modules.join(name).join("bin/node");
-    for person in people() {
+    for user in people() {
         for revision in REVISIONS {
-            conforms(person, &modules, &node, revision);
+            conforms(user, &modules, &node, revision);
         }
     }
 }
 
-fn conforms(person: User, modules: &Path, node: &Path, (revision, inapplicable, passed): Revision) {
-    let stage = Stage::new(person);
+fn conforms(user: User, modules: &Path, node: &Path, (revision, inapplicable, passed): Revision) {
+    let stage = Stage::new(user);
     stage.write("ws/text.txt", "text\n");
     stage.write("ws/image.png", IMAGE);
     let known = stage.write("client/conformance.yml", inapplicable);

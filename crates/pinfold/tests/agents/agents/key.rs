@@ -35,8 +35,8 @@ fn nowhere_inside(agent: &str, engine: Option<&'static str>, room: Option<&Room>
     if !installed("python3") {
         return skip(agent, "python3 is not installed");
     }
-    let Some(person) = ready(agent) else { return };
-    let mut scene = AgentScene::new(person, script());
+    let Some(user) = ready(agent) else { return };
+    let mut scene = AgentScene::new(user, script());
     scene.engine = engine;
     // The command inside and this test wait for each other's files.
     scene.workspace = Some("shared_mount");
@@ -106,7 +106,7 @@ fn the_real_key_is_nowhere_inside_pi() {
     nowhere_inside("pi", None, None);
 }
 
-/// Each reads, edits and tests meanwhile.
+/// Each reads, edits and tests during that.
 fn nowhere_inside_behind(engine: &'static str) {
     if !has_engine(engine) {
         return skip(engine, "it is not installed");
@@ -129,9 +129,8 @@ fn pi_and_claude_work_behind_gvisor_and_the_real_key_is_nowhere_inside() {
 #[test]
 fn pi_and_claude_work_behind_docker_and_podman_and_the_real_key_is_nowhere_inside() {
     const TEST: &str = "pi_and_claude_work_behind_docker_and_podman";
-    let Some(person) = ready(TEST) else { return };
-    let rooms =
-        [Room::docker(TEST), Room::users_docker(TEST, person), Room::rootless(TEST, person)];
+    let Some(user) = ready(TEST) else { return };
+    let rooms = [Room::docker(TEST), Room::users_docker(TEST, user), Room::rootless(TEST, user)];
     for room in rooms.into_iter().flatten() {
         for agent in ["pi", "claude"] {
             nowhere_inside(agent, Some(room.name), Some(&room));

@@ -27,9 +27,9 @@ const TOOLS: [&str; 13] = [
     "write",
 ];
 
-/// How codex is kept from its own tools. What is left of them asks a person, or reads what servers
-/// of this protocol offer; `apply_patch`, which some models bring along, writes nothing in a
-/// read-only sandbox.
+/// How codex is kept from its own tools. What is left of them asks a user, or reads what servers of
+/// this protocol offer; `apply_patch`, which some models bring along, writes nothing in a read-only
+/// sandbox.
 const CODEX: &str = r#"
 check_for_update_on_startup = false
 cli_auth_credentials_store = "file"
@@ -102,7 +102,7 @@ impl Scene {
         let stage = Stage::new(ready(test)?);
         let repo = TempRepo::new();
         repo.write("a.txt", "hello\n");
-        // Without a person claude asks nobody before it runs these on the host.
+        // Without a user claude asks nobody before it runs these on the host.
         let hook = json!([{ "hooks": [{ "type": "command", "command": "touch made-outside" }] }]);
         let hooks = json!({ "hooks": { "SessionStart": hook, "PreToolUse": hook } });
         repo.write(".claude/settings.json", &hooks.to_string());
@@ -161,17 +161,17 @@ impl Scene {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && said.contains("DONE"), "{said}\n{errors}");
-        self.told()
+        self.tool_results()
     }
 
-    fn told(&self) -> String {
+    fn tool_results(&self) -> String {
         let requests = self.server.requests();
         let last = requests.iter().rev().find_map(|request| request.json()).unwrap();
         let messages = if last["messages"].is_null() { &last["input"] } else { &last["messages"] };
         messages.to_string()
     }
 
-    /// The agent's own tools, and pinfold's, as its model is told of them.
+    /// The agent's own tools, and pinfold's, as its model gets them.
     fn offered(&self) -> (BTreeSet<String>, BTreeSet<String>) {
         let requests = self.server.requests();
         let body = requests.iter().rev().find_map(|request| request.json()).unwrap();
@@ -237,19 +237,31 @@ fn an_agent_without_tools_of_its_own_works_inside_and_its_key_stays_outside() {
         ];
         let Some(scene) = Scene::new("agents over MCP", agent, steps) else { return };
         scene.stage.write("home/x.png", png);
-        let told = scene.play();
-        assert!(told.contains("pinfold\\n") && told.contains("key=\\n"), "{agent:?}: {told}");
-        assert!(told.contains("end\\n"), "{agent:?}: {told}");
-        assert!(!told.contains(KEY) && !told.contains("HOST-SECRET"), "{agent:?}: {told}");
+        let tool_results = scene.play();
+        assert!(
+            tool_results.contains("pinfold\\n") && tool_results.contains("key=\\n"),
+            "{agent:?}: {tool_results}"
+        );
+        assert!(tool_results.contains("end\\n"), "{agent:?}: {tool_results}");
+        assert!(
+            !tool_results.contains(KEY) && !tool_results.contains("HOST-SECRET"),
+            "{agent:?}: {tool_results}"
+        );
         // The content itself, and not what is known about it.
-        assert!(told.contains("hello"), "{agent:?}: {told}");
-        assert!(told.contains("a.txt:1:bye") && told.contains("new/b.txt"), "{agent:?}: {told}");
-        assert!(told.contains("b.txt\\n") && told.contains("directory"), "{agent:?}: {told}");
+        assert!(tool_results.contains("hello"), "{agent:?}: {tool_results}");
+        assert!(
+            tool_results.contains("a.txt:1:bye") && tool_results.contains("new/b.txt"),
+            "{agent:?}: {tool_results}"
+        );
+        assert!(
+            tool_results.contains("b.txt\\n") && tool_results.contains("directory"),
+            "{agent:?}: {tool_results}"
+        );
         for path in ["/etc/shadow", "/srv/outside"] {
             let refused = format!("path escapes workspace: {path}");
-            assert!(told.contains(&refused), "{agent:?}: {told}");
+            assert!(tool_results.contains(&refused), "{agent:?}: {tool_results}");
         }
-        assert!(!told.contains("root:x:0"), "{agent:?}: {told}");
+        assert!(!tool_results.contains("root:x:0"), "{agent:?}: {tool_results}");
         assert!(!scene.repo.path().join("made-outside").exists(), "{agent:?}: a hook ran");
         assert_eq!(scene.repo.read("a.txt"), "bye\n");
         assert_eq!(scene.repo.read("new/b.txt"), "written\n");
@@ -307,12 +319,16 @@ fn calls_of_an_agents_own_tools_do_nothing_on_the_host() {
         steps.push(json!({ "text": "DONE" }));
         let Some(scene) = Scene::new("own tools of agents", agent, steps) else { return };
         scene.configure(model);
-        let told = scene.play();
-        assert!(!scene.repo.path().join("made-outside").exists(), "{agent:?} {model}: {told}");
-        assert!(!told.contains("hello"), "{agent:?} {model}: {told}");
+        let tool_results = scene.play();
+        assert!(
+            !scene.repo.path().join("made-outside").exists(),
+            "{agent:?} {model}: {tool_results}"
+        );
+        assert!(!tool_results.contains("hello"), "{agent:?} {model}: {tool_results}");
         let refusals = ["No such tool available", "unsupported call", "patch rejected"];
-        let refused: usize = refusals.iter().map(|refusal| told.matches(refusal).count()).sum();
-        assert!(refused >= calls, "{agent:?} {model}: {told}");
+        let refused: usize =
+            refusals.iter().map(|refusal| tool_results.matches(refusal).count()).sum();
+        assert!(refused >= calls, "{agent:?} {model}: {tool_results}");
     }
 }
 
@@ -340,15 +356,21 @@ fn when_pinfold_is_killed_nothing_happens_on_the_host() {
                 }
             }
         });
-        let told = scene.play();
+        let tool_results = scene.play();
         killer.join().unwrap();
         let failed = ["Connection closed", "Transport closed", "not connected"];
-        assert!(failed.iter().any(|failed| told.contains(failed)), "{agent:?}: {told}");
+        assert!(
+            failed.iter().any(|failed| tool_results.contains(failed)),
+            "{agent:?}: {tool_results}"
+        );
         // A client may start the server again: then it is a new inside.
         let at = fs::read_to_string(scene.repo.path().join("where"));
-        assert!(at.as_ref().is_err() || at.is_ok_and(|at| at == "pinfold\n"), "{agent:?}: {told}");
+        assert!(
+            at.as_ref().is_err() || at.is_ok_and(|at| at == "pinfold\n"),
+            "{agent:?}: {tool_results}"
+        );
         for place in [scene.stage.path("home"), scene.repo.outer().to_owned()] {
-            assert!(!place.join("made-outside").exists(), "{agent:?}: {told}");
+            assert!(!place.join("made-outside").exists(), "{agent:?}: {tool_results}");
         }
         let began = std::time::Instant::now();
         while !processes_with(&format!("sleep\0{mark}\0")).is_empty() {

@@ -19,10 +19,10 @@ const CLIENTS: [(&str, &str); 3] = [
 #[test]
 fn the_official_clients_list_and_call_every_tool_and_every_result_fits_its_schema() {
     let test = "the official clients";
-    let Some(person) = ready(test) else { return };
+    let Some(user) = ready(test) else { return };
     let Some(node) = newer_node(test) else { return };
     for (client, mode) in CLIENTS {
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         let name = client.rsplit_once('@').unwrap().0;
         let room = format!("mcp-{}", name.rsplit_once('/').unwrap().1);
         let modules = match packages(&stage, &room, &[client, node]) {

@@ -9,7 +9,7 @@ use pinfold_testkit::{ModelServer, Script, Stage, TempRepo, executable, processe
 use serde_json::{Value, json};
 
 mod embedding;
-mod person;
+mod user;
 
 const ALL: &str = "read,write,edit,bash,ls,find,grep";
 
@@ -28,8 +28,8 @@ struct Scene {
 impl Scene {
     /// None, and the reason said, where that cannot be.
     fn new(test: &str, version: &str, script: &Value) -> Option<Self> {
-        let person = ready(test)?;
-        let stage = Stage::new(person);
+        let user = ready(test)?;
+        let stage = Stage::new(user);
         let repo = TempRepo::new();
         repo.write("a.txt", "hello\n");
         repo.commit("a file");
@@ -48,7 +48,7 @@ impl Scene {
         self.stage.path("extension/src/extension.ts")
     }
 
-    /// pi with these arguments beside the extension.
+    /// pi with these arguments in addition to the extension.
     fn pi(&self, args: &[&str]) -> Command {
         let (program, first) = self.pi.command();
         let mut pi = self.stage.command(program);
@@ -78,7 +78,7 @@ impl Scene {
     }
 
     /// What tools said to the model, in their order.
-    fn told(&self) -> String {
+    fn tool_results(&self) -> String {
         let requests = self.server.requests();
         let last = requests.iter().rev().find_map(|request| request.json());
         last.map_or(String::new(), |body| body["messages"].to_string())
@@ -167,15 +167,21 @@ fn all_seven_tools_of_pi_work_inside_and_the_key_stays_outside() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && said.contains("DONE"), "{version}: {said}\n{errors}");
-        let told = scene.told();
-        assert!(told.contains("pinfold\\nkey=\\n"), "{version}: {told}");
-        assert!(!told.contains(KEY) && !told.contains("HOST-SECRET"), "{version}: {told}");
+        let tool_results = scene.tool_results();
+        assert!(tool_results.contains("pinfold\\nkey=\\n"), "{version}: {tool_results}");
+        assert!(
+            !tool_results.contains(KEY) && !tool_results.contains("HOST-SECRET"),
+            "{version}: {tool_results}"
+        );
         for path in ["/etc/shadow", "/srv", "/root"] {
             let refused = format!("path escapes workspace: {path}");
-            assert!(told.contains(&refused), "{version} {path}: {told}");
+            assert!(tool_results.contains(&refused), "{version} {path}: {tool_results}");
         }
-        assert!(!told.contains("root:x:0"), "{version}: {told}");
-        assert!(told.contains("a.txt:1: bye") && told.contains("new/b.txt"), "{version}: {told}");
+        assert!(!tool_results.contains("root:x:0"), "{version}: {tool_results}");
+        assert!(
+            tool_results.contains("a.txt:1: bye") && tool_results.contains("new/b.txt"),
+            "{version}: {tool_results}"
+        );
         assert_eq!(scene.repo.read("a.txt"), "bye\n");
         assert_eq!(scene.repo.read("new/b.txt"), "written\n");
         assert!(!Path::new("/var/tmp/outside").exists());
@@ -209,8 +215,8 @@ fn without_pinfold_or_an_agent_no_tool_works_anywhere() {
         assert!(errors.contains("--agent is missing") && errors.contains("usage:"), "{errors}");
         let missing = String::from_utf8_lossy(&missing.unwrap().stderr).into_owned();
         assert!(missing.contains("cannot start /no/such"), "{version}: {missing}");
-        let told = scene.told();
-        assert!(!told.contains("hello"), "{version}: {told}");
+        let tool_results = scene.tool_results();
+        assert!(!tool_results.contains("hello"), "{version}: {tool_results}");
         assert!(!scene.repo.path().join("made-outside").exists(), "{version}");
     }
 }
@@ -240,8 +246,8 @@ fn tools_are_refused_once_pinfold_was_killed() {
         });
         let output = scene.ask(&["--agent", "none"]);
         killer.join().unwrap();
-        let told = scene.told();
-        assert!(told.contains("pinfold has ended"), "{version}: {told} {output:?}");
+        let tool_results = scene.tool_results();
+        assert!(tool_results.contains("pinfold has ended"), "{version}: {tool_results} {output:?}");
         assert!(!scene.repo.path().join("made-outside").exists(), "{version}");
     }
 }

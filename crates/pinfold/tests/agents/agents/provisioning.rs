@@ -23,8 +23,8 @@ const RECIPE: &str = r#"{
 const AGENT: &str = "name = \"tiny\"\ncli_command = \"ls\"\nrecipe = \"tiny\"\n";
 
 /// A user whose own agent shows what is in its layer.
-fn stage_with(person: pinfold_testkit::User, recipe: &str) -> Stage {
-    let stage = Stage::new(person);
+fn stage_with(user: pinfold_testkit::User, recipe: &str) -> Stage {
+    let stage = Stage::new(user);
     stage.write("home/.config/pinfold/agents/tiny.toml", AGENT);
     stage.write("home/.config/pinfold/agents/recipes/tiny.json", recipe);
     stage
@@ -47,8 +47,8 @@ fn works(stage: &Stage) -> String {
 #[test]
 fn a_user_adds_an_agent_by_adding_a_file() {
     let Some(_) = ready("an agent of one's own") else { return };
-    for person in people() {
-        let stage = stage_with(person, RECIPE);
+    for user in people() {
+        let stage = stage_with(user, RECIPE);
         assert!(works(&stage).contains("downloading"), "the first start provisions");
         assert_eq!(works(&stage), "", "the next start does not");
     }
@@ -56,8 +56,8 @@ fn a_user_adds_an_agent_by_adding_a_file() {
 
 #[test]
 fn a_package_that_is_not_what_the_recipe_says_is_refused() {
-    let Some(person) = ready("integrity") else { return };
-    let stage = stage_with(person, &RECIPE.replace("sha512-41Ci", "sha512-42Ci"));
+    let Some(user) = ready("integrity") else { return };
+    let stage = stage_with(user, &RECIPE.replace("sha512-41Ci", "sha512-42Ci"));
     let errors = refusal(run(&stage));
     assert!(errors.contains("is-number"), "{errors}");
     let layers = fs::read_dir(stage.path("home/.cache/pinfold/agents")).into_iter().flatten();
@@ -67,8 +67,8 @@ fn a_package_that_is_not_what_the_recipe_says_is_refused() {
 
 #[test]
 fn starts_at_once_provision_once() {
-    let Some(person) = ready("starts at once") else { return };
-    let stage = stage_with(person, RECIPE);
+    let Some(user) = ready("starts at once") else { return };
+    let stage = stage_with(user, RECIPE);
     let runs: Vec<Child> = (0..6).map(|_| run(&stage).spawn().unwrap()).collect();
     let outputs: Vec<_> = runs.into_iter().map(|run| run.wait_with_output().unwrap()).collect();
     let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
@@ -81,9 +81,9 @@ fn starts_at_once_provision_once() {
 
 #[test]
 fn provisioning_that_is_killed_begins_again() {
-    let Some(person) = ready("a killed download") else { return };
+    let Some(user) = ready("a killed download") else { return };
     for step in [200, 600, 900, 1200, 1500, 1800, 2400] {
-        let stage = stage_with(person, RECIPE);
+        let stage = stage_with(user, RECIPE);
         let mut command = run(&stage);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let traced = kill_at(command, 0, step);

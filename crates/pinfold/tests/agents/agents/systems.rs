@@ -42,8 +42,8 @@ fn pi_works_on_a_snapshot_of_another_system() {
     if let Some(lacking) = PROGRAMS.split(' ').find(|name| !name.is_empty() && !installed(name)) {
         return skip(TEST, &format!("{lacking} is not installed"));
     }
-    for person in people() {
-        let scene = AgentScene::new(person, Script::fix_the_bug());
+    for user in people() {
+        let scene = AgentScene::new(user, Script::fix_the_bug());
         small_debian(&scene.stage);
         let base = scene.stage.path("system.tar");
         let setup = ["mkdir -p /usr/local/share; node --version >/usr/local/share/mark"];
@@ -53,7 +53,7 @@ fn pi_works_on_a_snapshot_of_another_system() {
         let mut run = scene.stage.pinfold(&["run", "--", "sh", "-c"]);
         run.arg("cat /usr/local/share/mark; ls -d /usr/share/doc /var/lib/dpkg || echo none");
         run.current_dir(scene.repo.path())
-            .env("XDG_CACHE_HOME", pinfold_testkit::agent::cache(person));
+            .env("XDG_CACHE_HOME", pinfold_testkit::agent::cache(user));
         let said = String::from_utf8(run.output().unwrap().stdout).unwrap();
         assert!(said.starts_with('v') && said.ends_with("\nnone\n"), "{said}");
     }
@@ -68,8 +68,8 @@ fn pi_is_refused_where_its_node_does_not_run() {
     if !installed("busybox") {
         return skip(TEST, "it takes busybox-static");
     }
-    for person in people() {
-        let scene = AgentScene::new(person, Script::fix_the_bug());
+    for user in people() {
+        let scene = AgentScene::new(user, Script::fix_the_bug());
         // A shell that asks for musl's loader, as Alpine's does.
         let musl = Archive::system().file("bin/ash", "/lib/ld-musl-x86_64.so.1\0");
         let glibc = "which the session's system lacks\nhint: name a base that has it (debian";

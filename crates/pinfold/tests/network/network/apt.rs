@@ -36,8 +36,8 @@ const SCRIPT: &str = "set -e\nrm -rf apt\nmkdir -p apt/lists/partial apt/archive
 
 #[test]
 fn apt_updates_and_downloads_from_a_repository() {
-    for person in people_with("apt", &["apt-get", "apt-ftparchive", "dpkg-deb"]) {
-        let world = World::prepared(person, &["registry"], repository);
+    for user in people_with("apt", &["apt-get", "apt-ftparchive", "dpkg-deb"]) {
+        let world = World::prepared(user, &["registry"], repository);
         let allowed = ["--allow-host", "registry.example.org"];
         let intercepted = [&allowed[..], &["--intercept", "registry.example.org"]].concat();
         for (options, url) in [

@@ -24,8 +24,8 @@ cases = [(way, name, text) for way in WAYS for name, text in CASES.items()]
 with ThreadPoolExecutor(96) as pool: print('\\n'.join(pool.map(one, cases)))
 "
     );
-    for person in people_with("smuggling", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("smuggling", &[]) {
+        let world = World::new(user, &["web"]);
         let control = world.python_outside(&format!(
             "{REQUESTS}\nfor name in ('other-host', 'pipelined', 'leading-crlf'):\n  \
              print(speak(connect(('web.example.com', 80)), CASES[name]).count('GET /smuggled'))"
@@ -79,8 +79,8 @@ for name, text in TEXTS.items():
     print('ended', name, status(attempt(lambda: speak(tls(connect(('web.example.com', 443), 2), 'web.example.com'), text))))
 "
     );
-    for person in people_with("rules on requests", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("rules on requests", &[]) {
+        let world = World::new(user, &["web"]);
         world.config(
             "[network]\nrequests = [{ host = \"web.example.com:8080\", methods = [\"GET\"], \
              paths = [\"/free/**\"] }, { host = \"web.example.com\", methods = [\"GET\"], \
@@ -130,8 +130,8 @@ s = connect(('web.example.com', 8080), 3)
 s.sendall(b'get key\\r\\n')
 print('other', 'Error code: 400' in read(s))
 ";
-    for person in people_with("HTTP on another port", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("HTTP on another port", &[]) {
+        let world = World::new(user, &["web"]);
         let before = world.seen().len();
         let said = world.python(&["--allow-host", "web.example.com:8080"], program);
         assert!(said.ok, "{said:?}");
@@ -167,8 +167,8 @@ const ask = (headers) => new Promise((done) => {
   session.close();
 })();
 "#;
-    for person in people_with("HTTP/2 coalescing", &["node"]) {
-        let world = World::new(person, &["h2", "web"]);
+    for user in people_with("HTTP/2 coalescing", &["node"]) {
+        let world = World::new(user, &["h2", "web"]);
         let options = [
             "--allow-host",
             "h2.example.com",

@@ -11,8 +11,8 @@ const WAYS: [(&str, &str); 2] = [
 
 #[test]
 fn curl_and_wget_and_python_work_as_they_come() {
-    for person in people_with("curl, wget and python", &["wget"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("curl, wget and python", &["wget"]) {
+        let world = World::new(user, &["web"]);
         let options = ["--allow-host", "web.example.com", "--allow-host", "other.example.org:8080"];
         for (way, prelude) in WAYS {
             let script = format!(

@@ -49,8 +49,8 @@ for name in ('c2VjcmV0.web.example.com', 'c2VjcmV0.example.com', 'web.example.co
 print('localhost', socket.gethostbyname('localhost'))
 "
     );
-    for person in people_with("DNS", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("DNS", &[]) {
+        let world = World::new(user, &["web"]);
         let said = world.python(&["--allow-host", "web.example.com"], &program);
         assert!(said.ok, "{said:?}");
         let denied = said.line("denied");
@@ -116,10 +116,10 @@ print('flood', answered, f'{{time.monotonic() - began:.1f}} s')
 print('then', code(ask(good)), status(speak(connect(('web.example.com', 80)), 'GET / HTTP/1.0\\r\\n\\r\\n')))
 "
     );
-    for person in people_with("bad DNS", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("bad DNS", &[]) {
+        let world = World::new(user, &["web"]);
         // All of them once is enough.
-        let number = if person.is_root() { 10_000 } else { 100_000 };
+        let number = if user.is_root() { 10_000 } else { 100_000 };
         let program = program.replace("NUMBER", &number.to_string());
         let began = Instant::now();
         let said = world.python(&["--allow-host", "web.example.com"], &program);

@@ -13,7 +13,7 @@ const OPTIONS: [&str; 6] = [
 ];
 
 #[test]
-fn upstream_faults_are_told_and_the_session_goes_on() {
+fn upstream_faults_are_reported_and_the_session_goes_on() {
     let program = "\
 import threading
 HOST = 'faults.example.com'
@@ -35,9 +35,9 @@ for one in threads: one.start()
 for one in threads: one.join()
 print('then', status(ask(7443, True)))
 ";
-    // One person is enough for a server that is waited for until the limit.
-    let Some(person) = people_with("upstream faults", &[]).pop() else { return };
-    let world = World::new(person, &["web"]);
+    // One user is enough for a server that is waited for until the limit.
+    let Some(user) = people_with("upstream faults", &[]).pop() else { return };
+    let world = World::new(user, &["web"]);
     let said = world.python(&OPTIONS, program);
     assert!(said.ok, "{said:?}");
     for (name, words) in [
@@ -76,8 +76,8 @@ for come in (lambda port: connect((HOST, port)), lambda port: tunnel(f'{HOST}:{p
     s.close()
 time.sleep(0.3)
 ";
-    for person in people_with("half-closed connections", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("half-closed connections", &[]) {
+        let world = World::new(user, &["web"]);
         let said = world.python(&OPTIONS, program);
         assert_eq!(said.out, "half had 600000\nfirst bye\n".repeat(2), "{}", said.err);
         assert_eq!(world.seen().matches("\"after_end\": 1000").count(), 2, "{}", world.seen());
@@ -103,8 +103,8 @@ for s in held[::2]: s.close()
 timed('still', lambda: status(speak(connect(('web.example.com', 80)), 'GET / HTTP/1.0\\r\\n\\r\\n')))
 time.sleep(0.3)
 ";
-    for person in people_with("silent clients", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("silent clients", &[]) {
+        let world = World::new(user, &["web"]);
         let said = world.python(&["--allow-host", "web.example.com"], program);
         assert_eq!((said.line("served"), said.line("still")), ("200 at once", "200 at once"));
         assert_eq!(said.err, "");
@@ -141,8 +141,8 @@ for length in (0, 254, 300, 15000):
 for _ in range(2000): tunnel('no.example.net:443')[1].close()
 print('then', status(speak(connect(('web.example.com', 80)), 'GET / HTTP/1.0\\r\\n\\r\\n')))
 ";
-    for person in people_with("clients that say too much", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("clients that say too much", &[]) {
+        let world = World::new(user, &["web"]);
         let options = ["--allow-host", "web.example.com", "--intercept", "web.example.com"];
         let said = world.python(&options, program);
         assert!(said.ok, "{said:?}");
@@ -170,8 +170,8 @@ began = time.monotonic()
 for _ in range(20): refused()
 print('each', f'{(time.monotonic() - began) / 20 * 1000:.1f} ms')
 ";
-    for person in people_with("a hundred thousand names", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("a hundred thousand names", &[]) {
+        let world = World::new(user, &["web"]);
         let names: Vec<String> = (0..100_000)
             .map(|number| format!("\"n{number}.example{}.org\"", number % 1000))
             .collect();

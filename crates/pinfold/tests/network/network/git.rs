@@ -57,8 +57,8 @@ fn works(world: &World, options: &[&str], url: &str, name: &str) {
 
 #[test]
 fn git_clones_and_pushes_over_https() {
-    for person in people_with("git over https", &["git"]) {
-        let world = World::prepared(person, &["registry"], repository);
+    for user in people_with("git over https", &["git"]) {
+        let world = World::prepared(user, &["registry"], repository);
         let allowed = ["--allow-host", "git.example.org"];
         let url = "https://git.example.org/git/repo.git";
         works(&world, &allowed, url, "tunnelled");
@@ -86,10 +86,10 @@ fn keys(stage: &Stage) {
 fn git_clones_and_pushes_over_ssh_without_any_set_up() {
     // sshd as root wants directories of the system's; an ordinary user's wants none.
     let people = people_with("git over ssh", &["git", "ssh", "sshd", "ssh-keygen"]);
-    for person in people.into_iter().filter(|person| !person.is_root()) {
-        let world = World::prepared(person, &["sshd"], keys);
+    for user in people.into_iter().filter(|user| !user.is_root()) {
+        let world = World::prepared(user, &["sshd"], keys);
         let output =
-            world.stage.command("id").args(["-un", &person.uid.to_string()]).output().unwrap();
+            world.stage.command("id").args(["-un", &user.uid.to_string()]).output().unwrap();
         let user = String::from_utf8(output.stdout).unwrap();
         let path = world.stage.path("world/git/repo.git");
         let url = format!("ssh://{}@git.example.org{}", user.trim(), Path::new(&path).display());

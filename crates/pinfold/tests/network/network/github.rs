@@ -53,8 +53,8 @@ pub(super) fn repositories(stage: &Stage) {
     run(stage, "git", &["push", "-q", bare.to_str().unwrap(), "main"]);
 }
 
-fn world(person: User, config: &str) -> World {
-    let world = World::prepared(person, &["github"], repositories);
+fn world(user: User, config: &str) -> World {
+    let world = World::prepared(user, &["github"], repositories);
     world.config(config);
     world.set_secret("github", REAL);
     world
@@ -82,8 +82,8 @@ fn git_pushes_and_gh_makes_a_pull_request_with_a_token_that_is_not_inside() {
          python3 search.py {}; mkfifo go; echo > searched; cat go",
         disguised(REAL)
     );
-    for person in people_with("gh", &["git", "gh"]) {
-        let world = world(person, CONFIG);
+    for user in people_with("gh", &["git", "gh"]) {
+        let world = world(user, CONFIG);
         world.stage.write("ws/search.py", MEMORY_SEARCH);
         let mut run = world.pinfold(&["run", "--", "sh", "-c", &script]);
         let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -120,9 +120,9 @@ fn the_host_pushes_for_an_inside_that_reaches_nothing() {
     let script = "git checkout -q -b change && echo more > file && git commit -q -a -m change && \
         pinfold-host git push -u origin change 2>&1 && git status -sb; \
         pinfold-host git fetch origin 2>&1; curl -s -m 5 https://github.com/; echo curl $?; true";
-    for person in people_with("a push by the host", &["git", "curl"]) {
+    for user in people_with("a push by the host", &["git", "curl"]) {
         // The session's own secrets open no host for it: the group has git alone, and for others.
-        let world = world(person, &format!("{CONFIG}[hostExec]\nautoApprove = true\n"));
+        let world = world(user, &format!("{CONFIG}[hostExec]\nautoApprove = true\n"));
         let said = world.shell(&[], script);
         said.has(&["[new branch]", "## change...origin/change"]);
         assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
@@ -156,8 +156,8 @@ fn an_admin_group_has_the_token_and_a_member_group_has_git_alone() {
          git ls-remote https://github.com/them/other.git 2>&1; git fetch -q origin && echo fetched\n"
     );
     let author = "author Ada ada@example.org Ada ada@example.org\n";
-    for person in people_with("groups", &["git", "gh", "curl"]) {
-        let member = world(person, &grouped(""));
+    for user in people_with("groups", &["git", "gh", "curl"]) {
+        let member = world(user, &grouped(""));
         let said = member.shell(&[], &script);
         said.has(&["0\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);
         assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
@@ -175,7 +175,7 @@ fn an_admin_group_has_the_token_and_a_member_group_has_git_alone() {
         has_branch(&member.stage, &member.stage.path("world/git/me/tool.git"), "change");
         let uses = member.audit().matches("\"event\":\"credential-use\"").count();
         assert_eq!(uses, seen(&member, &[]).1, "{}", member.audit());
-        let world = world(person, &grouped("[groups.work]\ntrust = \"admin\"\n"));
+        let world = world(user, &grouped("[groups.work]\ntrust = \"admin\"\n"));
         let said = world.shell(&[], &script);
         said.has(&["1\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);
         assert_eq!(seen(&world, &["api.github.com"]), (2, 1), "{}", world.seen());
@@ -215,8 +215,8 @@ ask('GET', '/me/tool.git/' + REFS)
 
 #[test]
 fn nothing_but_gits_own_requests_has_a_brokered_token() {
-    for person in people_with("brokered attacks", &["git"]) {
-        let world = world(person, &grouped(""));
+    for user in people_with("brokered attacks", &["git"]) {
+        let world = world(user, &grouped(""));
         let alone = world.python(&[], NEARLY);
         alone.has(&["GET /me/tool/info/refs?service=git-upload-pack 200"]);
         alone.has(&["GET /me/tool.git/info/refs?service=git-upload-pack 200"]);
@@ -241,9 +241,9 @@ fn nothing_but_gits_own_requests_has_a_brokered_token() {
 }
 
 #[test]
-fn a_remote_that_the_inside_adds_has_no_token_then_or_later() {
-    for person in people_with("remotes", &["git"]) {
-        let world = world(person, &grouped(""));
+fn remote_that_the_sandbox_adds_has_no_token_then_or_later() {
+    for user in people_with("remotes", &["git"]) {
+        let world = world(user, &grouped(""));
         let add = "git remote add evil https://github.com/them/other.git; git ls-remote evil 2>&1\n\
             git remote set-url --add --push origin git@github.com:them/other.git\n\
             git remote add mirror https://github.com/me/tool && git ls-remote mirror";

@@ -47,12 +47,12 @@ fn grpc_works_in_a_tunnel_and_where_a_secret_is_put_in() {
     }
     let expected = "echo 300000 True end\ntalk 50 heard 49 end\ncount 2890000\n\
         fail NOT_FOUND no such thing\n";
-    for person in people_with("gRPC", &[]) {
-        let world = World::prepared(person, &["grpc"], server);
+    for user in people_with("gRPC", &[]) {
+        let world = World::prepared(user, &["grpc"], server);
         world.stage.write("ws/client.py", CLIENT);
         world.set_secret("svc", REAL);
         let secret = "[[secrets]]\nid = \"svc\"\nenv = \"SVC\"\nhosts = [\"grpc.example.com\"]\n";
-        // The library trusts the authorities that it brings unless it is told of others.
+        // The library trusts the authorities that it brings unless it is given others.
         let own = "export GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=/etc/ssl/certs/ca-certificates.crt;";
         let direct = "unset https_proxy HTTPS_PROXY http_proxy HTTP_PROXY;";
         let allowed = ["--allow-host", "grpc.example.com"];

@@ -15,9 +15,9 @@ use super::world::{Said, people_with};
 /// Another host than GitHub's, which would like to have the login, too.
 const ELSEWHERE: &str = "other.example.org";
 
-/// A world whose person is logged in to GitHub by gh, with this under `[hostExec]`.
-fn world(person: User, settings: &str) -> World {
-    let world = World::prepared(person, &["github", "elsewhere"], |stage| {
+/// A world whose user is logged in to GitHub by gh, with this under `[hostExec]`.
+fn world(user: User, settings: &str) -> World {
+    let world = World::prepared(user, &["github", "elsewhere"], |stage| {
         repositories(stage);
         let login = format!("github.com:\n    user: me\n    oauth_token: {REAL}\n");
         let hosts = stage.write("home/.config/gh/hosts.yml", login);
@@ -39,8 +39,8 @@ fn the_hosts_gh_works_with_a_login_that_is_not_inside() {
         pinfold-host --json gh issue view 5 --json title </dev/null; echo\n\
         gh issue list -R them/other 2>&1; echo excluded $?; gh release list 2>&1; echo refused $?\n\
         curl -s -m 5 https://api.github.com/user; echo curl $?";
-    for person in people_with("gh by the host", &["git", "gh", "curl"]) {
-        let world = world(person, settings);
+    for user in people_with("gh by the host", &["git", "gh", "curl"]) {
+        let world = world(user, settings);
         let said = world.shell(&[], script);
         said.has(&["token 0\n", "me\n", "A first one", "https://github.com/me/tool/issues/5\n"]);
         said.has(&["https://github.com/me/tool/pull/7\n", r#""stdout":"{\"title\":\"Wrong\"}\n""#]);
@@ -75,9 +75,9 @@ fn answer(world: &World, words: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn a_person_sees_the_command_of_gh_whole_and_says_yes_or_no() {
-    for person in people_with("gh and a person", &["git", "gh"]) {
-        let world = world(person, "");
+fn user_sees_the_whole_command_of_gh_and_says_yes_or_no() {
+    for user in people_with("gh and a person", &["git", "gh"]) {
+        let world = world(user, "");
         let script = "pinfold-host gh issue create --title \"$(printf 'A\\033[2J')\" --body 'b c'; echo $?\n\
             pinfold-host gh repo delete me/tool --yes; echo $?; pinfold-host gh auth token; echo $?";
         let mut run = world.pinfold(&["run", "--wait-for-approvals", "--", "sh", "-c", script]);
@@ -130,9 +130,9 @@ const ATTACKS: &[&str] = &[
 ];
 
 #[test]
-fn nothing_has_gh_on_the_host_give_its_login_away_or_run_or_read_what_the_inside_names() {
-    for person in people_with("attacks on gh", &["git", "gh"]) {
-        let world = world(person, "autoApprove = true\ntimeout = \"10s\"");
+fn gh_on_the_host_neither_gives_its_login_away_nor_runs_or_reads_what_the_sandbox_names() {
+    for user in people_with("attacks on gh", &["git", "gh"]) {
+        let world = world(user, "autoApprove = true\ntimeout = \"10s\"");
         let mark = world.stage.path("other/mark");
         let evil = format!("touch {}", mark.display());
         let all: Vec<String> = ATTACKS
@@ -144,7 +144,7 @@ fn nothing_has_gh_on_the_host_give_its_login_away_or_run_or_read_what_the_inside
                 )
             })
             .collect();
-        // gh's own ways to be told of another configuration, and what is in it.
+        // gh's own ways to name another configuration, and what is in it.
         let script = format!(
             "git remote add evil https://{ELSEWHERE}/them/other; export EVIL='{evil}'; mkdir -p evil hooks .config/gh; printf '#!/bin/sh\\n%s\\n' \"$EVIL\" >evil/evil\n\
              cp evil/evil evil/gh; cp evil/evil evil/git; cp evil/evil hooks/post-checkout; chmod +x evil/* hooks/*\n\
@@ -160,9 +160,9 @@ fn nothing_has_gh_on_the_host_give_its_login_away_or_run_or_read_what_the_inside
         said.has(&["done\n"]);
         assert!(!mark.exists(), "{said:?}");
         // The server repeats the token in what it answers, which GitHub does not.
-        let told: Vec<&str> = said.out.lines().filter(|line| line.contains("ghp_REAL")).collect();
+        let echoed: Vec<&str> = said.out.lines().filter(|line| line.contains("ghp_REAL")).collect();
         let is_echo = |line: &&str| line.contains("\"echo\"");
-        assert!(told.iter().all(is_echo) && !said.err.contains(REAL), "{told:?}\n{}", said.err);
+        assert!(echoed.iter().all(is_echo) && !said.err.contains(REAL), "{echoed:?}\n{}", said.err);
         assert_eq!(seen(&world, &[ELSEWHERE]).1, 0, "{}", world.seen());
         assert_eq!(seen(&world, &["oauth_token"]), (0, 0), "{}", world.seen());
         assert!(!world.stage.path("home/cloned").exists(), "{said:?}");
@@ -170,10 +170,10 @@ fn nothing_has_gh_on_the_host_give_its_login_away_or_run_or_read_what_the_inside
 }
 
 #[test]
-fn the_hosts_gh_runs_git_that_sees_nothing_of_what_the_inside_wrote() {
-    for person in people_with("git under gh", &["git", "gh"]) {
+fn git_started_by_the_hosts_gh_sees_nothing_that_the_sandbox_wrote() {
+    for user in people_with("git under gh", &["git", "gh"]) {
         for (name, plant) in PLANTS {
-            let world = world(person, "autoApprove = true");
+            let world = world(user, "autoApprove = true");
             let mark = world.stage.path("other/mark");
             let evil = format!("touch {}", mark.display());
             let script = format!(
@@ -189,9 +189,9 @@ fn the_hosts_gh_runs_git_that_sees_nothing_of_what_the_inside_wrote() {
 }
 
 #[test]
-fn a_program_that_the_host_lacks_is_told_so() {
-    for person in people_with("no moltnet", &["git", "gh"]) {
-        let world = world(person, "autoApprove = true\nonPath = [\"moltnet\"]");
+fn missing_host_program_is_reported() {
+    for user in people_with("no moltnet", &["git", "gh"]) {
+        let world = world(user, "autoApprove = true\nonPath = [\"moltnet\"]");
         let said = world.shell(&[], "moltnet entry list 2>&1; echo $?");
         said.has(&["moltnet is not on the host", "it is searched in PATH", "126\n"]);
     }

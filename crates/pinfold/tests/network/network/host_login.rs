@@ -1,4 +1,4 @@
-//! A push by the host over https, with the login that the person's own git has: a credential helper,
+//! A push by the host over https, with the login that the user's own git has: a credential helper,
 //! asked on the host once the push was approved.
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,9 +15,9 @@ use super::world::{Said, people_with};
 const PUSH: &str = "git checkout -q -b change && echo more > file && git commit -q -a -m change && \
     pinfold-host git push origin change 2>&1; echo $?";
 
-/// A world whose person's git has this as a helper for github.com, and whose repository has another one.
-fn world(person: User, settings: &str, helper: &str) -> World {
-    let world = World::prepared(person, &["github"], |stage| {
+/// A world whose user's git has this as a helper for github.com, and whose repository has another one.
+fn world(user: User, settings: &str, helper: &str) -> World {
+    let world = World::prepared(user, &["github"], |stage| {
         repositories(stage);
         let text = format!(
             "[credential \"https://github.com\"]\n\thelper = \"!f() {{ {helper}; }}; f\"\n"
@@ -38,9 +38,9 @@ fn answering() -> &'static str {
 }
 
 #[test]
-fn an_approved_push_is_logged_in_by_the_persons_own_helper_and_nothing_of_it_enters_the_pen() {
-    for person in people_with("a credential helper", &["git"]) {
-        let world = world(person, "autoApprove = true", answering());
+fn approved_push_uses_the_users_own_helper_and_no_login_enters_a_scratch_sandbox() {
+    for user in people_with("a credential helper", &["git"]) {
+        let world = world(user, "autoApprove = true", answering());
         let script = format!(
             "git config --global credential.helper '!touch \"$PWD/mine\"'; {PUSH}; pinfold-host git fetch origin 2>&1; \
              pinfold-host git ls-remote origin; env; git config -l"
@@ -48,7 +48,7 @@ fn an_approved_push_is_logged_in_by_the_persons_own_helper_and_nothing_of_it_ent
         let said = world.shell(&[], &script);
         said.has(&["[new branch]", "pushed with ghp_", "0\n", "refs/heads/change"]);
         assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
-        // With each command anew, and never before.
+        // With each command again, and never before.
         let asked = std::fs::read_to_string(world.stage.path("home/asked")).unwrap();
         assert_eq!(asked, "get\nget\nget\n");
         let (all, with_login) = seen(&world, &["git-receive-pack\"", "\"user\": \"ada\""]);
@@ -65,9 +65,9 @@ fn an_approved_push_is_logged_in_by_the_persons_own_helper_and_nothing_of_it_ent
 }
 
 #[test]
-fn nobody_asks_a_helper_for_what_was_not_approved_or_for_what_the_inside_names() {
-    for person in people_with("no credential helper", &["git"]) {
-        let world = world(person, "", answering());
+fn helper_is_asked_only_for_approved_commands_and_known_remotes() {
+    for user in people_with("no credential helper", &["git"]) {
+        let world = world(user, "", answering());
         let said = world.shell(
             &[],
             &format!("git remote add evil https://github.com/them/other.git; {PUSH}; pinfold-host git push evil change 2>&1"),
@@ -80,8 +80,8 @@ fn nobody_asks_a_helper_for_what_was_not_approved_or_for_what_the_inside_names()
 
 #[test]
 fn a_helper_without_a_login_ends_a_push_and_asks_nobody() {
-    let Some(person) = people_with("a helper without a login", &["git"]).pop() else { return };
-    let world = world(person, "autoApprove = true", "true");
+    let Some(user) = people_with("a helper without a login", &["git"]).pop() else { return };
+    let world = world(user, "autoApprove = true", "true");
     let said = world.shell(&[], PUSH);
     said.has(&["have no login for https://github.com/me/tool.git", "126\n"]);
     assert_eq!(seen(&world, &[]), (0, 0), "{}", world.seen());
@@ -99,12 +99,12 @@ fn inside(pid: u32) -> Vec<u32> {
 }
 
 #[test]
-fn while_a_push_goes_on_no_process_in_a_pen_has_the_login() {
+fn no_process_in_a_scratch_sandbox_has_the_login_during_a_push() {
     if !rustix::process::geteuid().is_root() {
         return skip("the memory of pens", "only root reads it");
     }
-    for person in people_with("the memory of pens", &["git"]) {
-        let world = world(person, "autoApprove = true", answering());
+    for user in people_with("the memory of pens", &["git"]) {
+        let world = world(user, "autoApprove = true", answering());
         let hook = format!(
             "#!/bin/sh\ncd {}\n: >held\nwhile [ ! -e go ]; do sleep 0.02; done\n",
             world.stage.workspace().display()
@@ -126,7 +126,7 @@ fn while_a_push_goes_on_no_process_in_a_pen_has_the_login() {
             // Git's short-lived helpers may have ended since; the push itself waits for the hook.
             assert!(searched > 0 || !is_git(&pid), "{pid} was not searched");
         }
-        // What holds it is outside: the door of that pen.
+        // What holds it is outside: the door of that scratch sandbox.
         let all = descendants(run.id()).into_iter();
         assert!(all.map(|pid| search_memory(pid, REAL).1).any(|at| !at.is_empty()));
         std::fs::write(world.stage.path("ws/go"), "").unwrap();
@@ -136,8 +136,8 @@ fn while_a_push_goes_on_no_process_in_a_pen_has_the_login() {
 
 #[test]
 fn gh_is_such_a_helper() {
-    for person in people_with("gh as a helper", &["git", "gh"]) {
-        let world = world(person, "autoApprove = true", "gh auth git-credential $1");
+    for user in people_with("gh as a helper", &["git", "gh"]) {
+        let world = world(user, "autoApprove = true", "gh auth git-credential $1");
         let login = format!("github.com:\n    user: ada\n    oauth_token: {REAL}\n");
         world.stage.write("home/.config/gh/hosts.yml", login);
         let said = world.shell(&[], PUSH);

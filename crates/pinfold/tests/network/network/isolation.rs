@@ -1,4 +1,4 @@
-//! What the inside can reach or change without a name.
+//! What the sandbox can reach or change without a name.
 
 use super::World;
 use super::world::people_with;
@@ -6,8 +6,8 @@ use super::world::people_with;
 #[test]
 fn nothing_is_reached_without_a_name_and_nothing_of_the_door_is_changed() {
     let attacks = include_str!("isolation.py");
-    for person in people_with("isolation", &[]) {
-        let world = World::new(person, &["web", "internal"]);
+    for user in people_with("isolation", &[]) {
+        let world = World::new(user, &["web", "internal"]);
         let control = world.python_outside(&format!("os.environ['CONTROL'] = 'reach'\n{attacks}"));
         for name in ["loopback", "metadata", "private", "direct", "abstract"] {
             assert_eq!(control.line(name), "SERVED at once", "{control:?}");

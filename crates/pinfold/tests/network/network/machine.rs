@@ -40,8 +40,8 @@ fn a_service_of_this_machine_is_reached_by_an_explicit_rule_alone() {
         return skip(test, "curl is not installed");
     }
     let (port, other) = (server(), server());
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let rule = format!("localhost:{port}");
         let script = format!(
             "for name in localhost 127.0.0.1 host.pinfold host.docker.internal; do \
@@ -67,8 +67,8 @@ fn a_service_of_this_machine_is_reached_by_an_explicit_rule_alone() {
 
 #[test]
 fn a_service_of_this_machine_at_a_port_of_pinfolds_own_is_refused() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let said = Said::of(stage.run(&["--allow-internal-host", "localhost:881"], &["true"]));
         assert!(!said.ok && said.err.contains("pinfold uses this port itself"), "{}", said.err);
     }
@@ -76,8 +76,8 @@ fn a_service_of_this_machine_at_a_port_of_pinfolds_own_is_refused() {
 
 #[test]
 fn a_host_is_allowed_in_a_live_session_that_had_none() {
-    for person in people_with("a_host_is_allowed_in_a_live_session_that_had_none", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("a_host_is_allowed_in_a_live_session_that_had_none", &[]) {
+        let world = World::new(user, &["web"]);
         let call = |args: &[&str]| Said::of(world.pinfold(args).output().unwrap());
         assert!(call(&["run", "--detach", "--idle", "--name", "dev"]).ok);
         let get = |options: &[&str]| {
@@ -101,8 +101,8 @@ fn a_host_is_allowed_in_a_live_session_that_had_none() {
 #[test]
 fn a_host_is_allowed_for_programs_with_a_proxy_in_a_session_that_is_waited_for() {
     let test = "a_host_is_allowed_for_programs_with_a_proxy_in_a_session_that_is_waited_for";
-    for person in people_with(test, &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with(test, &[]) {
+        let world = World::new(user, &["web"]);
         let script = "echo ready; read line; curl -sS -m 10 https://web.example.com/x";
         let mut run = world.pinfold(&["run", "--", "sh", "-c", script]);
         let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -118,8 +118,8 @@ fn a_host_is_allowed_for_programs_with_a_proxy_in_a_session_that_is_waited_for()
 
 #[test]
 fn a_preset_is_a_list_of_rules() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let config = stage.pinfold(&["config", "--allow", "pypi"]).output().unwrap();
         let said = Said::of(config);
         said.has(&["pypi.org", "files.pythonhosted.org"]);
@@ -136,8 +136,8 @@ fn a_preset_is_a_list_of_rules() {
 #[test]
 fn authorities_that_the_caller_trusts_count_inside() {
     let test = "authorities_that_the_caller_trusts_count_inside";
-    for person in people_with(test, &["node"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with(test, &["node"]) {
+        let world = World::new(user, &["web"]);
         let authority = world.stage.path("world/bundle.pem").display().to_string();
         let script = "fetch('https://web.example.com/x').then(r => r.text()).then(console.log, \
                       error => console.log('no', error.cause.code))";

@@ -43,8 +43,8 @@ for name in TRICKS:
 "
     )
     .replace("{TRICKS}", TRICKS);
-    for person in people_with("names", &[]) {
-        let world = World::new(person, &["web", "internal"]);
+    for user in people_with("names", &[]) {
+        let world = World::new(user, &["web", "internal"]);
         let control = world.python_outside(
             "for a in ('127.0.0.1', '127.1', '2130706433', '169.254.169.254', '10.1.2.3', '::1'):\n  \
              print(a, speak(connect((a, 80)), 'GET / HTTP/1.0\\r\\n\\r\\n').endswith('INTERNAL SERVICE\\n'))",
@@ -78,8 +78,8 @@ for name in ('deep.web.example.com', 'DEEP.Web.example.COM.', 'web.example.com',
     head, s = tunnel(name + ':80')
     print(name, status(head))
 ";
-    for person in people_with("suffixes", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("suffixes", &[]) {
+        let world = World::new(user, &["web"]);
         let options =
             ["--allow-host", "*.web.Example.com.", "--allow-host", "B\u{dc}CHER.example.org"];
         let said = world.python(&options, program);
@@ -103,8 +103,8 @@ for name in ('loopback', 'metadata', 'private', 'six', 'mapped', 'nat64'):
         print(name, way, status(said), 'INTERNAL' if 'INTERNAL' in said else '')
         if way == 'proxy': print('CONNECT', name, status(tunnel(f'{name}.example.net:443')[0]))
 ";
-    for person in people_with("rebinding", &[]) {
-        let world = World::new(person, &["internal"]);
+    for user in people_with("rebinding", &[]) {
+        let world = World::new(user, &["internal"]);
         let allowed = ["--allow-host", "*.example.net"];
         let said = world.python(&allowed, program);
         for line in said.out.lines() {
@@ -122,7 +122,7 @@ for name in ('loopback', 'metadata', 'private', 'six', 'mapped', 'nat64'):
             "private proxy 403",
         ]);
         // Of several addresses the allowed ones are used.
-        let world = World::new(person, &["web", "internal"]);
+        let world = World::new(user, &["web", "internal"]);
         let said = world.shell(&allowed, "curl -sS -m5 http://mixed.example.net/ | head -1");
         assert_eq!(said.out, "GET / at 93.184.216.34:80\n", "{}", said.err);
     }
@@ -146,8 +146,8 @@ print('CONNECT in CONNECT', speak(s, 'CONNECT registry.example.org:443 HTTP/1.1\
 t = tls(connect(('web.example.com', 443)), 'web.example.com')
 print('CONNECT in TLS', status(speak(t, 'CONNECT registry.example.org:443 HTTP/1.1\\r\\nHost: registry.example.org:443\\r\\n\\r\\n')))
 ";
-    for person in people_with("server names", &[]) {
-        let world = World::new(person, &["web", "registry"]);
+    for user in people_with("server names", &[]) {
+        let world = World::new(user, &["web", "registry"]);
         let options = [
             "--allow-host",
             "web.example.com",

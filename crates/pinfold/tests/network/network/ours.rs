@@ -12,7 +12,7 @@ struct Asking {
     run: Child,
     wish: ChildStdin,
     said: BufReader<std::process::ChildStdout>,
-    told: BufReader<std::process::ChildStderr>,
+    stderr: BufReader<std::process::ChildStderr>,
 }
 
 impl Asking {
@@ -29,7 +29,7 @@ impl Asking {
         Self {
             wish: run.stdin.take().unwrap(),
             said: BufReader::new(run.stdout.take().unwrap()),
-            told: BufReader::new(run.stderr.take().unwrap()),
+            stderr: BufReader::new(run.stderr.take().unwrap()),
             run,
         }
     }
@@ -41,10 +41,10 @@ impl Asking {
         said.trim().to_owned()
     }
 
-    fn told(&mut self) -> String {
-        let mut told = String::new();
-        self.told.read_line(&mut told).unwrap();
-        told
+    fn stderr(&mut self) -> String {
+        let mut stderr = String::new();
+        self.stderr.read_line(&mut stderr).unwrap();
+        stderr
     }
 
     /// Makes calls of the doors' thread fail, as strace(1) words it, until the value is dropped.
@@ -94,14 +94,14 @@ fn strace() -> Command {
 }
 
 #[test]
-fn doors_whose_thread_breaks_are_served_anew() {
-    for person in people_with("a doors' thread that breaks", &["strace"]) {
-        let world = World::new(person, &["web"]);
+fn doors_whose_thread_breaks_are_served_again() {
+    for user in people_with("a doors' thread that breaks", &["strace"]) {
+        let world = World::new(user, &["web"]);
         let mut asking = Asking::start(&world);
         assert_eq!(asking.ask(), "200");
         // The runtime panics when it cannot wait.
         let failing = asking.failing("epoll_wait:error=EBADF");
-        let (place, fate) = (asking.told(), asking.told());
+        let (place, fate) = (asking.stderr(), asking.stderr());
         drop(failing);
         assert!(place.starts_with("pinfold: a fault of pinfold's own: "), "{place}");
         assert!(place.contains("tokio"), "{place}");
@@ -116,8 +116,8 @@ fn doors_whose_thread_breaks_are_served_anew() {
 
 #[test]
 fn doors_that_break_again_and_again_stay_shut() {
-    for person in people_with("doors that break again and again", &["strace"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("doors that break again and again", &["strace"]) {
+        let world = World::new(user, &["web"]);
         let mut asking = Asking::start(&world);
         for _ in 0..11 {
             assert_eq!(asking.ask(), "200");
@@ -131,8 +131,8 @@ fn doors_that_break_again_and_again_stay_shut() {
 
 #[test]
 fn connections_that_cannot_be_accepted_wait_and_end_nothing() {
-    for person in people_with("connections that cannot be accepted", &["strace"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("connections that cannot be accepted", &["strace"]) {
+        let world = World::new(user, &["web"]);
         let mut asking = Asking::start(&world);
         assert_eq!(asking.ask(), "200");
         for error in ["EMFILE", "ENFILE", "ENOMEM", "ECONNABORTED"] {

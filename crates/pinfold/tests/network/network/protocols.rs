@@ -1,4 +1,4 @@
-//! Protocols beside plain requests, and runtimes that bring their own stack.
+//! Protocols in addition to plain requests, and runtimes that bring their own stack.
 
 use pinfold_testkit::skip;
 
@@ -33,8 +33,8 @@ for name, port, secure in [('web.example.com', 80, False), ('web.example.com', 8
         head = websocket(s, name).split('\\r\\n')[0]
         print(f'{name}:{port}', way, head, '|', frame(s), '|', frame(s, 'one'), '|', frame(s, 'two' * 30)[-3:])
 ";
-    for person in people_with("WebSockets", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("WebSockets", &[]) {
+        let world = World::new(user, &["web"]);
         let said = world.python(&OPTIONS, program);
         assert_eq!(said.err, "");
         assert_eq!(said.out.lines().count(), 8, "{}", said.out);
@@ -76,8 +76,8 @@ function ask(url, path) {
 
 #[test]
 fn http2_with_trailers_works_for_node_and_curl() {
-    for person in people_with("HTTP/2", &["node"]) {
-        let world = World::new(person, &["web", "h2"]);
+    for user in people_with("HTTP/2", &["node"]) {
+        let world = World::new(user, &["web", "h2"]);
         let plain = world.run(
             &OPTIONS,
             &["node", "-e", NODE, "https://h2.example.com", "http://h2.example.com:8080"],
@@ -130,8 +130,8 @@ ask('web.example.com', 80, False, 'TE: trailers\\r\\n')
 ask('web.example.com', 443, True, 'TE: trailers\\r\\n')
 ask('web.example.com', 8080, False, '')
 ";
-    for person in people_with("trailers", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("trailers", &[]) {
+        let world = World::new(user, &["web"]);
         let said = world.python(&OPTIONS, program);
         assert!(said.out.starts_with("80 trailer\n443 trailer\n8080 HTTP/1.1 200"), "{}", said.out);
         let seen = world.seen();
@@ -172,8 +172,8 @@ public class Client {
 
 #[test]
 fn java_works_through_a_tunnel_and_where_tls_is_ended() {
-    for person in people_with("Java", &["javac"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("Java", &["javac"]) {
+        let world = World::new(user, &["web"]);
         world.stage.write("ws/Client.java", JAVA);
         let said = world
             .run(&OPTIONS, &["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "Client.java"]);
@@ -191,9 +191,9 @@ fn psql_reaches_a_database_by_name_with_and_without_interception() {
     if postgres().is_none() {
         return skip("psql", "PostgreSQL's server is not installed");
     }
-    // One person is enough for a server that takes seconds to make.
-    let Some(person) = people_with("psql", &["psql"]).pop() else { return };
-    let world = World::new(person, &["postgres"]);
+    // One user is enough for a server that takes seconds to make.
+    let Some(user) = people_with("psql", &["psql"]).pop() else { return };
+    let world = World::new(user, &["postgres"]);
     let script = "for mode in 'sslmode=require' \
         'sslmode=verify-full sslrootcert=/etc/ssl/certs/ca-certificates.crt'; do \
         psql \"host=db.example.org user=me dbname=postgres connect_timeout=10 $mode\" -tA \

@@ -64,8 +64,8 @@ secret = "far"
 env = { URL = "{gateway}", KEY = "{key}" }
 "#;
 
-fn world(person: User, access: &str) -> World {
-    let world = World::prepared(person, &["web", "squid"], squid(access));
+fn world(user: User, access: &str) -> World {
+    let world = World::prepared(user, &["web", "squid"], squid(access));
     world.config(CONFIG);
     world.stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
     world.set_secret("svc", "svc-real-0123456789abcdefghijklmnop");
@@ -101,9 +101,9 @@ const SCRIPT: &str = "ask() { echo \"$1\" $(curl -sS -m10 -o said -w '%{http_cod
 
 #[test]
 fn everything_goes_through_a_proxy_that_alone_knows_the_way() {
-    for person in people_with("squid", &["squid"]) {
+    for user in people_with("squid", &["squid"]) {
         for (access, user) in [(OPEN, ""), (AUTHENTICATED, "me:s3cr3t%40pass@")] {
-            let world = world(person, access);
+            let world = world(user, access);
             for options in [&[][..], &["--intercept", "only.example.com"]] {
                 let said = run(&world, user, options, SCRIPT);
                 for (name, answer) in [
@@ -153,8 +153,8 @@ fn the_proxys_password_is_not_inside_and_is_asked_for_where_it_is_missing() {
         disguised(SECRETS[0]),
         disguised(SECRETS[2]),
     );
-    for person in people_with("squid's password", &["squid"]) {
-        let world = world(person, AUTHENTICATED);
+    for user in people_with("squid's password", &["squid"]) {
+        let world = world(user, AUTHENTICATED);
         world.stage.write("ws/search.py", MEMORY_SEARCH);
         let mut run = behind(&world, "me:s3cr3t%40pass@", &["run", "--", "sh", "-c", &script]);
         let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -68,9 +68,9 @@ fn a_port_that_was_asked_for_is_reached_and_no_other() {
     if !possible("a_port_that_was_asked_for") {
         return;
     }
-    for person in people() {
+    for user in people() {
         for address in ["127.0.0.1", "0.0.0.0"] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let [open, closed] = [port(), port()];
             let mut run = serve(&stage, &[open.to_string()], address, &[open, closed]);
             assert_eq!(ask(open, b"abc").unwrap(), b"cba", "{address}");
@@ -95,9 +95,9 @@ fn two_sessions_serve_at_the_same_port_by_different_ports_of_the_host() {
     if !possible("two_sessions_serve") {
         return;
     }
-    for person in people() {
+    for user in people() {
         let inside = port();
-        let stages = [Stage::new(person), Stage::new(person)];
+        let stages = [Stage::new(user), Stage::new(user)];
         let mut runs = stages.each_ref().map(|stage| {
             let host = port();
             (host, serve(stage, &[format!("{host}:{inside}")], "127.0.0.1", &[inside]))
@@ -118,8 +118,8 @@ fn a_port_where_nobody_serves_ends_and_one_that_is_taken_is_named() {
     if !possible("a_port_where_nobody_serves") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let [served, idle] = [port(), port()];
         let mut run = serve(&stage, &[idle.to_string()], "127.0.0.1", &[served]);
         let begun = Instant::now();
@@ -134,15 +134,15 @@ fn a_port_where_nobody_serves_ends_and_one_that_is_taken_is_named() {
     }
 }
 
-/// The inside cannot have the host connect elsewhere: what is published leads to its own loopback, where
-/// nothing of the host's is.
+/// The sandbox cannot have the host connect elsewhere: what is published leads to its own loopback,
+/// where nothing of the host's is.
 #[test]
 fn what_the_host_serves_is_not_reached_through_a_published_port() {
     if !possible("what_the_host_serves") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let host = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = host.local_addr().unwrap().port();
         let script = format!(

@@ -1,10 +1,10 @@
-//! A refusal explains itself, to the program, to the person and to the audit log.
+//! A refusal explains itself, to the program, to the user and to the audit log.
 
 use super::World;
 use super::world::people_with;
 
 #[test]
-fn each_refusal_is_told_once_and_recorded_each_time() {
+fn each_refusal_is_reported_once_and_recorded_each_time() {
     let program = "\
 def act(host, port, text):
     return lambda: status(speak(connect((host, port)), text))
@@ -18,8 +18,8 @@ timed('name', lambda: socket.gethostbyname('other.example.org'))
 print(tunnel('registry.example.org:443')[1].recv(1000).decode())
 print(speak(connect(('93.184.216.34', 80)), 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'))
 ";
-    for person in people_with("refusals", &[]) {
-        let world = World::new(person, &["web", "registry"]);
+    for user in people_with("refusals", &[]) {
+        let world = World::new(user, &["web", "registry"]);
         let said = world.python(&["--allow-host", "web.example.com"], program);
         assert!(said.ok, "{said:?}");
         eprintln!("{}", said.out);
@@ -69,8 +69,8 @@ print(speak(connect(('93.184.216.34', 80)), 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\
 
 #[test]
 fn curl_shows_the_refusal_with_and_without_the_proxy() {
-    for person in people_with("curl's refusals", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("curl's refusals", &[]) {
+        let world = World::new(user, &["web"]);
         let said = world.shell(
             &["--allow-host", "web.example.com"],
             "curl -s -m5 http://other.example.org/; curl -s -m5 --noproxy '*' http://93.184.216.35/; \
@@ -91,7 +91,7 @@ const WITH_AUTHORITY: [&str; 4] =
     ["--allow-host", "web.example.com", "--intercept", "web.example.com"];
 
 #[test]
-fn a_refusal_comes_through_tls_to_whoever_trusts_the_session() {
+fn refusal_comes_through_tls_to_a_client_that_trusts_the_session() {
     let curl = "for way in '' '--noproxy *' '--http2' '--http1.1'; do \
         curl -sS -m5 $way -w '%{http_code} %{http_version}\\n' https://other.example.org/ 2>&1; done\n\
         curl -sS -m5 --noproxy '*' -k https://93.184.216.35/ 2>&1\n\
@@ -119,8 +119,8 @@ def literal():
     return s.recv(1)[0]
 print('literal', attempt(literal))
 ";
-    for person in people_with("refusals through TLS", &["wget", "git"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("refusals through TLS", &["wget", "git"]) {
+        let world = World::new(user, &["web"]);
         let said = world.shell(&WITH_AUTHORITY, curl);
         let hint = "pinfold: no rule allows other.example.org. If the work needs it, the user who \
             started this session can allow it with `pinfold run --allow-host other.example.org`";
@@ -167,8 +167,8 @@ def secure(s): return context.wrap_socket(s, server_hostname='x.org')
 median('tls', lambda: speak(secure(connect(('93.184.216.34', 443))), 'GET / HTTP/1.0\r\n\r\n'))
 median('tunnel', lambda: speak(secure(tunnel('denied.example.net:443')[1]), 'GET / HTTP/1.0\r\n\r\n'))
 ";
-    for person in people_with("refusals in time", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("refusals in time", &[]) {
+        let world = World::new(user, &["web"]);
         for options in [&WITH_AUTHORITY[..], &WITH_AUTHORITY[..2]] {
             let said = world.python(options, program);
             eprintln!("{}", said.out.replace('\n', " ms  "));

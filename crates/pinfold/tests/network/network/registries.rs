@@ -19,17 +19,17 @@ pub(super) fn packages(stage: &Stage) {
 
 #[test]
 fn npm_installs_from_a_registry() {
-    for person in people_with("npm", &["node", "npm"]) {
-        let world = World::prepared(person, &["registry"], packages);
+    for user in people_with("npm", &["node", "npm"]) {
+        let world = World::prepared(user, &["registry"], packages);
         let script = "rm -rf node_modules package*; echo '{}' > package.json; \
             npm install --silent --no-audit --no-fund --no-update-notifier \
             --registry https://registry.example.org/files/npm/ tiny && node -p \"require('tiny')\"";
-        // npm trusts Node's own authorities and what it is told of.
+        // npm trusts Node's own authorities and those that it is given.
         let own = format!(
             "export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt; \
              export npm_config_cafile=/etc/ssl/certs/ca-certificates.crt; {script}"
         );
-        // Where another host's TLS is ended npm is told of an authority, and still trusts the rest.
+        // Where another host's TLS is ended npm is given an authority, and still trusts the rest.
         let other = [&ALLOWED[..], &["--intercept", "other.example.org"]].concat();
         let runs = [(&ALLOWED[..], own.as_str()), (&INTERCEPTED, script), (&other, script)];
         for said in runs.map(|(options, script)| world.shell(options, script)) {
@@ -45,8 +45,8 @@ fn npm_installs_from_a_registry() {
 
 #[test]
 fn pip_installs_from_a_registry() {
-    for person in people_with("pip", &["pip3"]) {
-        let world = World::prepared(person, &["registry"], packages);
+    for user in people_with("pip", &["pip3"]) {
+        let world = World::prepared(user, &["registry"], packages);
         let script = "rm -rf out; pip3 install -q --disable-pip-version-check --no-cache-dir \
             --root-user-action ignore --target out $CERT \
             --index-url https://registry.example.org/files/simple/ tiny && \
@@ -70,12 +70,12 @@ fn cargo_fetches_from_a_registry() {
     let Some(toolchain) = toolchain() else {
         return skip("cargo", "no toolchain runs this test");
     };
-    for person in people_with("cargo", &[]) {
-        if !person.is_root() && toolchain.starts_with("/root") {
+    for user in people_with("cargo", &[]) {
+        if !user.is_root() && toolchain.starts_with("/root") {
             skip("cargo as an ordinary user", "the toolchain is root's");
             continue;
         }
-        let world = World::prepared(person, &["registry"], packages);
+        let world = World::prepared(user, &["registry"], packages);
         world.stage.write("ws/src/lib.rs", "");
         world.stage.write(
             "ws/Cargo.toml",

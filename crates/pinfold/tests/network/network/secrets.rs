@@ -31,8 +31,8 @@ hosts = ["deep.web.example.com"]
 where = ["basic"]
 "#;
 
-fn with_secrets(person: pinfold_testkit::User, servers: &[&str]) -> World {
-    let world = World::new(person, servers);
+fn with_secrets(user: pinfold_testkit::User, servers: &[&str]) -> World {
+    let world = World::new(user, servers);
     world.config(CONFIG);
     for id in ["svc", "headers-only", "basic-only"] {
         world.set_secret(id, &REAL.replace("ghp", if id == "svc" { "ghp" } else { id }));
@@ -57,8 +57,8 @@ BEARER = f'Authorization: Bearer {SVC}\\r\\n'
 
 #[test]
 fn a_hidden_environment_file_names_what_has_a_placeholder() {
-    for person in people_with("hidden environment files", &[]) {
-        let world = with_secrets(person, &[]);
+    for user in people_with("hidden environment files", &[]) {
+        let world = with_secrets(user, &[]);
         world.stage.write(
             "ws/.env",
             format!("# keys\nSVC={REAL}\nOTHER=private\nexport HEADERS_ONLY=x\n"),
@@ -101,8 +101,8 @@ ask('x', 'deep.web.example.com', f'/two?key={{HEADERS}}', f'X-Key: {{HEADERS}}\\
 ask('x', 'deep.web.example.com', '/foreign', BEARER)
 "
     );
-    for person in people_with("placeholders", &[]) {
-        let world = with_secrets(person, &["web"]);
+    for user in people_with("placeholders", &[]) {
+        let world = with_secrets(user, &["web"]);
         let said = world.python(&[], &program);
         assert!(said.ok, "{said:?}");
         assert!(!said.out.contains("REAL"), "{}", said.out);
@@ -182,8 +182,8 @@ print('stream', read(s).replace('\\r\\n', ' '))
 print('placeholder', SVC)
 "
     );
-    for person in people_with("scrubbing", &[]) {
-        let world = with_secrets(person, &["web"]);
+    for user in people_with("scrubbing", &[]) {
+        let world = with_secrets(user, &["web"]);
         let said = world.python(&[], &program);
         assert!(said.ok, "{said:?}");
         let placeholder = said.line("placeholder");
@@ -238,8 +238,8 @@ stream.on("trailers", (headers) => console.log("trailer", headers["x-last"] === 
 stream.on("close", () => session.close());
 stream.resume();
 "#;
-    for person in people_with("secrets by HTTP/2", &["node"]) {
-        let world = with_secrets(person, &["h2"]);
+    for user in people_with("secrets by HTTP/2", &["node"]) {
+        let world = with_secrets(user, &["h2"]);
         let said = world.run(&[], &["node", "-e", node]);
         assert_eq!(said.out, "header true\ntrailer true\n", "{said:?}");
         assert!(world.seen().contains(REAL), "{}", world.seen());
@@ -248,8 +248,8 @@ stream.resume();
 
 #[test]
 fn a_redirect_to_another_host_carries_the_placeholder_alone() {
-    for person in people_with("redirects", &[]) {
-        let world = with_secrets(person, &["web"]);
+    for user in people_with("redirects", &[]) {
+        let world = with_secrets(user, &["web"]);
         let said = world.shell(
             &[],
             "curl -sS -m10 --location-trusted -H \"Authorization: Bearer $SVC\" \
@@ -289,8 +289,8 @@ for step in ('first', 'second', 'third'):
     open('did-' + step, 'w').close()
     while step != 'third' and not os.path.exists('go-' + step): time.sleep(0.01)
 ";
-    for person in people_with("rotation", &[]) {
-        let world = with_secrets(person, &["web"]);
+    for user in people_with("rotation", &[]) {
+        let world = with_secrets(user, &["web"]);
         let program = format!("{}\n{program}", include_str!("inside.py"));
         let mut run = world.pinfold(&["run", "--", "python3", "-c", &program]);
         let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -337,8 +337,8 @@ print('stream', read(stream).replace('\\r\\n', ' '))
 print('placeholder', SVC)
 "
     );
-    for person in people_with("rotation in a stream", &[]) {
-        let world = with_secrets(person, &["web"]);
+    for user in people_with("rotation in a stream", &[]) {
+        let world = with_secrets(user, &["web"]);
         let program = format!("{}\n{program}", include_str!("inside.py"));
         let mut run = world.pinfold(&["run", "--", "python3", "-c", &program]);
         let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -354,8 +354,8 @@ print('placeholder', SVC)
 
 #[test]
 fn the_real_value_is_nowhere_inside() {
-    for person in people_with("a secret inside", &[]) {
-        let world = with_secrets(person, &["web"]);
+    for user in people_with("a secret inside", &[]) {
+        let world = with_secrets(user, &["web"]);
         world.stage.write("ws/search.py", MEMORY_SEARCH);
         let script = format!(
             "curl -sS -m10 -H \"Authorization: Bearer $SVC\" 'https://web.example.com/headers' -D - >/dev/null && \
@@ -375,7 +375,7 @@ fn the_real_value_is_nowhere_inside() {
                 assert!(searched > 0 && at.is_empty(), "{}: {at:?}", own.escape_ascii());
                 found += searched;
             }
-            eprintln!("searched {} MB of the inside from outside", found >> 20);
+            eprintln!("searched {} MB of the sandbox from outside", found >> 20);
         }
         std::fs::write(world.stage.path("ws/go"), "").unwrap();
         let output = run.wait_with_output().unwrap();
@@ -397,8 +397,8 @@ short = ask('y', 'web.example.com', '/forms', 'Content-Type: application/json\\r
 print('short', json.dumps(short.replace(os.environ['SHORT'], 'KEY')))
 "
     );
-    for person in people_with("forms of secrets", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("forms of secrets", &[]) {
+        let world = World::new(user, &["web"]);
         let rule = |id: &str, env: &str| {
             format!(
                 "[[secrets]]\nid = \"{id}\"\nenv = \"{env}\"\nhosts = [\"web.example.com\"]\n\
@@ -424,8 +424,8 @@ print('short', json.dumps(short.replace(os.environ['SHORT'], 'KEY')))
 
 #[test]
 fn a_required_secret_that_is_not_there_refuses_the_start() {
-    for person in people_with("required secrets", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("required secrets", &[]) {
+        let world = World::new(user, &["web"]);
         world.config("[[secrets]]\nid = \"svc\"\nenv = \"SVC\"\nhosts = [\"web.example.com\"]\nrequired = true\n");
         let said = world.shell(&[], "echo ran");
         assert!(!said.ok && said.out.is_empty(), "{said:?}");

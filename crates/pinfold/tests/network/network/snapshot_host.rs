@@ -74,8 +74,8 @@ const SOURCES: &str = "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*; e
 #[test]
 fn apt_installs_and_replaces_packages_of_this_machine_s_own_system() {
     let needed = ["apt-get", "apt-ftparchive", "dpkg-deb", "hostname", "useradd"];
-    for person in people_with("apt on the host", &needed) {
-        let world = World::prepared(person, &["registry"], repository);
+    for user in people_with("apt on the host", &needed) {
+        let world = World::prepared(user, &["registry"], repository);
         let before = fs::read("/bin/hostname").unwrap();
         world.with_setup(&[
             SOURCES,
@@ -104,8 +104,8 @@ fn apt_installs_and_replaces_packages_of_this_machine_s_own_system() {
 #[test]
 fn apt_replaces_files_that_were_diverted() {
     let needed = ["apt-get", "apt-ftparchive", "dpkg-deb", "dpkg-divert", "hostname", "yes"];
-    for person in people_with("diversions on the host", &needed) {
-        let world = World::prepared(person, &["registry"], repository);
+    for user in people_with("diversions on the host", &needed) {
+        let world = World::prepared(user, &["registry"], repository);
         world.with_setup(&[
             SOURCES,
             "dpkg-divert --no-rename --divert /usr/bin/yes --add /bin/hostname",
@@ -120,8 +120,8 @@ fn apt_replaces_files_that_were_diverted() {
 
 #[test]
 fn npm_and_pip_install_on_this_machine_s_own_system() {
-    for person in people_with("npm and pip on the host", &["node", "npm", "pip3"]) {
-        let world = World::prepared(person, &["registry"], packages);
+    for user in people_with("npm and pip on the host", &["node", "npm", "pip3"]) {
+        let world = World::prepared(user, &["registry"], packages);
         world.with_setup(&[
             "npm install -g --no-audit --no-fund --no-update-notifier \
              --registry http://registry.example.org/files/npm/ tiny",
@@ -146,7 +146,7 @@ fn cargo_installs_on_this_machine_s_own_system() {
         return skip("cargo on the host", "no toolchain runs this test");
     };
     let people = people_with("cargo on the host", &["cc"]);
-    let Some(root) = people.into_iter().find(|person| person.is_root()) else {
+    let Some(root) = people.into_iter().find(|user| user.is_root()) else {
         return skip(
             "cargo on the host",
             "root does not run this test, who can put cargo into /opt",
@@ -166,7 +166,7 @@ fn cargo_installs_on_this_machine_s_own_system() {
 #[test]
 fn what_not_everybody_on_this_machine_may_read_is_not_seen_by_root_s_set_up_either() {
     let people = people_with("root's set-up", &["apt-get"]);
-    let Some(root) = people.into_iter().find(|person| person.is_root()) else {
+    let Some(root) = people.into_iter().find(|user| user.is_root()) else {
         return skip("root's set-up", "root does not run this test");
     };
     let world = World::new(root, &[]);
@@ -202,7 +202,7 @@ fn what_not_everybody_on_this_machine_may_read_is_not_seen_by_root_s_set_up_eith
 fn a_build_refuses_a_mount_among_the_programs_of_this_machine_and_leaves_nothing() {
     const TEST: &str = "a mount among the programs of the host";
     let people = people_with(TEST, &["apt-get"]);
-    let Some(root) = people.into_iter().find(|person| person.is_root()) else {
+    let Some(root) = people.into_iter().find(|user| user.is_root()) else {
         return skip(TEST, "root does not run this test");
     };
     let world = World::new(root, &[]);
@@ -218,8 +218,8 @@ fn a_build_refuses_a_mount_among_the_programs_of_this_machine_and_leaves_nothing
 
 #[test]
 fn scripts_of_set_up_commands_write_to_run_and_not_to_what_is_pinfold_s_there() {
-    for person in people_with("/run in a build", &[]) {
-        let world = World::new(person, &[]);
+    for user in people_with("/run in a build", &[]) {
+        let world = World::new(user, &[]);
         world.with_setup(&[
             "touch /run/lock/mine /run/mine",
             "! touch /run/pinfold/mine && ! mv /run/pinfold /run/theirs && \

@@ -8,8 +8,8 @@ use super::world::{Said, people_with};
 #[test]
 fn set_up_commands_reach_registries_and_the_hosts_that_the_snapshot_names() {
     const TEST: &str = "set_up_commands_reach_registries_and_the_hosts_that_the_snapshot_names";
-    for person in people_with(TEST, &["busybox"]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with(TEST, &["busybox"]) {
+        let world = World::new(user, &["web"]);
         // What sessions may reach is not what builds may.
         world.config("[network]\nallow = [\"other.example.org:80\"]\n");
         world.stage.write("base.tar", Archive::system().bytes());

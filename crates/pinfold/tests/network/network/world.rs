@@ -16,7 +16,7 @@ const NEEDED: [&str; 6] = ["python3", "unshare", "nsenter", "ip", "mount", "curl
 /// The host's bundle, which is covered by one that trusts the test's authority too.
 const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Namespaces with servers, for one person. They end with the value.
+/// Namespaces with servers, for one user. They end with the value.
 pub(super) struct World {
     pub(super) stage: Stage,
     holder: Child,
@@ -28,12 +28,12 @@ pub(super) struct World {
 
 /// Everybody who can run a test that needs these programs; says why nobody can.
 pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<User> {
-    let beside = |name: &str| PathBuf::from("/usr/sbin").join(name).exists();
+    let in_sbin = |name: &str| PathBuf::from("/usr/sbin").join(name).exists();
     let lacking: Vec<&str> = NEEDED
         .iter()
         .chain(programs)
         .copied()
-        .filter(|name| !installed(name) && !beside(name))
+        .filter(|name| !installed(name) && !in_sbin(name))
         .collect();
     if !lacking.is_empty() {
         skip(test, &format!("not installed: {}", lacking.join(", ")));
@@ -48,13 +48,13 @@ pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<User> {
 
 impl World {
     /// A world with the servers that `world.py` knows by these names.
-    pub(super) fn new(person: User, servers: &[&str]) -> Self {
-        Self::prepared(person, servers, |_| {})
+    pub(super) fn new(user: User, servers: &[&str]) -> Self {
+        Self::prepared(user, servers, |_| {})
     }
 
     /// The same, with files that the servers need, written before they start.
-    pub(super) fn prepared(person: User, servers: &[&str], prepare: impl FnOnce(&Stage)) -> Self {
-        let stage = Stage::new(person);
+    pub(super) fn prepared(user: User, servers: &[&str], prepare: impl FnOnce(&Stage)) -> Self {
+        let stage = Stage::new(user);
         let dir = stage.path("world");
         for (name, content) in [
             ("world.py", include_str!("world.py")),
@@ -78,7 +78,7 @@ impl World {
             .args(["-n", "-m", "python3"])
             .arg(dir.join("world.py"))
             .arg(&dir)
-            .args([person.uid.to_string(), person.gid.to_string()])
+            .args([user.uid.to_string(), user.gid.to_string()])
             .args(servers)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("POSTGRES", postgres().unwrap_or_default())
@@ -94,14 +94,14 @@ impl World {
         Self { stage, holder, until, dir }
     }
 
-    /// A program on the host of this world, as its person.
+    /// A program on the host of this world, as its user.
     pub(super) fn outside(&self, program: &str, args: &[&str]) -> Command {
-        let person = self.stage.user;
+        let user = self.stage.user;
         // Started by root, nsenter drops what it has.
         let mut command = runner().command("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-n", "-m"]);
         match runner().is_root() {
-            true => command.args(["-S", &person.uid.to_string(), "-G", &person.gid.to_string()]),
+            true => command.args(["-S", &user.uid.to_string(), "-G", &user.gid.to_string()]),
             false => command.args(["-U", "--preserve-credentials"]),
         };
         command

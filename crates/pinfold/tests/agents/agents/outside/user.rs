@@ -53,16 +53,16 @@ fn a_command_on_the_host_is_asked_for_and_denied_where_nobody_is() {
         let config = "home/.config/pinfold/config.toml";
         scene.stage.write(config, "[hostExec]\nexecutables = [\"hostname\"]\n");
         let denied = scene.ask_with("moltnet_host_exec", &["--agent", "none"]);
-        let told = scene.told();
-        assert!(told.contains("autoApprove"), "{version}: {told} {denied:?}");
+        let tool_results = scene.tool_results();
+        assert!(tool_results.contains("autoApprove"), "{version}: {tool_results} {denied:?}");
         let rule = "[hostExec]\nexecutables = [\"hostname\"]\nautoApprove = [{ executable = \"hostname\" }]\n";
         scene.stage.write(config, rule);
         scene.ask_with("moltnet_host_exec", &["--agent", "none"]);
-        let told = scene.told();
+        let tool_results = scene.tool_results();
         let stdout = format!("\\\"stdout\\\":\\\"{}\\\\n", own.trim());
         assert!(
-            told.contains("\\\"host_exec\\\":true") && told.contains(&stdout),
-            "{version}: {told}"
+            tool_results.contains("\\\"host_exec\\\":true") && tool_results.contains(&stdout),
+            "{version}: {tool_results}"
         );
     }
     // With somebody at a dialog: one who controls pi by RPC has one.
@@ -95,7 +95,7 @@ fn a_command_on_the_host_is_asked_for_and_denied_where_nobody_is() {
     drop(to);
     pi.wait().unwrap();
     assert!(asked.contains("hostname"), "{asked}");
-    assert!(scene.told().contains(own.trim()), "{}", scene.told());
+    assert!(scene.tool_results().contains(own.trim()), "{}", scene.tool_results());
 }
 
 #[test]

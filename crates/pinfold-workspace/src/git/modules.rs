@@ -14,8 +14,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::baseline::Start;
+use pinfold_git::foreign::Foreign;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::index::Index;
+use pinfold_git::opened::{held, words};
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory};
@@ -27,7 +29,7 @@ use pinfold_protect::set_aside::SetAside;
 
 use super::collect::Phase;
 use super::private::Copied;
-use super::rebuild::{Read, Reader, held, words};
+use super::rebuild::Reader;
 
 mod find;
 mod name;
@@ -91,7 +93,7 @@ impl Made {
         &mut self,
         module: &Module<'_>,
         theirs: Start,
-        read: &Read,
+        read: &Foreign,
         host: Anchor,
     ) -> Anchor {
         let (ours, note) = (Start::read(host.path()), read.note(&module.tree.path));
@@ -298,7 +300,7 @@ impl Modules<'_> {
         }
     }
 
-    fn read(&self, module: &Module<'_>) -> Result<Read, String> {
+    fn read(&self, module: &Module<'_>) -> Result<Foreign, String> {
         let mut read = self.reader.read(&module.private)?;
         // These are written again where they are needed.
         read.left_out.retain(|what| what != "core.worktree");

@@ -7,37 +7,25 @@
 //! written here from checked words, its index by the host's git. It takes the place of the foreign
 //! one in a single rename. Hooks, reflogs, stopped operations and all other settings are left out.
 
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
-use pinfold_git::config::write;
-use pinfold_git::host_git::HostGit;
+use pinfold_git::foreign::{Foreign, WorkTree};
+use pinfold_git::new_directory::NewDirectory;
+use pinfold_git::opened::{held, words};
 use pinfold_git::settled::{Kept, Settled};
-use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::open_directory;
-use pinfold_host::launcher::{HostProgram, Launcher};
+use pinfold_host::launcher::HostProgram;
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::set_aside::SetAside;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
+use rustix::fs::{AtFlags, FileType, RenameFlags, renameat_with, statat};
 
 use super::modules::{GitFiles, Modules};
 
-mod foreign;
-mod new;
+mod reader;
 
-pub use foreign::Read;
-pub(crate) use foreign::WorkTree;
-pub(crate) use new::New;
-
-/// A larger git directory is set aside instead: checking it would take more than some seconds.
-const LARGEST: u64 = 64 << 20;
-/// Entries that a git directory may have.
-const MOST_ENTRIES: usize = 100_000;
+pub(crate) use reader::{Reader, index};
 
 /// Rebuilds repositories for one session.
 pub(crate) struct Rebuild<'a> {
@@ -51,16 +39,6 @@ pub(crate) struct Rebuild<'a> {
     pub(crate) reader: Reader,
     /// Rebuilds submodules in it.
     pub(crate) modules: Option<Modules<'a>>,
-}
-
-/// Has git in scratch sandboxes read repositories that a session made.
-pub(crate) struct Reader {
-    /// A private directory of the session's for the results of scratch sandboxes.
-    pub(crate) out: PathBuf,
-    /// Objects that repositories in the sandbox may borrow: directories of the host, and where they
-    /// were mounted.
-    pub(crate) borrowed: Vec<(PathBuf, PathBuf)>,
-    pub(crate) launcher: Launcher,
 }
 
 /// A repository that was rebuilt.
@@ -95,7 +73,7 @@ impl Rebuild<'_> {
         let _ = fs::remove_dir_all(&at);
         let is_root = rustix::process::geteuid().is_root();
         let owner = is_root.then_some((owner.st_uid, owner.st_gid));
-        let made = New::below(&above, &new, owner)
+        let made = NewDirectory::below(&above, &new, owner)
             .and_then(|top| self.reader.make(&top, &read, tree))
             .and_then(|()| if is_bare { Ok(()) } else { index(git, &parent.join(&new), &at) });
         let _ = fs::remove_dir_all(&self.reader.out);
@@ -124,7 +102,7 @@ impl Rebuild<'_> {
         &self,
         foreign: &Path,
         git: &Path,
-        read: &mut Read,
+        read: &mut Foreign,
         settled: &mut Settled,
     ) -> GitFiles {
         let has_any = read.left_out.iter().any(|what| what == "modules");
@@ -136,114 +114,4 @@ impl Rebuild<'_> {
         }
         files
     }
-}
-
-impl Reader {
-    /// Has git in a scratch sandbox read the foreign repository.
-    ///
-    /// # Errors
-    /// Returns why it cannot be rebuilt.
-    pub(crate) fn read(&self, path: &Path) -> Result<Read, String> {
-        let size = size_of(path, &mut MOST_ENTRIES.clone())?;
-        if size > LARGEST {
-            return Err(format!(
-                "it is a new repository of {} MB, too large to be rebuilt by itself",
-                size >> 20
-            ));
-        }
-        let _ = fs::remove_dir_all(&self.out);
-        DirBuilder::new().mode(0o700).create(&self.out).map_err(words)?;
-        crate::guard::hand_over(&self.out).map_err(words)?;
-        let own = std::env::current_exe().map_err(words)?;
-        let mut argv: Vec<OsString> = vec![own.into(), "read-repository".into()];
-        argv.extend([path.into(), self.out.clone().into_os_string()]);
-        for (host, inside) in &self.borrowed {
-            argv.extend([host.into(), inside.into()]);
-        }
-        let output = self.launcher.run_to_end(&argv, &[], None).map_err(words)?;
-        if output.code != Some(0) {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.trim().lines().last().unwrap_or_default();
-            return Err(format!("it cannot be rebuilt: {}", last.escape_debug()));
-        }
-        Read::from(&self.out, size)
-    }
-
-    /// Makes the new git directory from checked parts.
-    ///
-    /// # Errors
-    /// Returns the error of the call that failed.
-    pub(crate) fn make(&self, git: &New, read: &Read, tree: WorkTree<'_>) -> Result<(), String> {
-        let objects = git.directory("objects")?;
-        let packs = objects.directory("pack")?;
-        objects.directory("info")?;
-        let refs = git.directory("refs")?;
-        for kind in ["heads", "tags"] {
-            refs.directory(kind)?;
-        }
-        let put = |name: &str, content: &[u8]| -> Result<(), String> {
-            git.file(name, 0o644)?.write_all(content).map_err(words)
-        };
-        let out = open_directory(&self.out).map_err(words)?;
-        for (from, to) in read.pack_files() {
-            copy(&out, Path::new(&from), packs.file(&to, 0o444)?)?;
-        }
-        put("HEAD", read.head.as_bytes())?;
-        put("packed-refs", read.packed_refs().as_bytes())?;
-        put("config", &write(&read.config(tree)))?;
-        if !read.shallow.is_empty() {
-            put("shallow", read.shallow.as_bytes())?;
-        }
-        Ok(())
-    }
-}
-
-/// Has the host's git write the index of the new repository, which lies at `at`.
-///
-/// # Errors
-/// Returns what git says, or that another directory took its place.
-pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), String> {
-    let directory = Anchor::of(path).map_err(words)?;
-    let opened = File::open(at).map_err(words)?;
-    if Anchor::held(path, &opened).map_err(words)? != directory {
-        return Err("another directory took its place".to_owned());
-    }
-    let host = HostGit { program: git, directory: &directory };
-    if host.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]).is_some() {
-        host.run(&["read-tree", "HEAD"], None)?;
-    }
-    Ok(())
-}
-
-/// The path of what a descriptor is open on.
-pub(crate) fn held(opened: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
-}
-
-/// Bytes of the files in a directory that may hold anything, following no link.
-fn size_of(directory: &Path, left: &mut usize) -> Result<u64, String> {
-    let mut size = 0;
-    for entry in fs::read_dir(directory).map_err(words)? {
-        let entry = entry.map_err(words)?;
-        *left = left.checked_sub(1).ok_or("it holds too many files to be rebuilt by itself")?;
-        let found = entry.metadata().map_err(words)?;
-        size += if found.is_dir() { size_of(&entry.path(), left)? } else { found.len() };
-    }
-    Ok(size)
-}
-
-/// Copies a file that a scratch sandbox wrote.
-fn copy(from: &OwnedFd, name: &Path, mut to: File) -> Result<(), String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(from, name, flags, Mode::empty()).map_err(words)?);
-    if !file.metadata().map_err(words)?.is_file() {
-        return Err("the scratch sandbox left no file".to_owned());
-    }
-    // Objects of a shallow clone may be packed less tightly than they were.
-    let copied = io::copy(&mut io::Read::take(file, 4 * LARGEST), &mut to).map_err(words)?;
-    if copied == 4 * LARGEST { Err("its objects are too large".to_owned()) } else { Ok(()) }
-}
-
-pub(crate) fn words(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pinfold_git::opened::held;
 use pinfold_host::beneath::{kind_at, list_beneath, open_directory};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -105,7 +106,7 @@ pub(super) fn taken(git: &OwnedFd, name: &Path) -> Taken {
 
 /// Whether a directory has a name that is the same where case does not count.
 fn has_other_case(directory: &OwnedFd, name: OsString) -> bool {
-    let listed = fs::read_dir(super::super::rebuild::held(directory));
+    let listed = fs::read_dir(held(directory));
     let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.into_iter().any(|other| other != name && other.eq_ignore_ascii_case(&name))
 }

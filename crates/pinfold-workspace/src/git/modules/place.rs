@@ -9,9 +9,10 @@ use pinfold_git::pointer::normal;
 use pinfold_host::beneath::{open_directory, owner_at, read_beneath};
 use rustix::fs::{AtFlags, renameat, unlinkat};
 
-use super::super::rebuild::{New, words};
 use super::find::below;
 use super::name::is_harmless;
+use pinfold_git::new_directory::NewDirectory;
+use pinfold_git::opened::words;
 
 /// The top of a working tree, held open.
 pub(super) struct Tree {
@@ -55,7 +56,7 @@ impl Tree {
             if rustix::process::geteuid().is_root() { owner_at(&self.opened, ".") } else { None };
         let name = format!(".pinfold-new-{session}");
         let _ = unlinkat(&self.opened, &name, AtFlags::empty());
-        let mut file = New::file_in(&self.opened, &name, 0o644, owner)?;
+        let mut file = NewDirectory::file_in(&self.opened, &name, 0o644, owner)?;
         let written = file.write_all(format!("gitdir: {to}\n").as_bytes()).map_err(words);
         let placed = written
             .and_then(|()| renameat(&self.opened, &name, &self.opened, ".git").map_err(words));

@@ -10,10 +10,13 @@ use pinfold_host::sessions::remove_private;
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::super::rebuild::{New, Read, WorkTree, held, index, words};
+use super::super::rebuild::index;
 use super::find::below;
 use super::settings::config_of;
 use super::{Module, Modules};
+use pinfold_git::foreign::{Foreign, WorkTree};
+use pinfold_git::new_directory::NewDirectory;
+use pinfold_git::opened::{held, words};
 
 /// What lies in the place of a git directory that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,7 @@ impl Modules<'_> {
         &self,
         module: &Module<'_>,
         above: &OwnedFd,
-        read: &Read,
+        read: &Foreign,
         old: Old,
     ) -> Result<Anchor, String> {
         let owner = rustix::process::geteuid().is_root().then(|| owner_at(above, "HEAD")).flatten();
@@ -40,7 +43,7 @@ impl Modules<'_> {
         let at = held(&directory).join(&new);
         let _ = fs::remove_dir_all(&at);
         let path = module.host.with_file_name(&new);
-        let made = New::below(&directory, &new, owner)
+        let made = NewDirectory::below(&directory, &new, owner)
             .and_then(|top| self.reader.make(&top, read, WorkTree::At(&tree)))
             .and_then(|()| index(self.git, &path, &at));
         let _ = fs::remove_dir_all(&self.reader.out);
@@ -115,7 +118,7 @@ fn make_all(git: &OwnedFd, path: &Path, owner: Option<(u32, u32)>) -> Result<Own
     for part in path {
         at = match below(&at, Path::new(part)) {
             Err(Errno::NOENT) => {
-                New::below(&at, part, owner)?;
+                NewDirectory::below(&at, part, owner)?;
                 below(&at, Path::new(part))
             }
             opened => opened,

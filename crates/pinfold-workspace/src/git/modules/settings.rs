@@ -9,8 +9,8 @@ use pinfold_git::layout::REBUILT;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::read_beneath;
 
-use super::super::rebuild::words;
 use super::{Made, Module, Modules};
+use pinfold_git::opened::words;
 
 impl Modules<'_> {
     /// Writes the host's settings for the submodule, unless the host has them. Without

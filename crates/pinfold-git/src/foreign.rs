@@ -2,26 +2,27 @@
 
 use std::path::Path;
 
-use pinfold_git::config::Setting;
-use pinfold_git::layout::REBUILT;
-use pinfold_git::refs::{is_branch, is_object, is_reference};
-use pinfold_git::remotes::remotes;
+use crate::config::Setting;
+use crate::layout::REBUILT;
+use crate::refs::{is_branch, is_object, is_reference};
+use crate::remotes::remotes;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_policy::path::Escaped;
 
-use super::words;
+use crate::opened::words;
 
 /// Bytes of what git lists of a repository.
 const LONGEST_LIST: u64 = 16 << 20;
 
 /// What git said of a foreign repository, checked word by word.
-pub struct Read {
+#[derive(Debug)]
+pub struct Foreign {
     /// The content of HEAD.
-    pub(super) head: String,
+    pub head: String,
     /// References with their objects.
-    pub(super) refs: Vec<(String, String)>,
+    pub refs: Vec<(String, String)>,
     /// Objects from which a shallow clone begins, one a line.
-    pub(super) shallow: String,
+    pub shallow: String,
     /// The settings that lead to other repositories.
     remotes: Vec<Setting>,
     /// The name of the hash function.
@@ -29,14 +30,15 @@ pub struct Read {
     /// The pack's name without its ending, if there are objects.
     pack: Option<String>,
     /// What the new one lacks and the user may miss.
-    pub(crate) left_out: Vec<String>,
+    pub left_out: Vec<String>,
     /// Bytes of the foreign git directory.
     size: u64,
 }
 
 /// The working tree of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WorkTree<'a> {
+pub enum WorkTree<'a> {
+    /// There is none.
     Bare,
     /// The directory in which the git directory lies.
     Above,
@@ -44,12 +46,12 @@ pub(crate) enum WorkTree<'a> {
     At(&'a str),
 }
 
-impl Read {
+impl Foreign {
     /// Reads the results of a scratch sandbox.
     ///
     /// # Errors
     /// Returns what cannot be read or used.
-    pub(super) fn from(out: &Path, size: u64) -> Result<Self, String> {
+    pub fn from(out: &Path, size: u64) -> Result<Self, String> {
         let directory = open_directory(out).map_err(words)?;
         let bytes = |name: &str| -> Result<Vec<u8>, String> {
             let content = read_bounded(&directory, Path::new(name), LONGEST_LIST);
@@ -103,11 +105,12 @@ impl Read {
     }
 
     /// Takes submodules, which were rebuilt, off the list of what was left out.
-    pub(crate) fn leave_out_no_modules(&mut self) {
+    pub fn leave_out_no_modules(&mut self) {
         self.left_out.retain(|what| what != "modules" && !what.starts_with("submodule."));
     }
 
-    pub(super) fn pack_files(&self) -> Vec<(String, String)> {
+    /// Returns the files of its pack: as the scratch sandbox left them, and as git names them.
+    pub fn pack_files(&self) -> Vec<(String, String)> {
         let name = |pack: &String| {
             ["pack", "idx"].map(|end| (format!("pack.{end}"), format!("pack-{pack}.{end}")))
         };
@@ -115,12 +118,13 @@ impl Read {
     }
 
     /// The references as git packs them (git-pack-refs(1)).
-    pub(super) fn packed_refs(&self) -> String {
+    pub fn packed_refs(&self) -> String {
         let lines = self.refs.iter().map(|(name, object)| format!("{object} {name}\n"));
         std::iter::once("# pack-refs with: sorted \n".to_owned()).chain(lines).collect()
     }
 
-    pub(super) fn config(&self, tree: WorkTree<'_>) -> Vec<Setting> {
+    /// Returns the configuration of the new repository.
+    pub fn config(&self, tree: WorkTree<'_>) -> Vec<Setting> {
         let is_sha1 = self.format == "sha1";
         let mut own = vec![
             ("core.repositoryformatversion", if is_sha1 { "0" } else { "1" }),
@@ -145,8 +149,8 @@ impl Read {
         own.into_iter().map(setting).chain(self.remotes.iter().cloned()).collect()
     }
 
-    /// What the user should know of it.
-    pub(crate) fn note(&self, path: &Path) -> String {
+    /// Returns what the user should know of it.
+    pub fn note(&self, path: &Path) -> String {
         let urls = self.remotes.iter().filter(|setting| setting.key.ends_with(".url"));
         let urls = urls.filter_map(|setting| String::from_utf8(setting.value.clone()?).ok());
         let mut parts = vec![format!("{:.1} MB", self.size as f64 / f64::from(1 << 20))];

@@ -6,22 +6,23 @@ use std::path::Path;
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, mkdirat, openat};
 
-use super::{held, words};
+use crate::opened::{held, words};
 
 /// A new directory in a workspace, held open: another session there can put a link in the place of
 /// any name, but what is written goes to this very directory.
-pub(crate) struct New {
-    pub(super) opened: OwnedFd,
+#[derive(Debug)]
+pub struct NewDirectory {
+    opened: OwnedFd,
     /// Whose it is to be, where that is not the caller.
     owner: Option<(u32, u32)>,
 }
 
-impl New {
+impl NewDirectory {
     /// Makes a directory in another one.
     ///
     /// # Errors
     /// Returns the error of the call that failed, or that another directory took its place.
-    pub(crate) fn below(
+    pub fn below(
         above: &OwnedFd,
         name: impl AsRef<Path>,
         owner: Option<(u32, u32)>,
@@ -43,7 +44,7 @@ impl New {
     ///
     /// # Errors
     /// As [`Self::below`].
-    pub(crate) fn directory(&self, name: &str) -> Result<Self, String> {
+    pub fn directory(&self, name: &str) -> Result<Self, String> {
         Self::below(&self.opened, name, self.owner)
     }
 
@@ -51,7 +52,7 @@ impl New {
     ///
     /// # Errors
     /// Returns the error of `openat(2)` or `fchown(2)`.
-    pub(crate) fn file(&self, name: &str, mode: u32) -> Result<File, String> {
+    pub fn file(&self, name: &str, mode: u32) -> Result<File, String> {
         Self::file_in(&self.opened, name, mode, self.owner)
     }
 
@@ -59,7 +60,7 @@ impl New {
     ///
     /// # Errors
     /// As [`Self::file`].
-    pub(crate) fn file_in(
+    pub fn file_in(
         directory: &OwnedFd,
         name: &str,
         mode: u32,
@@ -92,13 +93,13 @@ mod tests {
         fs::create_dir_all(top.join("work")).unwrap();
         fs::create_dir_all(top.join("elsewhere/objects")).unwrap();
         let above = open_directory(&top.join("work")).unwrap();
-        let new = New::below(&above, "new", None).unwrap();
+        let new = NewDirectory::below(&above, "new", None).unwrap();
         let objects = new.directory("objects").unwrap();
         fs::rename(top.join("work/new"), top.join("work/moved")).unwrap();
         symlink(top.join("elsewhere"), top.join("work/new")).unwrap();
         new.file("config", 0o644).unwrap();
         objects.directory("pack").unwrap();
-        assert!(New::below(&above, "new", None).is_err());
+        assert!(NewDirectory::below(&above, "new", None).is_err());
         assert_eq!(fs::read_dir(top.join("elsewhere")).unwrap().count(), 1);
         assert_eq!(fs::read_dir(top.join("elsewhere/objects")).unwrap().count(), 0);
         assert!(top.join("work/moved/config").exists());

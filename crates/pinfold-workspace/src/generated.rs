@@ -20,7 +20,7 @@ use pinfold_protect::restrict::{Protect, Substitute};
 use pinfold_rootfs::userland::{HOME, PRIVATE};
 
 use crate::GuardError;
-use crate::guard::in_words;
+use crate::grant_words::in_words;
 
 /// Where the files lie in the sandbox before they are mounted over what they stand for.
 const STAGE: &str = "/run/pinfold/generated";

@@ -1,7 +1,7 @@
 //! Protection of files within grants, for one session: what is found before the command starts, the
 //! masks for it, and what becomes of the sandbox's changes afterwards.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,32 +14,24 @@ use pinfold_git::layout::PRIVATE;
 use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
-use pinfold_host::launcher::Launcher;
-use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Protection, Site};
-use pinfold_policy::settings::{FileSettings, Settings};
+use pinfold_policy::settings::Settings;
 use pinfold_protect::began::Began;
-use pinfold_protect::built::Built;
-use pinfold_protect::misleading::Before;
 use pinfold_protect::mounts;
-use pinfold_protect::own::Own;
 use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
 use pinfold_protect::restrict::{Protect, Substitute};
 use pinfold_protect::stand_in::StandIns;
 use pinfold_protect::survey::{Entries, Obstacle, Walk, walk};
-use pinfold_protect::tracked::Tracked;
 use pinfold_rootfs::userland::HOME;
 
 use crate::GuardError;
 use crate::generated::Generated;
 use crate::git::bytes;
-use crate::git::private::Copies;
 use crate::protected_dirs::ProtectedDir;
-use crate::review::{Named, Names};
 use crate::shadow::Shadow;
 
 mod findings;
@@ -52,108 +44,21 @@ mod repositories;
 mod secrets;
 mod settle;
 mod shared;
+mod state;
 mod under_view;
 
 use granted::{Granted, granted, site_of};
 pub use left::session_with;
 pub use left::{settle_dead, shares};
 pub use look::{Found, look};
-pub(crate) use own_places::in_words;
 pub use own_places::refuse;
 use repositories::Git;
 pub(crate) use shared::Repositories;
-
-/// What one session protects.
-#[derive(Debug)]
-pub struct Guard {
-    /// The session's directory of private copies, on the host.
-    private: PathBuf,
-    protect: Protect,
-    /// Writable roots.
-    pub(crate) roots: Vec<Walked>,
-    /// All roots that were looked over.
-    pub(crate) readable: Vec<PathBuf>,
-    /// What was protected at the start, by path: the very file or directory.
-    pub(crate) known: HashMap<PathBuf, FileId>,
-    protection: Protection,
-    /// The opt-ins that lift some of it.
-    opt_in: Vec<String>,
-    /// The private git directories.
-    copies: Copies,
-    /// Protected directories that may get a private copy.
-    candidates: BTreeMap<PathBuf, Reason>,
-    /// Those that have one.
-    protected_dirs: Vec<ProtectedDir>,
-    /// Tops of the working trees in writable roots, each with the git directory that it has.
-    tops: Vec<(PathBuf, PathBuf)>,
-    /// What is hidden from the session.
-    pub(crate) hidden: Vec<PathBuf>,
-    /// What git has of the files that are secret by name.
-    tracked: Tracked,
-    session: String,
-    /// The granted root of which the sandbox has a copy-on-write view, if it has one.
-    over: Option<PathBuf>,
-    /// The names in it.
-    names: Names,
-    /// What of it the host would execute because something names it.
-    named: Vec<Named>,
-    shadows: Vec<Shadow>,
-    /// What is pinfold's own.
-    pub(crate) own: Arc<Own>,
-    /// What there was before that may mislead.
-    pub(crate) before: Before,
-    /// Files that the session has of its own in what is granted.
-    generated: Generated,
-    /// What tools run on a build.
-    built: Built,
-    launcher: Launcher,
-}
-
-/// A granted root as it was walked.
-#[derive(Debug)]
-pub(crate) struct Walked {
-    pub(crate) path: PathBuf,
-    pub(crate) site: Site,
-    pub(crate) walk: Walk<Zone>,
-}
+pub use state::Guard;
+pub(crate) use state::Walked;
+use state::protection;
 
 impl Guard {
-    /// For a session whose private copies lie in this directory.
-    pub fn new(
-        private: &Path,
-        session: &SessionId,
-        over: Option<&HostPath>,
-        shadows: Vec<Shadow>,
-        own: Arc<Own>,
-        launcher: Launcher,
-    ) -> Self {
-        Self {
-            private: private.join("git"),
-            protect: Protect::default(),
-            roots: Vec::new(),
-            readable: Vec::new(),
-            known: HashMap::new(),
-            protection: Protection::default(),
-            opt_in: Vec::new(),
-            copies: Copies::default(),
-            candidates: BTreeMap::new(),
-            protected_dirs: Vec::new(),
-            tops: Vec::new(),
-            hidden: Vec::new(),
-            tracked: Tracked::default(),
-            session: session.to_string(),
-            over: over.map(|root| root.as_path().to_owned()),
-            names: Names::default(),
-            named: Vec::new(),
-            shadows,
-            own,
-            before: Before::default(),
-            generated: Generated::default(),
-            built: Built::begin(),
-            launcher,
-        }
-    }
-
     /// Makes the directory of private copies. It has to be there when the boundary is launched.
     ///
     /// # Errors
@@ -366,15 +271,6 @@ impl Guard {
         });
         self.copies.covers().chain(covers).collect()
     }
-}
-
-/// The protections that the settings leave in force.
-///
-/// # Errors
-/// An opt-in that is unknown.
-fn protection(files: &FileSettings) -> Result<Protection, GuardError> {
-    let lifted = files.opt_in.iter().map(|name| name.value.as_str());
-    Protection::defaults(lifted).map_err(|error| GuardError::refused(error, None))
 }
 
 /// Gives the private copies to the sandbox's user, where that is not the caller.

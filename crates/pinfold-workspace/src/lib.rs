@@ -7,6 +7,7 @@ pub mod dedicated;
 mod error;
 pub mod generated;
 pub mod git;
+mod grant_words;
 pub mod guard;
 pub mod protected_dirs;
 pub mod refresh;

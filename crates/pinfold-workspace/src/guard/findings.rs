@@ -9,9 +9,9 @@ use pinfold_protect::protect::{Finding, What};
 use pinfold_protect::sockets;
 use rustix::fs::FileType;
 
-use super::Guard;
 use super::own_places::belongs;
 use super::repositories::Git;
+use super::state::Guard;
 
 impl Guard {
     /// What one finding means.

@@ -34,7 +34,8 @@ use pinfold_protect::survey::Walk;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, Walked, site_of};
+use super::site_of;
+use super::state::{Guard, Walked};
 use crate::GuardError;
 use crate::git::private::Copied;
 use crate::protected_dirs::{Entry, ProtectedDir};

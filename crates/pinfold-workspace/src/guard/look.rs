@@ -11,7 +11,8 @@ use pinfold_protect::own::Own;
 use pinfold_protect::tracked::Tracked;
 use pinfold_rootfs::etc_files;
 
-use super::{Guard, refuse};
+use super::refuse;
+use super::state::Guard;
 use crate::GuardError;
 use crate::generated::{self, Generated};
 use crate::shadow;

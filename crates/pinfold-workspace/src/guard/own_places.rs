@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::{Places, resolved};
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
-use pinfold_policy::origin::Origin;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::own::Own;
 use pinfold_protect::restrict::Protect;
 
-use super::Guard;
+use super::state::Guard;
 use crate::GuardError;
+use crate::grant_words::in_words;
 
 /// Refuses a grant that is, or lies in, what no session gets: pinfold's own files, and places of
 /// secrets whose names are known.
@@ -26,7 +26,7 @@ pub fn refuse(
     settings: &Settings,
     places: &Places,
 ) -> Result<(), GuardError> {
-    let protection = super::protection(&settings.files)?;
+    let protection = super::state::protection(&settings.files)?;
     let kept = resolved(&places.state.join("agents"));
     // What comes with the system or an agent is chosen by pinfold, not named by anybody.
     let is_named = |grant: &&Grant| match grant.root.kind {
@@ -59,15 +59,6 @@ fn check(grant: &Grant, own: &Own, protection: &Protection) -> Result<(), GuardE
         return Err(GuardError::refused(what, Some(hint)));
     }
     Ok(())
-}
-
-/// What a grant is called in an error, and what to do without it.
-pub(crate) fn in_words(grant: &Grant) -> (String, &'static str) {
-    let host = &grant.root.host;
-    match grant.root.kind == RootKind::Workspace && grant.source == Origin::Default {
-        true => (format!("the workspace {host}"), "change into a project's directory"),
-        false => (format!("the grant of {host} by {}", grant.source), "leave it out"),
-    }
 }
 
 impl Guard {

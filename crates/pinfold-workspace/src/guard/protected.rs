@@ -11,7 +11,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_protect::restrict::Substitute;
 use pinfold_terminal::notify;
 
-use super::Guard;
+use super::state::Guard;
 use crate::GuardError;
 use crate::protected_dirs::{Budget, DIRECTORY, ProtectedDir};
 

@@ -13,8 +13,9 @@ use pinfold_protect::restrict::{Substitute, follow};
 use pinfold_protect::tracked;
 use rustix::fs::FileType;
 
+use super::Granted;
 use super::left::others;
-use super::{Granted, Guard};
+use super::state::Guard;
 use crate::GuardError;
 use crate::git::named::Scope;
 

@@ -12,7 +12,8 @@ use pinfold_protect::survey::{Entries, walk};
 use pinfold_protect::tracked::Tracked;
 use rustix::fs::FileType;
 
-use super::{Git, Granted, Guard};
+use super::state::Guard;
+use super::{Git, Granted};
 
 impl Guard {
     /// Hides the files that are secret by name, except those of which git has this very content.

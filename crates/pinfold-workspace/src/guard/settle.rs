@@ -13,7 +13,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
-use super::Guard;
+use super::state::Guard;
 use crate::after::{self, Looked};
 use crate::git::collect::Phase;
 use crate::git::modules::GitFiles;

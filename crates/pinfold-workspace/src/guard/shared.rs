@@ -7,7 +7,7 @@ use pinfold_policy::protect::Protection;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
-use super::Guard;
+use super::state::Guard;
 use crate::git::collect::{Collect, Phase};
 use crate::git::modules::Modules;
 use crate::git::private::Copied;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use pinfold_policy::authority::{Effect, Restriction, Why};
 
-use super::Guard;
+use super::state::Guard;
 use crate::review::{AnyPath, Named, Protected, Record, Repository, Top};
 
 impl Guard {

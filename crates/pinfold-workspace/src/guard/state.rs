@@ -1,0 +1,128 @@
+//! What one session protects, as it is known so far.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pinfold_host::file_id::FileId;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::session_id::SessionId;
+use pinfold_policy::authority::Reason;
+use pinfold_policy::path::HostPath;
+use pinfold_policy::protect::{Protection, Site};
+use pinfold_policy::settings::FileSettings;
+use pinfold_protect::built::Built;
+use pinfold_protect::misleading::Before;
+use pinfold_protect::own::Own;
+use pinfold_protect::protect::Zone;
+use pinfold_protect::restrict::Protect;
+use pinfold_protect::survey::Walk;
+use pinfold_protect::tracked::Tracked;
+
+use crate::GuardError;
+use crate::generated::Generated;
+use crate::git::private::Copies;
+use crate::protected_dirs::ProtectedDir;
+use crate::review::{Named, Names};
+use crate::shadow::Shadow;
+
+/// What one session protects.
+#[derive(Debug)]
+pub struct Guard {
+    /// The session's directory of private copies, on the host.
+    pub(super) private: PathBuf,
+    pub(super) protect: Protect,
+    /// Writable roots.
+    pub(crate) roots: Vec<Walked>,
+    /// All roots that were looked over.
+    pub(crate) readable: Vec<PathBuf>,
+    /// What was protected at the start, by path: the very file or directory.
+    pub(crate) known: HashMap<PathBuf, FileId>,
+    pub(super) protection: Protection,
+    /// The opt-ins that lift some of it.
+    pub(super) opt_in: Vec<String>,
+    /// The private git directories.
+    pub(super) copies: Copies,
+    /// Protected directories that may get a private copy.
+    pub(super) candidates: BTreeMap<PathBuf, Reason>,
+    /// Those that have one.
+    pub(super) protected_dirs: Vec<ProtectedDir>,
+    /// Tops of the working trees in writable roots, each with the git directory that it has.
+    pub(super) tops: Vec<(PathBuf, PathBuf)>,
+    /// What is hidden from the session.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// What git has of the files that are secret by name.
+    pub(super) tracked: Tracked,
+    pub(super) session: String,
+    /// The granted root of which the sandbox has a copy-on-write view, if it has one.
+    pub(super) over: Option<PathBuf>,
+    /// The names in it.
+    pub(super) names: Names,
+    /// What of it the host would execute because something names it.
+    pub(super) named: Vec<Named>,
+    pub(super) shadows: Vec<Shadow>,
+    /// What is pinfold's own.
+    pub(crate) own: Arc<Own>,
+    /// What there was before that may mislead.
+    pub(crate) before: Before,
+    /// Files that the session has of its own in what is granted.
+    pub(super) generated: Generated,
+    /// What tools run on a build.
+    pub(super) built: Built,
+    pub(super) launcher: Launcher,
+}
+
+/// A granted root as it was walked.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) path: PathBuf,
+    pub(crate) site: Site,
+    pub(crate) walk: Walk<Zone>,
+}
+
+impl Guard {
+    /// For a session whose private copies lie in this directory.
+    pub fn new(
+        private: &Path,
+        session: &SessionId,
+        over: Option<&HostPath>,
+        shadows: Vec<Shadow>,
+        own: Arc<Own>,
+        launcher: Launcher,
+    ) -> Self {
+        Self {
+            private: private.join("git"),
+            protect: Protect::default(),
+            roots: Vec::new(),
+            readable: Vec::new(),
+            known: HashMap::new(),
+            protection: Protection::default(),
+            opt_in: Vec::new(),
+            copies: Copies::default(),
+            candidates: BTreeMap::new(),
+            protected_dirs: Vec::new(),
+            tops: Vec::new(),
+            hidden: Vec::new(),
+            tracked: Tracked::default(),
+            session: session.to_string(),
+            over: over.map(|root| root.as_path().to_owned()),
+            names: Names::default(),
+            named: Vec::new(),
+            shadows,
+            own,
+            before: Before::default(),
+            generated: Generated::default(),
+            built: Built::begin(),
+            launcher,
+        }
+    }
+}
+
+/// The protections that the settings leave in force.
+///
+/// # Errors
+/// An opt-in that is unknown.
+pub(super) fn protection(files: &FileSettings) -> Result<Protection, GuardError> {
+    let lifted = files.opt_in.iter().map(|name| name.value.as_str());
+    Protection::defaults(lifted).map_err(|error| GuardError::refused(error, None))
+}

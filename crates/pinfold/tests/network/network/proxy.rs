@@ -102,10 +102,10 @@ const SCRIPT: &str = "ask() { echo \"$1\" $(curl -sS -m10 -o said -w '%{http_cod
 #[test]
 fn everything_goes_through_a_proxy_that_alone_knows_the_way() {
     for user in people_with("squid", &["squid"]) {
-        for (access, user) in [(OPEN, ""), (AUTHENTICATED, "me:s3cr3t%40pass@")] {
+        for (access, login) in [(OPEN, ""), (AUTHENTICATED, "me:s3cr3t%40pass@")] {
             let world = world(user, access);
             for options in [&[][..], &["--intercept", "only.example.com"]] {
-                let said = run(&world, user, options, SCRIPT);
+                let said = run(&world, login, options, SCRIPT);
                 for (name, answer) in [
                     ("tunnel", "200 GET /tunnel at 93.184.216.34:443"),
                     ("plain", "200 GET /plain at 93.184.216.34:80"),
@@ -135,7 +135,7 @@ fn everything_goes_through_a_proxy_that_alone_knows_the_way() {
             assert!(world.seen().contains("svc-real-"), "{}", world.seen());
             assert!(!world.asked().contains("only.example.com"), "{}", world.asked());
             let ask = "curl -sS -m10 -i $URL/v1/models -H x-api-key:$KEY";
-            let agent = behind(&world, user, &["run", "probe", "--", "-c", ask]).output().unwrap();
+            let agent = behind(&world, login, &["run", "probe", "--", "-c", ask]).output().unwrap();
             Said::of(agent).has(&["200 OK", "GET /v1/models at 93.184.216.34:443"]);
             assert!(world.seen().contains("sk-ant-api03-REAL"), "{}", world.seen());
             for secret in SECRETS {

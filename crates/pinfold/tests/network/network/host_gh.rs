@@ -76,7 +76,7 @@ fn answer(world: &World, words: &[&str]) -> serde_json::Value {
 
 #[test]
 fn user_sees_the_whole_command_of_gh_and_says_yes_or_no() {
-    for user in people_with("gh and a person", &["git", "gh"]) {
+    for user in people_with("gh and a user", &["git", "gh"]) {
         let world = world(user, "");
         let script = "pinfold-host gh issue create --title \"$(printf 'A\\033[2J')\" --body 'b c'; echo $?\n\
             pinfold-host gh repo delete me/tool --yes; echo $?; pinfold-host gh auth token; echo $?";

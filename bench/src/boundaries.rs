@@ -65,7 +65,7 @@ fn memory_of(pinfold: &Path, engine: &str) -> Outcome {
     memory::of(&format!("container ({engine})"), session)
 }
 
-/// The same of Docker and Podman, and what runs beside a command in a container that is there.
+/// The same of Docker and Podman, and a program next to a command in a container that is there.
 fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
     let own = |words: &[&str]| {
@@ -92,16 +92,18 @@ fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let mut beside = own(&["exec", &name, "--", "/usr/bin/true"]);
-    while !beside.output()?.status.success() {
+    let mut inside_exec = own(&["exec", &name, "--", "/usr/bin/true"]);
+    while !inside_exec.output()?.status.success() {
         if session.try_wait()?.is_some() {
             return Err(format!("the session behind {engine} has ended").into());
         }
     }
     let mut bare = command(engine);
     bare.args(["exec", &name, "/usr/bin/true"]);
-    let mut contenders =
-        [Contender::new(format!("{engine} exec"), bare), Contender::new("pinfold exec", beside)];
+    let mut contenders = [
+        Contender::new(format!("{engine} exec"), bare),
+        Contender::new("pinfold exec", inside_exec),
+    ];
     let compared = in_turns(&mut contenders, turns);
     session.kill()?;
     session.wait()?;
@@ -131,7 +133,7 @@ fn by_itself(engine: &str, options: &[&str], words: &[&str]) -> Command {
     run
 }
 
-/// The engine by itself, on a bundle with the host's programs and the usual namespaces. crun 1.8 runs beside
+/// The engine by itself, on a bundle with the host's programs and the usual namespaces. crun 1.8 runs with
 /// control groups of version 1 only where it sees none, in a mount namespace of its own.
 fn bare(engine: &str, bundle: &Path) -> Result<Command, Box<dyn std::error::Error>> {
     let root = bundle.join("rootfs");

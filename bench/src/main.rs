@@ -85,7 +85,7 @@ fn run(words: &[&str]) -> Outcome {
         snapshot::run(&pinfold, effort)?;
     }
     if wanted("workspace") {
-        // Beside what was built: on a disk, which a temporary directory need not be.
+        // Next to what was built: on a disk, which a temporary directory need not be.
         let built = pinfold.parent().unwrap_or(&pinfold);
         workspace::run(&pinfold, effort, on.map_or(built, Path::new))?;
     }

@@ -65,7 +65,7 @@ pub(super) fn show_memory(pid: u32) -> Outcome {
     Ok(())
 }
 
-/// A process and those below it. Which are children is told of each thread (proc_pid_task(5)).
+/// A process and those below it. The kernel lists the children of each thread (proc_pid_task(5)).
 fn below(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = threads.filter_map(|thread| read(thread.path().join("children")));

@@ -80,7 +80,7 @@ pub(super) fn bwrap(workspace: &Path, argv: &[&str]) -> Command {
     bwrap
 }
 
-/// bubblewrap as people call it by hand: the system read-only, the workspace, and nothing beside.
+/// bubblewrap as people call it by hand: the system read-only, the workspace, and nothing else.
 pub(super) fn bwrap_of_dotfiles(workspace: &Path, argv: &[&str]) -> Command {
     let mut bwrap = command("bwrap");
     bwrap.args(["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev"]);

@@ -55,9 +55,9 @@ pub(super) fn run(pinfold: &Path, effort: Effort, on: &Path) -> Outcome {
         turn += 1;
         let text = fs::read_to_string(&path)?;
         let [old, new] = words(turn);
-        let beside = path.with_extension("new");
-        fs::write(&beside, text.replacen(old, new, 1))?;
-        Ok(fs::rename(&beside, &path)?)
+        let staged = path.with_extension("new");
+        fs::write(&staged, text.replacen(old, new, 1))?;
+        Ok(fs::rename(&staged, &path)?)
     })?;
     say("edit, natively", native, native);
     fs::write(&path, "one\ntwo\nthree\n")?;
@@ -97,9 +97,9 @@ fn at_once(tools: &Tools, workspace: &Path, count: u32) -> Result<(f64, f64), Bo
         let path = workspace.join(name);
         let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
         let [old, new] = words(turn);
-        let beside = path.with_extension("new");
-        fs::write(&beside, text.replacen(old, new, 1)).map_err(|error| error.to_string())?;
-        fs::rename(&beside, &path).map_err(|error| error.to_string())
+        let staged = path.with_extension("new");
+        fs::write(&staged, text.replacen(old, new, 1)).map_err(|error| error.to_string())?;
+        fs::rename(&staged, &path).map_err(|error| error.to_string())
     })?;
     make()?;
     let own = all(&|name, turn| {
@@ -182,7 +182,7 @@ struct Served {
 impl Drop for Served {
     fn drop(&mut self) {
         drop(self.client.take());
-        // It has been told to end.
+        // It has been asked to end.
         let _ = self.server.wait();
     }
 }

@@ -3,7 +3,7 @@
 //! Each piece of work is timed twice: the whole run, from the start of the process to its end, and
 //! the work alone, by the shell that does it. What is lost between the two is the start and the end;
 //! what is lost within is the file system's. `bare overlay` is overlayfs without pinfold, in a user
-//! namespace on the same disk: what a view costs whoever makes it.
+//! namespace on the same disk: what a view costs without us.
 
 mod mode;
 mod site;

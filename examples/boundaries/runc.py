@@ -49,7 +49,7 @@ verb, question, answer = sys.argv[1], json.load(sys.stdin), {"version": 1}
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 if verb == "is_available":
     answer["available"] = shutil.which("runc") is not None
-    answer["reason"], answer["cure"] = "runc is not installed", "sudo apt install runc"
+    answer["reason"], answer["hint"] = "runc is not installed", "sudo apt install runc"
 elif verb == "capabilities":
     answer["cpus"] = False
 elif verb == "list":

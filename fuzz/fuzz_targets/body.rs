@@ -1,4 +1,4 @@
-//! A JSON body as the gateway writes it anew.
+//! A JSON body as the gateway writes it again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

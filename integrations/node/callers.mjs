@@ -7,7 +7,7 @@ const DEEPEST = 100;
  * The file of the code that calls what was patched: the first one on the stack that is neither Node's
  * nor ours. Code in a string belongs to who runs it, whatever name it gives itself.
  * @param {Function} patched
- * @returns {string | undefined} Nothing where the stack does not say: whoever hides is looked at.
+ * @returns {string | undefined} Nothing where the stack does not say: a caller that hides is looked at.
  */
 export function callerOf(patched) {
   const { prepareStackTrace, stackTraceLimit } = Error;

@@ -1,11 +1,11 @@
 //! `cargo xtask attack`: random hostile sessions, and ordinary work on the host after them.
 //!
-//! Each case makes a person's machine in a temporary directory, runs one or two sessions at once
-//! whose steps come from a grammar (`attack/grammar.rs`), lets the person edit and commit meanwhile,
+//! Each case makes a user's machine in a temporary directory, runs one or two sessions at once whose
+//! steps come from a grammar (`attack/grammar.rs`), lets the user edit and commit at the same time,
 //! kills a supervisor now and then, and afterwards has the real git, direnv and npm do ordinary things
 //! under a tracer. It fails if anything was executed, called or written outside that a session brought
-//! about, if an editor that is open meanwhile would have executed anything, or if a session printed a
-//! secret. The programs, not a model of them, say what is harmful.
+//! about, if an open editor would have executed anything, or if a session printed a secret. The
+//! programs, not a model of them, say what is harmful.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -17,11 +17,11 @@ use fastrand::Rng;
 use crate::Outcome;
 use crate::cargo::{self, command};
 use editor::Editor;
-use person::Person;
+use user::User;
 
 mod editor;
 mod grammar;
-mod person;
+mod user;
 
 const USAGE: &str =
     "usage: cargo xtask attack [--minutes N | --cases N] [--seed N] [--pinfold FILE]";
@@ -48,7 +48,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
             return Ok(());
         }
     }
-    for program in person::MAY_BE_MISSING {
+    for program in user::MAY_BE_MISSING {
         if cargo::output(command(program).arg("--version")).is_err() {
             println!("there is no {program} here: its commands do nothing");
         }
@@ -99,12 +99,12 @@ fn built() -> Result<PathBuf, Box<dyn std::error::Error>> {
 /// Runs one case; returns what was done, and what went wrong.
 fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std::error::Error>> {
     let mut random = Rng::with_seed(seed);
-    let person = Person::new()?;
-    let evil = person.evil().display().to_string();
-    let before = person.outside()?;
+    let user = User::new()?;
+    let evil = user.evil().display().to_string();
+    let before = user.outside()?;
     let (mut story, mut wrong) = (format!("=== seed {seed}\n"), Vec::new());
     let mut was_killed = false;
-    let editor = Editor::open(person.work(), evil.clone());
+    let editor = Editor::open(user.work(), evil.clone());
     for _ in 0..random.usize(1..3) {
         let count = if random.u8(..4) == 0 { 2 } else { 1 };
         let mut sessions = Vec::new();
@@ -119,13 +119,13 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
                 "--- session {number}{}\n{script}",
                 if in_view { " in a view" } else { "" }
             );
-            sessions.push(started(&person, pinfold, &script, in_view)?);
+            sessions.push(started(&user, pinfold, &script, in_view)?);
         }
         for _ in 0..random.usize(0..3) {
             sleep(Duration::from_millis(random.u64(0..500)));
             let edit = grammar::edit(&mut random);
-            story += &format!("--- person\n{edit}\n");
-            person.shell(&edit).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+            story += &format!("--- user\n{edit}\n");
+            user.shell(&edit).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         }
         for mut session in sessions {
             if random.u8(..6) == 0 {
@@ -138,33 +138,33 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
             if !is_over {
                 wrong.push("a session did not end".to_owned());
             }
-            // What the person saves while a session lives may be read in that moment (docs/security).
-            if person::shows_secret(&output) && !story.contains("secret-new") {
+            // What the user saves while a session lives may be read in that moment (docs/security).
+            if user::shows_secret(&output) && !story.contains("secret-new") {
                 wrong.push("a session printed a secret".to_owned());
             }
         }
     }
     if was_killed {
         // The next start settles what a dead one left.
-        let settling = started(&person, pinfold, "true", false)?;
+        let settling = started(&user, pinfold, "true", false)?;
         ended(settling)?;
     }
     wrong.extend(editor.close());
-    person.build()?;
-    if person.outside()? != before {
+    user.build()?;
+    if user.outside()? != before {
         wrong.push("something outside the workspace is not what it was".to_owned());
     }
-    wrong.extend(person.go_on()?);
+    wrong.extend(user.go_on()?);
     Ok((story, wrong))
 }
 
 fn started(
-    person: &Person,
+    user: &User,
     pinfold: &Path,
     script: &str,
     in_view: bool,
 ) -> Result<Child, Box<dyn std::error::Error>> {
-    let mut session = person.program(pinfold);
+    let mut session = user.program(pinfold);
     session.arg("run");
     if in_view {
         session.args(["--workspace", "overlay", "--apply", "auto"]);

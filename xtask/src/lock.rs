@@ -69,16 +69,16 @@ fn recipes_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/recipes")
 }
 
-/// npm's `package-lock.json` (version 3) for one agent and what it needs beside it.
+/// npm's `package-lock.json` (version 3) for one agent and the packages that it needs.
 fn npm_lock(agent: &Agent, version: &PackageVersion) -> Result<serde_json::Value, LockError> {
     let dir = tempfile::tempdir()?;
     // Packages for other processors may only stand among the optional ones.
-    let beside: serde_json::Map<_, _> =
-        agent.beside.iter().map(|(name, range)| ((*name).to_owned(), json!(range))).collect();
+    let with: serde_json::Map<_, _> =
+        agent.with.iter().map(|(name, range)| ((*name).to_owned(), json!(range))).collect();
     let manifest = json!({
         "name": "recipe", "version": "0.0.0", "private": true,
         "dependencies": { agent.package: version.as_str() },
-        "optionalDependencies": beside,
+        "optionalDependencies": with,
     });
     fs::write(dir.path().join("package.json"), serde_json::to_vec(&manifest)?)?;
     let arguments = [

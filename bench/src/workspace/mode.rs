@@ -8,7 +8,7 @@ use super::super::command;
 use super::site::Site;
 use super::turns::{Sample, Work, sample};
 
-/// Options of overlayfs that a view is mounted with, but for its layers.
+/// Options of overlayfs that a view is mounted with, except its layers.
 const OPTIONS: &str = "userxattr,volatile";
 
 /// Where the work is done.
@@ -52,8 +52,8 @@ impl Mode {
         self != Self::Scratch
     }
 
-    /// Does the work once. Nothing that an earlier turn wrote is left to be written meanwhile, and
-    /// nothing is left of this one afterwards.
+    /// Does the work once. Everything that an earlier turn wrote is on disk before, and nothing is
+    /// left of this one afterwards.
     pub(super) fn run(
         self,
         site: &Site,

@@ -111,7 +111,7 @@ impl Site {
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|it| !it.is_empty())
     }
 
-    /// A program in the workspace, with pinfold's files beside it.
+    /// A program in the workspace, with pinfold's files next to it.
     pub(super) fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = command(program);
         command.args(args).current_dir(self.workspace()).env("GIT_CONFIG_GLOBAL", "/dev/null");

@@ -82,7 +82,7 @@ fn parse(said: &str) -> Option<(Duration, Duration)> {
     Some((inside, Duration::from_secs_f64(processor)))
 }
 
-/// Prints each mode beside the first one.
+/// Prints each mode next to the first one.
 pub(super) fn print(turns: &[Turns]) {
     let whole = |turn: &Turns| turn.median(|sample| sample.whole);
     let inside = |turn: &Turns| turn.median(|sample| sample.inside);

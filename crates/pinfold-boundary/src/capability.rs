@@ -20,9 +20,9 @@ pub struct Capabilities {
 pub enum Feature {
     /// The second wall. What it lacks in verdicts others carry.
     Landlock,
-    /// A terminal of the inside's own.
+    /// A terminal of the sandbox's own.
     Terminal,
-    /// Ports of the inside's that the host can reach.
+    /// Ports of the sandbox's that the host can reach.
     Publish,
 }
 
@@ -46,8 +46,8 @@ impl Feature {
 pub struct Finding {
     /// What was found.
     pub what: String,
-    /// What a person can do about it.
-    pub cure: Option<String>,
+    /// What a user can do about it.
+    pub hint: Option<String>,
     /// Whether the boundary cannot be used because of it.
     pub fatal: bool,
 }
@@ -66,8 +66,8 @@ pub struct Probe {
 impl Probe {
     /// Of a boundary that cannot be used because of this.
     pub(crate) fn unusable(error: &LaunchError) -> Self {
-        let cure = error.hint().map(str::to_owned);
-        let finding = Finding { what: error.to_string(), cure, fatal: true };
+        let hint = error.hint().map(str::to_owned);
+        let finding = Finding { what: error.to_string(), hint, fatal: true };
         Self { findings: vec![finding], ..Self::default() }
     }
 

@@ -1,4 +1,4 @@
-//! The `container` boundary: a container engine runs the inside.
+//! The `container` boundary: a container engine runs the sandbox.
 //!
 //! An OCI runtime gets a bundle whose root is the tree that the `namespace` boundary would stand on:
 //! same grants, views, covers and network, made by the same code, so the verdicts are the same. The
@@ -50,7 +50,7 @@ impl Container {
         Self { engine, init, not_in: Vec::new() }
     }
 
-    /// The same, with no engine's program taken from these directories, in which an inside may have
+    /// The same, with no engine's program taken from these directories, in which a sandbox may have
     /// written.
     #[must_use]
     pub fn not_in(self, directories: Vec<PathBuf>) -> Self {
@@ -90,7 +90,7 @@ impl Boundary for Container {
     }
 }
 
-/// Makes sure that an engine can be told of every path of a plan.
+/// Checks that a plan's paths can all be expressed to an engine.
 ///
 /// # Errors
 /// The path that is not UTF-8 text.

@@ -1,8 +1,8 @@
 //! Control groups: limits on the whole tree, where a group can be made (cgroups(7)).
 //!
-//! Version 2 beside the caller's own group, in the first ancestor that hands its controllers
-//! on and lets the caller make groups; version 1 below the caller's own group in each
-//! hierarchy. A caller who may do neither gets what rlimits and init's watch can do.
+//! Version 2: next to the caller's own group, in the first ancestor that hands its controllers on
+//! and lets the caller make groups. Version 1: below the caller's own group in each hierarchy. A
+//! caller who may do neither gets what rlimits and init's watch can do.
 
 mod observed;
 mod version_1;
@@ -66,7 +66,7 @@ impl Group {
             return Ok(None);
         }
         let made = |limits| {
-            let unified = version_2::beside(&own, limits).and_then(version_2::with_main);
+            let unified = version_2::next_to_own(&own, limits).and_then(version_2::with_main);
             unified.or_else(|| version_1::make(&own, &[], limits))
         };
         let group = made(limits);
@@ -84,7 +84,7 @@ impl Group {
         }
     }
 
-    /// Groups for something that runs in an inside, below those of the whole, so that it is bounded by
+    /// Groups for something that runs in a sandbox, below those of the whole, so that it is bounded by
     /// both.
     ///
     /// # Errors
@@ -97,7 +97,9 @@ impl Group {
                 whole.directories.first().and_then(|whole| version_2::below(whole, limits))
             }
             Some(whole) => version_1::make(&own, &whole.directories, limits),
-            None => version_2::beside(&own, limits).or_else(|| version_1::make(&own, &[], limits)),
+            None => {
+                version_2::next_to_own(&own, limits).or_else(|| version_1::make(&own, &[], limits))
+            }
         };
         let has = |enforced: fn(&Self) -> bool| made.as_ref().is_some_and(enforced);
         let missing = [
@@ -198,7 +200,7 @@ fn counted(group: &Path, file: &str, key: &str) -> bool {
         .any(|(name, count)| name == key && count.trim() != "0")
 }
 
-/// The groups of what runs in an inside.
+/// The groups of what runs in a sandbox.
 fn parts(group: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
     let is_group = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());

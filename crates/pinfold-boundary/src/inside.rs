@@ -16,7 +16,7 @@ use crate::launch_error::{LaunchError, failure};
 use crate::live_view::LiveView;
 use crate::plan::{Program, Stdio};
 
-/// The sockets of an inside's doors.
+/// The sockets of a sandbox's doors.
 #[derive(Debug)]
 pub struct Doors {
     /// One for each door of the plan; two for [`crate::Door::Outward`] where there is IPv6.
@@ -66,8 +66,8 @@ impl Inside {
         }
     }
 
-    /// Says what the command will be; call it once, before the inside is sealed. Only the inside's
-    /// copies of the streams stay open.
+    /// Says what the command will be; call it once, before the sandbox is sealed. Only the
+    /// sandbox's copies of the streams stay open.
     ///
     /// # Errors
     /// The failure of a start, in its raw form.
@@ -104,7 +104,7 @@ impl Inside {
         Ok(Some(inner))
     }
 
-    /// Has these last covers put in place and the inside closed. An engine starts init then.
+    /// Has these last covers put in place and the sandbox closed. An engine starts init then.
     ///
     /// # Errors
     /// The failure of a start, in its raw form.
@@ -113,11 +113,11 @@ impl Inside {
         let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
             return Ok(());
         };
-        let told = self.channel.last_steps(&steps).and_then(|()| match command {
+        let sent = self.channel.last_steps(&steps).and_then(|()| match command {
             Some(command) => self.send_command(&command),
             None => Ok(()),
         });
-        told.map_err(|_| self.last_words())
+        sent.map_err(|_| self.last_words())
     }
 
     /// Takes the mount namespace that an engine made; `None` if no engine made this sandbox.
@@ -135,7 +135,7 @@ impl Inside {
         Ok(sockopt::set_socket_timeout(&self.channel, Timeout::Send, Some(patience))?)
     }
 
-    /// Gives an order. Where it cannot be given the inside ends: an init that is gone has ended it
+    /// Gives an order. Where it cannot be given the sandbox ends: an init that is gone has ended it
     /// already, and one that takes no orders must not keep its supervisor from anything.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Inside {
         self.order_with(order, &[])
     }
 
-    /// Asks for a socket of the inside's network, which comes as a report.
+    /// Asks for a socket of the sandbox's network, which comes as a report.
     ///
     /// # Errors
     /// As [`Self::order`].
@@ -173,7 +173,7 @@ impl Inside {
         self.backing.has_own_kernel()
     }
 
-    /// Orders a program to be run beside the command, whose end is told by this id.
+    /// Orders init to run a program next to the command. Its end is reported with this id.
     ///
     /// # Errors
     /// As [`Self::order`].

@@ -1,4 +1,4 @@
-//! Why an inside could not be made.
+//! Why a sandbox could not be made.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use pinfold_wire::{ChannelError, Step};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why an inside could not be made.
+/// Why a sandbox could not be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -16,7 +16,7 @@ pub enum LaunchError {
         /// Why, in words.
         cause: String,
         /// What to do.
-        cure: String,
+        hint: String,
     },
     /// A source of a grant cannot be used.
     #[error("cannot grant {path}: {source}")]
@@ -58,7 +58,7 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
-    /// A container engine cannot run the inside.
+    /// A container engine cannot run the sandbox.
     #[error("the container engine {engine} cannot be used: {said}")]
     Engine {
         /// Its name.
@@ -66,7 +66,7 @@ pub enum LaunchError {
         /// Why, in words, or what it said itself.
         said: String,
         /// What to do.
-        cure: Option<String>,
+        hint: Option<String>,
     },
     /// Init ended without a word.
     #[error("init ended during the start without a word")]
@@ -92,11 +92,11 @@ fn detail_words(detail: &str) -> String {
 }
 
 impl LaunchError {
-    /// What a person can do about it.
+    /// What a user can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Namespaces { cure, .. } => Some(cure),
-            Self::Engine { cure, .. } => cure.as_deref(),
+            Self::Namespaces { hint, .. } => Some(hint),
+            Self::Engine { hint, .. } => hint.as_deref(),
             Self::Limit { .. } => {
                 Some("run inside a delegated control group, or leave that limit out")
             }

@@ -1,6 +1,6 @@
 //! Where a session runs.
 //!
-//! A [`Boundary`] takes a [`LaunchPlan`] (what the inside consists of, in words that name no
+//! A [`Boundary`] takes a [`LaunchPlan`] (what the sandbox consists of, in words that name no
 //! mechanism) and returns a running [`Inside`]. One module for each boundary; this crate knows
 //! mounts and namespaces and neither policy files nor the command line.
 
@@ -44,15 +44,15 @@ pub trait Boundary {
     /// What it enforces here, and what stands in the way.
     fn probe(&self) -> Probe;
 
-    /// Starts the inside: everything up to the covers, which the caller sends when it has
-    /// looked the workspace over. The command runs when the caller says so.
+    /// Starts the sandbox: everything up to the covers, which the caller sends when it has looked
+    /// the workspace over. The command runs when the caller says so.
     ///
     /// # Errors
-    /// Whatever kept the inside from being made; nothing is left behind then.
+    /// Returns whatever kept the sandbox from being made; nothing is left behind then.
     fn launch(&self, plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError>;
 }
 
-/// Whose an inside is.
+/// Whose a sandbox is.
 #[derive(Debug, Clone, Copy)]
 pub struct Session<'a> {
     /// Its name, which no other of this machine has.

@@ -2,10 +2,10 @@
 //!
 //! A [`Manager`] is asked for very little: a container without a network or any right, in which files and
 //! directories of the host are mounted, and this program as its first process. In there the `namespace`
-//! boundary makes the inside from these mounts, by the same code as ever; so the policy, the doors and
-//! the verdicts are the same, and the container is a wall around that one. Before it does so, init looks
-//! whether the container is what was asked for: an engine that says yes and does something else is
-//! found out before anything of the agent's runs.
+//! boundary makes the sandbox from these mounts, by the same code; so the policy, the doors and the
+//! verdicts are the same, and the container is a wall around that one. Before it does so, init looks
+//! whether the container is what was asked for: an engine that says yes and does something else is found
+//! out before anything of the agent's runs.
 
 mod enter;
 mod errand;
@@ -34,7 +34,7 @@ pub use enter::run_as_init;
 const OWN: &str = "/run/pinfold";
 /// This program there.
 const INIT: &str = "/run/pinfold/init";
-/// By which it reaches whoever had it started.
+/// By which it reaches the process that had it started.
 const SOCKET: &str = "/run/pinfold/socket";
 /// Bytes: Docker takes no limit below, and an init with its command comes close to it.
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -59,7 +59,7 @@ pub trait Manager: fmt::Debug {
     fn probe(&self) -> Vec<Finding>;
 
     /// Starts a container, and returns once its first process runs. What the container was started
-    /// with is gone once that process has ended, whoever is there to see it.
+    /// with is gone once that process has ended, even if nobody is there to see it.
     ///
     /// # Errors
     /// Why it cannot be started; nothing is left behind then.
@@ -189,9 +189,9 @@ impl<M: Manager> Managed<M> {
         Ok(())
     }
 
-    fn error(&self, said: impl fmt::Display, cure: Option<&str>) -> LaunchError {
-        let cure = cure.map(str::to_owned);
-        LaunchError::Engine { engine: self.manager.name(), said: said.to_string(), cure }
+    fn error(&self, said: impl fmt::Display, hint: Option<&str>) -> LaunchError {
+        let hint = hint.map(str::to_owned);
+        LaunchError::Engine { engine: self.manager.name(), said: said.to_string(), hint }
     }
 }
 
@@ -210,7 +210,7 @@ impl<M: Manager> Boundary for Managed<M> {
             memory: lacks.memory.is_none(),
             cpus: lacks.cpus.is_none(),
             pids: true,
-            landlock: sys::landlock_abi().unwrap_or(0),
+            landlock: sys::landlock::abi().unwrap_or(0),
         };
         Probe { capabilities, hands_over: true, findings }
     }
@@ -236,7 +236,7 @@ impl<M: Manager> Boundary for Managed<M> {
         let met = meeting
             .wait(container.user.0)
             .map_err(|said| self.error(said, Some("`pinfold doctor` shows whether it works here")));
-        let told = met.and_then(|Met { channel, init, pid }| {
+        let started = met.and_then(|Met { channel, init, pid }| {
             let cpus = container.cpus.is_some_and(|share| group::holds_cpus(pid, share));
             if needs_share && !cpus {
                 return Err(unheld(self.manager.name()));
@@ -257,7 +257,7 @@ impl<M: Manager> Boundary for Managed<M> {
             Ok((channel, init, group, enforced))
         });
         let (channel, init, group, enforced) =
-            told.inspect_err(|_| self.manager.remove(&container))?;
+            started.inspect_err(|_| self.manager.remove(&container))?;
         let (manager, _remains) = (self.manager.name(), grants.remains);
         let backing = ManagedBacking { group, manager, _remains };
         Ok(Inside::new(channel, init, enforced, Box::new(backing)))

@@ -1,4 +1,4 @@
-//! What an inside consists of. No word here belongs to one boundary alone.
+//! What a sandbox consists of. No word here belongs to one boundary alone.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -10,23 +10,23 @@ use pinfold_wire::{Attributes, StreamEnd, Streams, Window};
 
 mod codec;
 
-/// Everything that a boundary needs to make an inside. What is to run in it is said later
+/// Everything that a boundary needs to make a sandbox. What is to run in it is said later
 /// ([`crate::Inside::command`]).
 #[derive(Debug)]
 pub struct LaunchPlan {
     /// The file tree, parents before children. What is not here does not exist inside.
     pub tree: Vec<Entry>,
-    /// Who the inside is.
+    /// Who the sandbox is.
     pub identity: Identity,
     /// The host name inside.
     pub hostname: String,
-    /// The doors, in the inside's own network.
+    /// The doors, in the sandbox's own network.
     pub doors: Vec<Door>,
-    /// What the inside may use up.
+    /// What the sandbox may use up.
     pub limits: ResourceLimits,
     /// How much of the second wall is needed.
     pub landlock: Landlock,
-    /// Whether the inside may make namespaces of its own. It gives up the second wall.
+    /// Whether the sandbox may make namespaces of its own. It gives up the second wall.
     pub nested: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum Place {
     },
     /// A private, writable, empty directory, gone with the session.
     Private,
-    /// A generated file. `writable` ones belong to the inside.
+    /// A generated file. `writable` ones belong to the sandbox.
     File {
         /// What it holds.
         content: Vec<u8>,
@@ -73,9 +73,9 @@ pub enum Place {
 /// be on its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lower {
-    /// Its files belong to the inside's user, whoever owns them outside.
+    /// Its files belong to the sandbox's user, whichever owner they have outside.
     Owned(HostPath),
-    /// Its files keep their owner, so the inside may do with them what everybody may. The kernel
+    /// Its files keep their owner, so the sandbox may do with them what everybody may. The kernel
     /// refuses to change one with `EOVERFLOW`; to put another in its place is a matter of the
     /// directory.
     Foreign(HostPath),
@@ -90,7 +90,7 @@ impl Lower {
         }
     }
 
-    /// Whether the inside's user owns what is in it.
+    /// Whether the sandbox's user owns what is in it.
     #[must_use]
     pub fn is_owned(&self) -> bool {
         matches!(self, Self::Owned(_))
@@ -153,7 +153,7 @@ pub struct Identity {
 pub enum Door {
     /// A listening Unix socket at this path, in a directory that nothing inside can write to.
     Unix(InsidePath),
-    /// A TCP listener at this address of the inside's own network.
+    /// A TCP listener at this address of the sandbox's own network.
     Listener(SocketAddr),
     /// A UDP socket for what is sent to this port of any IPv4 address.
     Datagrams(u16),
@@ -200,7 +200,7 @@ impl Stdio {
 /// One standard stream.
 #[derive(Debug)]
 pub enum StdioEnd {
-    /// The inside's own terminal.
+    /// The sandbox's own terminal.
     Terminal,
     /// This descriptor.
     Descriptor(OwnedFd),
@@ -217,7 +217,7 @@ pub struct CpuShare {
     pub required: bool,
 }
 
-/// What the inside may use up; `None` means that nothing is asked for.
+/// What the sandbox may use up; `None` means that nothing is asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceLimits {
     /// Memory of the whole tree in bytes.

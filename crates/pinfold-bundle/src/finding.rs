@@ -28,7 +28,7 @@ pub(crate) struct Spot {
     pub(crate) replacement: &'static str,
 }
 
-/// What to do about code that cannot be told.
+/// What to do about code that cannot be understood.
 pub(crate) const SAY_IT: &str = "say it in the source as it is, so that it can be read";
 
 impl Spot {

@@ -8,7 +8,7 @@ use oxc_semantic::SemanticBuilder;
 use oxc_span::SourceType;
 
 use crate::finding::{SAY_IT, Spot};
-use crate::trace::{self, Told};
+use crate::trace::{self, FileFindings};
 
 /// How deep code in strings may hold code in strings.
 const DEEPEST: u32 = 4;
@@ -56,14 +56,14 @@ fn look(languages: &[SourceType], text: &str, depth: u32) -> Inspected {
             failure = failure.or_else(|| Some(not_parsed(&parsed)));
             continue;
         }
-        let told = told(&parsed, text, depth);
+        let inspected = inspect_parsed(&parsed, text, depth);
         if !is_ambiguous(text) {
-            return told;
+            return inspected;
         }
         // Which of the languages it is in is for others to say: all that any reads in it counts.
         let whole: &mut Inspected = whole.get_or_insert_default();
-        whole.spots.extend(told.spots);
-        whole.files.extend(told.files);
+        whole.spots.extend(inspected.spots);
+        whole.files.extend(inspected.files);
     }
     if let Some(whole) = &mut whole {
         whole.spots.sort_by_key(|spot| spot.offset);
@@ -87,9 +87,9 @@ fn not_parsed(parsed: &ParserReturn<'_>) -> Spot {
     Spot { offset, what: format!("what cannot be parsed{why}"), replacement: SAY_IT }
 }
 
-fn told(parsed: &ParserReturn<'_>, text: &str, depth: u32) -> Inspected {
+fn inspect_parsed(parsed: &ParserReturn<'_>, text: &str, depth: u32) -> Inspected {
     let semantic = SemanticBuilder::new().build(&parsed.program).semantic;
-    let Told { mut spots, code, files } = trace::trace(&semantic);
+    let FileFindings { mut spots, code, files } = trace::trace(&semantic);
     for comment in &parsed.program.comments {
         let said = comment.span.source_text(text);
         if said.starts_with("<!--") || said.starts_with("-->") {

@@ -1,5 +1,5 @@
-//! Reads the files of a bundle and says what is in them, one after the other, so that whoever listens
-//! knows at which of them the reader has ended.
+//! Reads the files of a bundle and says what is in them, one after the other, so that the caller
+//! knows which file the reader ended at.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -42,7 +42,7 @@ pub trait Call: Serialize + DeserializeOwned + JsonSchema {
 }
 
 /// The parameters of notifications.
-pub trait Told: Serialize + DeserializeOwned + JsonSchema {
+pub trait Notification: Serialize + DeserializeOwned + JsonSchema {
     /// The notification's name.
     const METHOD: &'static str;
     /// What it tells, in a sentence.
@@ -96,26 +96,26 @@ calls! {
     Cancel => Done, "cancel", "Takes a request of this connection back. It is answered all the same.";
 }
 
-macro_rules! told {
+macro_rules! notifications {
     ($($type:ident, $method:literal, $summary:literal;)*) => {
-        $(impl Told for $type {
+        $(impl Notification for $type {
             const METHOD: &'static str = $method;
             const SUMMARY: &'static str = $summary;
         })*
 
         /// Shows every notification to somebody.
-        pub(crate) fn every_told(visitor: &mut impl ToldVisitor) {
+        pub(crate) fn every_notification(visitor: &mut impl NotificationVisitor) {
             $(visitor.visit::<$type>();)*
         }
     };
 }
 
 /// Who wants to see every notification.
-pub(crate) trait ToldVisitor {
-    fn visit<T: Told>(&mut self);
+pub(crate) trait NotificationVisitor {
+    fn visit<T: Notification>(&mut self);
 }
 
-told! {
+notifications! {
     ExecOutput, "exec.output", "What runs has written something.";
     ExecExit, "exec.exit", "A program has ended; all of its output was reported before.";
     FilesChanged, "files.changed", "Something that is watched has changed.";

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::api::{
     Call, Ended, ExecExit, ExecOutput, ExecResize, ExecSignal, ExecStart, ExecWrite, FilesChanged,
-    FilesUnwatch, FilesWatch, Stream, TerminalSize, Told,
+    FilesUnwatch, FilesWatch, Notification, Stream, TerminalSize,
 };
 use crate::line::{read_line, write_line};
 use crate::message::{Fault, Message};
@@ -160,7 +160,7 @@ impl Drop for Client {
 pub enum ExecEvent {
     /// It has written something.
     Output(Stream, Vec<u8>),
-    /// It has ended, and all that it wrote was told.
+    /// It has ended, and all its output was received.
     Exit(Ended),
     /// It could not be executed, or its session has ended.
     Failed(String),
@@ -245,7 +245,7 @@ pub struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// Waits for the next change; none when nothing more is told.
+    /// Waits for the next change; none when no more will come.
     pub fn change(&mut self) -> Option<FilesChanged> {
         self.changes.recv().ok()
     }
@@ -293,13 +293,13 @@ impl Shared {
             }
             Follows::Nothing => {}
         }
-        // Whoever does not wait any more is told nothing.
+        // A caller that does not wait any more is sent nothing.
         let _ = answer.send(result);
     }
 }
 
-/// Passes on what was told. Who is slow to take it makes the connection wait, and nobody is told
-/// while the table is locked. What is not known here is for a newer client.
+/// Passes on a notification. A slow receiver makes the connection wait, and nothing is sent while
+/// the table is locked. Kinds that are not known here are for a newer client.
 fn tell(shared: &Mutex<Shared>, method: &str, params: Value) {
     if method == ExecOutput::METHOD
         && let Ok(output) = serde_json::from_value::<ExecOutput>(params.clone())

@@ -31,7 +31,7 @@ pub struct Fault {
     pub code: i64,
     /// In words.
     pub message: String,
-    /// For programs: `kind` and `path` of what a tool says, `hint` with the way out.
+    /// For programs: `kind` and `path` of what a tool says, `hint` with the hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -50,7 +50,7 @@ impl Fault {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Something that cannot be done, with the way out if there is one.
+    /// Something that cannot be done, with the hint if there is one.
     #[must_use]
     pub fn refused(message: impl Into<String>, hint: Option<&str>) -> Self {
         let data = hint.map(|hint| serde_json::json!({ "hint": hint }));
@@ -77,7 +77,7 @@ pub enum Message {
         /// With what.
         params: Value,
     },
-    /// Something is told.
+    /// A notification.
     Notification {
         /// What.
         method: String,

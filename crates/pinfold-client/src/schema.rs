@@ -4,7 +4,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use crate::api::{self, Call, CallVisitor, Told, ToldVisitor};
+use crate::api::{self, Call, CallVisitor, Notification, NotificationVisitor};
 
 /// Describes every method and every notification.
 #[must_use]
@@ -14,7 +14,7 @@ pub fn schema() -> Value {
     });
     let mut methods = Methods { generator: settings.into_generator(), methods: Vec::new() };
     api::every_call(&mut methods);
-    api::every_told(&mut methods);
+    api::every_notification(&mut methods);
     let Methods { mut generator, methods } = methods;
     let schemas = generator.take_definitions(true);
     json!({
@@ -59,8 +59,8 @@ impl CallVisitor for Methods {
     }
 }
 
-impl ToldVisitor for Methods {
-    fn visit<T: Told>(&mut self) {
+impl NotificationVisitor for Methods {
+    fn visit<T: Notification>(&mut self) {
         let params = self.parameters::<T>();
         self.methods.push(json!({
             "name": T::METHOD,

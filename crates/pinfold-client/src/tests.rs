@@ -19,7 +19,7 @@ fn messages_are_what_they_were_after_they_crossed() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_by_the_right_fault() {
+fn malformed_message_gets_the_right_fault() {
     for (line, expected) in [
         (&b"{"[..], code::PARSE),
         (b"\xff", code::PARSE),

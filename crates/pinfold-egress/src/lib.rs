@@ -1,10 +1,10 @@
 //! The network door: the gateway that puts real credentials in, outside.
 //!
-//! [`NetworkDoor`] is where the inside's connections go out, by the name that was asked for.
+//! [`NetworkDoor`] is where the sandbox's connections go out, by the name that was asked for.
 //! [`Gateway`] stands between an agent, which holds only an [`EphemeralKey`], and the model
 //! providers of its session. [`SshDoor`] signs commits and logins with a key that is never inside.
-//! [`Downloader`] fetches files whose content is known beforehand.
-//! The README says what is enforced and what is not.
+//! [`Downloader`] fetches files whose content is known beforehand. The README says what is enforced
+//! and what is not.
 
 mod door;
 mod download;

@@ -1,7 +1,7 @@
 //! Ports inside that the host can reach: accepted here, connected there.
 //!
-//! A socket belongs to the network it was made in, whoever connects it. So init makes sockets, on
-//! demand, and everything else is done here.
+//! A socket belongs to the network it was made in, whichever process connects it. So init makes
+//! sockets, on demand, and everything else is done here.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -32,11 +32,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Published {
     /// Where the host connects.
     pub listener: std::net::TcpListener,
-    /// The port of the inside's loopback.
+    /// The port of the sandbox's loopback.
     pub port: u16,
 }
 
-/// Where sockets of the inside's network are handed in.
+/// Where sockets of the sandbox's network are handed in.
 #[derive(Clone)]
 pub struct SocketSupply(Sender<OwnedFd>);
 
@@ -64,7 +64,7 @@ impl SocketSupply {
         let domain = sockopt::socket_domain(&socket);
         let internet = matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6));
         if internet && sockopt::socket_type(&socket) == Ok(SocketType::STREAM) {
-            // Whoever made it could have it take any time to close.
+            // Its maker could have it take any time to close.
             let _ = sockopt::set_socket_linger(&socket, None);
             // A stock that is gone or full needs nothing.
             let _ = self.0.try_send(socket);

@@ -58,7 +58,7 @@ impl Registry {
     ///
     /// # Errors
     /// A registry that cannot be reached or does not give the image without an account; a manifest
-    /// that is none, or not the one that was pinned.
+    /// that is invalid, or not the one that was pinned.
     pub fn resolve(
         &self,
         reference: &Reference,

@@ -31,7 +31,7 @@ pub struct Egress {
 pub struct Publishing {
     /// Each with its listener.
     pub published: Vec<Published>,
-    /// Sockets of the inside's network.
+    /// Sockets of the sandbox's network.
     pub stock: Arc<SocketStock>,
     /// Where connections are recorded.
     pub journal: Arc<dyn Journal>,

@@ -49,7 +49,7 @@ pub struct How<'a> {
     pub network: Option<&'a str>,
 }
 
-/// What is being done, for a person who waits.
+/// What is being done, for a user who waits.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// What to build on is asked for.
@@ -123,7 +123,7 @@ pub fn extensions_of(agent: &str, places: &Places) -> Option<PathBuf> {
 }
 
 impl<'a> Images<'a> {
-    /// Those of an engine; `tell` is told what takes time.
+    /// Those of an engine; `tell` is called before what takes time.
     #[must_use]
     pub fn new(engine: Engine, places: &'a Places, tell: &'a dyn Fn(&Event<'_>)) -> Self {
         Self { engine, places, tell }
@@ -231,7 +231,8 @@ impl<'a> Images<'a> {
             return Ok(());
         }
         let scratch = Scratch::make(&self.places.cache.join("images/contexts"))?;
-        // What is built is what was named, and looked at, whoever writes there meanwhile.
+        // What is built is what was named and looked at, even if another process writes there
+        // since.
         if copy(scratch.path())? != content {
             return Err(ImageError::Changed);
         }
@@ -244,7 +245,7 @@ impl<'a> Images<'a> {
             base,
             user,
             network: how.network,
-            anew: how.rebuild,
+            without_cache: how.rebuild,
         };
         self.engine.build(&recipe, &|said| (self.tell)(&Event::Output(said)))
     }

@@ -1,7 +1,7 @@
 //! What manages the containers of sessions: Docker, Podman, Apple's `container` and plug-ins.
 //!
-//! The first two are used by their command lines, which agree on nearly everything, and which know by themselves
-//! where a person's engine is and how it is reached.
+//! The first two are used by their command lines, which agree on nearly everything, and which know by
+//! themselves where a user's engine is and how it is reached.
 
 mod apple;
 mod arguments;
@@ -34,7 +34,7 @@ const EMPTY: &str = "pinfold-empty:1";
 pub struct CommandLine {
     launcher: Launcher,
     engine: ImageEngine,
-    /// Directories in which an inside may have written.
+    /// Directories in which a sandbox may have written.
     not_in: Vec<PathBuf>,
 }
 
@@ -96,8 +96,8 @@ impl CommandLine {
     }
 
     fn failed(&self, error: &ImageError) -> LaunchError {
-        let (said, cure) = (error.to_string(), error.hint());
-        LaunchError::Engine { engine: self.name(), said, cure }
+        let (said, hint) = (error.to_string(), error.hint());
+        LaunchError::Engine { engine: self.name(), said, hint }
     }
 
     fn remove_named(&self, name: &str) {
@@ -108,9 +108,9 @@ impl CommandLine {
     }
 
     /// Makes the image from an archive without files, which is two blocks of zeros (tar(5)); its digest.
-    fn import(&self, engine: &Engine, beside: &Path) -> Result<String, ImageError> {
+    fn import(&self, engine: &Engine, scratch: &Path) -> Result<String, ImageError> {
         let doing = "make an empty image";
-        let archive = beside.with_file_name("empty.tar");
+        let archive = scratch.with_file_name("empty.tar");
         let own = |cause| ImageError::Own { doing: "write", path: archive.clone(), cause };
         std::fs::write(&archive, [0; 1024]).map_err(own)?;
         let path = archive.display().to_string();
@@ -147,7 +147,7 @@ fn leftovers<'n>(
     };
     let left = names.filter(is_left).map(|name| Finding {
         what: format!("the container {name} is of no session that lives here"),
-        cure: Some(format!("if no other user has it: `{}`", line(name))),
+        hint: Some(format!("if no other user has it: `{}`", line(name))),
         fatal: false,
     });
     left.collect()
@@ -208,7 +208,7 @@ impl Manager for CommandLine {
                 leftovers(names.lines(), |name| format!("{} rm --force {name}", self.engine))
             }
             Err(error) => {
-                vec![Finding { what: error.to_string(), cure: error.hint(), fatal: true }]
+                vec![Finding { what: error.to_string(), hint: error.hint(), fatal: true }]
             }
         }
     }

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn each_new_branch_and_head_is_told() {
+    fn each_new_branch_and_head_is_reported() {
         assert!(is_told(|git| fs::write(git.join("refs/heads/main"), ONE).unwrap()));
         assert!(is_told(|git| fs::write(git.join("HEAD"), ONE).unwrap()));
         let name = OsStr::from_bytes(b"refs/heads/caf\xe9");

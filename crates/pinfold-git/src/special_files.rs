@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_told_wherever_git_would_open_it() {
+    fn fifo_is_reported_wherever_git_would_open_it() {
         let fifo = |path: &Path| {
             mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         };

@@ -36,7 +36,7 @@ impl Case {
         self.directory.path().canonicalize().unwrap().join("w/.env")
     }
 
-    fn beside(&self, kind: &str, entry: &Entry) -> PathBuf {
+    fn staged(&self, kind: &str, entry: &Entry) -> PathBuf {
         let content = entry.content();
         let id = content.ancestors().nth(2).unwrap().file_name().unwrap().to_str().unwrap();
         self.file().with_file_name(format!(".env.pinfold-{kind}-{id}"))
@@ -104,7 +104,7 @@ fn a_file_comes_back_as_it_went() {
 }
 
 #[test]
-fn what_is_no_plain_file_of_the_users_is_refused() {
+fn file_that_is_not_a_plain_file_of_the_users_is_refused() {
     let case = Case::new();
     let directory = case.file().parent().unwrap().to_owned();
     let at = |name: &str| directory.join(name);
@@ -153,7 +153,7 @@ fn a_move_that_was_killed_before_the_link_was_there_leaves_the_file() {
         case.assert_plain("secret");
         let entry = case.entry();
         fs::copy(case.file(), entry.content()).unwrap();
-        symlink(entry.content(), case.beside("hide", &entry)).unwrap();
+        symlink(entry.content(), case.staged("hide", &entry)).unwrap();
         case.assert_plain("secret");
     }
 }
@@ -163,7 +163,7 @@ fn a_move_that_was_killed_after_the_link_was_there_is_finished() {
     for case in Case::all() {
         let entry = case.entry();
         fs::copy(case.file(), entry.content()).unwrap();
-        fs::rename(case.file(), case.beside("hide", &entry)).unwrap();
+        fs::rename(case.file(), case.staged("hide", &entry)).unwrap();
         symlink(entry.content(), case.file()).unwrap();
         case.assert_hidden("secret");
         undo(&case.places(), &case.file()).unwrap();
@@ -177,7 +177,7 @@ fn a_file_that_changed_while_it_was_copied_is_not_lost() {
     let entry = case.entry();
     fs::write(entry.content(), "secret").unwrap();
     fs::remove_file(case.file()).unwrap();
-    fs::write(case.beside("hide", &entry), "newer").unwrap();
+    fs::write(case.staged("hide", &entry), "newer").unwrap();
     symlink(entry.content(), case.file()).unwrap();
     case.assert_plain("newer");
 }
@@ -187,13 +187,13 @@ fn a_move_back_that_was_killed_leaves_one_whole_file() {
     for case in Case::all() {
         case.hide();
         let entry = || entries(&case.places()).pop().unwrap();
-        fs::write(case.beside("show", &entry()), "sec").unwrap();
+        fs::write(case.staged("show", &entry()), "sec").unwrap();
         case.assert_hidden("secret");
-        // The copy is in its place, and the link beside it.
+        // The copy is in its place, and the link next to it.
         let known = entry();
         let linked = known.content().ancestors().nth(2).unwrap().join("linked");
         fs::remove_file(linked).unwrap();
-        fs::rename(case.file(), case.beside("show", &known)).unwrap();
+        fs::rename(case.file(), case.staged("show", &known)).unwrap();
         fs::copy(known.content(), case.file()).unwrap();
         case.assert_plain("secret");
     }

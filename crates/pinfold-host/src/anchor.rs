@@ -1,8 +1,8 @@
 //! Which directory a path led to, so that what is done there later is done in that very one.
 //!
-//! Whoever may write in a workspace may rename a directory in it and put a link, or another
-//! directory, in its place. A session holds what it protects where it is, but for its own inside
-//! alone: another session in the same checkout is not bound by that.
+//! Any process that may write in a workspace may rename a directory in it and put a link, or
+//! another directory, in its place. A session keeps what it protects in place, but only against its
+//! own sandbox: another session in the same checkout is not bound by that.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_is_reached_through_no_link() {
+    fn anchor_reaches_paths_below_it_through_no_link() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         symlink("a", dir.path().join("link")).unwrap();

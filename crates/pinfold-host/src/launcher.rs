@@ -77,7 +77,7 @@ impl Launcher {
         self.0.wrappers.wrapped(boundary, launch)
     }
 
-    /// Finds the program of this name that the user's `PATH` finds, but for directories in which a sandbox may
+    /// Finds the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
     /// have written.
     #[must_use]
     pub fn find(&self, name: &str, not_in: &[PathBuf]) -> Option<HostProgram> {
@@ -155,7 +155,7 @@ impl Launcher {
             .spawn()
     }
 
-    /// Has the wrappers handle a command that an inside asks for, and records it. Its environment is
+    /// Has the wrappers handle a command that a sandbox asks for, and records it. Its environment is
     /// what lets a program find its own configuration, and `variables`.
     ///
     /// # Errors
@@ -199,9 +199,9 @@ impl Launcher {
         see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
     }
 
-    /// Starts the person's pager, a line for a shell as environ(7) has it. It shows on the caller's
+    /// Starts the user's pager, a line for a shell as environ(7) has it. It shows on the caller's
     /// terminal what is written to its input, and ends when that does. Keys are the pager's from here
-    /// on: Ctrl-C ends a search in it, and would end this process beside it.
+    /// on: Ctrl-C ends a search in it, and would end this process as well.
     ///
     /// # Errors
     /// What starting it says.
@@ -259,7 +259,7 @@ impl HostProgram {
     }
 }
 
-/// A directory that a program is started in: whatever its path leads to meanwhile.
+/// A directory that a program is started in, whatever its path leads to since.
 #[derive(Debug, Clone, Copy)]
 pub struct Spot<'a> {
     /// As wrappers and the log see it.
@@ -273,8 +273,8 @@ fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
 }
 
-/// The program of this name that the user's `PATH` finds, but for directories in which an inside
-/// may have written: an activated environment in a workspace puts such a directory first.
+/// The program of this name in the user's `PATH`, leaving out directories in which a sandbox may
+/// have written: an activated environment in a workspace puts such a directory first.
 pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let candidates = std::env::split_paths(&path).filter(|directory| directory.is_absolute());

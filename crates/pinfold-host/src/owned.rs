@@ -167,7 +167,7 @@ pub fn open(path: &Path) -> Result<Option<File>, OwnedError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(OwnedError::Unreadable { path: path.to_owned(), cause }),
     };
-    // Whoever may write to its directory may put another file or link there.
+    // Anyone who may write to its directory may put another file or link there.
     path.parent().map_or(Ok(()), check_directory_itself)?;
     let Some((above, name)) = Chain::to(&real)? else { return Ok(None) };
     // NONBLOCK: opening a FIFO must not hang.

@@ -59,7 +59,7 @@ impl Placeholder {
     pub(crate) fn make(&self, located: &Located, pool: &mut Pool) -> io::Result<()> {
         let (above, name) = match located.open_above() {
             Ok(opened) => opened,
-            // What could not be made above it, for one of these reasons, the inside cannot make.
+            // What could not be made above it, for one of these reasons, the sandbox cannot make.
             Err(error) if is_out_of_reach(&error) => return Ok(()),
             Err(error) => return Err(self.failed(&error)),
         };
@@ -92,7 +92,7 @@ fn is_out_of_reach(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
 
-/// What the user may not make, the inside may not make either: a read-only file system stays one,
+/// What the user may not make, the sandbox may not make either: a read-only file system stays one,
 /// and the permissions of a directory are its owner's to change.
 fn nobody_can_make_it(above: &OwnedFd, error: &io::Error) -> bool {
     let is_own = || {

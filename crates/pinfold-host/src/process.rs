@@ -33,8 +33,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Asks a wrapper's program, which is started unwrapped: its file and what it is called, its
-/// arguments, what it is told, how long it may take and how many bytes it may say.
+/// Asks a wrapper's program, which is started unwrapped. It is given: its file and display name,
+/// its arguments, its input, the time it may take and the bytes it may write.
 ///
 /// # Errors
 /// What starting it says; `TimedOut`; `FileTooLarge`.

@@ -1,4 +1,4 @@
-//! How fast something may go into a log that the inside must not be able to fill.
+//! How fast something may go into a log that the sandbox must not be able to fill.
 
 use std::time::Instant;
 

@@ -1,11 +1,11 @@
 //! What a live session keeps on disk, and what a dead one left there.
 //!
-//! `<state>/sessions/<id>` belongs to one session. It is locked (flock(2)) as long as the
-//! session's supervisor lives, whatever kills it, and it lists the placeholders: the empty files
-//! and directories that were made in repositories so that a protected path exists to be
-//! covered. They go with the last session that uses them, or at the next start after a crash.
-//! Private copies lie in a directory of their own beside it, on the same disk: the inside can
-//! write there as much as it can in the workspace, and a directory in memory is not its to fill.
+//! `<state>/sessions/<id>` belongs to one session. It is locked (flock(2)) as long as the session's
+//! supervisor lives, whatever kills it, and it lists the placeholders: the empty files and
+//! directories that were made in repositories so that a protected path exists to be covered. They
+//! go with the last session that uses them, or at the next start after a crash. Private copies lie
+//! in a directory of their own next to it, on the same disk: the sandbox can write there as much as
+//! it can in the workspace, and a directory in memory is not its to fill.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -116,7 +116,7 @@ impl SessionState {
     }
 
     /// The session's directory of private copies. Only directories in it are shown inside: what the
-    /// inside may change does not come back to the pool.
+    /// sandbox may change does not come back to the pool.
     pub fn private(&self) -> &Path {
         &self.private
     }
@@ -255,7 +255,7 @@ fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: 
     }
 }
 
-/// Removes private copies, also where the inside took away the permissions to do so.
+/// Removes private copies, also where the sandbox took away the permissions to do so.
 pub fn remove_private(path: &Path) {
     let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     if !is_directory {
@@ -290,7 +290,7 @@ pub fn boundary_of(places: &Places, id: &SessionId) -> Option<String> {
     fs::read_to_string(SessionState::private_of(places, id).join(BOUNDARY)).ok()
 }
 
-/// The live sessions that a person gave a name, with it.
+/// The live sessions that a user gave a name, with it.
 #[must_use]
 pub fn names(places: &Places) -> Vec<(String, String)> {
     let named = |session: String| {
@@ -336,8 +336,8 @@ pub fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a session's supervisor holds its record. Where that cannot be told it is taken to: what
-/// is done to the dead cannot be undone.
+/// Whether a session's supervisor holds its record. Returns true if that cannot be found out,
+/// because what is done to a dead session cannot be undone.
 fn is_alive(record: &Path) -> bool {
     match File::open(record) {
         Ok(file) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err(),

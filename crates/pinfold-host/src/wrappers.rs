@@ -8,6 +8,7 @@
 //! A list acts for one session at most.
 
 mod bearer;
+mod bounds;
 mod context;
 mod error;
 mod launch;

@@ -1,8 +1,8 @@
-//! What waits for a person's answer.
+//! What waits for a user's answer.
 //!
-//! Whoever asks for the inside ([`Approvals::ask`]) waits here. Whoever can answer is there as an
-//! approver: the terminal of the session, or somebody at its control socket. Nothing waits that
-//! nobody could answer, unless the run has said that it waits.
+//! The thread that asks for the sandbox ([`Approvals::ask`]) waits here. An approver can answer:
+//! the terminal of the session, or a client at its control socket. Nothing waits that nobody could
+//! answer, unless the run has said that it waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Requests that wait at once; the oldest is denied for another.
 const MOST: usize = 100;
 
-/// A request of the inside's that a person is asked about, as it is shown.
+/// A request of the sandbox's that a user is asked about, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     /// Its number in the session.
@@ -28,25 +28,25 @@ pub struct Pending {
     pub command: String,
     /// The directory on the host that it runs in, escaped alike.
     pub cwd: String,
-    /// More that a person should know, one line each: of a push where to, which references and
-    /// which commits.
+    /// More that a user should know, one line each: of a push where to, which references and which
+    /// commits.
     pub details: Vec<String>,
     /// The rule that `always` writes, in words; none where no rule can say as much.
     pub rule: Option<String>,
 }
 
-/// A person's answer.
+/// A user's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// This once.
     Once,
     /// This, and the same again in this session.
     Session,
-    /// This, and the same again in this repository: a rule is written to the person's settings.
+    /// This, and the same again in this repository: a rule is written to the user's settings.
     Always,
     /// No.
     Deny {
-        /// Why, for the inside.
+        /// Why, for the sandbox.
         reason: Option<String>,
     },
 }
@@ -123,7 +123,7 @@ impl Approvals {
         lock(&self.state)
     }
 
-    /// Waits for a person's answer, or until `is_withdrawn`, which is asked again and again.
+    /// Waits for a user's answer, or until `is_withdrawn`, which is asked again and again.
     ///
     /// # Errors
     /// Why there is none.
@@ -200,7 +200,7 @@ impl Approvals {
     /// Answers one.
     ///
     /// # Errors
-    /// It does not wait any more, or the answer is not to be had.
+    /// It does not wait any more, or there is no answer.
     pub(crate) fn answer(&self, id: u64, answer: Answer, by: &str) -> Result<(), AnswerError> {
         let mut state = self.state();
         let open = state.waiting.get_mut(&id).filter(|one| one.outcome.is_none());

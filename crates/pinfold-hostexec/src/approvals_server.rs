@@ -45,7 +45,7 @@ pub enum Happening {
     /// The one of this number waits no more.
     Settled(u64),
     /// It is done: all was listed, the answer counts, or requests wait from now on.
-    Told,
+    Done,
     /// It cannot be done.
     Failed(String),
     /// This session's inside cannot ask for commands on the host.
@@ -65,7 +65,8 @@ pub fn attend(channel: Channel, approvals: Option<&Arc<Approvals>>) {
             && rustix::net::sockopt::set_socket_timeout(fd, Timeout::Send, Some(PATIENCE)).is_ok();
         if is_set {
             // Who does not listen is its own loss.
-            let _ = Attending { channel, approvals, approver: None, told: Vec::new() }.until_end();
+            let _ =
+                Attending { channel, approvals, approver: None, notified: Vec::new() }.until_end();
         }
     });
 }
@@ -74,11 +75,11 @@ struct Attending {
     channel: Channel,
     approvals: Arc<Approvals>,
     approver: Option<Approver>,
-    /// The numbers of what it was told of and still waits.
-    told: Vec<u64>,
+    /// The numbers of the requests that the client was notified of and that still wait.
+    notified: Vec<u64>,
 }
 
-/// There is nobody to be told any more.
+/// Nobody is left to notify.
 struct Gone;
 
 impl Attending {
@@ -114,17 +115,17 @@ impl Attending {
                 for pending in self.approvals.pending() {
                     self.say(Happening::Asked(pending))?;
                 }
-                self.say(Happening::Told)
+                self.say(Happening::Done)
             }
             ApproverRequest::Watch => {
                 self.approver = Some(self.approvals.attend().map_err(|_| Gone)?);
-                self.say(Happening::Told)?;
+                self.say(Happening::Done)?;
                 self.tell_changes()
             }
             ApproverRequest::Answer { id, answer, by } => {
                 let by = line(by.as_bytes());
                 match self.approvals.answer(id, answer, &by) {
-                    Ok(()) => self.say(Happening::Told),
+                    Ok(()) => self.say(Happening::Done),
                     Err(error) => self.say(Happening::Failed(error.to_string())),
                 }
             }
@@ -137,14 +138,14 @@ impl Attending {
         }
         let pending = self.approvals.pending();
         let is_open = |id: &u64| pending.iter().any(|one| one.id == *id);
-        let (open, settled): (Vec<u64>, Vec<u64>) = self.told.drain(..).partition(is_open);
-        self.told = open;
+        let (open, settled): (Vec<u64>, Vec<u64>) = self.notified.drain(..).partition(is_open);
+        self.notified = open;
         for id in settled {
             self.say(Happening::Settled(id))?;
         }
         for one in pending {
-            if !self.told.contains(&one.id) {
-                self.told.push(one.id);
+            if !self.notified.contains(&one.id) {
+                self.notified.push(one.id);
                 self.say(Happening::Asked(one))?;
             }
         }

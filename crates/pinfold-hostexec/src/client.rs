@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
-/// How long a request may take to be said: nobody is asked meanwhile.
+/// How long a request may take to be sent: nobody is asked in that time.
 const TO_SAY: Duration = Duration::from_secs(10);
 /// How long the last words may take to be heard.
 const LAST_WORDS: Duration = Duration::from_secs(5);

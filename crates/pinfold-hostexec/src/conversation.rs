@@ -74,7 +74,7 @@ struct Allowed {
     lasting: Lasting,
 }
 
-/// What an answer is for beside this request.
+/// What an answer is for, apart from this request.
 enum Lasting {
     Nothing,
     Session(Same),
@@ -106,7 +106,7 @@ impl Conversation<'_> {
         let rule = request.rule(&self.context.repository);
         match self.by_rule(request, rule.as_ref())? {
             Some(allowed) => Ok(allowed),
-            None => self.by_person(request, rule),
+            None => self.by_user(request, rule),
         }
     }
 
@@ -133,8 +133,8 @@ impl Conversation<'_> {
         Ok(kept.and_then(|rule| allowed("approvals.json".to_owned(), Some(rule.to_string()))))
     }
 
-    /// Asks a person.
-    fn by_person(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
+    /// Asks a user.
+    fn by_user(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
         let context = self.context;
         let pending = request.question(self.id, rule.as_ref());
         let pending = pending.map_err(|refusal| ("pinfold".to_owned(), refusal))?;
@@ -224,7 +224,7 @@ impl Conversation<'_> {
             Ended::Signal(signal) => 128_u8.saturating_add(signal),
         });
         let end = Event::HostExecEnd { id: self.id, status, reason: how.clone() };
-        // It has happened; the log that cannot be written is told by the next request.
+        // It has happened; the next request reports that the log cannot be written.
         let _ = self.context.audit.record(&end);
         if let Job::Git(task) = &request.job
             && ended == Some(Ended::Code(0))
@@ -255,7 +255,7 @@ impl Conversation<'_> {
             }
         };
         let repository = self.context.bare(self.id, &request.directory.path)?;
-        // Git that it runs has the repository's name and remotes, and nothing that the inside
+        // Git that it runs has the repository's name and remotes, and nothing that the sandbox
         // wrote: no configuration, no hooks, no objects.
         variables.extend(closed(&repository));
         if request.name == "gh" {

@@ -1,4 +1,4 @@
-//! Arguments as a person sees them: exactly, and such that nothing looks like something else.
+//! Arguments as a user sees them: exactly, and such that nothing looks like something else.
 
 use std::fmt::{self, Write as _};
 
@@ -35,7 +35,7 @@ fn is_visible(character: char) -> bool {
     is_plain(character) && !('\u{e000}'..='\u{f8ff}').contains(&character)
 }
 
-/// Whether quotes and backslashes have to be told from those of the line around.
+/// Whether quotes and backslashes have to be distinguished from those of the line around.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
     Yes,

@@ -15,7 +15,7 @@ pub const PROGRAM: &str = "/run/pinfold/bin/pinfold-host";
 /// Where the door is, inside.
 pub const SOCKET: &str = "/run/pinfold/host-exec";
 
-/// The door, for init to open, where the inside can ask.
+/// The door, for init to open, where the sandbox can ask.
 pub fn door(settings: &HostExec) -> Option<Door> {
     settings.enabled.value.then(|| Door::Unix(InsidePath::from_static(SOCKET)))
 }

@@ -1,17 +1,18 @@
-//! Which of gh's commands the host runs for an inside, and with which options.
+//! Which of gh's commands the host runs for a sandbox, and with which options.
 //!
-//! gh runs with its user's login, outside of any pen. So what it runs here speaks to GitHub and does
-//! nothing else: it gives no login away, changes no setting of its user's, starts no other program,
-//! and reads and writes no file that a word of the inside's names. What is not on the list is
-//! refused, as are the user's own aliases and extensions of gh.
+//! gh runs with its user's login, outside of any scratch sandbox. So what it runs here speaks to
+//! GitHub and does nothing else: it gives no login away, changes no setting of its user's, starts no
+//! other program, and reads and writes no file that a word of the sandbox's names. What is not on
+//! the list is refused, as are the user's own aliases and extensions of gh.
 
 use std::ffi::OsString;
 
 use crate::display::line;
 use crate::refusal::Refusal;
 
-/// Commands by their groups; a command that is none has no others below it. Read off gh 2.23, with
-/// what its manual (cli.github.com/manual) has since; an older gh itself refuses what it lacks.
+/// Commands by their groups; a command that is not a group has no others below it. Read off gh
+/// 2.23, with what its manual (cli.github.com/manual) has since; an older gh itself refuses what it
+/// lacks.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("cache", &["delete", "list", "ls"]),
@@ -90,7 +91,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
 /// Refuses what the host does not run.
 ///
 /// # Errors
-/// What of the words that is, with the way out.
+/// What of the words that is, with the hint.
 pub(crate) fn check(args: &[Vec<u8>]) -> Result<(), Refusal> {
     let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     // gh takes commands also behind options, so here they come first.

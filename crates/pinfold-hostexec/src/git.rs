@@ -14,6 +14,7 @@
 
 mod arguments;
 mod helper;
+mod moves;
 mod remote;
 mod task;
 

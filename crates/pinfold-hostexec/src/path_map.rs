@@ -1,4 +1,4 @@
-//! Where on the host a command of the inside's may run, and where its program is looked for.
+//! Where on the host a command of the sandbox's may run, and where its program is looked for.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,9 +19,9 @@ use rustix::io::Errno;
 pub struct PathMap {
     roots: Vec<Root>,
     authority: Authority,
-    /// Directories of the host that the inside can write to.
+    /// Directories of the host that the sandbox can write to.
     writable: Vec<PathBuf>,
-    /// The root of which the inside has a view, where files may not be what the host has.
+    /// The root of which the sandbox has a view, where files may not be what the host has.
     view: Option<HostPath>,
 }
 
@@ -76,7 +76,7 @@ impl PathMap {
         Self { roots, authority, writable, view }
     }
 
-    /// Directories that the inside can write to.
+    /// Directories that the sandbox can write to.
     pub(crate) fn writable(&self) -> &[PathBuf] {
         &self.writable
     }
@@ -112,7 +112,7 @@ impl PathMap {
         }
     }
 
-    /// The person's `PATH` without what is relative, and without directories that the inside can
+    /// The user's `PATH` without what is relative, and without directories that the sandbox can
     /// write to: an activated environment in a workspace puts such a directory first.
     pub(crate) fn search_path(&self) -> Vec<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));

@@ -28,7 +28,7 @@ pub struct Question {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a person does at a question.
+/// What a user does at a question.
 enum Done {
     Answered(Answer),
     /// All that wait are denied.
@@ -87,7 +87,7 @@ impl Question {
             }
             self.presence(approvals);
             if !self.passage.is_foreground() {
-                // Whoever else there is answers; the job may come back.
+                // Another approver may answer; the job may come back.
                 approvals.wait(LOOK * 10);
                 continue;
             }
@@ -99,7 +99,7 @@ impl Question {
                 }
                 match self.ask(&held, &pending, approvals) {
                     Done::Settled => {}
-                    // It may have been answered meanwhile, which is as well.
+                    // It may have been answered since, which is fine.
                     Done::Answered(answer) => {
                         drop(approvals.answer(pending.id, answer, "terminal"));
                     }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_another_size_shows_all_of_it_anew() {
+    fn question_is_drawn_again_when_the_window_size_changes() {
         let long = pending(&"x".repeat(2000));
         let mut page = Page { is_ready: true, ..Page::default() };
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! `pinfold host-run`: a process above a program that runs on the host for an inside.
+//! `pinfold host-run`: a process above a program that runs on the host for a sandbox.
 //!
 //! It inherits what the program leaves behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)), so that all of
 //! it can be ended: when the program's time is over, who asked has gone, the session's supervisor
@@ -33,13 +33,13 @@ pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io
     let child = Pid::from_child(&child);
     let ended = loop {
         wait(&events, None)?;
-        let mut is_told = false;
+        let mut is_asked_to_end = false;
         while let Some(signal) = sys::next_signal(&events) {
-            is_told |= signal == libc::SIGTERM;
+            is_asked_to_end |= signal == libc::SIGTERM;
         }
         match reaped(child) {
             Some(ended) => break ended,
-            None if is_told => break Ended::Signal(libc::SIGKILL as u8),
+            None if is_asked_to_end => break Ended::Signal(libc::SIGKILL as u8),
             None => {}
         }
     };
@@ -86,7 +86,7 @@ fn end_all(events: &std::os::fd::OwnedFd) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         for child in children()? {
-            // One that has ended meanwhile is not reaped yet, so the number is its own.
+            // A process that has ended since is not reaped yet, so its number is still its own.
             let _ = rustix::process::kill_process(child, Signal::KILL);
         }
         loop {

@@ -1,6 +1,6 @@
 //! Why a request is not run.
 
-/// Why something is not run, and the way out.
+/// Why something is not run, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) why: String,

@@ -1,4 +1,4 @@
-//! What the inside asks for, looked at before anybody is asked.
+//! What the sandbox asks for, looked at before anybody is asked.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -19,8 +19,8 @@ use crate::refusal::Refusal;
 use crate::same::Same;
 use crate::saved_rules::SavedRule;
 
-/// Bytes of a command, as it is shown with where it runs and what else is to be known, that a person is
-/// asked about. Nobody reads more, and what is not read is not approved.
+/// The most bytes of a command that a user is asked about, as it is shown with its directory and
+/// notes. Nobody reads more, and what is not read is not approved.
 const MOST_SHOWN: usize = 8 * 1024;
 
 /// A request that can be decided on.
@@ -38,12 +38,13 @@ pub(crate) struct Request {
 pub(crate) enum Job {
     /// This program, on the host.
     Program(PathBuf),
-    /// Git, in a pen of its own.
+    /// Git, in a scratch sandbox of its own.
     Git(Box<Task>),
 }
 
 impl Request {
-    /// Looks at what the inside asks for. Runs nothing but git, in a pen without network.
+    /// Looks at what the sandbox asks for. Runs nothing but git, in a scratch sandbox without
+    /// network.
     ///
     /// # Errors
     /// Why it can be asked of nobody.
@@ -91,13 +92,13 @@ impl Request {
         Ok(Self { name: name.to_owned(), args, directory, job })
     }
 
-    /// The command as a person sees it.
+    /// The command as a user sees it.
     pub(crate) fn command(&self) -> String {
         let words = std::iter::once(self.name.as_bytes());
         command_line(words.chain(self.args.iter().map(Vec::as_slice)))
     }
 
-    /// What a person is asked, of the number `id`; `rule` is what `always` would write.
+    /// What a user is asked, of the number `id`; `rule` is what `always` would write.
     ///
     /// # Errors
     /// It is too long to be read.
@@ -121,7 +122,7 @@ impl Request {
         Err(Refusal::new(why).hint("give long text on standard input, or have a rule allow it"))
     }
 
-    /// What a person should know beside it.
+    /// Further notes for the user.
     pub(crate) fn details(&self) -> Vec<String> {
         match &self.job {
             Job::Program(_) => Vec::new(),
@@ -170,7 +171,7 @@ impl Request {
         Some(SavedRule { repository, executable, args, cwd, remote, references })
     }
 
-    /// The rule of the settings that would allow it and nothing more, as a person writes it; none where
+    /// The rule of the settings that would allow it and nothing more, as a user writes it; none where
     /// its bytes are no text.
     pub(crate) fn setting(&self) -> Option<String> {
         let quoted = |arg: &Vec<u8>| Some(toml_text(str::from_utf8(arg).ok()?));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The result of a command on the host (MoltNet's, with the exit code beside it).
+/// The result of a command on the host (MoltNet's, with the exit code added).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExecResult {
     /// Always true.

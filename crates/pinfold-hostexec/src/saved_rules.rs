@@ -1,4 +1,4 @@
-//! Rules that a person has answered `always` with: `approvals.json` beside the person's settings.
+//! Rules that a user has answered `always` with: `approvals.json` next to the user's settings.
 //!
 //! One allows the same command in the same directory of the same repository and, where it goes to a
 //! remote, to the same remote: what was shown, and nothing more.
@@ -61,7 +61,7 @@ impl std::fmt::Display for SavedRule {
     }
 }
 
-/// The person's rules.
+/// The user's rules.
 #[derive(Debug)]
 pub struct SavedRules {
     path: PathBuf,
@@ -69,7 +69,7 @@ pub struct SavedRules {
 }
 
 impl SavedRules {
-    /// The person's.
+    /// The user's.
     #[must_use]
     pub fn new(places: &Places) -> Self {
         Self { path: places.config.join("approvals.json"), directory: places.config.clone() }

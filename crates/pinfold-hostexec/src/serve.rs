@@ -77,7 +77,7 @@ impl Broker {
     }
 }
 
-/// Hears clients until it is told to stop, then waits for those that are left.
+/// Hears clients until it is asked to stop, then waits for those that are left.
 fn serve(listener: &OwnedFd, context: &Arc<Context>, stop: &OwnedFd) {
     let clients = Arc::new(Clients::default());
     loop {

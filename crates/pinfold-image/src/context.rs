@@ -26,8 +26,8 @@ pub enum NoContext {
 /// What a context held when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// What a tag has of the files beside the Dockerfile, if there are any: an agent's extensions, a
-    /// repository's others.
+    /// What a tag has of the files next to the Dockerfile, if there are any: an agent's extensions,
+    /// a repository's others.
     pub listed: Option<Sha256>,
     /// Everything.
     pub whole: Sha256,

@@ -30,7 +30,7 @@ pub enum DockerfileError {
         /// What stands after FROM.
         from: String,
     },
-    /// The engine would pass over what was asked for.
+    /// The engine would skip what was asked for.
     #[error(
         "the Dockerfile says FROM {}, so it cannot be built on another image", .from.escape_debug()
     )]
@@ -47,7 +47,7 @@ pub enum DockerfileError {
 }
 
 impl DockerfileError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -9,7 +9,7 @@ use crate::tree::{ContextError, Tree, put, take_in};
 /// What an agent's Dockerfile is called.
 const DOCKERFILE: &str = "Dockerfile";
 
-/// The files of agents that come with pinfold. They are data: a person's directory of the agent's
+/// The files of agents that come with pinfold. They are data: a user's directory of the agent's
 /// name replaces them.
 const BUILT_IN: [(&str, BuiltIn); 4] = [
     ("claude", BuiltIn::plain(include_bytes!("../../../agents/images/claude/Dockerfile"))),
@@ -66,7 +66,7 @@ impl AgentFiles {
         BUILT_IN.iter().map(|(agent, _)| *agent)
     }
 
-    /// Those of a person's directory.
+    /// Those of a user's directory.
     ///
     /// # Errors
     /// What cannot be read, or can be no part of an image.

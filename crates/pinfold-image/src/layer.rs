@@ -1,8 +1,8 @@
 //! What a repository adds to an agent's image: `.agent-loop/Dockerfile.sandbox`, which may copy what lies
-//! beside it, else the packages that `.agent-loop/dependencies` names.
+//! next to it, else the packages that `.agent-loop/dependencies` names.
 //!
-//! Whoever can write to the repository writes these, and building executes them: what is built is
-//! to be what somebody has looked at. [`Layer::read`] gives the hash for that.
+//! Anyone who can write to the repository can write these, and building executes them. So only what
+//! somebody has looked at is built. [`Layer::read`] gives the hash for that.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub enum LayerError {
         #[from]
         cause: DockerfileError,
     },
-    /// A Dockerfile that passes over the agent's image.
+    /// A Dockerfile that skips the agent's image.
     #[error(
         "{} does not build on the agent's image: its last FROM is not ${{{BASE_ARGUMENT}}}",
         name(DOCKERFILE).display()
@@ -55,7 +55,7 @@ pub enum LayerError {
 }
 
 impl LayerError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -86,7 +86,7 @@ pub struct Layer {
 
 #[derive(Debug)]
 enum From {
-    /// What lies beside the Dockerfile.
+    /// The files next to the Dockerfile.
     Directory(Tree),
     /// The packages.
     Packages(Vec<Package>),

@@ -61,7 +61,7 @@ pub enum ContextError {
 }
 
 impl ContextError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -97,22 +97,22 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Lists the files below a directory's directories; files beside these are somebody's notes.
+    /// Lists the files below a directory's directories; files next to these are somebody's notes.
     ///
     /// # Errors
     /// As [`Self::list`].
     pub(crate) fn list_folders(root: &Path) -> Result<Self, ContextError> {
         let mut tree = Self::open(root)?;
         tree.visit(Path::new(""), 0)?;
-        let (within, beside) = tree.files.into_iter().partition(|path| path.contains(&b'/'));
+        let (within, others) = tree.files.into_iter().partition(|path| path.contains(&b'/'));
         tree.files = within;
-        let beside: BTreeSet<Vec<u8>> = beside;
+        let others: BTreeSet<Vec<u8>> = others;
         // A link to a directory is meant as one of them: it would be missing without a word.
         let is_directory = |path: &&Vec<u8>| {
             let found = rustix::fs::statat(&tree.directory, path.as_slice(), AtFlags::empty());
             found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
         };
-        match beside.iter().find(is_directory) {
+        match others.iter().find(is_directory) {
             Some(link) => Err(ContextError::Link { path: tree.root.join(OsStr::from_bytes(link)) }),
             None => Ok(tree),
         }
@@ -166,7 +166,7 @@ impl Tree {
         self.files.contains(path.as_bytes())
     }
 
-    /// The same but for a file.
+    /// The same except a file.
     #[must_use]
     pub(crate) fn without(mut self, path: &str) -> Self {
         self.files.remove(path.as_bytes());
@@ -191,7 +191,7 @@ impl Tree {
 
     /// Reads every file once: takes it into a hash over paths and contents, which is returned, and into
     /// `whole`, as what lies at `prefix`; and puts it there below `into`, if that is given. So what is
-    /// hashed is what is copied, whatever is changed meanwhile.
+    /// hashed is what is copied, whatever is changed since.
     ///
     /// # Errors
     /// What reading or writing says.
@@ -262,7 +262,7 @@ impl Tree {
     /// Opens a file by a path that stays in the directory.
     fn file(&self, path: &Path) -> Result<(File, Found), ContextError> {
         let place = self.root.join(path);
-        // What has been put in a file's place meanwhile is not waited for.
+        // A file of another kind that was put in its place since is not waited for.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), BENEATH);
         let is_link = || fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink());
@@ -296,8 +296,8 @@ struct Found {
 }
 
 /// The kind of an entry; some file systems say it only when they are asked.
-fn kind(directory: impl AsFd, name: &std::ffi::CStr, told: FileType) -> Result<FileType, Errno> {
-    match told {
+fn kind(directory: impl AsFd, name: &std::ffi::CStr, listed: FileType) -> Result<FileType, Errno> {
+    match listed {
         FileType::Unknown => {
             let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileType::from_raw_mode(found.st_mode))

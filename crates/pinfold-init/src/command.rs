@@ -177,7 +177,7 @@ fn exec(path: &std::ffi::CStr, argv: &[CString], env: &[CString]) -> Errno {
     last_errno()
 }
 
-/// Every signal at its default, but for those that are to be ignored, and none blocked: exec(2) would
+/// Every signal at its default, except those that are to be ignored, and none blocked: exec(2) would
 /// carry an ignored SIGPIPE (which the Rust runtime sets) and init's blocked set into the command.
 fn reset_signals(ignored: u64) {
     // SAFETY: both dispositions are valid for every signal; the kernel refuses the two that

@@ -1,8 +1,8 @@
 //! The first process inside every boundary.
 //!
-//! A boundary makes the inside and drops every privilege; then [`run`] takes over: it opens the
-//! terminal, starts the command, forwards signals, reaps orphans, watches limits and reports.
-//! It has no async runtime, reads no configuration, and nothing it says is trusted outside.
+//! A boundary makes the sandbox and drops every privilege; then [`run`] takes over: it opens the
+//! terminal, starts the command, forwards signals, reaps orphans, watches limits and reports. It
+//! has no async runtime, reads no configuration, and nothing it says is trusted outside.
 
 mod command;
 mod doors;
@@ -54,7 +54,7 @@ impl Failure {
         move |errno| Self { step, errno, detail: detail.to_vec() }
     }
 
-    /// The failure of what was to run beside the command, as a message.
+    /// The failure of a program that was to run next to the command, as a message.
     pub(crate) fn report_of(self, id: u32) -> Report {
         let Self { step, errno, detail } = self;
         Report::TaskFailed { id, step, errno: errno.raw_os_error(), detail }

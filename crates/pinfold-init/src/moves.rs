@@ -5,14 +5,14 @@
 //! every rename(2) before it is made (seccomp_unotify(2)); one of such a directory is made here, file
 //! by file, and everything else is left to the kernel, as if nobody had heard of it.
 //!
-//! A signal that comes before a call was heard of begins the call anew; where its handler asks for no
+//! A signal that comes before a call was heard of begins the call again; where its handler asks for no
 //! such thing (sigaction(2), `SA_RESTART`) the call fails with `EINTR`, which is the price. Once heard
 //! of it is waited for.
 //!
-//! This gives the inside nothing: init has its user, its grants and its filter, and no capability. What
-//! a path in the caller's memory becomes meanwhile is therefore the caller's own affair. What has less
-//! than init is a program behind a Landlock domain of its own: with the first of these in a session
-//! nothing is moved any more.
+//! This gives the sandbox nothing: init has its user, its grants and its filter, and no capability. So
+//! it does not matter if the caller changes the path in its memory during the call. What has less than
+//! init is a program behind a Landlock domain of its own: with the first of these in a session nothing
+//! is moved any more.
 
 mod call;
 mod directory;

@@ -1,10 +1,10 @@
-//! Where a terminal cannot leave the inside: who stands between it and the one outside.
+//! For a terminal that cannot leave the sandbox: the process between it and the one outside.
 //!
 //! No descriptor leaves gVisor's kernel. So a process of the terminal's own session reads its controlling
 //! side, and exchanges messages with a process outside that has a terminal of the host's in its place
-//! ([`LineIn`], [`LineOut`]). That kernel's terminals of 2022 neither signal whoever is in the foreground
-//! when a key asks for it, nor when the window changes: this process does both. Those of 2024 signal for every
-//! such key, asked or not: they never see one that has a name.
+//! ([`LineIn`], [`LineOut`]). That kernel's terminals of 2022 signal the foreground neither when a key asks
+//! for it nor when the window changes: this process does both. Those of 2024 signal for every such key, asked
+//! or not: they never see one that has a name.
 
 mod keys;
 
@@ -151,7 +151,7 @@ impl Ends<'_> {
         let terminal = when(pending.written.is_empty(), PollFlags::IN)
             | when(!pending.typed.is_empty(), PollFlags::OUT);
         let mut ready = vec![PollFd::new(self.line, line)];
-        // What was closed is told at once, whatever is asked: it is heard of once.
+        // A closed descriptor is reported at once, whatever was asked for, and only once.
         ready.extend((!is_ending).then(|| PollFd::new(self.ending, PollFlags::IN)));
         ready.extend((!pending.is_closed).then(|| PollFd::new(self.controller, terminal)));
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, None))?;
@@ -189,9 +189,9 @@ impl Ends<'_> {
         Ok(false)
     }
 
-    /// Gives a program what was typed for it. gVisor's terminals of 2024 signal for keys that it reads itself,
-    /// too (ISIG is off): meanwhile no such key has a name. What it changes of its modes in these
-    /// microseconds stays, but for these names.
+    /// Gives a program what was typed for it. gVisor's terminals of 2024 signal for keys that it reads
+    /// itself, too (ISIG is off), so no such key has a name during that time. Modes that the program
+    /// changes in these microseconds stay, except these names.
     fn give(&self, typed: &[u8]) -> Result<usize, Errno> {
         let modes = tcgetattr(self.controller).ok();
         let Some(modes) = modes.filter(|modes| keys::are_named(typed, modes)) else {
@@ -246,10 +246,10 @@ impl Ends<'_> {
         pending.typed.extend(bytes);
     }
 
-    /// Signals whoever is in the foreground.
+    /// Signals the foreground group.
     fn signal(&self, signal: Signal) {
-        // Only of the user's side is it told, which nobody holds for long: it would never seem closed. A
-        // group that has just ended needs no signal.
+        // It is asked of the user's side only, which nobody holds for long: it would never seem closed.
+        // A group that has just ended needs no signal.
         let _ = stdio::open_user(self.controller)
             .and_then(tcgetpgrp)
             .and_then(|group| rustix::process::kill_process_group(group, signal));
@@ -262,7 +262,7 @@ impl Ends<'_> {
     }
 
     /// Says that all was said, and waits until all was shown: with the end of the command, of which the
-    /// supervisor hears next, everything inside and beside it may end.
+    /// supervisor hears next, everything in and next to it may end.
     fn say_end(&self) -> Result<(), Errno> {
         self.line.send(&LineOut::End, &[]).map_err(|_| Errno::PIPE)?;
         while let Ok(Some(received)) = self.line.receive::<LineIn>() {

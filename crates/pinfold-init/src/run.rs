@@ -16,7 +16,7 @@ use crate::watch::Watch;
 use crate::{Command, Failure};
 use crate::{moves, servant};
 
-/// What init needs once the boundary has made the inside.
+/// What init needs once the boundary has made the sandbox.
 pub struct Start {
     /// What to run.
     pub command: Command,
@@ -30,8 +30,8 @@ pub struct Start {
     pub times: Vec<(Step, u64)>,
 }
 
-/// Runs the command to its end and reports it, and before and beside it what else is ordered. The
-/// caller exits after this returns, and with it everything inside ends.
+/// Runs the command to its end and reports it, and runs the other programs it is ordered to, before
+/// and during the command. The caller exits after this returns, and with it everything inside ends.
 ///
 /// # Errors
 /// Whatever kept the command from being started.
@@ -82,7 +82,7 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Idle {
     No,
-    /// Only what runs beside it.
+    /// Only the programs next to it.
     Yes,
     /// It was asked to end, and does when nothing that was asked for runs any more.
     Ending,
@@ -90,7 +90,7 @@ enum Idle {
 
 /// The command until it is started.
 struct Waiting {
-    /// None if the session is to wait for what is run beside a command.
+    /// None if the session is to wait for programs that run next to a command.
     prepared: Option<Prepared>,
     streams: Streams,
     terminal: Option<Terminal>,
@@ -101,12 +101,12 @@ struct Loop<'a> {
     signals: OwnedFd,
     waiting: Option<Waiting>,
     command: Option<Pid>,
-    /// Who shows what the command writes to its terminal, if that cannot leave the inside.
+    /// Who shows what the command writes to its terminal, if that cannot leave the sandbox.
     relay: Option<Relay>,
     /// How the command ended, until all of it was shown.
     ended: Option<Ended>,
     idle: Idle,
-    /// What runs beside the command.
+    /// The programs that run next to the command.
     tasks: Vec<Task>,
     /// Who serves tools.
     servants: Vec<Pid>,
@@ -141,8 +141,8 @@ impl Loop<'_> {
             Err(_) => return Ok(false),
         }
         let is = |index: usize| !ready[index].revents().is_empty();
-        let (ordered, signalled, told) = (is(0), is(1), (2..ready.len()).any(is));
-        if told || ending.is_some() {
+        let (ordered, signalled, awaited) = (is(0), is(1), (2..ready.len()).any(is));
+        if awaited || ending.is_some() {
             self.tasks.iter_mut().for_each(Task::go_on);
         }
         task::look_at(&mut self.tasks, self.channel);
@@ -186,7 +186,7 @@ impl Loop<'_> {
             Order::Signal(number) => self.signal(number),
             Order::Socket => self.pass_socket(),
             Order::Tools { roots, cwd } => {
-                // Without one, whoever asked sees the end of its socket.
+                // Without one, the client sees the end of its socket.
                 let socket = received.descriptors.into_iter().next();
                 let servant = socket.and_then(|socket| servant::start(roots, cwd, socket).ok());
                 self.servants.extend(servant);
@@ -231,7 +231,7 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// Runs something beside the command.
+    /// Runs a program next to the command.
     fn run(
         &mut self,
         (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
@@ -253,7 +253,7 @@ impl Loop<'_> {
         }
     }
 
-    /// One that has ended meanwhile needs no word.
+    /// One that has ended since needs no message.
     fn tell_task(&mut self, id: u32, tell: impl FnOnce(&mut Task)) {
         if let Some(task) = self.tasks.iter_mut().find(|task| task.id() == id) {
             tell(task);
@@ -292,7 +292,7 @@ impl Loop<'_> {
                 continue;
             }
             if let Some(task) = self.tasks.iter().position(|task| task.minder() == pid) {
-                // Nobody but the inside does this to a minder, which it can signal.
+                // Nobody but the sandbox does this to a minder, which it can signal.
                 if status.stopping_signal().is_some() {
                     let _ = rustix::process::kill_process(pid, Signal::CONT);
                 } else if status.terminating_signal().is_some() {
@@ -303,7 +303,7 @@ impl Loop<'_> {
                 continue;
             }
             if let Some(servant) = self.servants.iter().position(|servant| *servant == pid) {
-                // As a minder: whoever waits for it would wait for long.
+                // As a minder: the process that waits for it would wait for long.
                 if status.stopping_signal().is_some() {
                     let _ = rustix::process::kill_process(pid, Signal::CONT);
                 } else {

@@ -11,7 +11,7 @@ use rustix::termios::{InputModes, OptionalActions, Winsize};
 /// One standard stream.
 #[derive(Debug)]
 enum End {
-    /// The inside's own terminal.
+    /// The sandbox's own terminal.
     Terminal,
     /// This descriptor.
     Descriptor(OwnedFd),
@@ -89,7 +89,7 @@ impl Streams {
 }
 
 impl Terminal {
-    /// Opens the one that these streams ask for, if they do, on the inside's own devpts.
+    /// Opens the one that these streams ask for, if they do, on the sandbox's own devpts.
     ///
     /// # Errors
     /// What pts(4), termios(3) and ioctl_tty(2) say.

@@ -1,4 +1,4 @@
-//! What runs beside the command: each with a process of its own above it.
+//! Programs that run next to the command, each with a process of its own above it.
 //!
 //! That process, a copy of init, leads the session of the task's terminal and is the one to which
 //! whatever the task leaves behind is handed (PR_SET_CHILD_SUBREAPER, prctl(2)). So a task can be
@@ -25,10 +25,10 @@ use crate::stdio::{self, Streams, Terminal};
 use crate::watch::PartWatch;
 use crate::{Command, Failure};
 
-/// How soon to look again for what a task that is being ended has forked meanwhile.
+/// How soon to look again for processes that a task has forked while it is being ended.
 pub(crate) const AGAIN: Duration = Duration::from_millis(2);
 
-/// Something that runs beside the command.
+/// A program that runs next to the command.
 pub(crate) struct Task {
     id: u32,
     /// The process above it, which tells the supervisor of it.
@@ -80,8 +80,9 @@ impl Task {
         self.id
     }
 
-    /// The process above it. The inside can signal it; that it goes by itself means that nothing of
-    /// the task is left, and that it is killed ends the inside: its task could not be ended any more.
+    /// The process above it. The sandbox can signal it; that it goes by itself means that nothing of
+    /// the task is left, and that it is killed ends the sandbox: its task could not be ended any
+    /// more.
     pub(crate) fn minder(&self) -> Pid {
         self.minder
     }
@@ -99,7 +100,7 @@ impl Task {
         self.ended.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Ends what has been forked since it was told to end, and takes notice of its end.
+    /// Ends what was forked since it was asked to end, and notices its end.
     pub(crate) fn go_on(&mut self) {
         if self.is_ending {
             tree::kill_below(self.minder, None);
@@ -112,8 +113,8 @@ impl Task {
         self.watch.as_ref().map(PartWatch::patience)
     }
 
-    /// Looks at its limits when it is time to, and ends it when it has reached one, which is told
-    /// before its minder tells of its end.
+    /// Checks its limits when that is due, and ends it when it has reached one. That is reported
+    /// before its minder reports its end.
     fn look(&mut self, all: &tree::Processes, supervisor: &Channel) {
         let watch = self.watch.as_mut();
         if let Some(limit) = watch.and_then(|watch| watch.look(|| all.below(self.minder))) {

@@ -8,9 +8,9 @@ use rustix::process::Pid;
 /// Bytes of stack for what happens between clone and exec.
 const STACK: usize = 256 * 1024;
 
-/// Runs `child` in a new process that borrows this one's memory until it executes something;
-/// this process waits meanwhile (clone(2), `CLONE_VM | CLONE_VFORK`). If `child` returns, the
-/// new process ends with status 127. Saves the copy of the page tables that fork(2) makes.
+/// Runs `child` in a new process that borrows this one's memory until it executes something; until
+/// then this process waits (clone(2), `CLONE_VM | CLONE_VFORK`). If `child` returns, the new
+/// process ends with status 127. Saves the copy of the page tables that fork(2) makes.
 ///
 /// # Errors
 /// What clone(2) says.
@@ -23,7 +23,7 @@ pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
     // because CLONE_VFORK suspends this thread until the child has executed a program or ended.
     // Until then the child is to the memory that both share what this thread is: other threads
     // (moves.rs) run on, borrow nothing that `child` holds, and locks are theirs or this thread's
-    // as ever. Descriptors and signal handlers are copied.
+    // as usual. Descriptors and signal handlers are copied.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(stack.len()).cast::<c_void>();
         libc::clone(enter::<F>, top, flags, std::ptr::from_mut(&mut child).cast())

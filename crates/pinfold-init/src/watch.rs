@@ -1,9 +1,9 @@
 //! Limits that are watched from inside.
 //!
 //! The kernel refuses one task, byte of a private directory or descriptor too many by itself; it
-//! tells nobody, so a look now and then names the limit. Memory without a control group is
-//! bounded by the look alone: init sees every process of the inside in its own /proc. That is a
-//! guard against run-aways, not a wall: what is allocated and freed between two looks is not seen.
+//! tells nobody, so a look now and then names the limit. Memory without a control group is bounded
+//! by the look alone: init sees every process of the sandbox in its own /proc. That is a guard
+//! against run-aways, not a wall: what is allocated and freed between two looks is not seen.
 
 #[cfg(test)]
 mod misnamed;
@@ -51,8 +51,8 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct Watch {
     limits: Watched,
-    /// Whether memory is told process by process; none before the first look.
-    told_apart: Option<bool>,
+    /// Whether memory can be read for each process; none before the first look.
+    is_per_process: Option<bool>,
     shared: Shared,
     reported: [bool; 5],
     interval: Duration,
@@ -63,8 +63,8 @@ impl Watch {
     /// Watches these, from now on.
     pub fn new(limits: Watched) -> Self {
         let due = Instant::now() + CLOSE;
-        let (told_apart, shared) = (None, Shared::of_all());
-        Self { limits, told_apart, shared, reported: [false; 5], interval: CLOSE, due }
+        let (is_per_process, shared) = (None, Shared::of_all());
+        Self { limits, is_per_process, shared, reported: [false; 5], interval: CLOSE, due }
     }
 
     /// How long to wait at most before the next look.
@@ -123,7 +123,7 @@ impl Watch {
     /// Bytes that the tree holds: the processes' own, the private directories', which are memory
     /// too, and, where it could matter, what is shared.
     fn memory(&mut self, usage: &Usage) -> u64 {
-        if !*self.told_apart.get_or_insert_with(processes::are_told_apart) {
+        if !*self.is_per_process.get_or_insert_with(processes::shows_memory_per_process) {
             // A kernel of this inside's own: to it all memory but that of the host's files is anonymous
             // (gvisor.dev/gvisor, pkg/sentry/fsimpl/proc/tasks_files.go).
             let anonymous = shared::in_meminfo("AnonPages:");

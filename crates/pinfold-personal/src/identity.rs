@@ -1,4 +1,4 @@
-//! Whose name the inside works in: an identity directory of the repository's owner.
+//! Whose name the sandbox works in: an identity directory of the repository's owner.
 //!
 //! `.moltnet/NAME/`, or `.pinfold/identities/NAME/`, in the root of the main worktree. A repository
 //! can hold such a directory as well as its owner can, so one that git tracks is refused, and so
@@ -44,7 +44,7 @@ impl Identity {
     /// The identity that the settings name.
     ///
     /// # Errors
-    /// A directory that is missing or incomplete, or that cannot be trusted, each with the way out.
+    /// A directory that is missing or incomplete, or that cannot be trusted, each with the hint.
     pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, Refusal> {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
@@ -83,7 +83,7 @@ impl Identity {
 
 /// The variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
-pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
+pub fn author_of_group(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
     let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);

@@ -45,9 +45,9 @@ pub struct MyConfig {
     pub has_servers: bool,
 }
 
-/// What is told about it.
+/// What is reported about it.
 #[derive(Debug, Default)]
-struct Told {
+struct Report {
     comes: Vec<String>,
     left_out: Vec<String>,
 }
@@ -62,43 +62,49 @@ impl MyConfig {
         places: &Places,
         files: &mut Vec<Entry>,
     ) -> Result<Self, Refusal> {
-        let mut told = Told::default();
+        let mut report = Report::default();
         let copier = Copier::new(places).map_err(Refusal::new)?;
         let mut mine = Self::default();
         for path in &profile.my_config.read {
-            let Some(copied) = copier.copy(path, &mut told.left_out) else { continue };
-            told.comes.push(copied.described());
+            let Some(copied) = copier.copy(path, &mut report.left_out) else { continue };
+            report.comes.push(copied.described());
             mine.copied.push(copied);
         }
-        let read = |key: &ConfigKey, told: &mut Told| {
-            let bytes = copier.file(&key.from, &mut told.left_out)?;
+        let read = |key: &ConfigKey, report: &mut Report| {
+            let bytes = copier.file(&key.from, &mut report.left_out)?;
             let value = merge::value(&key.from, &bytes, &key.key);
             if value.is_err() {
-                told.left_out.push(format!("{}, which cannot be parsed", Escaped(&key.from)));
+                report.left_out.push(format!("{}, which cannot be parsed", Escaped(&key.from)));
             }
             value.ok().flatten()
         };
         for key in &profile.my_config.servers {
-            let Some(Value::Object(servers)) = read(key, &mut told) else { continue };
-            let cleaned = servers::clean(servers, &mut told.left_out);
+            let Some(Value::Object(servers)) = read(key, &mut report) else { continue };
+            let cleaned = servers::clean(servers, &mut report.left_out);
             if cleaned.is_empty() {
                 continue;
             }
             let names: Vec<String> =
                 cleaned.keys().map(|name| name.escape_debug().to_string()).collect();
-            told.comes.push(format!("MCP servers {}", names.join(" ")));
+            report.comes.push(format!("MCP servers {}", names.join(" ")));
             mine.has_servers = true;
-            merge::put(files, &key.into, &key.key, Value::Object(cleaned), merge::Made::Anew)?;
+            merge::put(
+                files,
+                &key.into,
+                &key.key,
+                Value::Object(cleaned),
+                merge::Made::AtEachStart,
+            )?;
         }
         for key in &profile.my_config.keys {
-            let value = read(key, &mut told);
+            let value = read(key, &mut report);
             let Some(value) = value.filter(|value| value.is_string() || value.is_boolean()) else {
                 continue;
             };
-            told.comes.push(key.key.clone());
+            report.comes.push(key.key.clone());
             merge::put(files, &key.into, &key.key, value, merge::Made::Once)?;
         }
-        told.say(&profile.name);
+        report.say(&profile.name);
         Ok(mine)
     }
 
@@ -164,7 +170,7 @@ fn directory(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-impl Told {
+impl Report {
     fn say(self, agent: &str) {
         let listed = |names: &[String]| {
             let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();

@@ -18,7 +18,7 @@ bitflags::bitflags! {
         const LIST = 1 << 4;
         /// Give a file another name or directory.
         const MOVE = 1 << 5;
-        /// Be told of changes (inotify(7), fanotify(7)).
+        /// Watch for changes (inotify(7), fanotify(7)).
         const WATCH = 1 << 6;
         /// See a file's kind, size, mode, owner and times (stat(2)). Changing them is `WRITE`.
         const METADATA = 1 << 7;
@@ -48,8 +48,8 @@ impl Access {
     /// The accesses that change the host.
     pub const CHANGING: Self = Self::WRITE.union(Self::DELETE).union(Self::MOVE);
 
-    /// What a directory allows that exists only because a grant lies below it. Whoever may list
-    /// it may watch it: inotify(7) asks for no more.
+    /// What a directory allows that exists only because a grant lies below it. A process that may
+    /// list it may watch it: inotify(7) asks for no more.
     pub const SYNTHETIC: Self = Self::LIST.union(Self::WATCH).union(Self::METADATA);
 
     /// The accesses that concern a name rather than what it leads to: a symbolic link as the

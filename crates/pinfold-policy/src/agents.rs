@@ -3,7 +3,9 @@
 //!
 //! A file is read when its agent is asked for, so that the number of agents costs no start.
 
+mod api;
 mod host;
+mod host_files;
 mod keys;
 mod place;
 mod profile;
@@ -13,12 +15,14 @@ mod resolve;
 mod shared;
 mod template;
 
-pub use host::{Host, HostFile, HostKey, HostVariables, MOST_READ, ProviderPlace};
+pub use api::Api;
+pub use host::{Host, MOST_READ, ProviderPlace};
+pub use host_files::{HostFile, HostKey, HostVariables};
 pub(crate) use keys::AGENT;
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
-    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,
-    RefreshForm, RefreshTerms,
+    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider, RefreshForm,
+    RefreshTerms,
 };
 pub use registry::{AgentError, Registry};
 pub use resolve::{AgentFile, ResolvedAgent, Selection};

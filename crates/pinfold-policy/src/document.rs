@@ -92,7 +92,7 @@ impl Document {
         })?;
         let is_json = file.path.extension().is_some_and(|extension| extension == "json");
         if is_json && text.starts_with('\u{feff}') {
-            // RFC 8259, 8.1; TOML has one passed over.
+            // RFC 8259, 8.1; TOML has one skipped.
             let fault = "begins with a byte order mark; save it as UTF-8 without one";
             return Err(failed(1, Fault::Syntax(fault.to_owned())));
         }

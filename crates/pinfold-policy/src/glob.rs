@@ -80,7 +80,7 @@ impl Glob {
     }
 
     /// What the last component begins and ends with: a name without them is no match, which is
-    /// told faster than by [`Self::matches`].
+    /// found faster than by [`Self::matches`].
     #[must_use]
     pub fn ends(&self) -> (&[u8], &[u8]) {
         let name = self.text.rsplit('/').next().unwrap_or_default();
@@ -113,7 +113,7 @@ impl Glob {
     /// pattern is applied to.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
-        // Most paths end in another name: that is told without looking at the rest.
+        // Most paths end in another name, which needs no look at the rest.
         let last = self.text.rsplit('/').next().unwrap_or_default().as_bytes();
         let Some(name) = path.file_name() else { return false };
         if last != b"**" && !one(last, name.as_bytes()) {

@@ -21,7 +21,7 @@ pub use authority::{Endpoint, InvalidEndpoint};
 pub use github::{Brokered, Repository};
 pub use host::{Host, HostName, InvalidHost};
 pub use pattern::{HostPattern, InvalidPattern};
-pub use policy::{Cure, NetworkPolicy, Refused};
+pub use policy::{Hint, NetworkPolicy, Refused};
 pub use preset::{Preset, UnknownPreset};
 pub use rule::{InvalidRule, NetworkRule, PathPattern, Ports, Protocol};
 

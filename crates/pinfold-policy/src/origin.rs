@@ -56,8 +56,8 @@ impl Origin {
         }
     }
 
-    /// Whether a person or an administrator chose the value. What nobody chose may be adjusted to
-    /// the machine; what was chosen is honoured or refused.
+    /// Whether a user or an administrator chose the value. What nobody chose may be adjusted to the
+    /// machine; what was chosen is honoured or refused.
     #[must_use]
     pub fn is_chosen(&self) -> bool {
         !matches!(self, Self::Default | Self::Profile { .. })

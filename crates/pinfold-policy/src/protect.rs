@@ -117,8 +117,8 @@ mod tables {
     include!(concat!(env!("OUT_DIR"), "/protect.rs"));
 }
 
-/// For each first byte, the lengths of the literal names that begin with it, as bits: most names
-/// of a workspace are told apart by these two alone.
+/// For each first byte, the lengths of the literal names that begin with it, as bits. These two
+/// rule out most names of a workspace.
 static LENGTHS: [u64; 256] = {
     let mut lengths = [0; 256];
     let mut at = 0;
@@ -173,11 +173,11 @@ pub struct UnknownOptIn {
     pub name: String,
 }
 
-/// Lets the inside change the hooks of repositories that exist at the start.
+/// Lets the sandbox change the hooks of repositories that exist at the start.
 pub const GIT_HOOKS: &str = "git-hooks";
-/// Lets the inside change the configuration of repositories that exist at the start.
+/// Lets the sandbox change the configuration of repositories that exist at the start.
 pub const GIT_CONFIG: &str = "git-config";
-/// Lets the inside change bare repositories that lie in a granted directory.
+/// Lets the sandbox change bare repositories that lie in a granted directory.
 pub const BARE_REPOSITORIES: &str = "bare-repositories";
 
 /// Protections that depend on more than a name.

@@ -8,7 +8,9 @@ mod agent_loop;
 mod branch;
 mod budget;
 mod ceiling;
+mod effective;
 mod error;
+mod fields;
 mod group;
 mod group_home;
 mod group_import;
@@ -23,25 +25,28 @@ mod read;
 mod resolve;
 mod ssh;
 mod url;
+mod values;
 mod widen;
 pub(crate) mod words;
 mod wrapper;
 
 pub use agent_loop::AgentLoop;
 pub use branch::{BranchName, InvalidBranch};
-pub use budget::{Budget, BudgetOf, Usd};
+pub use budget::{Budget, BudgetOf, FlagBudget, Usd};
 pub use ceiling::Ceiling;
-pub use error::SettingsError;
-pub use group_home::{ExtraName, GroupFiles, GroupHome, GroupMount, InvalidGroup};
+pub use effective::Settings;
+pub use error::{InvalidGroup, SettingsError};
+pub(crate) use fields::path;
+pub use group_home::{ExtraName, GroupFiles, GroupHome, GroupMount};
 pub use group_import::import_group;
 pub use host_exec::{FlagHostExec, HostExec, HostExecVerdict, LISTED};
-pub use layers::{Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Trust};
+pub use layers::{Attendance, FlagLimits, Flags, Layers, Trust};
+pub use network::FlagNetwork;
 pub use origins::OriginRow;
 pub use project::Project;
 pub use publish::{InvalidPublishedPort, PublishedPort};
-pub(crate) use read::path;
-pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
+pub use values::{EnvSetting, FileSettings, ProviderSettings};
 pub use words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     ShadowMode, UnknownWord, Window, WorkspaceMode,

@@ -1,4 +1,4 @@
-//! Which key signs for the inside, and which hosts it may be used to log in to.
+//! Which key signs for the sandbox, and which hosts it may be used to log in to.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct SshSettings {
 /// Where a key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SshKey {
-    /// In this file, with the public half beside it (`.pub`).
+    /// In this file, with the public half next to it (`.pub`).
     File(HostPath),
     /// In the user's own ssh-agent, where this is its public half, as in a `.pub` file.
     Agent(String),

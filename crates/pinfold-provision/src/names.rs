@@ -151,7 +151,7 @@ impl Word {
 }
 
 impl Registry {
-    /// Where npm packages come from unless a person says otherwise.
+    /// Where npm packages come from unless a user says otherwise.
     pub const DEFAULT: &str = "https://registry.npmjs.org";
 
     /// Checks a base address. Plain `http` is for a registry on the same machine: the digests,

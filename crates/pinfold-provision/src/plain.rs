@@ -31,7 +31,7 @@ mod tests {
     use super::Plain;
 
     #[test]
-    fn what_would_drive_a_terminal_is_escaped() {
+    fn terminal_controls_are_escaped() {
         let text = Plain(&"ü \u{1b}[2J\n\u{202e}x").to_string();
         assert_eq!(text, "ü \\u{1b}[2J\\n\\u{202e}x");
     }

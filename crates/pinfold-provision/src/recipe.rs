@@ -70,7 +70,7 @@ pub struct Package {
 /// A command that the layer puts on `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bin {
-    /// What a person types.
+    /// What a user types.
     pub command: Word,
     /// The file it starts.
     pub path: LayerPath,

@@ -1,4 +1,4 @@
-//! What comes back from the inside is checked and made read-only before it becomes a layer.
+//! What comes back from the sandbox is checked and made read-only before it becomes a layer.
 //!
 //! The unpacker ran on bytes that a stranger sent; if one of them got the better of it, what lies
 //! in the tree may be anything. A layer holds plain files, directories and links that stay inside.

@@ -109,9 +109,9 @@ impl Shelf {
         Ok(ids)
     }
 
-    /// Makes what has this id, unless it is there or another process makes it meanwhile: then
-    /// `waiting` is told, and that one's is returned. `usable` says whether a summary is of use;
-    /// `make` fills an empty directory and returns the summary. As long as the lock is held, nobody
+    /// Makes what has this id, unless it is there or another process is making it: then `waiting`
+    /// is called, and that process's is returned. `usable` says whether a summary is of use; `make`
+    /// fills an empty directory and returns the summary. As long as the lock is held, nobody
     /// removes it.
     ///
     /// # Errors

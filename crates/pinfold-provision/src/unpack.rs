@@ -19,7 +19,7 @@ use crate::plain::Plain;
 use crate::recipe::{Package, Recipe, RecipeError};
 use crate::steps::is_disk_full;
 
-/// The name of the recipe beside the tarballs, so that the inside needs nothing else.
+/// The name of the recipe next to the tarballs, so that the sandbox needs nothing else.
 pub const RECIPE_FILE: &str = "recipe.json";
 
 /// The directory of commands in a layer.
@@ -47,7 +47,7 @@ pub struct Stats {
 /// Why a layer could not be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The recipe beside the tarballs cannot be used.
+    /// The recipe next to the tarballs cannot be used.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
     /// A file of ours could not be read or written.
@@ -92,7 +92,7 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
-    /// Whether the disk or a quota is full, which is told differently.
+    /// Whether the disk or a quota is full, which is reported differently.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {

@@ -29,7 +29,7 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// What is in the cache beside lock files.
+/// What is in the cache apart from lock files.
 fn left(dir: &Path) -> Vec<String> {
     names(&dir.join("agents")).into_iter().filter(|name| !name.ends_with(".lock")).collect()
 }
@@ -99,12 +99,12 @@ fn concurrent_starts_do_the_work_once() {
     thread::scope(|scope| {
         let first = scope.spawn(|| cache(dir.path()).ensure(&recipe, &slow, &Here, &quiet));
         inside.wait();
-        let told = |event| {
+        let on_event = |event| {
             if event == Event::Waiting {
                 waiting.send(()).unwrap();
             }
         };
-        let second = cache(dir.path()).ensure(&recipe, &shelf, &Here, &told).unwrap();
+        let second = cache(dir.path()).ensure(&recipe, &shelf, &Here, &on_event).unwrap();
         assert_eq!(first.join().unwrap().unwrap().0, second.0);
     });
     assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);
@@ -162,7 +162,7 @@ fn a_full_disk_is_named_and_nothing_is_left() {
 }
 
 #[test]
-fn what_the_inside_made_of_it_is_checked() {
+fn output_of_the_sandbox_is_checked() {
     type Evil = fn(&Path);
     struct After(Evil);
     impl Unpack for After {
@@ -256,7 +256,7 @@ fn killed_at_any_step_it_leaves_nothing_that_the_next_start_keeps() {
 }
 
 #[test]
-fn what_a_killed_start_of_another_layer_left_goes_too_unless_it_lives() {
+fn leftovers_of_a_killed_start_of_another_layer_go_too_unless_it_lives() {
     let dir = TempDir::new().unwrap();
     let agents = dir.path().join("agents");
     fs::create_dir_all(agents.join("dead.tmp-1/tree")).unwrap();

@@ -36,7 +36,7 @@ impl Place {
         self.dir.path().join("tree")
     }
 
-    /// Every name in the directory, to see that nothing was written beside the tree.
+    /// Every name in the directory, to see that nothing was written outside the tree.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path()).unwrap();
         let mut names: Vec<_> =
@@ -149,7 +149,7 @@ fn only_what_the_recipe_wants_is_unpacked() {
 }
 
 #[test]
-fn damage_and_missing_files_are_told() {
+fn damaged_and_missing_files_are_reported() {
     let mut bytes = tarball(&[file("package/cli.js", &"x".repeat(5000))]);
     bytes.truncate(bytes.len() / 2);
     let place = Place::new(&[&bytes]);

@@ -1,8 +1,9 @@
 //! A base that lies in the repository itself: sessions run on it, and could change it for the next.
 //!
-//! A tarball is told by its digest, a directory by one over the path, the kind and the content of
-//! everything in it, and whether it may be executed: other rights are as the clone's umask has them. To read all of that takes longer than a start may, so digests are kept by what
-//! changes with a content: sizes, inode numbers and times of change, which nobody can set back.
+//! A tarball is identified by its digest, a directory by one over the path, the kind and the content of
+//! everything in it, and whether it may be executed: other rights are as the clone's umask has them. To read
+//! all of that takes longer than a start may, so digests are kept by what changes with a content: sizes,
+//! inode numbers and times of change, which nobody can set back.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -32,7 +33,7 @@ const DEEPEST: usize = 200;
 /// A file that was changed so lately can be changed once more at the same time, as its file system
 /// counts it.
 const SETTLED: Duration = Duration::from_secs(2);
-/// For what is not there, or is something else: who wants to run on it is told.
+/// For what is not there, or is something else: the session that wants to run on it reports that.
 const NOTHING: &str = "nothing";
 
 /// What a base in the repository holds.
@@ -80,7 +81,7 @@ fn tarball(path: &Path, memo: &Memo) -> io::Result<String> {
         return Ok(digest);
     }
     let digest = digest_of_file(path)?;
-    // What sessions run on is what has this digest, whatever becomes of the file meanwhile.
+    // Sessions run on what has this digest, whatever the file becomes later.
     memo.put(&version, &digest)?;
     Ok(digest)
 }
@@ -194,7 +195,7 @@ impl Tree {
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
         // A directory's size is its file system's affair.
         let size = if is_directory { 0 } else { found.st_size };
-        let told = match self.what {
+        let summary = match self.what {
             What::Content => {
                 let kind = found.st_mode & libc::S_IFMT;
                 let may_be_executed = found.st_mode & 0o111 != 0;
@@ -210,7 +211,7 @@ impl Tree {
                 found.st_ctime_nsec
             ),
         };
-        self.context.update(told.as_bytes());
+        self.context.update(summary.as_bytes());
         Ok(())
     }
 }

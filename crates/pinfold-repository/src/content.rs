@@ -36,7 +36,7 @@ pub(super) fn format(path: &Path) -> &'static [u8] {
 /// # Errors
 /// A file that cannot be read.
 pub(super) fn hash(
-    (format, bytes, beside): (&[u8], &[u8], Option<&[u8]>),
+    (format, bytes, ralph): (&[u8], &[u8], Option<&[u8]>),
     named: &[PathBuf],
     base: Option<&BaseContent>,
     root: &Path,
@@ -49,10 +49,10 @@ pub(super) fn hash(
     context.update(VERSION);
     entry(&mut context, format, bytes.len() as u64);
     context.update(bytes);
-    if let Some(beside) = beside {
+    if let Some(ralph) = ralph {
         // No name that a command gives has a slash at its end.
-        entry(&mut context, b".agent-loop/", beside.len() as u64);
-        context.update(beside);
+        entry(&mut context, b".agent-loop/", ralph.len() as u64);
+        context.update(ralph);
     }
     let top = directory(root).map_err(|errno| failed(root)(errno.into()))?;
     for name in named {

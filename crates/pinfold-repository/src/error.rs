@@ -47,7 +47,7 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -55,7 +55,7 @@ pub struct RepositoryFile {
     pub project: Project,
     bytes: Vec<u8>,
     /// Ralph's file, if there is one that waits for trust, too.
-    beside: Option<Vec<u8>>,
+    ralph: Option<Vec<u8>>,
 }
 
 impl Repository {
@@ -84,14 +84,14 @@ impl Repository {
         let agent_loop = bytes.as_ref().map(read).transpose()?;
         // What of it waits for trust is trusted with the settings file, or alone.
         let chooses = agent_loop.as_ref().is_some_and(AgentLoop::chooses_provider);
-        let beside = bytes.filter(|_| chooses);
-        let file = match (file, beside) {
-            (Some((project, (path, bytes))), beside) => {
-                Some(RepositoryFile { path, project, bytes, beside })
+        let ralph = bytes.filter(|_| chooses);
+        let file = match (file, ralph) {
+            (Some((project, (path, bytes))), ralph) => {
+                Some(RepositoryFile { path, project, bytes, ralph })
             }
             (None, Some(bytes)) => {
                 let project = Project::default();
-                Some(RepositoryFile { path, project, bytes, beside: None })
+                Some(RepositoryFile { path, project, bytes, ralph: None })
             }
             (None, None) => None,
         };
@@ -111,7 +111,7 @@ impl RepositoryFile {
     ) -> Result<ContentHash, RepositoryError> {
         let named = self.runs(workspace)?;
         let format = content::format(&self.path);
-        let files = (format, self.bytes.as_slice(), self.beside.as_deref());
+        let files = (format, self.bytes.as_slice(), self.ralph.as_deref());
         content::hash(files, &named, base, workspace.root.as_path())
     }
 
@@ -125,7 +125,7 @@ impl RepositoryFile {
         base: Option<&BaseContent>,
     ) -> Result<Limited, RepositoryError> {
         let named = self.runs(workspace)?;
-        let files = (&b"values"[..], self.project.without_limits(), self.beside.as_deref());
+        let files = (&b"values"[..], self.project.without_limits(), self.ralph.as_deref());
         let rest = content::hash(files, &named, base, workspace.root.as_path())?.to_string();
         Ok(Limited { rest, limits: self.project.limits() })
     }
@@ -195,7 +195,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RepositoryError> {
     read.map_err(|cause| RepositoryError::Read { path: path.to_owned(), cause })
 }
 
-/// A FIFO that lies there, or is put there meanwhile, is not waited for.
+/// A FIFO that lies there, or is put there since, is not waited for.
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 

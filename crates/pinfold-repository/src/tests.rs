@@ -267,7 +267,7 @@ fn commands_that_name_too_much_are_refused_and_end_soon() {
 }
 
 #[test]
-fn what_lies_outside_or_is_no_file_is_not_followed() {
+fn link_to_the_outside_or_to_a_special_file_is_not_followed() {
     let world = commands(&["sh ./link; sh ./fifo; sh ./in; sh /etc/hostname; sh ../secret"]);
     fs::write(world.directory.path().join("secret"), "s").unwrap();
     symlink("/etc/hostname", world.root().join("link")).unwrap();
@@ -300,7 +300,7 @@ fn a_hash_is_the_same_wherever_the_file_lies_and_differs_by_format() {
 }
 
 #[test]
-fn what_is_no_settings_file_is_refused_by_name() {
+fn file_that_is_not_a_settings_file_is_refused_by_name() {
     let world = World::new("{}");
     let path = world.root().join("sandbox.json");
     fs::remove_file(&path).unwrap();
@@ -420,20 +420,20 @@ fn a_provider_that_ralphs_file_chooses_is_trusted_with_it() {
     world.write(".agent-loop/config.json", r#"{"pi": {"model": "m"}}"#);
     assert_eq!(world.hash(), plain, "it asks for nothing");
     world.write(".agent-loop/config.json", r#"{"pi": {"provider": "openai"}}"#);
-    let beside = world.hash();
-    assert_ne!(beside, plain);
+    let with_ralph = world.hash();
+    assert_ne!(with_ralph, plain);
     world.write(".agent-loop/config.json", r#"{"pi": {"provider": "openai"} }"#);
-    assert_ne!(world.hash(), beside, "every byte counts");
+    assert_ne!(world.hash(), with_ralph, "every byte counts");
     fs::remove_file(world.root().join("sandbox.json")).unwrap();
     let alone = world.hash();
-    assert!(![plain, beside].contains(&alone));
+    assert!(![plain, with_ralph].contains(&alone));
     assert!(world.file().path.ends_with(".agent-loop/config.json"));
     fs::remove_file(world.root().join(".agent-loop/config.json")).unwrap();
     assert!(Repository::read(&world.workspace(), None).unwrap().file.is_none());
 }
 
 #[test]
-fn lower_limits_need_no_trust_anew_and_anything_else_does() {
+fn lower_limits_need_no_new_trust_and_other_changes_do() {
     let trusted =
         r#"{ "resources": { "memory": "4G", "timeout": "9m" }, "resumeCommands": ["a"] }"#;
     let world = World::new(trusted);

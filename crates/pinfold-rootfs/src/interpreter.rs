@@ -25,7 +25,7 @@ const HINT: &str = "name a base that has it (debian, or a tarball of such a syst
                     snapshot.setupCommands";
 
 /// Refuses a program of a layer, by its name among the layer's commands, if the system lacks what runs
-/// it. On this machine's own programs it is whoever made the layer that knows.
+/// it. For this machine's own programs the maker of the layer decides.
 ///
 /// # Errors
 /// A program that cannot be read, or something that is not there.

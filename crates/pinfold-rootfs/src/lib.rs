@@ -1,6 +1,8 @@
-//! What lies in a sandbox's root beside the workspace, and scratch sandboxes that unpack or read it.
+//! What lies in a sandbox's root apart from the workspace, and scratch sandboxes that unpack or read
+//! it.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod etc_files;
 pub mod interpreter;
 pub mod mount_points;
 pub mod scratch;

@@ -9,6 +9,7 @@ use pinfold_boundary::{Entry, Identity, Landlock, LaunchPlan, Place, Program, Re
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Ended;
 
+use crate::etc_files;
 use crate::unpack::{Error, errors_only, read_errors, run_quietly};
 use crate::userland::{self, Piece};
 
@@ -38,14 +39,14 @@ enum Shown {
 
 /// A shell script with what it works on.
 #[derive(Debug)]
-pub struct Pen {
+pub struct Scratch {
     script: String,
     arguments: Vec<OsString>,
     places: Vec<(String, Shown, Access)>,
     env: Vec<(OsString, OsString)>,
 }
 
-impl Pen {
+impl Scratch {
     /// A script with its one argument. It sees the host's programs, an empty `/tmp` and nothing
     /// else.
     pub fn new(script: impl Into<String>, argument: impl Into<String>) -> Self {
@@ -134,7 +135,7 @@ impl Pen {
             };
             tree.push(Entry { path: InsidePath::new(inside)?, place });
         }
-        tree.extend(userland::generated(uid, gid, None)?);
+        tree.extend(etc_files::generated(uid, gid, None)?);
         let script = format!("ulimit -t {TIME}\n{}", self.script);
         let mut argv: Vec<OsString> = ["/bin/sh", "-c", &script, "sh"].map(Into::into).into();
         argv.extend(self.arguments);

@@ -3,7 +3,7 @@
 //! machine's own.
 //!
 //! An image is downloaded and verified here and unpacked inside a boundary; nothing of it runs on
-//! the host. A tag is looked up once and then means what it meant, until it is asked for anew.
+//! the host. A tag is looked up once and then means what it meant, until it is asked for again.
 
 mod error;
 mod host;
@@ -27,12 +27,11 @@ use pinfold_snapshot::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
-pub use host::is_nested;
 pub(crate) use stack::OPAQUE;
 pub use stack::{Landing, Seen, Stack};
 pub use tarball::version_of;
 
-use crate::unpack::unpack_in_pen;
+use crate::unpack::unpack_in_scratch;
 
 /// What `alpine` and `debian` stand for.
 const ALPINE: &str = "docker.io/library/alpine:3.22";
@@ -53,7 +52,7 @@ pub struct System {
     pub tree: PathBuf,
     /// Whether this machine's programs lie beneath it.
     pub over_host: bool,
-    /// What keeps it from being removed meanwhile; none for a directory.
+    /// Keeps it from being removed while it is used; none for a directory.
     pub held: Option<Arc<Lock>>,
 }
 
@@ -74,7 +73,7 @@ pub struct Summary {
     pub from: String,
 }
 
-/// What is being done, for a person who waits.
+/// What is being done, for a user who waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// Another process makes the same; this one waits for it.
@@ -96,7 +95,7 @@ pub struct Systems<'a> {
     launcher: &'a Launcher,
     shelf: Shelf,
     memo: Memo,
-    /// Whether tags are looked up anew.
+    /// Whether tags are looked up again.
     refresh: bool,
     /// Bytes of the disk that one may fill.
     most: ByteSize,
@@ -106,7 +105,7 @@ pub struct Systems<'a> {
 }
 
 impl<'a> Systems<'a> {
-    /// Those in the user's cache; `doing` is told what takes time.
+    /// Those in the user's cache; `doing` is called before what takes time.
     #[must_use]
     pub fn new(host: Host<'a>, doing: &'a dyn Fn(Doing)) -> Self {
         let Host { places, launcher } = host;
@@ -116,7 +115,7 @@ impl<'a> Systems<'a> {
         Self { places, launcher, shelf, memo, refresh: false, most, written: Vec::new(), doing }
     }
 
-    /// The same, but that no engine's program is taken from directories in which an inside may have
+    /// The same, but that no engine's program is taken from directories in which a sandbox may have
     /// written.
     #[must_use]
     pub fn not_from(self, written: Vec<PathBuf>) -> Self {
@@ -129,13 +128,13 @@ impl<'a> Systems<'a> {
         Self { most, ..self }
     }
 
-    /// The same, but that tags are looked up anew.
+    /// The same, but that tags are looked up again.
     #[must_use]
     pub fn refreshing(self, refresh: bool) -> Self {
         Self { refresh, ..self }
     }
 
-    /// Every one that is there, but for directories.
+    /// Every one that is there, except directories.
     ///
     /// # Errors
     /// A cache that cannot be read.
@@ -271,7 +270,7 @@ impl<'a> Systems<'a> {
         let registry = Registry::new(Downloader::new(
             WayOut::from_environment().map_err(SystemError::way_out)?,
         ));
-        // What was removed meanwhile comes again as what it was.
+        // What was removed since comes again as what it was.
         let wanted = match &remembered {
             Some(digest) => reference.pinned(digest)?,
             None => reference.clone(),
@@ -358,7 +357,7 @@ impl<'a> Systems<'a> {
             let most = self.most.bytes().to_string();
             let mut unpack = vec!["unpack-system", "--most", &most];
             unpack.extend(layers.iter().flat_map(|layer| ["--layer", layer]));
-            unpack_in_pen(&unpack, &archives, &tree).map_err(|error| match error {
+            unpack_in_scratch(&unpack, &archives, &tree).map_err(|error| match error {
                 StepError::DiskFull => self.disk_full(from),
                 StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
             })?;

@@ -55,15 +55,15 @@ impl Fetch for Registry {
 
 /// Unpacks in a boundary that holds the tarballs, the output directory and this program, and
 /// has no network.
-pub struct Pen;
+pub struct ScratchUnpacker;
 
 const TARBALLS: &str = "/tmp/tarballs";
 const TREE: &str = "/tmp/tree";
 const OWN: &str = "/run/pinfold/pinfold";
 
-impl Unpack for Pen {
+impl Unpack for ScratchUnpacker {
     fn unpack(&self, tarballs: &Path, tree: &Path) -> Result<(), StepError> {
-        unpack_in_pen(&["unpack"], tarballs, tree)
+        unpack_in_scratch(&["unpack"], tarballs, tree)
     }
 }
 
@@ -72,7 +72,7 @@ impl Unpack for Pen {
 ///
 /// # Errors
 /// A boundary that does not start, or what the unpacker says.
-pub(crate) fn unpack_in_pen(
+pub(crate) fn unpack_in_scratch(
     subcommand: &[&str],
     from: &Path,
     tree: &Path,
@@ -124,7 +124,7 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
 /// Why a scratch sandbox did not do what it was for.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Streams for what nobody reads but for its errors.
+/// Streams for what nobody reads except its errors.
 ///
 /// # Errors
 /// What opening the null device says.
@@ -144,7 +144,7 @@ pub(crate) fn read_errors(errors: OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Runs a program in an inside that needs no covers, terminal or door, to its end.
+/// Runs a program in a sandbox that needs no covers, terminal or door, to its end.
 pub(crate) fn run_quietly(
     plan: LaunchPlan,
     program: &Program,
@@ -152,7 +152,7 @@ pub(crate) fn run_quietly(
 ) -> Result<Ended, Error> {
     let mut inside = Namespace.start(plan)?;
     inside.command(program, stdio).map_err(explain)?;
-    // An init that fails meanwhile has said why, which is read below.
+    // An init that fails before that has said why, which is read below.
     let _ = inside.seal(Vec::new());
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     while let Some(received) = inside.channel.receive::<Report>()? {

@@ -1,15 +1,12 @@
-//! What every inside sees of the host by default: its programs and libraries, read-only, and of
+//! What every sandbox sees of the host by default: its programs and libraries, read-only, and of
 //! /etc what programs need to run. No home, no /var, no /srv, no /root, no machine id.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
-
-use crate::system::Stack;
 
 /// Directories of programs and libraries (Filesystem Hierarchy Standard 3.0; Nix).
 pub const PROGRAMS: [&str; 9] =
@@ -60,33 +57,6 @@ pub const HOST_NAME: &str = "pinfold";
 /// The first directories of `PATH` inside, before an agent's own.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The login shell inside: the best that the session's system has.
-#[must_use]
-pub fn shell(stack: Option<&Stack>) -> &'static str {
-    if let Some(stack) = stack {
-        return stack.shell();
-    }
-    if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
-}
-
-/// Whether programs of the session's system are linked to musl: what its shell asks the kernel for as its
-/// loader (`PT_INTERP`, elf(5)), which lies in the first page. A loader of the other kind may be
-/// installed beside it, so its file says nothing.
-///
-/// # Errors
-/// A shell that cannot be read.
-pub fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
-    const LOADER: &[u8] = b"/ld-musl-";
-    const PAGE: u64 = 4096;
-    let shell = Path::new("/bin/sh");
-    let mut page = Vec::new();
-    match stack {
-        Some(stack) => page = stack.read(shell, PAGE)?.ok_or(io::ErrorKind::NotFound)?,
-        None => drop(fs::File::open(shell)?.take(PAGE).read_to_end(&mut page)?),
-    }
-    Ok(page.windows(LOADER.len()).any(|window| window == LOADER))
-}
-
 /// Whether this process is in a sandbox of pinfold's: each has this directory and this host name.
 #[must_use]
 pub fn is_inside() -> bool {
@@ -130,90 +100,15 @@ pub fn pieces() -> Result<Vec<Piece>, PathError> {
     Ok(pieces)
 }
 
+/// Whether a directory of programs is one part of a directory the rest of which stays unseen: sessions have it as it is.
+pub fn is_nested(program: &Path) -> bool {
+    program.parent() != Some(Path::new("/"))
+}
+
 /// Where a piece lies without links: one that is no directory's first may lie behind one (`/nix`).
 pub fn real(path: &Path) -> PathBuf {
     match path.components().count() {
         0..=2 => path.to_owned(),
         _ => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
     }
-}
-
-/// What [`generated`] makes.
-const GENERATED: [&str; 6] = [
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/hosts",
-    "/etc/hostname",
-    "/etc/resolv.conf",
-    "/etc/nsswitch.conf",
-];
-
-/// Whether a path inside is a file that describes the session instead of the host. It can be read
-/// and not written.
-#[must_use]
-pub fn is_generated(path: &Path) -> bool {
-    GENERATED.iter().any(|generated| path == Path::new(generated))
-}
-
-/// Files that describe the inside instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).
-///
-/// # Errors
-/// Never: the paths are constants.
-pub fn generated(uid: u32, gid: u32, stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
-    let shell = shell(stack);
-    let known = |file: &str, id: u32| others(stack, file, id);
-    let files: [(&str, String); 6] = [
-        (
-            "/etc/passwd",
-            format!(
-                "root:x:0:0:root:/root:/usr/sbin/nologin\n\
-                 agent:x:{uid}:{gid}:agent:{HOME}:{shell}\n\
-                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n{}",
-                known("/etc/passwd", uid)
-            ),
-        ),
-        (
-            "/etc/group",
-            format!("root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n{}", known("/etc/group", gid)),
-        ),
-        ("/etc/hosts", "127.0.0.1 localhost pinfold\n::1 localhost pinfold\n".to_owned()),
-        ("/etc/hostname", "pinfold\n".to_owned()),
-        ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n".to_owned()),
-        (
-            "/etc/nsswitch.conf",
-            "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nprotocols: files\n\
-             services: files\n"
-                .to_owned(),
-        ),
-    ];
-    // A system that is built keeps its own users.
-    let is_own = |path: &str| {
-        uid == 0 && ["passwd", "group", "nsswitch.conf"].iter().any(|name| path.ends_with(name))
-    };
-    files
-        .into_iter()
-        .filter(|(path, _)| !is_own(path))
-        .map(|(path, content)| {
-            let place = Place::File { content: content.into_bytes(), mode: 0o644, keep: false };
-            Ok(Entry { path: InsidePath::new(path)?, place })
-        })
-        .collect()
-}
-
-/// The lines of a stack's own users or groups, but for those that are described here (passwd(5),
-/// group(5)).
-fn others(stack: Option<&Stack>, file: &str, own: u32) -> String {
-    const DESCRIBED: [&str; 4] = ["root", "agent", "nobody", "nogroup"];
-    const LARGEST: u64 = 1 << 20;
-    // One that cannot be read names nobody.
-    let read = stack.and_then(|stack| stack.read(Path::new(file), LARGEST).ok().flatten());
-    let bytes = read.unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let is_other = |line: &&str| {
-        let mut fields = line.split(':');
-        let name = fields.next().unwrap_or_default();
-        let id = fields.nth(1).unwrap_or_default();
-        !name.is_empty() && !DESCRIBED.contains(&name) && id != own.to_string()
-    };
-    text.lines().filter(is_other).fold(String::new(), |all, line| all + line + "\n")
 }

@@ -6,7 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+/// A name that is no variable's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not a valid environment variable name: use letters, digits and `_`")]
+pub struct InvalidEnvName {
+    /// The name given.
+    pub name: String,
+}
 
 /// The name of an environment variable: `[A-Za-z_][A-Za-z0-9_]*` (POSIX.1-2017, 3.235).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,14 +23,14 @@ impl EnvName {
     /// Checks a name.
     ///
     /// # Errors
-    /// [`Error::BadEnvName`] when it is no portable variable name.
-    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+    /// Returns an error if it is no portable variable name.
+    pub fn new(name: impl Into<String>) -> Result<Self, InvalidEnvName> {
         let name = name.into();
         let first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
         let bytes = name.as_bytes();
         let valid = bytes.first().is_some_and(|&b| first(b))
             && bytes.iter().all(|&b| first(b) || b.is_ascii_digit());
-        if valid { Ok(Self(name)) } else { Err(Error::BadEnvName { name }) }
+        if valid { Ok(Self(name)) } else { Err(InvalidEnvName { name }) }
     }
 
     /// The name itself.
@@ -41,9 +47,9 @@ impl fmt::Display for EnvName {
 }
 
 impl TryFrom<String> for EnvName {
-    type Error = Error;
+    type Error = InvalidEnvName;
 
-    fn try_from(name: String) -> Result<Self, Error> {
+    fn try_from(name: String) -> Result<Self, InvalidEnvName> {
         Self::new(name)
     }
 }

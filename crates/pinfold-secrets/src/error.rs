@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::env::InvalidEnvName;
+use crate::id::InvalidSecretId;
 use crate::{InvalidSecret, Place, SecretId};
 
 /// Why a secret could not be kept, found or read.
@@ -10,20 +12,11 @@ use crate::{InvalidSecret, Place, SecretId};
 #[non_exhaustive]
 pub enum Error {
     /// A name that is no id.
-    #[error(
-        "`{name}` is not a valid secret id: use at most 64 of a-z, 0-9, `.`, `_` and `-`, beginning with \
-         a letter or a digit"
-    )]
-    BadId {
-        /// The name given.
-        name: String,
-    },
+    #[error(transparent)]
+    BadId(#[from] InvalidSecretId),
     /// A name that is no variable.
-    #[error("`{name}` is not a valid environment variable name: use letters, digits and `_`")]
-    BadEnvName {
-        /// The name given.
-        name: String,
-    },
+    #[error(transparent)]
+    BadEnvName(#[from] InvalidEnvName),
     /// There is no such secret anywhere.
     #[error("no secret `{id}`{}; set one with `pinfold secret set {id}`", looked_at(.looked))]
     Missing {
@@ -70,7 +63,7 @@ pub enum Error {
         /// What it should be.
         wanted: &'static str,
     },
-    /// The record beside a secret cannot be read.
+    /// The record next to a secret cannot be read.
     #[error("{} is not a record of a secret ({cause}); set the secret again", .path.display())]
     BadRecord {
         /// The file.

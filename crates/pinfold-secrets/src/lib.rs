@@ -18,11 +18,11 @@ mod run_command;
 mod secret;
 mod store;
 
-pub use env::{EnvName, env_is_set};
+pub use env::{EnvName, InvalidEnvName, env_is_set};
 pub use error::Error;
 pub use fallback::{EnvFallback, FALLBACKS, fallbacks_for};
 pub use foreign::{Client, Foreign, ForeignError, read_foreign};
-pub use id::SecretId;
+pub use id::{InvalidSecretId, SecretId};
 pub use login::{Login, LoginLock};
 pub use record::AuthMode;
 pub use report::{Found, Looked, Place, Report};

@@ -23,7 +23,7 @@ pub struct Login {
     pub expires_at: Option<u64>,
     /// When pinfold last refreshed it; never, if absent.
     pub refreshed_at: Option<u64>,
-    /// The account, where its API wants to be told. No secret.
+    /// The account, where its API wants it. No secret.
     pub account: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl Login {
     }
 }
 
-/// Held by whoever refreshes a login, alone among all processes of this user.
+/// Held by the process that refreshes a login, alone among all processes of this user.
 pub struct LoginLock {
     _held: OwnedFd,
 }
@@ -122,8 +122,8 @@ impl Store {
     }
 
     /// Puts a refreshed login in the place of the one it was made of, on the disk when this
-    /// returns; says whether that was still there. A login that was removed or replaced meanwhile
-    /// stays so.
+    /// returns; says whether that was still there. A login that was removed or replaced since stays
+    /// so.
     ///
     /// # Errors
     /// What the file system says.

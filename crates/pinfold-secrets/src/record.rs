@@ -1,4 +1,4 @@
-//! What is written down beside a secret: where it comes from and what kind it is.
+//! What is written down next to a secret: where it comes from and what kind it is.
 
 use std::fmt;
 

@@ -24,6 +24,6 @@ pub struct CommandOutput {
     pub code: Option<i32>,
     /// Standard output, overwritten when dropped: it may be a secret.
     pub stdout: Zeroizing<Vec<u8>>,
-    /// Standard error, shown to the person when the program fails.
+    /// Standard error, shown to the user when the program fails.
     pub stderr: Vec<u8>,
 }

@@ -14,7 +14,7 @@ use crate::{
     SecretId, env_is_set, keyring,
 };
 
-/// Where records are kept, beside the values. No [`SecretId`] begins with a dot.
+/// Where records are kept, next to the values. No [`SecretId`] begins with a dot.
 const RECORDS: &str = ".sources";
 
 /// Where logins are kept: apart from plain values, so that the record alone decides which of the
@@ -152,7 +152,7 @@ impl Store {
     pub fn check(&self, id: &SecretId) -> Result<Report, Error> {
         let mut report = Report { id: id.clone(), found: None, looked: Vec::new() };
         if let Some(record) = self.record(id)? {
-            // A person chose this source: an empty one is told, not replaced by another.
+            // A user chose this source: an empty one is reported, not replaced by another.
             let place = self.place(id, &record.source);
             let found = match &record.source {
                 Source::File {} => self.holds(id)?,

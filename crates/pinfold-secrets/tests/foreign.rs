@@ -69,7 +69,7 @@ fn pis_auth_has_providers_of_each_kind() {
 }
 
 #[test]
-fn what_is_not_understood_is_told_and_not_quoted() {
+fn malformed_file_is_reported_and_not_quoted() {
     for (client, text, expected) in [
         (Client::Claude, "hush", "not a JSON"),
         (Client::Claude, "[\"hush\"]", "not a JSON"),

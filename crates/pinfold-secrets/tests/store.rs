@@ -99,19 +99,19 @@ fn the_kind_shows_in_the_shape_and_can_be_overridden() {
 }
 
 #[test]
-fn a_file_that_others_may_read_is_refused_with_the_cure() {
+fn file_that_others_may_read_is_refused_with_a_hint() {
     let (_root, store, dir) = store();
     store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();
     fs::set_permissions(dir.join("k"), fs::Permissions::from_mode(0o640)).unwrap();
     for error in [failure(store.check(&id("k"))), failure(store.resolve(&id("k"), &Bare))] {
-        let cure = format!("run `chmod 600 {}`", dir.join("k").display());
-        assert!(error.to_string().contains(&cure), "{error}");
+        let hint = format!("run `chmod 600 {}`", dir.join("k").display());
+        assert!(error.to_string().contains(&hint), "{error}");
         assert!(!error.to_string().contains(VALUE));
     }
 }
 
 #[test]
-fn a_directory_that_others_may_enter_is_refused_with_the_cure() {
+fn directory_that_others_may_enter_is_refused_with_a_hint() {
     let (_root, store, dir) = store();
     store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
@@ -140,7 +140,7 @@ fn links_and_pipes_are_not_followed_and_do_not_hang() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_swept_and_never_listed() {
+fn leftovers_of_a_killed_writer_are_swept_and_never_listed() {
     let (_root, store, dir) = store();
     store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();
     fs::write(dir.join(".new-k"), "half").unwrap();
@@ -244,7 +244,7 @@ fn a_variable_is_found_and_read() {
 }
 
 #[test]
-fn nothing_found_names_every_place_and_the_way_out() {
+fn missing_secret_names_every_place_with_a_hint() {
     let (_root, store, dir) = store();
     let report = store.check(&id("nobody")).unwrap();
     assert_eq!(report.looked[0].place, Place::File(dir.join("nobody")));
@@ -357,7 +357,7 @@ fn a_login_is_kept_apart_and_replaced_only_while_it_is_there() {
 }
 
 #[test]
-fn a_broken_login_is_told_and_not_quoted() {
+fn broken_login_is_reported_and_not_quoted() {
     let (_root, store, dir) = store();
     let id = id("anthropic");
     store.set(&id, Entry::Login(login(1)), None, &Bare).unwrap();

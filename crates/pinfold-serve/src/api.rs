@@ -6,6 +6,7 @@ mod events;
 mod going_on;
 mod methods;
 mod outgoing;
+mod requests;
 mod socket;
 
 use std::io::{self, BufRead, Write};
@@ -32,6 +33,6 @@ impl Api {
     /// # Errors
     /// What reading and writing say.
     pub fn serve(&self, from: impl BufRead, to: impl Write + Send + 'static) -> io::Result<()> {
-        connection::serve(self.places.clone(), from, to)
+        requests::serve(self.places.clone(), from, to)
     }
 }

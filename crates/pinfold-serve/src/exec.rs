@@ -1,4 +1,4 @@
-//! Something that runs in a session, with its outputs told as they come.
+//! A program that runs in a session, with its outputs sent as they come.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
-/// Bytes that are told at once: as many as a pipe holds (pipe(7)).
+/// Bytes that are sent at once: as many as a pipe holds (pipe(7)).
 const CHUNK: usize = 64 * 1024;
 /// After its end: how long nothing may come until what others still hold is let go,
 const QUIET: Duration = Duration::from_millis(50);
@@ -92,8 +92,8 @@ impl Job {
             if let Some(terminal) = self.running.terminal() {
                 let duplicate =
                     |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(system);
-                // Whoever waits in write(2) for room is not always woken when the inside has gone
-                // (pty(7) promises nothing); poll(2) says so.
+                // A process that waits in write(2) for room is not always woken when the sandbox
+                // has gone (pty(7) promises nothing); poll(2) says so.
                 rustix::io::ioctl_fionbio(terminal, true).map_err(system)?;
                 self.input = Some(duplicate(terminal)?);
                 self.outputs[0].pipe = Some(duplicate(terminal)?);
@@ -176,7 +176,7 @@ impl Job {
 }
 
 impl Output {
-    /// Tells what there is. Characters are told whole, so that text stays text.
+    /// Sends what there is. Characters are sent whole, so that text stays text.
     fn read(&mut self, tell: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
         let Some(pipe) = &self.pipe else { return Ok(()) };
         let begun = self.begun.len();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_whole() {
+    fn characters_are_sent_whole() {
         let text = "aé€😀".as_bytes();
         let borders = [0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10];
         for (end, border) in borders.into_iter().enumerate() {

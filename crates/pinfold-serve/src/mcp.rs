@@ -1,8 +1,8 @@
 //! The Model Context Protocol (modelcontextprotocol.io) on standard streams: the tools of a session
 //! for any agent.
 //!
-//! Whoever calls is a model, and does what it has read somewhere. So everything that decides about the
-//! session was said by the person who started this server: a model chooses neither directories nor
+//! The caller is a model, and does what it has read somewhere. So everything that decides about the
+//! session was said by the user who started this server: a model chooses neither directories nor
 //! options, and reaches no session but those of this server.
 
 mod call;
@@ -131,7 +131,7 @@ impl Server {
             };
             let arguments = params["arguments"].clone();
             let result = call::run(&server.sessions, &call, &name, arguments, &tell);
-            let result = result.map(|result| era.told(result));
+            let result = result.map(|result| era.complete(result));
             lock(&server.calls).remove(&of_thread.to_string());
             // What was taken back is not answered; a client that has gone wants no answer.
             if !call.is_cancelled() {
@@ -183,8 +183,8 @@ fn answer(era: Era, method: &str, params: &Value) -> Result<Value, Fault> {
     match (era, method) {
         (Era::Begun, "initialize") => Ok(revision::initialize(params)),
         (Era::Begun, "ping") => Ok(json!({})),
-        (Era::Named, "server/discover") => Ok(era.told_for_long(revision::discover())),
-        (_, "tools/list") => Ok(era.told_for_long(json!({ "tools": definitions::all() }))),
+        (Era::Named, "server/discover") => Ok(era.cacheable(revision::discover())),
+        (_, "tools/list") => Ok(era.cacheable(json!({ "tools": definitions::all() }))),
         _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Starting sessions that end with whoever started them.
+//! Starting sessions that end with the process that started them.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader};

@@ -23,9 +23,10 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::interpreter;
 use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::unpack::{Pen, Registry as Npm};
+use pinfold_rootfs::unpack::{Registry as Npm, ScratchUnpacker};
 use pinfold_rootfs::userland::{self, HOME};
 use pinfold_secrets::SecretId;
 use pinfold_workspace::workspace::Workspace;
@@ -81,7 +82,7 @@ pub(crate) struct AgentRun {
 /// Where an agent's program comes from.
 #[derive(Clone, Copy)]
 pub(crate) enum ProgramSource<'a> {
-    /// Its recipe: provisioned if need be, which is told.
+    /// Its recipe: provisioned if need be, with a notice.
     Layer(&'a dyn Fn(Event)),
     /// The session's system, which has it.
     System,
@@ -117,7 +118,7 @@ impl AgentFiles {
 /// Prepares a run: provisions the layer if need be and makes the session's key.
 ///
 /// # Errors
-/// Whatever is missing, with the way out.
+/// Whatever is missing, with the hint.
 pub(crate) fn prepare(
     (mut agent, secret): (ResolvedAgent, Option<SecretId>),
     user_args: Vec<OsString>,
@@ -287,7 +288,7 @@ fn layer(
             }
         },
     };
-    let libc = userland::is_musl(stack).map_err(RunError::System)?;
+    let libc = etc_files::is_musl(stack).map_err(RunError::System)?;
     let libc = if libc { Libc::Musl } else { Libc::Glibc };
     let platform = Platform::this_machine(libc)
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
@@ -300,7 +301,7 @@ fn layer(
         (error, _) => error,
     })?;
     let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
-    let (layer, lock) = cache.ensure(&recipe, &Npm, &Pen, progress).map_err(refused)?;
+    let (layer, lock) = cache.ensure(&recipe, &Npm, &ScratchUnpacker, progress).map_err(refused)?;
     Ok(Some(Extra {
         id: Arc::from("agent"),
         kind: RootKind::System,

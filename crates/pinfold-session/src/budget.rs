@@ -1,10 +1,10 @@
 //! Counting what sessions use of models, against what they may.
 //!
 //! A session's own count is in memory. What lasts a day or a month is one small file for each
-//! budget, `<state>/budget/NAME.json`, under a lock beside it and written in one piece: sessions at
-//! once share it, and one that is killed loses nothing of what it has written down. That a request
-//! was admitted is on the disk before it is sent; of its answer the last seconds may be lost with
-//! the machine's power.
+//! budget, `<state>/budget/NAME.json`, under a lock next to it and written in one piece: sessions
+//! at once share it, and one that is killed loses nothing of what it has written down. That a
+//! request was admitted is on the disk before it is sent; of its answer the last seconds may be
+//! lost with the machine's power.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};

@@ -104,7 +104,7 @@ fn place(variable: &str) -> String {
     format!("{INSIDE}/{variable}.pem")
 }
 
-/// The certificates of a file, without what else is in it: a key may stand beside them.
+/// The certificates of a file, without what else is in it: it may hold a key as well.
 ///
 /// # Errors
 /// Returns the error of open(2) or read(2), or says why it is no such file.

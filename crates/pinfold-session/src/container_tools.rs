@@ -30,7 +30,7 @@ pub(crate) fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
 }
 
 /// The real program runs as it would without this one. Only a failure is explained, and not if the tool was
-/// told to use an engine elsewhere.
+/// asked to use an engine elsewhere.
 fn script(tool: &str, program: &str) -> String {
     format!(
         "#!/bin/sh\n\

@@ -1,8 +1,8 @@
 //! Talking to a live session: a socket that only the session's own user reaches.
 //!
-//! It lies in the session's private directory, which no inside sees, and goes with it. What runs
-//! beside the command gets its streams from the client by descriptor: their bytes never pass
-//! through the session's supervisor, and a client that reads slowly slows nobody but its own.
+//! It lies in the session's private directory, which no inside sees, and goes with it. A program
+//! that runs next to the command gets its streams from the client by descriptor: their bytes never
+//! pass through the session's supervisor, and a client that reads slowly slows nobody but its own.
 
 mod approvals;
 mod attach;

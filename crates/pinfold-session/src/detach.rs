@@ -1,8 +1,8 @@
-//! A session that goes on without whoever started it (`--detach`).
+//! A session that goes on without the process that started it (`--detach`).
 //!
 //! The process is copied while it has one thread, before anything of the session exists. The copy
-//! leads a session of its own (setsid(2)), reads nothing, and writes to a log, which whoever started
-//! it shows until the command was executed.
+//! leads a session of its own (setsid(2)), reads nothing, and writes to a log, which the starting
+//! process shows until the command was executed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write};
@@ -85,7 +85,7 @@ pub fn detach(places: &Places) -> io::Result<Side> {
     // No log is seen that is not locked yet.
     let common = lock(&logs.join(COMMON), FlockOperation::LockExclusive)?;
     let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-    // Opened anew: an offset that two share would be at the end of what the other has written.
+    // Opened again: an offset that two share would be at the end of what the other has written.
     let written = File::open(&path)?;
     rustix::fs::flock(&log, FlockOperation::LockExclusive)?;
     drop(common);
@@ -114,7 +114,7 @@ pub fn detach(places: &Places) -> io::Result<Side> {
 }
 
 impl Front {
-    /// Waits until the session runs, and shows what it says meanwhile.
+    /// Waits until the session runs, and shows its output until then.
     ///
     /// # Errors
     /// What reading and writing say.
@@ -159,7 +159,7 @@ impl Front {
 }
 
 impl Background {
-    /// The background of this session, which has a name beside its own or has not.
+    /// The background of this session, with or without a second name.
     pub(crate) fn of(mut self, session: &SessionId, name: Option<&SessionName>) -> Self {
         self.session = Some((session.clone(), name.cloned()));
         self
@@ -180,7 +180,7 @@ impl Background {
         remove_old_logs(&self.places, KEPT);
         let length = fs::metadata(log_of(&self.places, &session))?.len();
         let news = [session.as_str().as_bytes(), &length.to_ne_bytes()].concat();
-        // Whoever interrupted the start has never heard which session it is.
+        // The user who interrupted the start never learnt which session it is.
         rustix::io::write(self.news.as_fd(), &news)
             .map_err(|_| io::Error::other("the process that started the session has ended"))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! The session's doors: which there are, who serves them, and what is told of them.
+//! The session's doors: which there are, what serves them, and what is reported about them.
 
 mod used;
 
@@ -83,7 +83,7 @@ fn is_open(with_gateway: bool, lives_on: LivesOn, policy: &NetworkPolicy) -> boo
     with_gateway || lives_on.0 || !policy.is_empty()
 }
 
-/// What serves a session's doors, and what the inside is still to be given for them.
+/// What serves a session's doors, and what the sandbox is still to be given for them.
 pub(crate) struct Opened {
     pub(crate) egress: Egress,
     /// Variables with placeholders, as `NAME=VALUE`.
@@ -94,7 +94,7 @@ pub(crate) struct Opened {
     pub(crate) policy: Result<PolicyHandle, String>,
     /// Whether only programs that use a proxy reach what is allowed.
     pub(crate) by_proxy: bool,
-    /// Where the doors ask for sockets of the inside's network.
+    /// Where the doors ask for sockets of the sandbox's network.
     pub(crate) sockets: Option<Sockets>,
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn open(
     Ok(Opened { egress, variables, covers, sockets, policy, by_proxy })
 }
 
-/// Hands what happens at the doors to the audit log, and refusals to the person as well.
+/// Hands what happens at the doors to the audit log, and refusals to the user as well.
 pub(crate) struct Records {
     audit: Arc<Audit>,
     /// Hosts of which a refusal is not shown.
@@ -207,7 +207,7 @@ const MOST_REACHED: usize = 1000;
 const MOST_LINES: usize = 20;
 
 impl Records {
-    /// Records for a session; `live` if nothing else writes on the person's screen. Refusals of `silent`
+    /// Records for a session; `live` if nothing else writes on the user's screen. Refusals of `silent`
     /// hosts are recorded and not shown.
     pub(crate) fn new(audit: Arc<Audit>, live: bool, silent: Vec<HostPattern>) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
@@ -236,7 +236,7 @@ impl Records {
         rules
     }
 
-    /// Records a fault of ours, and tells the person once.
+    /// Records a fault of ours, and tells the user once.
     pub(crate) fn fault(&self, what: &str) {
         let mut refusals = lock(&self.refusals);
         refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")));
@@ -253,12 +253,12 @@ impl Records {
         door: &'static str,
         asked: &str,
         reason: &str,
-        cure: Option<&str>,
+        hint: Option<&str>,
     ) -> io::Result<()> {
         if !self.is_silent(asked) {
             let mut refusals = lock(&self.refusals);
-            let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
-            let text = format!("refused: {reason}{cure}");
+            let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
+            let text = format!("refused: {reason}{hint}");
             refusals.show(Note::new(Topic::Refused, text));
         }
         self.denied(door, asked.to_owned(), reason.to_owned())
@@ -285,7 +285,7 @@ impl Records {
 }
 
 impl Refusals {
-    /// Shows each line once, and not more than a person reads.
+    /// Shows each line once, and not more than a user reads.
     fn show(&mut self, note: Note) {
         if self.shown.len() > MOST_LINES || self.shown.contains(&note.text) {
             return;
@@ -351,10 +351,10 @@ impl Journal for Records {
                     host: (*asked).to_owned(),
                 })
             }
-            DoorEvent::Refused { asked, reason, cure } => {
+            DoorEvent::Refused { asked, reason, hint } => {
                 // A name that leads to a forbidden address was admitted before.
                 lock(&self.reached).remove(*asked);
-                self.refused("network", asked, reason, *cure)
+                self.refused("network", asked, reason, *hint)
             }
             DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {
                 purpose: "git-signature",
@@ -371,8 +371,8 @@ impl Journal for Records {
                 let login = Some(login);
                 self.audit.record(&Event::Signature { purpose: "ssh-login", key, login })
             }
-            DoorEvent::SignatureRefused { what, reason, cure } => {
-                self.refused("ssh-agent", what, reason, *cure)
+            DoorEvent::SignatureRefused { what, reason, hint } => {
+                self.refused("ssh-agent", what, reason, *hint)
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
                 let text = format!("provider {provider} at {host} {what}");

@@ -1,4 +1,4 @@
-//! Panics of other threads: recorded and told once, instead of printed over the person's screen.
+//! Panics of other threads: recorded and reported once, instead of printed over the user's screen.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Places that wait to be told; what comes beyond that says nothing new.
+/// Places that wait to be reported; more of them say nothing new.
 const MOST_WAITING: usize = 64;
 
 /// Where panics were, on their way to the loop of the session. A panic may hold any lock, so its
@@ -19,8 +19,8 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Takes over the panics of every thread but the calling one. Of each the place is told and not
-    /// the message, which may quote a secret.
+    /// Takes over the panics of every thread but the calling one. Each is reported with its place
+    /// and not with its message, which may quote a secret.
     ///
     /// # Errors
     /// What eventfd(2) says.
@@ -42,7 +42,7 @@ impl Faults {
         Ok(Self { places, bell })
     }
 
-    /// Readable when there is a place to be told.
+    /// Readable when there is a place to report.
     pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }

@@ -4,9 +4,9 @@
 //! What is left of the disk is asked for five times a second, which costs nothing. What the directory
 //! holds is counted name by name, so only when the disk has filled by half of what may still come
 //! since the last time, or half a minute later, and never for more than a tenth of the time. So a run
-//! that ends at its limit can be over it by what it writes meanwhile; who makes use of the directory
-//! afterwards counts once more. What is deleted and still open is no name's: it is bounded by what is
-//! left for others.
+//! that ends at its limit can be over it by what it writes between two counts; who makes use of the
+//! directory afterwards counts once more. What is deleted and still open is no name's: it is bounded
+//! by what is left for others.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::outcome::LimitReached;
 
-/// Time between two looks at the disk. A gibibyte is left to be written meanwhile.
+/// Time between two looks at the disk. A gibibyte is kept free for what is written between them.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// The longest time without a count.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -71,13 +71,13 @@ impl Filling {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("filling".to_owned()).spawn(move || {
-            let told = match until_reached(&bound, &stopped) {
+            let signal = match until_reached(&bound, &stopped) {
                 Some(LimitReached::Room) => b'r',
                 Some(_) => b'b',
                 None => return,
             };
             // Nobody reads it who has ended.
-            let _ = rustix::io::write(&tell, &[told]);
+            let _ = rustix::io::write(&tell, &[signal]);
             // Kept open: a closed pipe would be readable for ever.
             while !stopped.load(Ordering::Relaxed) {
                 thread::park();
@@ -91,11 +91,11 @@ impl Filling {
         self.reached.as_fd()
     }
 
-    /// The limit that was reached, told once.
+    /// The limit that was reached, reported once.
     pub(crate) fn reached(&self) -> Option<LimitReached> {
-        let mut told = [0];
-        match rustix::io::read(&self.reached, &mut told) {
-            Ok(1) if told == *b"r" => Some(LimitReached::Room),
+        let mut signal = [0];
+        match rustix::io::read(&self.reached, &mut signal) {
+            Ok(1) if signal == *b"r" => Some(LimitReached::Room),
             Ok(1) => Some(LimitReached::Build),
             _ => None,
         }
@@ -130,7 +130,7 @@ fn until_reached(bound: &Bound, stop: &AtomicBool) -> Option<LimitReached> {
         if stop.load(Ordering::Relaxed) {
             return None;
         }
-        // A disk that cannot be asked any more is told by who writes to it.
+        // When a disk cannot be asked any more, the writer to it reports that.
         let Ok(disk) = Disk::of(&bound.dir) else { continue };
         if disk.is_short() {
             return Some(LimitReached::Room);
@@ -154,7 +154,7 @@ fn is_due(last: Option<&Count>, used: u64, most: u64) -> bool {
     passed >= last.took * PAUSE && (filled || passed >= LONGEST)
 }
 
-/// Counts; none if it was told to stop meanwhile.
+/// Counts; none if it was asked to stop before the end.
 fn count(dir: &Path, used: u64, stop: &AtomicBool) -> Option<Count> {
     let at = Instant::now();
     let bytes = held(dir, &|_| !stop.load(Ordering::Relaxed)).unwrap_or(0);

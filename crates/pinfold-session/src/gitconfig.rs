@@ -1,5 +1,5 @@
-//! What git inside is told beyond the person's own taste: which key signs, and how it logs in over
-//! https where a secret is for that.
+//! Git configuration inside, in addition to the user's own taste: which key signs, and how git logs
+//! in over https where a secret is for that.
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_git::config::{Setting, write};
@@ -11,8 +11,8 @@ use pinfold_rootfs::userland::HOME;
 use crate::RunError;
 use crate::ssh::Ssh;
 
-/// The file that git reads as the user's own; none if there is nothing to say. The person's taste
-/// is in the other one (git-config(1), "FILES"), which this one wins over.
+/// The file that git reads as the user's own; none if there is nothing to say. The user's taste is
+/// in the other one (git-config(1), "FILES"), which this one wins over.
 ///
 /// # Errors
 /// Never: the path is a constant.

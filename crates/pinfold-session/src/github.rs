@@ -8,7 +8,7 @@ use pinfold_workspace::workspace::Workspace;
 use crate::RunError;
 
 /// Lets git have the tokens that are brokered, for the remotes that the workspace's repository has
-/// on github.com now: what the inside makes of them later does not count.
+/// on github.com now: what the sandbox makes of them later does not count.
 ///
 /// # Errors
 /// When the administrator's rules do not cover github.com.
@@ -23,8 +23,8 @@ pub(crate) fn broker(settings: &mut Settings, workspace: &Workspace) -> Result<(
     };
     settings.broker(&remotes).map_err(RunError::settings)?;
     for brokered in &settings.network.brokered {
-        let cure = brokered.cure.iter().map(|cure| format!(" ({cure} gives it)"));
-        notify!("pinfold: note: {brokered}{}", cure.collect::<String>());
+        let hint = brokered.hint.iter().map(|hint| format!(" ({hint} gives it)"));
+        notify!("pinfold: note: {brokered}{}", hint.collect::<String>());
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_hostexec::git::{Doing, Task};
-use pinfold_rootfs::scratch::{Access, Pen};
+use pinfold_rootfs::scratch::{Access, Scratch};
 use pinfold_workspace::guard::hand_over;
 
 use self::command::execute;
@@ -59,7 +59,7 @@ impl Stage {
     /// ended.
     ///
     /// # Errors
-    /// What went wrong, in words that name no way out of a pen.
+    /// Returns what went wrong, without a hint.
     pub fn run(
         self,
         place: &Path,
@@ -87,15 +87,15 @@ fn look(task: &Task) -> Result<(), String> {
     let out = task.place.join("out");
     hand_over(&out).map_err(words)?;
     let own = Path::new(LIVE).join(&task.own);
-    let mut pen = Pen::new(REFERENCES, "")
+    let mut scratch = Scratch::new(REFERENCES, "")
         .place(LIVE, &task.common, Access::Read)
         .place(OUT, &out, Access::Write)
         .env("GIT_DIR", own)
         .env("GIT_WORK_TREE", "/tmp");
     for (inside, host) in &task.borrowed {
-        pen = pen.place(&inside.to_string_lossy(), host, Access::Read);
+        scratch = scratch.place(&inside.to_string_lossy(), host, Access::Read);
     }
-    pen.run()?;
+    scratch.run()?;
     make(task).map_err(words)?;
     match task.doing {
         Doing::Push => preview(task),
@@ -164,7 +164,7 @@ fn references(listed: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     lines.filter_map(|line| reference(str::from_utf8(line).ok()?))
 }
 
-/// A reference that is taken over: what the inside names otherwise is none of a command's.
+/// A reference that is taken over: what the sandbox names otherwise is none of a command's.
 fn reference(line: &str) -> Option<(&str, &str)> {
     let (object, name) = line.split_once(' ')?;
     let kinds = ["refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/"];
@@ -212,7 +212,7 @@ fn preview(task: &Task) -> Result<(), String> {
     hand_over(&task.place.join("git")).map_err(words)?;
     hand_over(&task.place.join("known")).map_err(words)?;
     let args = task.args.iter().map(|arg| OsString::from_vec(arg.clone()));
-    let mut pen = Pen::new(PREVIEW_PUSH, "")
+    let mut scratch = Scratch::new(PREVIEW_PUSH, "")
         .arguments(args)
         .place(GIT, &task.place.join("git"), Access::Write)
         .place(KNOWN, &task.place.join("known"), Access::Write)
@@ -224,9 +224,9 @@ fn preview(task: &Task) -> Result<(), String> {
         .env("GIT_DIR", GIT)
         .env("REMOTE", &remote.name);
     for (inside, host) in &task.borrowed {
-        pen = pen.place(&inside.to_string_lossy(), host, Access::Read);
+        scratch = scratch.place(&inside.to_string_lossy(), host, Access::Read);
     }
-    pen.run()
+    scratch.run()
 }
 
 fn pack(task: &Task) -> Result<(), String> {
@@ -235,15 +235,15 @@ fn pack(task: &Task) -> Result<(), String> {
     let moved = task.moved(&remote.name).map_err(words)?;
     let wanted: String = moved.values().map(|object| format!("{object}\n")).collect();
     fs::write(task.place.join("out/wanted"), wanted).map_err(words)?;
-    let mut pen = Pen::new(PACK, "")
+    let mut scratch = Scratch::new(PACK, "")
         .place(GIT, &task.place.join("git"), Access::Read)
         .place(OUT, &task.place.join("out"), Access::Write)
         .place(OBJECTS, &task.common.join("objects"), Access::Read)
         .env("GIT_DIR", GIT);
     for (inside, host) in &task.borrowed {
-        pen = pen.place(&inside.to_string_lossy(), host, Access::Read);
+        scratch = scratch.place(&inside.to_string_lossy(), host, Access::Read);
     }
-    pen.run()
+    scratch.run()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 /// Says on standard output which session it is, now that it can be asked for something, and ends this
 /// process as by SIGTERM once nobody has the other side of its standard input any more, if that is a
-/// pipe or a socket. So a session ends with whoever started it, however that ends.
+/// pipe or a socket. So a session ends with the process that started it, however that ends.
 ///
 /// # Errors
 /// What writing and starting a thread say.

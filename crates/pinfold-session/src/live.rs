@@ -1,4 +1,4 @@
-//! A secret of the store, as long as a session lives: set anew on the host, it is used at once;
+//! A secret of the store, as long as a session lives: set again on the host, it is used at once;
 //! removed there, it is gone at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};

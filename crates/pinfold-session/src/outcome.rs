@@ -70,7 +70,7 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Where the time went.
     pub timeline: Timeline,
-    /// What the user should know of the end, and of the files that the sandbox changed.
+    /// What a user should know of the end, and of the files that the sandbox changed.
     pub notes: Vec<Note>,
     /// Which session it was.
     pub session: Option<SessionId>,
@@ -78,8 +78,8 @@ pub struct Outcome {
     pub reached: Vec<NetworkRule>,
 }
 
-/// The exit status for whoever waits. A command that a limit ended has not succeeded, whatever it made
-/// of that.
+/// The exit status for a process that waits. A command that a limit ended has not succeeded, whatever
+/// it made of that.
 pub(crate) fn status(ended: Ended, limit: Option<LimitReached>) -> u8 {
     let signalled = |signal: u8| 128_u8.saturating_add(signal);
     match ended {
@@ -112,7 +112,7 @@ impl Outcome {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The inside could not be made.
+    /// The sandbox could not be made.
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// The command is not there.
@@ -191,7 +191,7 @@ impl RunError {
         }
     }
 
-    /// The way out, if there is one to name.
+    /// The hint, if there is one to name.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Launch(error) => error.hint().map(str::to_owned),

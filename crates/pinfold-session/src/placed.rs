@@ -1,4 +1,4 @@
-//! Secrets of which the inside gets placeholders.
+//! Secrets of which the sandbox gets placeholders.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSec
     for Valued { value: rule, origin } in &settings.secrets {
         let brokered = &settings.network.brokered;
         let brokered = brokered.iter().find(|brokered| brokered.secret.value == *rule);
-        let id = SecretId::new(rule.id.clone());
+        let id = SecretId::new(rule.id.clone()).map_err(pinfold_secrets::Error::from);
         let source = id.and_then(|id| StoreSecret::new(id, host));
         let source = source.map_err(|error| RunError::refused(error, None))?;
         match source.value() {

@@ -27,7 +27,7 @@ impl Sockets {
 
     /// How many were asked for since the last look.
     pub(crate) fn wanted(&self) -> u64 {
-        /// More at once than this wait for the next turn of whoever asks.
+        /// More at once than this wait for the caller's next turn.
         const MOST: u64 = 64;
         let mut count = [0; 8];
         match rustix::io::read(&self.wishes, &mut count) {
@@ -40,7 +40,7 @@ impl Sockets {
 /// Opens the listeners.
 ///
 /// # Errors
-/// An address that cannot be listened on, with the way out.
+/// An address that cannot be listened on, with the hint.
 pub(crate) fn open(
     ports: &[Valued<PublishedPort>],
     journal: Arc<dyn Journal>,

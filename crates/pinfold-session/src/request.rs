@@ -46,7 +46,7 @@ pub struct Request {
     pub(crate) stack: Option<Stack>,
     /// The agent's model provider.
     pub(crate) provider: Option<Provider>,
-    /// The key that signs for the inside.
+    /// The key that signs for the sandbox.
     pub(crate) ssh: Option<Ssh>,
     /// Whether the agent needs namespaces of its own.
     pub(crate) nested: bool,
@@ -62,9 +62,9 @@ pub struct Request {
     pub(crate) places: Places,
     /// What starts programs on the host.
     pub(crate) launcher: Launcher,
-    /// What the session is called, beside its own name.
+    /// What the session is called, in addition to its own name.
     pub(crate) name: Option<SessionName>,
-    /// Where it goes on without whoever started it.
+    /// Where it goes on without the process that started it.
     pub(crate) background: Option<Background>,
     /// How large the terminal is that it has there, if it has one.
     pub(crate) window: Option<Window>,

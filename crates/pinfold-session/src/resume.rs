@@ -32,7 +32,7 @@ const KEPT: usize = SHOWN * 4;
 /// How much output is taken at once.
 const CHUNK: usize = 64 * 1024;
 
-/// Bash where the inside has it, since that is what people write for; else the system's shell.
+/// Bash where the sandbox has it, since that is what people write for; else the system's shell.
 pub(crate) const SHELL: &str = "\
 if command -v bash >/dev/null 2>&1; then exec bash -euo pipefail -c \"$1\"; fi
 set -eu
@@ -94,7 +94,7 @@ impl Resume<'_> {
 }
 
 impl Supervision {
-    /// Runs the commands in order; false where the session ended meanwhile.
+    /// Runs the commands in order; false if the session ended before the last.
     ///
     /// # Errors
     /// A command that failed as often as it may.
@@ -107,7 +107,7 @@ impl Supervision {
                     resume.launcher.wrapped(resume.boundary, resume.launch(&command.run))?;
                 record_launch(resume.audit, Purpose::Resume, &launch).map_err(RunError::System)?;
                 let program = launch.into_program();
-                let ran = self.run_beside(index as u32, &program)?;
+                let ran = self.run_command(index as u32, &program)?;
                 let Some((ended, tail)) = ran else { return Ok(false) };
                 if ended == Ended::Code(0) {
                     break;
@@ -132,7 +132,7 @@ impl Supervision {
     }
 
     /// Runs one to its end; none where the session ended first.
-    fn run_beside(
+    fn run_command(
         &mut self,
         id: u32,
         program: &Program,
@@ -159,7 +159,7 @@ impl Supervision {
         Ok(Some((ended, shown(&tail))))
     }
 
-    /// Waits, with everything that happens meanwhile dealt with; false where the session ended.
+    /// Waits, and deals with everything that happens until then; false if the session ended.
     fn pause(&mut self, time: Duration) -> Result<bool, RunError> {
         let until = Instant::now().checked_add(time);
         self.state.waking = until;
@@ -171,7 +171,7 @@ impl Supervision {
         Ok(lives)
     }
 
-    /// A command's end was told.
+    /// The end of a command was reported.
     pub(crate) fn task_ended(&mut self, id: u32, ended: Ended) {
         if let Some(running) = self.running.as_mut().filter(|running| running.id == id) {
             running.ended = Some(ended);

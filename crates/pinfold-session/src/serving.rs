@@ -12,12 +12,12 @@ use crate::RunError;
 use crate::door::Records;
 use crate::faults::Faults;
 
-/// How often the doors of one session are served anew after a fault of ours.
+/// How often the doors of one session are served again after a fault of ours.
 const MOST_RESTARTS: u32 = 10;
 
 /// The doors of a session, and who serves them.
 pub(crate) struct Serving {
-    /// Gone once they have failed too often; then whoever comes is refused by the kernel.
+    /// Gone once they have failed too often; then the kernel refuses connections.
     egress: Option<Arc<Egress>>,
     records: Arc<Records>,
     /// Watched from the first connection on: a command that never uses the doors pays for none.

@@ -3,8 +3,8 @@
 //!
 //! The hash is SHA-256 over `pinfold-snapshot-1` and, each ended by a NUL byte, the base's id, the
 //! processor's name, the number of commands, the commands in order, and the hosts that they may
-//! reach beside the registries, sorted. What is run at each start, sizes and variables are not in
-//! it.
+//! reach in addition to the registries, sorted. What is run at each start, sizes and variables are
+//! not in it.
 
 mod build;
 mod error;
@@ -51,7 +51,7 @@ pub struct Summary {
     pub from: String,
     /// The commands.
     pub setup: Vec<String>,
-    /// The hosts that they could reach beside the registries.
+    /// The hosts that they could reach in addition to the registries.
     pub hosts: Vec<String>,
     /// The repository that it was made for first.
     pub repository: String,
@@ -59,7 +59,7 @@ pub struct Summary {
     pub made: String,
 }
 
-/// What is being done, for a person who waits.
+/// What is being done, for a user who waits.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The commands call Alpine's package manager, and no base is named.
@@ -74,7 +74,7 @@ pub enum Event<'a> {
 pub struct Snapshots<'a> {
     host: Host<'a>,
     shelf: Shelf,
-    /// Whether tags are looked up anew.
+    /// Whether tags are looked up again.
     refresh: bool,
     tell: &'a dyn Fn(Event<'_>),
 }
@@ -95,14 +95,14 @@ pub fn build_hosts() -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
 }
 
 impl<'a> Snapshots<'a> {
-    /// Those in the user's cache; `tell` is told what takes time.
+    /// Those in the user's cache; `tell` is called before what takes time.
     #[must_use]
     pub fn new(host: Host<'a>, tell: &'a dyn Fn(Event<'_>)) -> Self {
         let shelf = Shelf::new(host.places.cache.join("snapshots"), SUMMARY);
         Self { host, shelf, refresh: false, tell }
     }
 
-    /// The same, but that the tag of an image is looked up anew.
+    /// The same, but that the tag of an image is looked up again.
     #[must_use]
     pub fn refreshing(self, refresh: bool) -> Self {
         Self { refresh, ..self }
@@ -196,7 +196,7 @@ impl<'a> Snapshots<'a> {
         Ok(made)
     }
 
-    /// A full disk is told as such.
+    /// A full disk is reported as such.
     fn with_place(&self, error: SnapshotError, staging: &Path) -> SnapshotError {
         match error {
             SnapshotError::System(error) => self.shelf.failed("build in", staging, error).into(),

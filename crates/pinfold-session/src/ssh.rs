@@ -1,5 +1,5 @@
-//! The key that signs for the inside: where it is, what it may be used for, and what the inside is
-//! given so that git and ssh use it.
+//! The key that signs for the sandbox: where it is, what it may be used for, and what the sandbox
+//! is given so that git and ssh use it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -57,7 +57,7 @@ impl Ssh {
     /// What the settings ask for. Reads no private key.
     ///
     /// # Errors
-    /// A key that cannot be used, or a host whose key nobody knows, each with the way out.
+    /// A key that cannot be used, or a host whose key nobody knows, each with the hint.
     pub(crate) fn find(
         settings: &Settings,
         identity: Option<&Identity>,
@@ -157,17 +157,17 @@ fn own_agent(origin: &Origin) -> Result<PathBuf, RunError> {
     })
 }
 
-/// The public half of a key file, which lies beside it; the private half is only looked at from
+/// The public half of a key file, which lies next to it; the private half is only looked at from
 /// outside.
 fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
     open_private(path)?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".pub");
-    let beside = Path::new(&beside);
+    let mut public_half = path.as_os_str().to_owned();
+    public_half.push(".pub");
+    let public_half = Path::new(&public_half);
     let public = || -> Result<String, String> {
-        let above = beside.parent().ok_or("it has no directory")?;
+        let above = public_half.parent().ok_or("it has no directory")?;
         let above = open_directory(above).map_err(|errno| errno.to_string())?;
-        let name = Path::new(beside.file_name().ok_or("it has no name")?);
+        let name = Path::new(public_half.file_name().ok_or("it has no name")?);
         let content = read_beneath(above, name).map_err(|error| error.to_string())?;
         let content = content.ok_or("the file does not exist")?;
         String::from_utf8(content.bytes).map_err(|_| "it is not text".to_owned())
@@ -176,13 +176,13 @@ fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
         RunError::refused(
             format!(
                 "cannot read {}, the public half of the key (by {origin}): {error}",
-                beside.display()
+                public_half.display()
             ),
             Some(format!("write it with `ssh-keygen -y -f {0} > {0}.pub`", path.display())),
         )
     })?;
     text.parse().map_err(|error| {
-        RunError::refused(format!("{} (by {origin}): {error}", beside.display()), None)
+        RunError::refused(format!("{} (by {origin}): {error}", public_half.display()), None)
     })
 }
 

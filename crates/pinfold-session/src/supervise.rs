@@ -48,7 +48,7 @@ pub(crate) struct Supervision {
     pub(crate) terminal: Option<CallerTerminal>,
     /// How large the terminal of a detached session is at first, if it has one.
     pub(crate) window: Option<Window>,
-    /// The inside's terminal, once init has sent it.
+    /// The sandbox's terminal, once init has sent it.
     pub(crate) inner: Option<OwnedFd>,
     pub(crate) outputs: Vec<JoinHandle<()>>,
     /// Held until everything inside has ended.
@@ -57,18 +57,18 @@ pub(crate) struct Supervision {
     pub(crate) serving: Serving,
     /// Where the session can be asked for something.
     pub(crate) control: Control,
-    /// Where the inside asks for commands on the host, if it can.
+    /// Where the sandbox asks for commands on the host, if it can.
     pub(crate) broker: Option<Broker>,
     /// Between the two terminals where questions may be asked at the caller's.
     pub(crate) passage: Option<Arc<Passage>>,
-    /// Where sockets of the inside's network are asked for and handed in.
+    /// Where sockets of the sandbox's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
     /// Whether there is no command, which would decide itself what becomes of signals.
     pub(crate) is_idle: bool,
     /// Who watches what is written to the disk.
     pub(crate) filling: Option<Filling>,
     pub(crate) deadline: Option<Instant>,
-    /// Who is to be told that the command runs.
+    /// Who is notified that the command runs.
     pub(crate) background: Option<Background>,
     /// What runs inside before the command.
     pub(crate) running: Option<Running>,
@@ -89,7 +89,7 @@ pub(crate) struct Progress {
     pub(crate) started: bool,
     /// When to stop being patient with a command that was asked to end.
     pub(crate) killing: Option<Instant>,
-    /// Whether the inside was ended for that, or for what its init said.
+    /// Whether the sandbox was ended for that, or for what its init said.
     pub(crate) killed: bool,
 }
 
@@ -103,7 +103,7 @@ impl Progress {
 }
 
 impl Supervision {
-    /// Waits for the inside's terminal.
+    /// Waits for the sandbox's terminal.
     ///
     /// # Errors
     /// A start that failed before there was one.
@@ -126,7 +126,7 @@ impl Supervision {
     /// Orders the command to start, with the caller's terminal as its own.
     ///
     /// # Errors
-    /// A terminal that cannot be used, or an inside that has failed.
+    /// A terminal that cannot be used, or a sandbox that has failed.
     pub(crate) fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), RunError> {
         if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
             terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
@@ -305,7 +305,7 @@ impl Supervision {
     }
 
     /// Ends everything inside because of descriptors that no init of ours sends. To close a socket can
-    /// take as long as whoever made it likes (`SO_LINGER`, socket(7)).
+    /// take as long as its maker likes (`SO_LINGER`, socket(7)).
     fn end_with(&mut self, strange: &[OwnedFd]) -> bool {
         self.state.killed = true;
         self.inside.kill();
@@ -316,7 +316,7 @@ impl Supervision {
         false
     }
 
-    /// The command was executed, which whoever started a detached session waits for.
+    /// The command was executed, which the process that started a detached session waits for.
     fn runs(&mut self) -> Result<(), RunError> {
         let background = self.background.take();
         background.map_or(Ok(()), Background::started).map_err(RunError::System)
@@ -336,7 +336,7 @@ impl Supervision {
     fn signal(&mut self, signal: i32) {
         const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
         match signal {
-            // There is no command yet to be told.
+            // There is no command to report yet.
             ending if !self.state.started && ENDING.contains(&ending) => {
                 self.state.ended = Some(Ended::Signal(ending as u8));
                 self.inside.kill();
@@ -347,7 +347,7 @@ impl Supervision {
                 }
             }
             libc::SIGHUP if self.terminal.is_some() => {
-                // The caller's terminal is gone, and with it the inside's.
+                // The caller's terminal is gone, and with it the sandbox's.
                 self.order(libc::SIGHUP);
                 self.state.killing = Some(Instant::now() + GRACE);
             }

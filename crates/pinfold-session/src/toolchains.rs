@@ -1,7 +1,7 @@
 //! Programs that people install in their home: compilers, runtimes, version managers. They are
-//! shown read-only where they are on the host, since they name themselves by absolute paths.
-//! Only directories that hold programs are listed; what lies beside them (credentials,
-//! histories, configuration) is not.
+//! shown read-only where they are on the host, since they name themselves by absolute paths. Only
+//! directories that hold programs are listed; what lies next to them (credentials, histories,
+//! configuration) is not.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ const PROGRAMS: [(&str, Option<&str>); 13] = [
     ("go/bin", Some("")),
 ];
 
-/// Directories whose tools look for them in the home and write beside them: they appear in the
+/// Directories whose tools look for them in the home and write next to them: they appear in the
 /// home inside. Among them are downloaded sources, which a build could not fetch again.
 const AT_HOME: [&str; 4] =
     [".rustup/toolchains", ".rustup/settings.toml", ".cargo/registry", "go/pkg/mod"];
@@ -56,8 +56,8 @@ pub(crate) struct Toolchains {
 }
 
 impl Toolchains {
-    /// Those for a session: of the person's home on this machine's own system, and of the home that
-    /// comes with another, which counts more. A home that lies in the workspace is not looked at twice.
+    /// Those for a session: of the user's home on this machine's own system, and of the home that comes
+    /// with another, which counts more. A home that lies in the workspace is not looked at twice.
     ///
     /// `active` is the virtual environment that is active where the caller is, if there is one.
     ///
@@ -92,7 +92,7 @@ impl Toolchains {
     }
 
     /// Those for set-up commands, on this machine's own system or another. The home inside is theirs
-    /// to fill, so nothing of the person's lies in it: compilers are named by a variable, and sources
+    /// to fill, so nothing of the user's lies in it: compilers are named by a variable, and sources
     /// come from the registry.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Toolchains {
         if !over_host {
             return Ok(found);
         }
-        // A build has no workspace of the person's.
+        // A build has no workspace of the user's.
         let nowhere = Path::new("");
         found.programs(&home, nowhere)?;
         let rustup = home.join(RUSTUP);
@@ -137,7 +137,7 @@ impl Toolchains {
         Ok(())
     }
 
-    /// Directories of programs of the person's home, where they are.
+    /// Directories of programs of the user's home, where they are.
     fn programs(&mut self, home: &Path, workspace: &Path) -> Result<(), PathError> {
         for (relative, in_path) in PROGRAMS {
             let host = home.join(relative);

@@ -54,10 +54,10 @@ pub(crate) const BUNDLE_VARIABLES: [&str; 11] = [
     "npm_config_cafile",
 ];
 
-/// Names certificates beside a program's own: Node.
+/// Names certificates in addition to a program's own: Node.
 pub(crate) const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 
-/// Whether some host's TLS is ended outside, so that the inside needs another authority.
+/// Whether some host's TLS is ended outside, so that the sandbox needs another authority.
 #[must_use]
 pub(crate) fn is_needed(settings: &Settings) -> bool {
     !settings.secrets.is_empty() || settings.network.intercepts_any()
@@ -100,7 +100,7 @@ pub(crate) fn of_host(caller: &CallerTrust) -> Result<Vec<Entry>, PathError> {
     ["bundle.pem", "own.pem"].into_iter().map(entry).collect()
 }
 
-/// The directory that the inside sees; it is filled when the authority is made, which must not be
+/// The directory that the sandbox sees; it is filled when the authority is made, which must not be
 /// before init is cloned.
 #[derive(Debug)]
 pub(crate) struct Trust {
@@ -156,7 +156,7 @@ impl Trust {
     }
 
     /// The authorities that this machine trusts, and those of the session's system. A bundle that is
-    /// there and cannot be read is an error: the inside would trust nobody but pinfold, and could
+    /// there and cannot be read is an error: the sandbox would trust nobody but pinfold, and could
     /// not say why.
     fn known(&self) -> io::Result<Vec<u8>> {
         const MOST: u64 = LARGEST + 1;

@@ -1,5 +1,5 @@
-//! What the inside sees, from one authority: the tree that a boundary mounts comes from the
-//! same grants that decide.
+//! What the sandbox sees, from one authority: the tree that a boundary mounts comes from the same
+//! grants that decide.
 
 use std::io;
 use std::path::Path;
@@ -14,8 +14,8 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Settings, SettingsError};
 use pinfold_protect::mounts;
-use pinfold_rootfs::system::{Seen, Stack, is_nested};
-use pinfold_rootfs::userland::{self, Piece};
+use pinfold_rootfs::system::{Seen, Stack};
+use pinfold_rootfs::userland::{self, Piece, is_nested};
 use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace};
 
 use crate::RunError;

@@ -20,8 +20,8 @@ use crate::outcome::RunError;
 /// administrator something less. No program of an engine's is taken from these directories.
 ///
 /// # Errors
-/// A choice that this version does not have, that is none, or that the administrator forbids: it is
-/// refused, never replaced.
+/// A choice that this version does not have, that is not a boundary, or that the administrator
+/// forbids: it is refused, never replaced.
 pub(crate) fn choose(
     settings: &Settings,
     not_in: &[PathBuf],
@@ -75,7 +75,7 @@ pub(crate) fn choose(
     }
 }
 
-/// Where an inside of these settings may have written: nothing that lies there is executed outside.
+/// Where a sandbox of these settings may have written: nothing that lies there is executed outside.
 pub(crate) fn written(settings: &Settings, workspace: &Path) -> Vec<PathBuf> {
     let granted = settings.files.write.iter().map(|path| path.value.as_path());
     granted.chain([workspace]).map(Path::to_owned).collect()

@@ -1,10 +1,7 @@
 //! Applying an archive to a tree: the layers of images (OCI Image Format Specification 1.1,
 //! "Image Layer Filesystem Changeset") and tarballs, which are the same without whiteouts.
 //!
-//! Whoever made the archive may be hostile, so this runs inside a boundary. Besides, every path is
-//! walked from the tree's root down, so that links which an earlier entry has planted lead nowhere
-//! but into the tree, and the last component is never followed. Everything belongs to who
-//! unpacks; set-user-ID bits, owners, attributes, devices and FIFOs are left out.
+//! The archive may be hostile, so this runs inside a boundary.
 
 mod budget;
 mod error;

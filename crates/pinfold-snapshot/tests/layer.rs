@@ -55,7 +55,7 @@ impl Archive {
     }
 }
 
-/// A directory with a tree in it, beside something that nothing may touch.
+/// A directory with a tree in it, next to something that nothing may touch.
 struct World(TempDir);
 
 impl World {
@@ -87,7 +87,7 @@ impl Drop for World {
     fn drop(&mut self) {
         let victim = fs::read_to_string(self.0.path().join("victim")).unwrap();
         assert_eq!(victim, "untouched");
-        assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 2, "nothing beside the tree");
+        assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 2, "nothing outside the tree");
     }
 }
 
@@ -199,7 +199,7 @@ fn devices_are_left_out_and_counted() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_in_passing() {
+fn oversized_layer_is_refused_while_it_is_read() {
     let world = World::new();
     let many = (0..20).fold(Archive::new(), |archive, n| archive.file(&format!("f{n}"), "x"));
     let few = &mut Budget::new(1 << 20, 10);
@@ -259,10 +259,10 @@ fn archives_of_a_directory_are_applied_in_the_order_of_their_names() {
 }
 
 #[test]
-fn what_packed_an_archive_is_told_by_its_content() {
+fn compression_is_recognised_by_content() {
     let world = World::new();
-    let beside = tempfile::tempdir().unwrap();
-    let packed = beside.path().join("named.tar");
+    let directory = tempfile::tempdir().unwrap();
+    let packed = directory.path().join("named.tar");
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(&Archive::new().file("a", "A").bytes()).unwrap();
     fs::write(&packed, gzip.finish().unwrap()).unwrap();

@@ -94,7 +94,7 @@ fn layers_lie_over_each_other_as_the_manifest_says() {
 }
 
 #[test]
-fn what_is_not_the_image_that_was_asked_for_is_refused() {
+fn image_other_than_the_requested_one_is_refused() {
     let one = layer("a", "one");
     let with = |names: &[&str]| {
         let mut saved = Builder::new(Vec::new());

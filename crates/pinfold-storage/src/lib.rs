@@ -191,7 +191,7 @@ fn shelf_size(shelf: &Shelf) -> io::Result<(u64, u64)> {
             held.insert(id);
         }
     }
-    // Beside a directory lies its lock, and where it is made.
+    // Next to a directory lies its lock, and where it is made.
     size(shelf.dir(), &|name| held.contains(name.split('.').next().unwrap_or(name)))
 }
 

@@ -1,4 +1,4 @@
-//! The caller's terminal: raw while the inside has one of its own, and given back whatever
+//! The caller's terminal: raw while the sandbox has one of its own, and given back whatever
 //! happens.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,12 +56,13 @@ impl CallerTerminal {
         Ok(())
     }
 
-    /// What it was set to at first, which the inside's terminal is to be.
+    /// What it was set to at first, which the sandbox's terminal is to be.
     pub fn attributes(&self) -> Attributes {
         Attributes::of(&self.saved)
     }
 
-    /// Gives the inside's terminal this one's size and makes this one raw, at first or after a stop.
+    /// Gives the sandbox's terminal this one's size and makes this one raw, at first or after a
+    /// stop.
     ///
     /// # Errors
     /// What tcsetattr(3) says.
@@ -70,7 +71,7 @@ impl CallerTerminal {
         self.raw()
     }
 
-    /// The same for one whose window is told another way.
+    /// The same for one whose window size comes another way.
     ///
     /// # Errors
     /// What tcsetattr(3) says.

@@ -1,8 +1,8 @@
 //! Standard input from a file: what the command has not read is there for the next reader.
 //!
-//! Only bytes cross, by a pipe (see `stdio`). The caller's descriptor is shared with whoever called
+//! Only bytes cross, by a pipe (see `stdio`). The caller's descriptor is shared with its own caller
 //! (`while read line; do pinfold run …; done <list`), and its offset with it. So the file's offset
-//! is set back, at the end, by what is left in the pipe. The inside can put bytes of its own into
+//! is set back, at the end, by what is left in the pipe. The sandbox can put bytes of its own into
 //! the pipe, so it is never set back behind where it was found.
 
 use std::fs::File;
@@ -19,7 +19,7 @@ const MOST: usize = 1 << 20;
 /// What a pipe that takes anything takes whole (pipe(7), PIPE_BUF).
 const ATOMIC: usize = 4096;
 
-/// A file that is to be the inside's input.
+/// A file that is to be the sandbox's input.
 pub(crate) struct FileInput {
     file: File,
     writer: File,
@@ -27,14 +27,14 @@ pub(crate) struct FileInput {
     left: OwnedFd,
 }
 
-/// The thread that feeds the inside; dropping it sets the offset back.
+/// The thread that feeds the sandbox; dropping it sets the offset back.
 pub struct Feeding {
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileInput {
-    /// From a file, and the end for the inside.
+    /// From a file, and the end for the sandbox.
     ///
     /// # Errors
     /// What pipe2(2), fcntl(2) and dup(2) say.
@@ -45,7 +45,7 @@ impl FileInput {
         Ok((Self { file: file.into(), writer: writer.into(), left }, reader))
     }
 
-    /// Feeds the inside on a thread of its own.
+    /// Feeds the sandbox on a thread of its own.
     ///
     /// # Errors
     /// What pipe2(2) says, and starting a thread.
@@ -67,15 +67,15 @@ impl FileInput {
                 // Files of /proc, for one, cannot be spliced.
                 Err(Errno::INVAL) if !by_hand => by_hand = true,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // Unreadable: for the inside this is the end of its input, as it was always.
+                // Unreadable: for the sandbox this is the end of its input, as it was always.
                 Err(_) => break,
             }
         }
-        // The inside sees the end of its input.
+        // The sandbox sees the end of its input.
         drop(self.writer);
         while wait(None, stopped) {}
         let left = rustix::io::ioctl_fionread(&self.left).unwrap_or(0).min(sent);
-        // Nobody is left to be told that a file cannot be set back.
+        // Nobody is left who could be notified that a file cannot be set back.
         let _ = self.file.seek(SeekFrom::Current(-i64::try_from(left).unwrap_or(0)));
     }
 

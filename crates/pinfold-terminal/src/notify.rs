@@ -1,4 +1,4 @@
-//! What a user is told: on standard error, beside what a program shows.
+//! Notices for the user: on standard error, next to what a program shows.
 //!
 //! All words pass here. Names and messages of others are in them, so what would drive a terminal, is
 //! not seen, or begins a line is escaped, and the terminal is first given back what a command that ran

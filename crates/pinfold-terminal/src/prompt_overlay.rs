@@ -1,5 +1,5 @@
-//! The caller's terminal with a question over it: what the inside writes waits meanwhile, and keys do
-//! not reach it.
+//! The caller's terminal with a question over it. Output of the sandbox waits for the answer, and
+//! keys do not reach it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,14 +16,14 @@ use crate::screen::{Modes, UNFINISHED};
 
 /// Bytes that are moved at once.
 const CHUNK: usize = 64 * 1024;
-/// Takes away what could hide a question or move it, whoever asked the terminal for it: rows that scroll by
+/// Takes away what could hide a question or move it, whichever program asked for it: rows that scroll by
 /// themselves, an origin that moves with them, margins, text that pushes other text away, other characters,
 /// attributes, and waiting with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
 const PLAIN: &str = "\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
-/// Keys that wait for an inside that does not read.
+/// Keys that wait for a sandbox that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
-/// What a person typed while a question was shown, as it came.
+/// What a user typed while a question was shown, as it came.
 #[derive(Debug)]
 pub struct Typed {
     /// When.
@@ -32,7 +32,7 @@ pub struct Typed {
     pub bytes: Vec<u8>,
 }
 
-/// Between the caller's terminal and the inside's.
+/// Between the caller's terminal and the sandbox's.
 #[derive(Debug, Default)]
 pub struct Passage {
     ends: OnceLock<Ends>,
@@ -91,7 +91,7 @@ impl Passage {
         self.changed.notify_all();
     }
 
-    /// Takes the screen for a question. What the inside has written is on it whole.
+    /// Takes the screen for a question. What the sandbox has written is on it whole.
     pub fn hold(&self) -> Held<'_> {
         let mut state = self.state();
         state.is_held = true;
@@ -170,7 +170,7 @@ impl Passage {
         }
     }
 
-    /// Gives what was typed to the question, or to the inside if there is none.
+    /// Gives what was typed to the question, or to the sandbox if there is none.
     fn typed(&self, bytes: &[u8], keys: &mut Vec<u8>) {
         let mut state = self.state();
         if state.is_held {
@@ -193,7 +193,7 @@ impl Held<'_> {
     /// what other programs have written lies beneath the alternate screen, untouched.
     pub fn open(&self) {
         // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
-        // other terminals pass over it).
+        // other terminals skip it).
         let enter = if self.is_alternate { "\x1b7" } else { "\x1b[?1049h" };
         self.draw(format!("{UNFINISHED}{enter}\x1b[>0u{PLAIN}").as_bytes());
     }
@@ -243,8 +243,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Has the program inside draw its screen again: it is told another size, and the right one after it
-/// (SIGWINCH twice; programs pass over one that changes nothing).
+/// Has the program inside draw its screen again: sends it another size, and the right one after it
+/// (SIGWINCH twice; programs skip one that changes nothing).
 fn draw_again(inside: &OwnedFd) {
     if let Ok(size) = rustix::termios::tcgetwinsize(inside) {
         let other = Winsize { ws_row: size.ws_row.saturating_sub(1).max(1), ..size };

@@ -1,8 +1,8 @@
-//! The terminal of a detached session: shown to whoever is attached, and written to the log.
+//! The terminal of a detached session: shown to every attached client, and written to the log.
 //!
 //! It is read on a thread of its own, whether somebody is attached or not: a program must not wait because
 //! nobody looks. Who is attached gets what was written by a socket that takes what it has room for. What
-//! does not fit is skipped for that one alone, and painted anew when it takes something again. Keys go
+//! does not fit is skipped for that one alone, and painted again when it takes something again. Keys go
 //! into the terminal directly, by a descriptor.
 
 mod modes;
@@ -43,7 +43,7 @@ pub struct Screen {
 
 struct Shared {
     terminal: OwnedFd,
-    /// Told when the thread has something new to wait for.
+    /// Wakes the thread when it has something new to wait for.
     wake: OwnedFd,
     state: Mutex<State>,
 }
@@ -124,7 +124,7 @@ impl Screen {
         Ok(Seat { id, output, keys })
     }
 
-    /// Somebody's window has another size, or has to be painted anew.
+    /// Somebody's window has another size, or has to be painted again.
     pub fn resize(&self, id: u32, window: Window) {
         let mut state = self.shared.state();
         if let Some(viewer) = state.viewers.iter_mut().find(|viewer| viewer.id == id)
@@ -161,14 +161,14 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Gives the terminal the smallest window, by which everything is painted anew.
+    /// Gives the terminal the smallest window, by which everything is painted again.
     fn fit(&self, state: &mut State) {
         let window = state.smallest().unwrap_or(state.window);
         if window == state.window && state.repainting.is_none() {
             let (rows, columns) = window;
             self.set((if rows > 1 { rows - 1 } else { rows + 1 }, columns));
             state.repainting = Some(Instant::now() + MOMENT);
-            // It counts what it is told; that nobody has read it for so long is impossible.
+            // It counts the notifications; that nobody has read it for so long is impossible.
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         } else if state.repainting.is_none() {
             self.set(window);

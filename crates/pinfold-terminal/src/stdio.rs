@@ -1,12 +1,12 @@
 //! The command's standard streams.
 //!
-//! A terminal stays outside: the inside gets one of its own. /dev/null is handed in as it is.
+//! A terminal stays outside: the sandbox gets one of its own. /dev/null is handed in as it is.
 //! Anything else stays outside too, with a pipe between. A descriptor of a file is a handle on its
 //! owner, mode and attributes, whatever the mount tree says. And a pipe of the user's can be opened
-//! again the other way round (/proc/self/fd/0): the inside could put commands before a shell that
-//! reads its script from the same pipe, and take what others wrote to the same output. The price
-//! is that input from a pipe which the command does not read is lost to the next reader, as with
-//! ssh(1): nobody can see that the inside wants to read. Of a file nothing is lost (`input`).
+//! again the other way round (/proc/self/fd/0): the sandbox could put commands before a shell that
+//! reads its script from the same pipe, and take what others wrote to the same output. The price is
+//! that input from a pipe which the command does not read is lost to the next reader, as with
+//! ssh(1): nobody can see that the sandbox wants to read. Of a file nothing is lost (`input`).
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ use crate::caller::CallerTerminal;
 use crate::input::{Feeding, FileInput};
 use crate::notify;
 
-/// One direction of bytes between the caller's stream and the inside's.
+/// One direction of bytes between the caller's stream and the sandbox's.
 pub struct Pump {
     from: OwnedFd,
     to: OwnedFd,
@@ -36,7 +36,7 @@ pub struct Pump {
 
 /// The streams for the plan, and what has to be moved by hand.
 pub struct Streams {
-    /// What the inside gets.
+    /// What the sandbox gets.
     pub stdio: Stdio,
     /// What moves bytes between it and the caller.
     pub moved: Moved,
@@ -78,15 +78,15 @@ const BUFFER: usize = 64 * 1024;
 /// Bytes of stack of a thread that moves bytes.
 pub(crate) const STACK: usize = 128 * 1024;
 
-/// A terminal of the inside's own for all three, whatever the caller's are, and set as this one.
+/// A terminal of the sandbox's own for all three, whatever the caller's are, and set as this one.
 pub fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
     let ends = [(); 3].map(|()| StdioEnd::Terminal);
     let attributes = like.map(CallerTerminal::attributes);
     Streams { stdio: Stdio { ends, window: Some(window), attributes }, moved: Moved::default() }
 }
 
-/// Looks at the caller's three streams. Where one is a terminal the inside has its own, like this one;
-/// without one it has a pipe instead.
+/// Looks at the caller's three streams. Where one is a terminal the sandbox has its own, like this
+/// one; without one it has a pipe instead.
 ///
 /// # Errors
 /// What fstat(2), pipe(2) and fcntl(2) say.
@@ -106,7 +106,7 @@ pub fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
 }
 
 impl Streams {
-    /// Whether one of them is a terminal of the inside's own.
+    /// Whether one of them is a terminal of the sandbox's own.
     pub fn wants_terminal(&self) -> bool {
         self.stdio.ends.iter().any(|end| matches!(end, StdioEnd::Terminal))
     }
@@ -216,8 +216,8 @@ impl Bounded {
     }
 }
 
-/// Copies to a file. Others may write to it meanwhile through the same open file: write(2) takes
-/// its place at the moment of writing, where splice(2), which `io::copy` would use, takes it
+/// Copies to a file. Others may write to it at the same time through the same open file: write(2)
+/// takes its place at the moment of writing, where splice(2), which `io::copy` would use, takes it
 /// before it waits for input, and would write over what came between.
 fn write_all(from: &mut File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
@@ -238,7 +238,7 @@ fn is_null(stat: &Stat) -> bool {
 }
 
 impl Pump {
-    /// Between the caller's terminal and the inside's, in both directions.
+    /// Between the caller's terminal and the sandbox's, in both directions.
     ///
     /// # Errors
     /// What fcntl(2) says.
@@ -271,8 +271,8 @@ impl Pump {
         let output = self.output;
         let work = move || {
             let (mut from, mut to) = (File::from(self.from), File::from(self.to));
-            // Both ends are the caller's or the inside's; when one is gone the stream is over.
-            // EIO is how a terminal whose other side is closed says so (pty(7)).
+            // Both ends are the caller's or the sandbox's; when one is gone the stream is over. EIO
+            // is how a terminal whose other side is closed says so (pty(7)).
             let _ = match (to.metadata(), self.most) {
                 (Ok(metadata), Some(most)) if metadata.is_file() => {
                     let mut log = Bounded::new(to, most);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::{ModelServer, Person, Script, Stage, TempRepo, kept_directory, people, skip};
+use crate::{ModelServer, Script, Stage, TempRepo, User, kept_directory, people, skip};
 
 /// A fake API key in the form that providers use.
 pub const KEY: &str = "sk-ant-api03-REAL-0d7f6c2e91-NOT-A-KEY";
@@ -24,14 +24,14 @@ pub fn registry() -> bool {
 }
 
 /// Returns an ordinary user, because agents refuse some of their work to root.
-fn ordinary() -> Option<Person> {
-    people().into_iter().find(|person| !person.is_root())
+fn ordinary() -> Option<User> {
+    people().into_iter().find(|user| !user.is_root())
 }
 
 /// Returns a user who can run agents here. Returns `None` and prints why if nobody can.
 #[must_use]
-pub fn ready(test: &str) -> Option<Person> {
-    let Some(person) = ordinary() else {
+pub fn ready(test: &str) -> Option<User> {
+    let Some(user) = ordinary() else {
         skip(test, "there is no ordinary user");
         return None;
     };
@@ -39,15 +39,15 @@ pub fn ready(test: &str) -> Option<Person> {
         skip(test, "registry.npmjs.org cannot be reached");
         return None;
     }
-    Some(person)
+    Some(user)
 }
 
 /// Returns a user's cache directory, which outlives the test so that agents are provisioned once.
 #[must_use]
-pub fn cache(person: Person) -> PathBuf {
-    let path = kept_directory().join(format!("agents-{}", person.uid));
+pub fn cache(user: User) -> PathBuf {
+    let path = kept_directory().join(format!("agents-{}", user.uid));
     fs::DirBuilder::new().recursive(true).mode(0o755).create(&path).unwrap();
-    chown(&path, Some(person.uid), Some(person.gid)).unwrap();
+    chown(&path, Some(user.uid), Some(user.gid)).unwrap();
     path
 }
 
@@ -72,8 +72,8 @@ impl AgentScene {
 
     /// Creates a scene with a script for the model server.
     #[must_use]
-    pub fn new(person: Person, script: Script) -> Self {
-        let stage = Stage::new(person);
+    pub fn new(user: User, script: Script) -> Self {
+        let stage = Stage::new(user);
         let repo = TempRepo::with_bug();
         fs::set_permissions(repo.outer(), fs::Permissions::from_mode(0o755)).unwrap();
         own_tree(&stage, repo.outer());
@@ -105,7 +105,7 @@ impl AgentScene {
             .args(["--unattended", agent, "--"])
             .args(args)
             .current_dir(self.repo.path())
-            .env("XDG_CACHE_HOME", cache(self.stage.person))
+            .env("XDG_CACHE_HOME", cache(self.stage.user))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         run

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::podman::{OWN_LOCKS, end_podman};
 use crate::registry::digest_of;
-use crate::{Person, installed, people, processes_with, skip};
+use crate::{User, installed, people, processes_with, skip};
 
 /// What works without a bridge, without CAP_SYS_RESOURCE and on a hybrid hierarchy of control groups.
 const CONTAINERS: &str = r#"[engine]
@@ -30,7 +30,7 @@ pub struct Room {
     dir: TempDir,
     env: Vec<(&'static str, String)>,
     /// Who runs its daemon without root, if somebody does.
-    owner: Option<Person>,
+    owner: Option<User>,
     daemon: Option<Child>,
 }
 
@@ -66,14 +66,14 @@ impl Room {
     }
 
     /// Starts a Docker daemon in rootless mode, run by a user.
-    pub fn users_docker(test: &str, person: Person) -> Option<Self> {
-        let dir = of_user(test, person, &["docker", "dockerd", "rootlesskit", "newuidmap"])?;
+    pub fn users_docker(test: &str, user: User) -> Option<Self> {
+        let dir = of_user(test, user, &["docker", "dockerd", "rootlesskit", "newuidmap"])?;
         let path = |name: &str| dir.path().join(name).display().to_string();
         let env = vec![
             ("DOCKER_HOST", format!("unix://{}", path("socket"))),
             ("XDG_RUNTIME_DIR", path("runtime")),
         ];
-        Self { name: "docker", dir, env, owner: Some(person), daemon: None }.served(test)
+        Self { name: "docker", dir, env, owner: Some(user), daemon: None }.served(test)
     }
 
     /// Returns whether the engine runs without root.
@@ -96,7 +96,7 @@ impl Room {
         // It takes the places of what it puts into /run for itself.
         const CLEAR: &str =
             "rm -f /run/docker /run/containerd /run/xtables.lock; exec dockerd \"$@\"";
-        let Some(owner) = self.owner else { return Person::current().command("dockerd") };
+        let Some(owner) = self.owner else { return User::current().command("dockerd") };
         let mut start = owner.command("rootlesskit");
         start.args(["--net=host", "--copy-up=/etc", "--copy-up=/run", "sh", "-c", CLEAR, "sh"]);
         start.arg("--storage-driver=vfs").env("HOME", self.dir.path());
@@ -197,8 +197,8 @@ impl Room {
     }
 
     /// Returns Podman without root, with storage of the user's own.
-    pub fn rootless(test: &str, person: Person) -> Option<Self> {
-        let dir = of_user(test, person, &["podman", "runc", "newuidmap"])?;
+    pub fn rootless(test: &str, user: User) -> Option<Self> {
+        let dir = of_user(test, user, &["podman", "runc", "newuidmap"])?;
         let path = |name: &str| dir.path().join(name).display().to_string();
         let storage = format!(
             "[storage]\ndriver = \"overlay\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n",
@@ -212,7 +212,7 @@ impl Room {
             ("CONTAINERS_STORAGE_CONF", path("storage.conf")),
             ("XDG_RUNTIME_DIR", path("runtime")),
         ];
-        Some(Self { name: "podman", dir, env, owner: Some(person), daemon: None })
+        Some(Self { name: "podman", dir, env, owner: Some(user), daemon: None })
     }
 
     /// Sets the variables by which a command finds this engine.
@@ -222,7 +222,7 @@ impl Room {
 
     /// Runs the engine's command line until it ends.
     pub fn run(&self, args: &[&str]) -> Output {
-        let mut command = Person::current().command(self.name);
+        let mut command = User::current().command(self.name);
         self.open(&mut command).args(args).env("HOME", self.dir.path());
         command.stdin(Stdio::null()).output().unwrap()
     }
@@ -302,31 +302,31 @@ impl Room {
     }
 }
 
-/// A directory for an engine of this person's own, where that person can have one with these programs.
-fn of_user(test: &str, person: Person, programs: &[&str]) -> Option<TempDir> {
+/// A directory for an engine of this user's own, where that user can have one with these programs.
+fn of_user(test: &str, user: User, programs: &[&str]) -> Option<TempDir> {
     let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
     if let Some(lacks) = programs.iter().find(|name| !is_there(name)) {
         skip(test, &format!("{lacks} is not installed"));
         return None;
     }
     let users = fs::read_to_string("/etc/subuid").unwrap_or_default();
-    let own = person.command("id").arg("-un").output().unwrap();
+    let own = user.command("id").arg("-un").output().unwrap();
     let own = format!("{}:", String::from_utf8_lossy(&own.stdout).trim());
     if !users.lines().any(|line| line.starts_with(&own)) {
         skip(test, "the user has no range in /etc/subuid");
         return None;
     }
     let dir = tempfile::Builder::new().prefix("pinfold-rootless-").tempdir().unwrap();
-    give(dir.path(), person);
+    give(dir.path(), user);
     let runtime = dir.path().join("runtime");
     fs::create_dir(&runtime).unwrap();
     fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
-    give(&runtime, person);
+    give(&runtime, user);
     Some(dir)
 }
 
-fn give(path: &Path, person: Person) {
-    std::os::unix::fs::chown(path, Some(person.uid), Some(person.gid)).unwrap();
+fn give(path: &Path, user: User) {
+    std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)).unwrap();
 }
 
 /// Returns a layer with busybox and a mark.

@@ -31,14 +31,14 @@ pub fn kept_directory() -> PathBuf {
 }
 
 fn find() -> String {
-    let found = env::var_os("NEXTEST_BIN_EXE_pinfold").map_or_else(beside_the_test, PathBuf::from);
+    let found = env::var_os("NEXTEST_BIN_EXE_pinfold").map_or_else(next_to_the_test, PathBuf::from);
     let name = found.display();
     assert!(found.is_file(), "{name} is missing: build it with `cargo build --package pinfold`");
     found.to_str().unwrap_or_else(|| panic!("{name}: the path is not UTF-8")).to_owned()
 }
 
 /// Returns `target/…/debug/pinfold` for the test `target/…/debug/deps/NAME`.
-fn beside_the_test() -> PathBuf {
+fn next_to_the_test() -> PathBuf {
     let test = env::current_exe().unwrap_or_else(|error| panic!("own executable: {error}"));
     above(&test).join("pinfold")
 }

@@ -18,7 +18,6 @@ mod http;
 mod machine;
 pub mod memory;
 mod operation;
-mod person;
 pub mod podman;
 mod processes;
 pub mod record;
@@ -35,13 +34,13 @@ mod stage;
 mod tmux;
 pub mod token_server;
 pub mod tracer;
+mod user;
 
 pub use executable::{executable, kept_directory};
 pub use machine::{
     LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, boundary, engine, has_engine, installed,
     not_behind_gvisor, processes_with, run_line, skip,
 };
-pub use person::{Person, people};
 pub use record::Request;
 pub use repo::TempRepo;
 pub use script::Script;
@@ -51,3 +50,4 @@ pub use session::Session;
 pub use stage::Stage;
 pub use tmux::Tmux;
 pub use token_server::TokenServer;
+pub use user::{User, people};

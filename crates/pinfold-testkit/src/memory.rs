@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 /// A Python program that searches the memory of its own sandbox for a [`disguised`] key.
 pub const MEMORY_SEARCH: &str = include_str!("memory.py");
 
-/// Encodes a key so that [`MEMORY_SEARCH`] can be told it without the key being in memory.
+/// Encodes a key so that [`MEMORY_SEARCH`] can be given it without the key being in memory.
 #[must_use]
 pub fn disguised(key: &str) -> String {
     key.bytes().map(|byte| format!("{:02x}", byte ^ 0x5A)).collect()

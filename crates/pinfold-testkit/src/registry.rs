@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use ring::digest::{SHA256, digest};
 use tempfile::TempDir;
 
-use crate::{Person, installed, skip};
+use crate::{User, installed, skip};
 
 /// Media type of a layer compressed with gzip.
 pub const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -42,7 +42,7 @@ impl Registry {
             storage.display()
         );
         std::fs::write(&config, text).unwrap();
-        let mut command = Person::current().command("docker-registry");
+        let mut command = User::current().command("docker-registry");
         command.arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);

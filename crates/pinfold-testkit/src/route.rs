@@ -104,7 +104,7 @@ fn plan(shared: &Shared, talk: &Conversation, record: &mut Request) -> (Step, Re
     let model = record.model.clone().unwrap_or_else(|| "mock-model".to_owned());
     let says = |at, text| Reply::says(at, &model, text);
     if talk.tools.is_empty() {
-        // A request beside the conversation: its turn must not look like a step.
+        // A request outside the conversation: its turn must not look like a step.
         return (Step::default(), says(9999, shared.script.side_text.clone()));
     }
     record.step = Some(talk.step);

@@ -13,12 +13,12 @@ pub fn possible(test: &str) -> bool {
     possible
 }
 
-/// Trusts the workspace with settings for its snapshot, and writes `base.tar` beside it.
+/// Trusts the workspace with settings for its snapshot, and writes `base.tar` next to it.
 pub fn repository(stage: &Stage, snapshot: &str) {
     settings(stage, &format!(r#"{{"snapshot": {{{snapshot}}}}}"#));
 }
 
-/// Trusts the workspace with the text of a `sandbox.json`, and writes `base.tar` beside it.
+/// Trusts the workspace with the text of a `sandbox.json`, and writes `base.tar` next to it.
 pub fn settings(stage: &Stage, text: &str) {
     if !stage.path("base.tar").exists() {
         stage.write("base.tar", Archive::system().bytes());

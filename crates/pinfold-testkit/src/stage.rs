@@ -11,9 +11,9 @@ use tempfile::TempDir;
 
 use crate::podman::{OWN_LOCKS, end_podman};
 use crate::processes::processes_of;
-use crate::{Person, engine, executable};
+use crate::{User, engine, executable};
 
-/// Where a person's settings are, in a stage.
+/// Where a user's settings are, in a stage.
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
 /// What the ordinary user's Podman is set up by, in a stage.
 const PODMAN: &str = "containers.conf";
@@ -28,19 +28,19 @@ const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bounda
 #[derive(Debug)]
 pub struct Stage {
     /// The user who owns the directories.
-    pub person: Person,
+    pub user: User,
     base: TempDir,
 }
 
 impl Stage {
     /// Creates the directories `home`, `ws`, `tmp`, `readable`, `writable` and `other`.
     #[must_use]
-    pub fn new(person: Person) -> Self {
+    pub fn new(user: User) -> Self {
         // Short: podman removes no container whose run root (…/tmp/podman-run-UID/containers) has over 50
         // characters.
         let base = tempfile::Builder::new().prefix("pf-").tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let stage = Self { person, base };
+        let stage = Self { user, base };
         stage.own(stage.base());
         for name in ["home", "ws", "tmp", "readable", "writable", "other"] {
             let path = stage.base().join(name);
@@ -56,7 +56,7 @@ impl Stage {
         stage
     }
 
-    /// The person's settings, where a plug-in makes the boundary that is tried.
+    /// The user's settings, where a plug-in makes the boundary that is tried.
     fn settings(text: &[u8]) -> Vec<u8> {
         match engine() {
             Some(engine) if engine == EXTERNAL => {
@@ -69,7 +69,7 @@ impl Stage {
 
     /// Makes the user the owner of a file.
     pub fn own(&self, path: &Path) {
-        chown(path, Some(self.person.uid), Some(self.person.gid)).unwrap();
+        chown(path, Some(self.user.uid), Some(self.user.gid)).unwrap();
     }
 
     /// Returns the directory that holds all others.
@@ -120,7 +120,7 @@ impl Stage {
 
     /// Returns a command that runs a program as the user, in the workspace, with the stage's home.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = self.person.command(program);
+        let mut command = self.user.command(program);
         command
             .current_dir(self.workspace())
             .env("HOME", self.path("home"))
@@ -136,7 +136,7 @@ impl Stage {
     fn of_engine(&self) -> Vec<(&'static str, String)> {
         let podman = self.has_own_podman().then(|| self.path(PODMAN).display().to_string());
         // The ordinary user's containers lie elsewhere than root's.
-        let storage = match self.person.is_root() {
+        let storage = match self.user.is_root() {
             true => "CONTAINERS_STORAGE_CONF",
             false => "PINFOLD_TEST_STORAGE",
         };
@@ -150,7 +150,7 @@ impl Stage {
 
     /// Returns whether the engine under test is rootless Podman, which keeps everything in the stage.
     fn has_own_podman(&self) -> bool {
-        !self.person.is_root() && engine().is_some_and(|engine| engine == "podman")
+        !self.user.is_root() && engine().is_some_and(|engine| engine == "podman")
     }
 
     /// Returns a command that runs pinfold. `run` gets the options for the boundary under test.
@@ -190,7 +190,7 @@ impl Drop for Stage {
             std::thread::sleep(Duration::from_millis(10));
         }
         // Podman keeps containers below the user's HOME, whichever room it is used in.
-        if !self.person.is_root() {
+        if !self.user.is_root() {
             end_podman(self.base());
         }
     }

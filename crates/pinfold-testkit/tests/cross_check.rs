@@ -1,5 +1,5 @@
 //! The same script and the same requests to this server and to the reference that it was made
-//! after, where that lies beside the repository.
+//! after, if that lies next to the repository.
 #![expect(clippy::unwrap_used, reason = "a failing helper is a failing test")]
 
 mod common;
@@ -33,7 +33,7 @@ impl Reference {
     fn start(dir: &Path) -> Option<Self> {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(REFERENCE);
         if !program.exists() {
-            eprintln!("skipped: there is no {REFERENCE} beside the repository");
+            eprintln!("skipped: there is no {REFERENCE} next to the repository");
             return None;
         }
         let script = dir.join("script.json");
@@ -114,7 +114,7 @@ fn joined(events: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn it_answers_like_the_reference() {
+fn answers_are_like_the_references() {
     let dir = tempfile::tempdir().unwrap();
     let Some(reference) = Reference::start(dir.path()) else { return };
     let server = ModelServer::start(Script::parse(SCRIPT.as_bytes()).unwrap()).unwrap();

@@ -107,7 +107,7 @@ fn faults_happen_as_often_as_scripted() {
 }
 
 #[test]
-fn requests_beside_the_conversation_and_after_its_end_are_answered() {
+fn requests_outside_the_conversation_and_after_its_end_are_answered() {
     let server = ModelServer::start(script(r#"{"steps":[],"side_text":"A title"}"#)).unwrap();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"title?"}]}"#;
     assert!(call(server.address(), "POST", "/messages", &[], body).body.contains("A title"));

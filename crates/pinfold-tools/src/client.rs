@@ -17,7 +17,7 @@ use crate::operation::{
     Operation, Read, ReadDone, Stat, StatDone, Watch, Write, WriteDone,
 };
 
-/// Events that wait to be taken. What comes when there are more is lost, which is told.
+/// Events that wait to be taken. What comes when there are more is lost, and the loss is reported.
 const EVENTS: usize = 1024;
 /// Bytes that are read at once.
 const BUFFER: usize = 64 * 1024;
@@ -42,7 +42,7 @@ struct Calls {
 #[derive(Debug)]
 struct Waiting {
     tell: SyncSender<Answered>,
-    /// Whether an event was lost since the last one that was told.
+    /// Whether an event was lost since the last one that was delivered.
     has_lost: bool,
 }
 
@@ -318,8 +318,8 @@ impl Calls {
                 Err(_) => return true,
             }
         }
-        let told = waiting.tell.try_send((Answer::Event(event), Vec::new()));
-        waiting.has_lost |= matches!(told, Err(TrySendError::Full(_)));
+        let sent = waiting.tell.try_send((Answer::Event(event), Vec::new()));
+        waiting.has_lost |= matches!(sent, Err(TrySendError::Full(_)));
         true
     }
 }

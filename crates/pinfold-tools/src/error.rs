@@ -34,7 +34,7 @@ pub enum ErrorKind {
     NoMatch,
     /// The text to be replaced is there several times.
     Ambiguous,
-    /// Somebody else changed the file meanwhile.
+    /// Something else changed the file since it was read.
     Changed,
     /// A pattern that cannot be read.
     Pattern,

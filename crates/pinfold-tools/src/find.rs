@@ -14,7 +14,7 @@ use crate::operation::{EntryKind, Find, FindDone};
 use crate::roots::Roots;
 use crate::walk::{Cancel, check_pattern, pattern_error, walk};
 
-/// How many are told unless another number is asked for.
+/// How many are returned unless another number is asked for.
 const ENTRIES: u64 = 1_000;
 
 /// Finds files by their names.

@@ -23,7 +23,7 @@ use ignore::{DirEntry, WalkState};
 use lines::Search;
 use rustix::fs::OFlags;
 
-/// Matching lines, or files, that are told unless another number is asked for.
+/// Matching lines, or files, that are returned unless another number is asked for.
 const MATCHES: u64 = 1_000;
 /// Bytes of lines in one answer.
 const BYTES: usize = 8 << 20;
@@ -43,7 +43,8 @@ pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDo
     let found = Arc::new(Found::new(grep.limit.unwrap_or(MATCHES)));
     let mut binary = false;
     if kind == EntryKind::File {
-        // Open for reading as every other tool opens it, so that what keeps it from being read is told.
+        // Open for reading as every other tool opens it, so that what keeps it from being read is
+        // reported.
         roots.open(&grep.path, OFlags::RDONLY)?;
         let name = root.file_name().map(PathBuf::from).unwrap_or_default();
         let part = Search::new(grep, &matcher, cancel).file(&root, &name);
@@ -77,7 +78,7 @@ fn directory(
         Box::new(move |entry| match entry {
             _ if cancel.is_cancelled() => WalkState::Quit,
             Ok(entry) => look_at(root, entry, &mut search, found),
-            // What cannot be read is passed over.
+            // What cannot be read is skipped.
             Err(_) => WalkState::Continue,
         })
     });
@@ -90,7 +91,7 @@ fn look_at(root: &Path, entry: DirEntry, search: &mut Search<'_>, found: &Found)
     }
     if entry.file_type().is_some_and(|kind| kind.is_file()) {
         let path = entry.into_path();
-        // One that cannot be read is passed over, as ripgrep passes it over.
+        // One that cannot be read is skipped, as ripgrep does.
         if let Some(part) = search.file(&path, path.strip_prefix(root).unwrap_or(&path)) {
             found.add(path, Item::Part(part));
         }

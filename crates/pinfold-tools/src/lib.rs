@@ -1,9 +1,9 @@
 //! The tools of a session: files read, written, edited and searched inside, asked for from outside.
 //!
-//! Init starts [`serve`] behind the same walls as the command, with one end of a socket; whoever is
-//! outside holds a [`Tools`] with the other. So a tool reaches what a command would reach, by the
-//! same verdicts of the kernel, and its paths are the inside's. What it answers may be a lie: the
-//! outside bounds every length and believes nothing.
+//! Init starts [`serve`] behind the same walls as the command, with one end of a socket; the
+//! supervisor holds a [`Tools`] with the other. So a tool reaches what a command would reach, by
+//! the same verdicts of the kernel, and its paths are the sandbox's. What it answers may be a lie:
+//! the outside bounds every length and believes nothing.
 
 mod bytes;
 mod client;

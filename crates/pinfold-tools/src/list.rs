@@ -52,7 +52,7 @@ pub(crate) fn list(roots: &Roots, list: &List) -> Result<ListDone, ToolError> {
         let at = OsStr::from_bytes(&name);
         match rustix::fs::statat(&opened.file, at, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => entries.push(entry_of(name.into(), &stat)),
-            // It has gone meanwhile.
+            // It has gone since.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(ToolError::system(&name.into())(errno)),
         }

@@ -12,7 +12,7 @@ use crate::roots::{Roots, There};
 
 /// How much of a file tells what it is.
 const LOOK: usize = 8192;
-/// Bytes that are looked through for lines: others wait meanwhile.
+/// The most bytes that are searched for lines: other requests wait in that time.
 const LOOKED: usize = 256 << 20;
 /// Bytes that are read at once where lines are counted.
 const CHUNK: usize = 256 * 1024;
@@ -35,7 +35,7 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
     let mut head = Vec::new();
     let (content, lines) = match read.range {
         None => {
-            // A file can grow meanwhile, and those of proc(5) have no size.
+            // A file can grow while it is read, and those of proc(5) have no size.
             let content = at_most(&file, size, MAX_CONTENT + 1).map_err(system)?;
             if content.len() > MAX_CONTENT {
                 return Err(too_large());

@@ -1,4 +1,4 @@
-//! The inside's end: takes requests until the other end is closed.
+//! The sandbox's end: takes requests until the other end is closed.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader};
@@ -14,7 +14,7 @@ use crate::roots::Roots;
 use crate::walk::Cancel;
 use crate::{edit, find, grep, list, read, watch, write};
 
-/// What goes on beside each other.
+/// How many requests run at the same time.
 const AT_ONCE: usize = 64;
 /// Bytes that are read at once.
 const BUFFER: usize = 64 * 1024;
@@ -23,7 +23,7 @@ const BUFFER: usize = 64 * 1024;
 /// thread of its own.
 ///
 /// # Errors
-/// What reading and writing say; a message that is none.
+/// What reading and writing return; a message that is invalid.
 pub fn serve(socket: OwnedFd, roots: Roots) -> io::Result<()> {
     let socket = UnixStream::from(socket);
     let mut reader = BufReader::with_capacity(BUFFER, Incoming(socket.try_clone()?));
@@ -91,7 +91,7 @@ impl Service {
         let started = std::thread::Builder::new().spawn(move || {
             let answer = service.run(id, &operation, &cancel).unwrap_or_else(Answer::Failed);
             lock(&service.going_on).remove(&id);
-            // Whoever does not listen any more is told nothing.
+            // A client that does not listen any more is sent nothing.
             let _ = service.answer(id, &answer, &[]);
         });
         if started.is_err() {

@@ -14,7 +14,7 @@ use crate::{
     Read, Replacement, Roots, Stat, ToolError, Tools, Watch, Write, serve,
 };
 
-/// A directory that is granted, beside one that is not, and tools for it.
+/// A directory that is granted, next to one that is not, and tools for it.
 struct Place {
     _all: TempDir,
     granted: PathBuf,
@@ -171,7 +171,7 @@ fn files_are_read_whole_by_bytes_and_by_lines() {
 }
 
 #[test]
-fn content_is_told_by_what_it_is_and_not_by_its_name() {
+fn content_is_recognised_by_its_bytes_and_not_by_its_name() {
     let place = place();
     let kinds: [(&[u8], ContentKind, Option<&str>); 6] = [
         (b"\x89PNG\r\n\x1a\nrest", ContentKind::Image, Some("image/png")),
@@ -195,7 +195,7 @@ fn content_is_told_by_what_it_is_and_not_by_its_name() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
+fn special_file_is_refused_and_nobody_waits_for_it() {
     let place = place();
     let fifo = place.granted.join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600))

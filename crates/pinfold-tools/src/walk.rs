@@ -72,9 +72,9 @@ impl Cancel {
     }
 }
 
-/// A walk, sorted by name unless asked otherwise, so that the same question has the same answer. Hidden files are
-/// part of it, `.git` is not, links are not followed, and nothing of the user's own rules counts. What cannot
-/// be read is passed over, as find(1) and ripgrep do.
+/// A walk, sorted by name unless asked otherwise, so that the same question has the same answer. Hidden files
+/// are part of it, `.git` is not, links are not followed, and nothing of the user's own rules counts. What
+/// cannot be read is skipped, as find(1) and ripgrep do.
 pub(crate) struct Entries {
     walk: Walk,
     /// The file of rules that ends it.
@@ -112,7 +112,7 @@ fn entries(
 }
 
 /// The same in so many threads, in no order. A directory whose rules cannot be read is not entered,
-/// but told of with the file that holds them.
+/// but reported with the file that holds them.
 ///
 /// # Errors
 /// Rules above the directory that cannot be read.

@@ -140,8 +140,8 @@ impl Watcher<'_> {
         Ok(true)
     }
 
-    /// Watches a directory, but for one that has gone meanwhile, or cannot be read: that is passed over, as
-    /// walks do. Tells whether it is watched.
+    /// Watches a directory; skips one that has gone since, or cannot be read, as walks do. Returns
+    /// whether it is watched.
     fn add_if_there(&mut self, at: &Path) -> Result<bool, ToolError> {
         match self.add(at) {
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Denied) => {
@@ -228,10 +228,10 @@ impl Watcher<'_> {
         if is_directory && flags.contains(ReadFlags::MOVED_FROM) {
             self.forget_below(&at);
         }
-        // One that the rules leave out is told of, as any name is, and not watched.
+        // One that the rules leave out is reported, as any name is, and not watched.
         let is_new = change == Change::Created && is_directory;
         if is_new && self.is_recursive && comes_to(&at)? {
-            // What was made in it before it was watched is told, too.
+            // What was made in it before it was watched is reported, too.
             return if self.add_if_there(&at)? { self.add_below(&at, true) } else { Ok(true) };
         }
         Ok(true)

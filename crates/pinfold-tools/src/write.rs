@@ -86,7 +86,8 @@ fn put(
     let mode = Mode::from_raw_mode(before.st_mode & KEPT);
     // The group's bits of a file that has a list are the list's mask: with them alone its group would have more.
     let listed = rustix::fs::fchmod(&file, mode).and_then(|()| match &list {
-        // One that names users whom the inside does not have cannot be set there: then it is kept in place.
+        // One that names users whom the sandbox does not have cannot be set there: then it is kept in
+        // place.
         Some(list) => rustix::fs::fsetxattr(&file, ACCESS_LIST, list, XattrFlags::empty())
             .map_err(|_| Errno::PERM),
         None => Ok(()),
@@ -95,7 +96,7 @@ fn put(
     let name = match (filled, named) {
         (Ok(_), Some(name)) => name,
         (Ok(file), None) => {
-            let name = beside(&spot.name);
+            let name = fresh_name(&spot.name);
             link(&file, spot, &name).map_err(failed)?;
             name
         }
@@ -171,7 +172,7 @@ pub(crate) fn overwrite(file: &File, content: &[u8]) -> Result<(), Errno> {
         .map_err(written)
         .and_then(|()| rustix::fs::ftruncate(file, after));
     if done.is_err() && is_kept {
-        // What fails here, too, has been told by the first error.
+        // What fails here, too, was reported by the first error.
         let _ = file.write_all_at(&old, 0);
         let _ = rustix::fs::ftruncate(file, before);
     }
@@ -188,7 +189,7 @@ fn temporary(spot: &Spot) -> Result<(OwnedFd, Option<OsString>), Errno> {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
         Err(errno) => return Err(errno),
     }
-    let name = beside(&spot.name);
+    let name = fresh_name(&spot.name);
     let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let file = rustix::fs::openat(&spot.directory.file, &name, flags, mode)?;
     Ok((file, Some(name)))
@@ -207,17 +208,17 @@ fn link(file: &File, spot: &Spot, name: &OsStr) -> Result<(), Errno> {
 }
 
 /// A name that nobody has, in the same directory.
-fn beside(name: &OsStr) -> OsString {
+fn fresh_name(name: &OsStr) -> OsString {
     // A name has at most 255 bytes (NAME_MAX).
     const MOST: usize = 200;
     let mut random = [0; 8];
     // Without random bytes the name is no less one that must not be there.
     let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
     let bytes = name.as_bytes();
-    let mut beside = OsString::from(".");
-    beside.push(OsStr::from_bytes(&bytes[..bytes.len().min(MOST)]));
-    beside.push(format!(".pinfold-{:016x}", u64::from_ne_bytes(random)));
-    beside
+    let mut fresh = OsString::from(".");
+    fresh.push(OsStr::from_bytes(&bytes[..bytes.len().min(MOST)]));
+    fresh.push(format!(".pinfold-{:016x}", u64::from_ne_bytes(random)));
+    fresh
 }
 
 fn forget(spot: &Spot, name: &OsStr) {

@@ -74,7 +74,7 @@ impl Tree {
     fn remove_directory(&mut self, name: &CStr) -> io::Result<()> {
         for _ in 0..PASSES {
             let directory = match enter(&self.root, name) {
-                // Somebody else put something else there, which the next pass over the root removes.
+                // Somebody else put something else there, which the next skip the root removes.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
                 entered => entered?,
             };

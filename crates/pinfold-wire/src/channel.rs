@@ -66,8 +66,8 @@ impl Channel {
     }
 
     /// Sends one message with descriptors. While this process's user has more of them on their way than
-    /// this process may open (`ETOOMANYREFS`, unix(7)), whoever has put them there, it waits for 20 ms;
-    /// then the message goes without any, as it comes where there is no room for them.
+    /// this process may open (`ETOOMANYREFS`, unix(7)), whichever process sent them, it waits for 20
+    /// ms; then the message goes without any, as it comes where there is no room for them.
     ///
     /// # Errors
     /// `TooLarge` for more than [`MAX_MESSAGE`] bytes or [`MAX_DESCRIPTORS`]; `Io` when the
@@ -183,7 +183,7 @@ impl Channel {
         self.send(&Order::Seal(batch), &[])
     }
 
-    /// Says what the inside is to be, in as many messages as it needs.
+    /// Says what the sandbox is to be, in as many messages as it needs.
     ///
     /// # Errors
     /// As [`Channel::send`].
@@ -216,7 +216,7 @@ impl Channel {
         self.send(&Order::Command { rest, streams }, descriptors)
     }
 
-    /// Orders a program to be run beside the command, whose end is told by this id.
+    /// Orders init to run a program next to the command. Its end is reported with this id.
     ///
     /// # Errors
     /// As [`Channel::send`].
@@ -245,7 +245,7 @@ impl Channel {
     }
 }
 
-/// Repeats what a signal interrupted, and what was told instead of a message: that the peer has gone
+/// Repeats what a signal interrupted, and what comes instead of a message: that the peer has gone
 /// without reading everything (`ECONNRESET`, once, before what it had sent itself; unix(7)).
 fn retry<T>(mut receive: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {

@@ -42,7 +42,7 @@ impl Wire for HostCommand {
     }
 }
 
-/// From the inside to the host. First the command, in as many parts as it needs, then its input.
+/// From the sandbox to the host. First the command, in as many parts as it needs, then its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// A command that does not fit into one message begins so.
@@ -97,26 +97,26 @@ impl Wire for Call {
     }
 }
 
-/// From the host to the inside.
+/// From the host to the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// A person is asked; nothing runs yet.
+    /// A user is asked; nothing runs yet.
     Waiting,
     /// Some of its standard output.
     Output(Vec<u8>),
     /// Some of its standard error.
     Errors(Vec<u8>),
-    /// It is not run, or was ended: why, and the way out if there is one.
+    /// It is not run, or was ended: why, and the hint if there is one.
     Refused {
         /// Why.
         why: String,
-        /// The way out; empty if there is none to name.
+        /// The hint; empty if there is none to name.
         hint: String,
     },
     /// It has ended so. Nothing follows.
     Ended(Ended),
-    /// What the repository is to be told of a remote: a reference, and what it names there now. It
-    /// comes before the end.
+    /// What the repository learns of a remote: a reference, and what it names there now. It comes
+    /// before the end.
     Tracking {
         /// The reference, below `refs/remotes/`.
         reference: String,

@@ -133,7 +133,7 @@ fn lines() -> (Vec<LineIn>, Vec<LineOut>) {
 }
 
 #[test]
-fn what_goes_through_a_line_comes_back_as_it_went() {
+fn terminal_line_returns_bytes_as_they_went() {
     let (inward, outward) = lines();
     for message in inward {
         assert_eq!(LineIn::decode(&message.encode()).unwrap(), message);
@@ -194,7 +194,8 @@ fn changed_messages_are_read_or_refused() {
     follow(outward);
 }
 
-/// Whoever has no room for the descriptors still hears the message; more than agreed are all closed.
+/// A receiver without room for the descriptors still gets the message; more than agreed are all
+/// closed.
 #[test]
 fn descriptors_that_do_not_fit_are_closed() {
     let (left, right) = Channel::pair().unwrap();
@@ -255,7 +256,7 @@ fn descriptors_ride_along_and_the_end_is_seen() {
 }
 
 #[test]
-fn what_was_sent_is_read_although_the_peer_went_without_reading() {
+fn message_is_received_although_its_sender_left_without_reading() {
     let (left, right) = Channel::pair().unwrap();
     right.send(&Order::Finish, &[]).unwrap();
     left.send(&Report::Ended(Ended::Code(3)), &[]).unwrap();

@@ -75,7 +75,7 @@ impl Repository {
     /// Moves a branch to where it waits.
     ///
     /// # Errors
-    /// Returns why it stays where it is, in words, with the way out.
+    /// Returns why it stays where it is, in words, with the hint.
     pub fn accept(&self, waiting: &Waiting) -> Result<(), String> {
         let Waiting { session, branch, commit } = waiting;
         let (name, kept) = (format!("refs/heads/{branch}"), kept(waiting));

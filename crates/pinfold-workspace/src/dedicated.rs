@@ -1,8 +1,8 @@
-//! A worktree for one branch, beside the main one, that a run works in.
+//! A worktree for one branch, next to the main one, that a run works in.
 //!
-//! Git makes it and removes it without reading a file of it; the files come and are looked at in
-//! a throwaway boundary (`files`). It is filled before a session starts, since what is protected
-//! in a workspace is found by the look over it at the start.
+//! Git makes it and removes it without reading a file of it; the files come and are looked at in a
+//! throwaway boundary (`files`). It is filled before a session starts, since what is protected in a
+//! workspace is found by the scan it at the start.
 
 mod error;
 mod files;
@@ -45,7 +45,7 @@ pub struct Dedicated {
     places: Places,
     /// Whether it was made just now, and where its branch was made to begin.
     fresh: Option<Option<Beginning>>,
-    /// What a person should know of how it was made.
+    /// What a user should know of how it was made.
     pub notes: Vec<String>,
 }
 
@@ -241,7 +241,7 @@ impl Dedicated {
         Ok(self.record.leave()?)
     }
 
-    /// Takes back what was made, the error being told is why.
+    /// Takes back what was made; the error that is reported says why.
     fn undo(&self, beginning: Option<&Beginning>) {
         let _ = self.remove();
         if let Some((commit, _)) = beginning {
@@ -282,13 +282,13 @@ impl Dedicated {
         if !self.record.is_alone() {
             return Ok(None);
         }
-        let told = match self.top.exists() && self.record.is_made()? {
+        let outcome = match self.top.exists() && self.record.is_made()? {
             true => Some(self.remove_or_keep()),
             false => None,
         };
         self.record.forget()?;
         self.record.leave()?;
-        Ok(told)
+        Ok(outcome)
     }
 
     /// Returns what became of it.

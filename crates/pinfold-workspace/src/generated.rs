@@ -1,8 +1,8 @@
 //! Files that pinfold makes for a session never land in a directory that a user granted: nothing
 //! on the host is created or changed, and what the host has there stays the host's.
 //!
-//! Such a file is written to a private place instead, and that is mounted over the path. A path that
-//! is missing gets a placeholder, as all other masks do (see `placeholder.rs`). What git is told goes to
+//! Such a file is written to a private place instead, and that is mounted over the path. A path that is
+//! missing gets a placeholder, as all other masks do (see `placeholder.rs`). Git configuration goes to
 //! another of its configuration files instead.
 
 use std::fs;
@@ -198,7 +198,7 @@ fn check(
     Err(GuardError::refused(what, Some(hint)))
 }
 
-/// What git is told in files that would lie in a grant goes to others that it reads as well. A file
+/// Git configuration that would lie in a grant goes to other files that git reads as well. A file
 /// that the host has there stays in force.
 fn move_git_settings(tree: &mut Vec<Entry>, authority: &Authority) -> Result<(), GuardError> {
     let mut settings = Vec::new();

@@ -1,4 +1,4 @@
-//! What a session changed in a copy-on-write view, from its end until a person has decided.
+//! What a session changed in a copy-on-write view, from its end until a user has decided.
 //!
 //! `<state>/review/<id>` holds the changes as the kernel wrote them (overlayfs, `layers`), the
 //! private copies of git directories (`git`), and what is needed to judge both: what the session

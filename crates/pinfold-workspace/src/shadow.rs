@@ -1,4 +1,4 @@
-//! `vfs.shadow`: paths of the workspace in whose place the inside has something of its own.
+//! `vfs.shadow`: paths of the workspace in whose place the sandbox has something of its own.
 //!
 //! With `tmpfs` it is private, writable, empty, and bounded with the other private directories;
 //! with `deny` nobody may open it. A path is what its bytes are: neither case nor Unicode is

@@ -52,7 +52,7 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
-    /// The way out.
+    /// The hint.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Gone(_) => Some("change into a directory that exists".to_owned()),
@@ -139,7 +139,7 @@ impl Workspace {
         Ok(Self { root, cwd, git_outside, is_scratch: false })
     }
 
-    /// The root, if the settings give the inside a copy-on-write view of it.
+    /// The root, if the settings give the sandbox a copy-on-write view of it.
     pub fn under_view(&self, settings: &Settings) -> Option<&HostPath> {
         (settings.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
     }

@@ -91,7 +91,7 @@ pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn told(error: pinfold_session::RunError) -> Failure {
+fn refused(error: pinfold_session::RunError) -> Failure {
     let hint = error.hint();
     Failure::new(error).hint(hint)
 }
@@ -105,15 +105,15 @@ fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What waits in a session. One that ends meanwhile has nothing, and most have no such door; of the one
-/// that was named both are worth saying.
+/// What waits in a session. One that ends now has nothing, and most have no such door; of the one that
+/// was named both are worth saying.
 fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
     match Attendance::list(places, Some(session)) {
         Ok(Some(pending)) => Ok(pending),
-        Ok(None) if args.session.is_some() => Err(told(no_door())),
+        Ok(None) if args.session.is_some() => Err(refused(no_door())),
         Ok(None) => Ok(Vec::new()),
         Err(_) if args.session.is_none() && !is_live(places, session) => Ok(Vec::new()),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(refused(error)),
     }
 }
 
@@ -151,18 +151,18 @@ fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Fa
 }
 
 fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let attendance = Attendance::watch(places, args.session.as_deref()).map_err(told)?;
+    let attendance = Attendance::watch(places, args.session.as_deref()).map_err(refused)?;
     let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
     let session = session.unwrap_or_default();
     notify!("pinfold: requests of {session} wait for an answer while this runs");
-    while let Some(happening) = attendance.hear().map_err(told)? {
+    while let Some(happening) = attendance.hear().map_err(refused)? {
         match happening {
             Happening::Asked(pending) => show(args, &session, &pending)?,
             Happening::Settled(id) if args.json => {
                 print::json_line(&serde_json::json!({ "session": session, "settled": id }))?;
             }
             Happening::Settled(id) => say!("{session}:{id}  settled"),
-            Happening::Told | Happening::Failed(_) | Happening::NoDoor => {}
+            Happening::Done | Happening::Failed(_) | Happening::NoDoor => {}
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -187,7 +187,7 @@ fn answer(
         None => the_one_that_asks(args, places, number)?,
     };
     let by = "pinfold approvals";
-    Attendance::answer(places, session.as_deref(), number, answer, by).map_err(told)?;
+    Attendance::answer(places, session.as_deref(), number, answer, by).map_err(refused)?;
     Ok(ExitCode::SUCCESS)
 }
 

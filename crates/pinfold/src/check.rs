@@ -14,6 +14,7 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_secrets::Store;
@@ -160,7 +161,7 @@ fn check_path(
         in_trees(&mut explanation, stack);
     }
     // In a system of its own these lie in what is granted.
-    let is_generated = explanation.grant.is_none() && userland::is_generated(&path);
+    let is_generated = explanation.grant.is_none() && etc_files::is_generated(&path);
     if is_generated {
         say_generated(&mut explanation, asked);
     }
@@ -191,7 +192,7 @@ fn check_path(
 /// A file that is no grant of anybody's: pinfold makes it for the session, read-only.
 fn say_generated(explanation: &mut Explanation, access: PathAccess) {
     let text = "pinfold makes it for the session, in place of the host's";
-    (explanation.cure, explanation.exists) = (None, true);
+    (explanation.hint, explanation.exists) = (None, true);
     match access {
         PathAccess::Read => {
             (explanation.verdict, explanation.reason) = (Verdict::Allow, None);

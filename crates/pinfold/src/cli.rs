@@ -3,8 +3,9 @@
 mod choice;
 mod deferred;
 mod options;
+mod output;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::accept::AcceptArgs;
 use crate::adopt::AdoptArgs;
@@ -12,7 +13,7 @@ use crate::approvals::ApprovalsArgs;
 use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
 use crate::clean::CleanArgs;
-use crate::completions::{self, CompletionsArgs};
+use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::group::ImportGroupArgs;
@@ -21,7 +22,7 @@ use crate::hide::HideArgs;
 use crate::host::{HostGitArgs, HostRunArgs};
 use crate::image::ImageCommand;
 use crate::import::{ImportArgs, RepositoryArgs};
-use crate::log::LogsArgs;
+use crate::log::{AuditArgs, LogsArgs};
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
@@ -35,6 +36,7 @@ use crate::worktree::LookArgs;
 pub(crate) use choice::choice;
 use deferred::{Deferred, DeferredCommands};
 pub(crate) use options::{LearnArgs, PolicyArgs, RunArgs, cpus};
+pub(crate) use output::Output;
 
 /// Run coding agents unattended and safely on your own repository.
 #[derive(Debug, Parser)]
@@ -142,25 +144,6 @@ pub(crate) enum Command {
     /// Compare a worktree with its commit, in a boundary
     #[command(hide = true)]
     LookAtWorktree(Deferred<LookArgs>),
-}
-
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Output {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditArgs {
-    #[command(flatten)]
-    pub(crate) output: Output,
-    /// Show only the records of this session
-    #[arg(long, value_name = "ID", add = completions::live())]
-    pub(crate) session: Option<String>,
-    /// Keep showing records as they are written
-    #[arg(long, short)]
-    pub(crate) follow: bool,
 }
 
 #[cfg(test)]

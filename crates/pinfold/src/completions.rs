@@ -7,14 +7,13 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use pinfold_host::directories::Places;
 use pinfold_session::{control, detach};
 
-use crate::cli::Cli;
 use crate::exit::Failure;
 
 /// Set where a shell asks for completions.
@@ -35,10 +34,10 @@ enum Shell {
 }
 
 /// Answers a shell that asks, and ends; otherwise does nothing.
-pub(crate) fn answer() {
+pub(crate) fn answer(command: fn() -> Command) {
     // Looked for here, since the factory and its words are for shells alone.
     if std::env::var_os(ASKING).is_some() {
-        CompleteEnv::with_factory(Cli::command).var(ASKING).complete();
+        CompleteEnv::with_factory(command).var(ASKING).complete();
     }
 }
 
@@ -66,7 +65,7 @@ pub(crate) fn logged() -> ArgValueCandidates {
     ArgValueCandidates::new(|| Places::find().map_or(Vec::new(), |places| of_logged(&places)))
 }
 
-/// A session that a person gave a name is offered by it, and by its own name only to who begins to type that.
+/// A session that a user gave a name is offered by it, and by its own name only to who begins to type that.
 fn of_live(places: &Places) -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
     for (session, name) in control::reachable(places) {
@@ -81,8 +80,8 @@ fn of_logged(places: &Places) -> Vec<CompletionCandidate> {
     let logged = detach::logged(places);
     let mut found = of_live(places);
     found.retain(|live| {
-        let told = live.get_help().map(ToString::to_string);
-        let session = told.as_deref().map(OsStr::new).unwrap_or(live.get_value());
+        let help = live.get_help().map(ToString::to_string);
+        let session = help.as_deref().map(OsStr::new).unwrap_or(live.get_value());
         logged.iter().any(|logged| session == logged.as_str())
     });
     let ended = logged.iter().map(|session| candidate(session.as_str()));

@@ -55,7 +55,7 @@ impl Failure {
         Self { code: TIMEOUT, ..Self::new(error) }
     }
 
-    /// Files of pinfold's that are not used, with the way out.
+    /// Files of pinfold's that are not used, with the hint.
     pub(crate) fn places(error: PlacesError) -> Self {
         let hint = error.hint();
         Self::own(error).hint(hint)
@@ -66,13 +66,13 @@ impl Failure {
         Self { code: 1, ..self }
     }
 
-    /// The same, with the way out.
+    /// The same, with the hint.
     pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self
     }
 
-    /// What went wrong, without the way out.
+    /// What went wrong, without the hint.
     pub(crate) fn into_error(self) -> String {
         self.error
     }
@@ -93,7 +93,7 @@ fn colours() -> bool {
     takes_colours() && std::io::stderr().is_terminal()
 }
 
-/// Whether the person wants colours where there is a terminal.
+/// Whether the user wants colours where there is a terminal.
 pub(crate) fn takes_colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

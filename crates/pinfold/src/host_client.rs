@@ -82,7 +82,7 @@ pub(crate) fn ask(name: &OsStr) -> ExitCode {
     run(&executable, args, shown)
 }
 
-/// Of git only what a login is for is the host's; everything else the inside has itself.
+/// Of git only what a login is for is the host's; everything else the sandbox has itself.
 fn needs_the_host(args: &[OsString]) -> bool {
     const TAKE_A_VALUE: [&str; 6] =
         ["-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"];
@@ -267,8 +267,8 @@ impl Listening {
         Ok(code)
     }
 
-    /// Has the inside's own git know what the host's has done: the objects that came, and where a
-    /// remote's reference is now. It is the inside's repository, and its to change.
+    /// Has the sandbox's own git know what the host's has done: the objects that came, and where a
+    /// remote's reference is now. It is the sandbox's repository, and its to change.
     fn take_up(&mut self, reference: &str, object: &str) {
         let is_remote =
             ["refs/remotes/", "refs/tags/"].iter().any(|kind| reference.starts_with(kind));

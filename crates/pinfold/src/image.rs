@@ -164,7 +164,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
         Some(agent) => ImageTag::repository_of(agent).map_err(Failure::new)?,
         None => ImageTag::PREFIX.to_owned(),
     };
-    let listed = engine.list(&prefix).map_err(told)?;
+    let listed = engine.list(&prefix).map_err(failure)?;
     if args.output.json {
         let shown: Vec<_> = listed
             .iter()
@@ -185,7 +185,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a person sees who waits.
+/// What a user sees who waits.
 pub(crate) fn tell(event: &Event<'_>) {
     match event {
         Event::Pulling(reference) => notify!("pinfold: getting {reference}"),
@@ -202,8 +202,8 @@ pub(crate) fn tell(event: &Event<'_>) {
     }
 }
 
-/// An error about an image, with the way out.
-pub(crate) fn told(error: ImageError) -> Failure {
+/// An error about an image, with the hint.
+pub(crate) fn failure(error: ImageError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)
 }

@@ -15,7 +15,7 @@ use pinfold_terminal::colours::Colours;
 use pinfold_terminal::notify;
 use serde_json::Value;
 
-use crate::cli::AuditArgs;
+use crate::cli::Output;
 use crate::completions;
 use crate::exit::Failure;
 use crate::print::{self, say};
@@ -29,6 +29,18 @@ pub(crate) struct LogsArgs {
     #[arg(add = completions::logged())]
     session: String,
     /// Keep showing output until the session ends
+    #[arg(long, short)]
+    follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    output: Output,
+    /// Show only the records of this session
+    #[arg(long, value_name = "ID", add = completions::live())]
+    session: Option<String>,
+    /// Keep showing records as they are written
     #[arg(long, short)]
     follow: bool,
 }
@@ -80,7 +92,7 @@ fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a session has told of its end.
+/// Whether a session has reported its end.
 fn has_ended(places: &Places, session: &SessionId) -> io::Result<bool> {
     let Some(mut records) = Reader::open(&places.state)? else { return Ok(false) };
     while let Some(record) = records.next_of(|id| id == session.as_str())? {

@@ -37,7 +37,7 @@ mod worktree;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
 use network::Way;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     if let Some(name) = host_client::name() {
         return host_client::ask(&name);
     }
-    completions::answer();
+    completions::answer(Cli::command);
     let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false, &launcher),
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         Command::ReadRepository(args) => import::read(&args.0),
         Command::LookAtWorktree(args) => worktree::look(args.0),
         Command::Serve(args) => serve::serve(args.0),
-        Command::Mcp(args) => serve::mcp(args.0),
+        Command::Mcp(args) => serve::mcp(args.0, |words| Cli::try_parse_from(words).map(drop)),
         Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
         Command::Image(command) => image::image(&command.0, &launcher),
         Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),

@@ -1,10 +1,10 @@
-//! No name service: glibc's would load libraries, which are not there inside, or are what the inside has
-//! left for us (nsswitch.conf(5)).
+//! No name service: glibc's would load libraries, which are not there inside, or are what the sandbox
+//! has left for us (nsswitch.conf(5)).
 
 use std::ffi::{c_char, c_int, c_void};
 
 /// getpwuid_r(3) for an account database without entries, in place of glibc's. Libraries ask it for
-/// the home of a user without `HOME` (`std::env::home_dir`), and are told that there is none.
+/// the home of a user without `HOME` (`std::env::home_dir`); the answer is that there is none.
 #[unsafe(no_mangle)]
 extern "C" fn getpwuid_r(
     _uid: u32,

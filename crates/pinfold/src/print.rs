@@ -39,8 +39,9 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// JSON that drives no terminal and hides nothing on one, whoever wrote its texts. Of control characters
-/// the writer escapes the lower ones alone; any character of a text may be escaped (RFC 8259, section 7).
+/// JSON that drives no terminal and hides nothing on one, wherever its texts come from. Of control
+/// characters the writer escapes the lower ones alone; any character of a text may be escaped (RFC 8259,
+/// section 7).
 pub(crate) fn plain(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for character in json.chars() {
@@ -93,7 +94,7 @@ mod tests {
     use super::{Ago, Size, plain};
 
     #[test]
-    fn it_is_the_same_and_has_nothing_that_drives_a_terminal() {
+    fn escaped_json_is_equal_and_cannot_control_a_terminal() {
         let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\u{1b}\n", "b": [1], "\u{e0041}": "\u{200b}" });
         for json in [value.to_string(), format!("{value:#}")] {
             let json = plain(&json);

@@ -94,7 +94,7 @@ fn none_here(sessions: &[Summary]) -> Failure {
         .hint(Some(format!("name one of: {}", list.join(", "))))
 }
 
-/// A path as a person writes it, relative to the workspace.
+/// A path as a user writes it, relative to the workspace.
 fn beneath(workspace: &Path, base: &Path, path: &Path) -> Result<PathBuf, Failure> {
     let escapes = || Failure::new(format!("path escapes workspace: {}", Escaped(path)));
     let mut whole = PathBuf::new();

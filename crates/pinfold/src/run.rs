@@ -72,7 +72,7 @@ pub(crate) fn run(
     }
     if let Some(dedicated) = dedicated {
         match dedicated.end() {
-            Ok(told) => told.iter().for_each(|told| notify!("pinfold: {told}")),
+            Ok(outcome) => outcome.iter().for_each(|outcome| notify!("pinfold: {outcome}")),
             Err(error) => notify!("pinfold: the worktree stays: {error}"),
         }
     }
@@ -113,8 +113,9 @@ fn ask_to_apply(launcher: &Launcher) -> Result<(), Failure> {
 fn wait(front: Front) -> Result<ExitCode, Failure> {
     match front.wait(&mut std::io::stderr()).map_err(Failure::own)? {
         Started::Session(session) => {
-            let told = writeln!(std::io::stdout(), "{session}");
-            told.map_err(|error| Failure::own(format!("the session {session} runs: {error}")))?;
+            let written = writeln!(std::io::stdout(), "{session}");
+            written
+                .map_err(|error| Failure::own(format!("the session {session} runs: {error}")))?;
             Ok(ExitCode::SUCCESS)
         }
         Started::Failed(status) => Ok(ExitCode::from(status)),

@@ -129,7 +129,7 @@ pub(crate) enum SecretError {
     },
 }
 
-/// Carries out one command. Data goes to `out`, words for a person to standard error.
+/// Carries out one command. Data goes to `out`, words for a user to standard error.
 ///
 /// # Errors
 /// [`SecretError`]; `check` fails when the secret cannot be used.
@@ -155,7 +155,7 @@ pub(crate) fn run(
 
 fn set(args: SetArgs, store: &Store, runner: &dyn RunCommand) -> Result<(), SecretError> {
     let entry = match (args.from_env, args.from_command) {
-        (Some(name), _) => Entry::Env(EnvName::new(name)?),
+        (Some(name), _) => Entry::Env(EnvName::new(name).map_err(pinfold_secrets::Error::from)?),
         (None, Some(argv)) => Entry::Command(argv),
         (None, None) if args.keyring => Entry::Keyring(prompt::read_value(&args.id)?),
         (None, None) => Entry::Value(prompt::read_value(&args.id)?),

@@ -5,12 +5,11 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser as _};
+use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_serve::{Api, Mcp};
 use pinfold_terminal::notify;
 
-use crate::cli::Cli;
 use crate::exit::Failure;
 
 /// The API's description. A test of `pinfold-client` keeps it as the code is.
@@ -54,7 +53,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or beside the state where
+/// Where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or next to the state if
 /// the system has no such directory.
 fn socket(places: &Places) -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -63,10 +62,14 @@ fn socket(places: &Places) -> PathBuf {
     directory.unwrap_or_else(|| places.state.join("serve")).join("api.sock")
 }
 
-pub(crate) fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
-    // Options that cannot be read are told to the person who wrote them, not to the model later.
+/// Serves tools. `parse` parses the words of a command line.
+pub(crate) fn mcp(
+    args: McpArgs,
+    parse: impl FnOnce(Vec<OsString>) -> Result<(), clap::Error>,
+) -> Result<ExitCode, Failure> {
+    // Options that cannot be read are reported to the user who wrote them, not to the model later.
     let run = ["pinfold", "run", "--idle", "--held"].map(OsString::from);
-    if let Err(error) = Cli::try_parse_from(run.into_iter().chain(args.options.iter().cloned())) {
+    if let Err(error) = parse(run.into_iter().chain(args.options.iter().cloned()).collect()) {
         error.exit();
     }
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;

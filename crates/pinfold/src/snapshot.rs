@@ -103,7 +103,7 @@ enum Tags {
     /// What it meant when it was looked up first.
     AsTheyWere,
     /// What it means now.
-    Anew,
+    LookedUpAgain,
 }
 
 fn make(
@@ -114,16 +114,16 @@ fn make(
 ) -> Result<Option<Stack>, Failure> {
     let progress = Line::default();
     let tell = |event: Event<'_>| progress.tell(&event);
-    let snapshots = Snapshots::new(host, &tell).refreshing(tags == Tags::Anew);
+    let snapshots = Snapshots::new(host, &tell).refreshing(tags == Tags::LookedUpAgain);
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
         pinfold_host::sys::die_of(signal);
     }
-    made.map_err(told)
+    made.map_err(failure)
 }
 
-fn told(error: SnapshotError) -> Failure {
+fn failure(error: SnapshotError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)
 }
@@ -134,7 +134,7 @@ fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     for widening in settings.waiting() {
         notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
-    let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
+    let tags = if args.refresh { Tags::LookedUpAgain } else { Tags::AsTheyWere };
     match make(settings, host, workspace, tags)? {
         None => notify!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
@@ -147,7 +147,7 @@ fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
 }
 
 fn all(host: Host<'_>) -> Result<Vec<Summary>, Failure> {
-    Snapshots::new(host, &|_| {}).all().map_err(told)
+    Snapshots::new(host, &|_| {}).all().map_err(failure)
 }
 
 fn list(host: Host<'_>, output: Output) -> Result<ExitCode, Failure> {
@@ -170,7 +170,7 @@ fn list(host: Host<'_>, output: Output) -> Result<ExitCode, Failure> {
 
 fn inspect(args: &InspectArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     let registries: Vec<String> =
-        build_hosts().map_err(told)?.iter().map(|rule| rule.value.to_string()).collect();
+        build_hosts().map_err(failure)?.iter().map(|rule| rule.value.to_string()).collect();
     let Some(prefix) = &args.id else { return inspect_here(args, host.places, &registries) };
     let found: Vec<Summary> =
         all(host)?.into_iter().filter(|one| one.id.starts_with(prefix.as_str())).collect();
@@ -232,8 +232,8 @@ fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     let snapshots = Snapshots::new(host, &|_| {});
     let keep = if args.all { 0 } else { KEPT };
     let pruned = [
-        ("snapshot", snapshots.prune(keep, |_| true).map_err(told)?),
-        ("base", snapshots.prune_bases().map_err(told)?),
+        ("snapshot", snapshots.prune(keep, |_| true).map_err(failure)?),
+        ("base", snapshots.prune_bases().map_err(failure)?),
     ];
     for (what, Pruned { removed, in_use }) in pruned {
         for id in removed {
@@ -246,7 +246,7 @@ fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a person sees who waits.
+/// What a user sees who waits.
 #[derive(Default)]
 pub(crate) struct Line {
     /// Whether a line is being written over.

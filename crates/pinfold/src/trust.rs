@@ -98,7 +98,7 @@ fn trust_image(
     let Some(layer) = prepare::image_layer(workspace)? else {
         return Err(Failure::new("this repository adds nothing to agents' images"));
     };
-    let content = layer.read(None).map_err(|error| image::told(error.into()))?;
+    let content = layer.read(None).map_err(|error| image::failure(error.into()))?;
     let hash = ContentHash::from(content.whole.bytes());
     if args.hash {
         say!("{hash}");
@@ -136,7 +136,7 @@ fn trust_image(
     ask(args, workspace, store, places, (&path, hash, None))
 }
 
-/// Trusts a content from now on, if the person agrees.
+/// Trusts a content from now on, if the user agrees.
 fn ask(
     args: &TrustArgs,
     workspace: &Workspace,
@@ -209,7 +209,7 @@ fn show(
     Ok(())
 }
 
-/// Asks the person at the terminal.
+/// Asks the user at the terminal.
 fn agreed() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::new("standard input is not a terminal, so no user can be asked")

@@ -59,7 +59,7 @@ export function refusalOfSettings(cwd) {
   );
 }
 
-/** The same for extensions, where pi has not been told to load none. */
+/** The same for extensions, unless pi was started with none. */
 export function refusalOfExtensions(cwd) {
   if (!existsSync(join(cwd, ".pi", "extensions"))) return undefined;
   return (

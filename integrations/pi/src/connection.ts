@@ -89,7 +89,7 @@ export class Connection {
     if (!this.#over) this.#send({ jsonrpc: "2.0", method, params });
   }
 
-  /** Listens to what is told, until the function that it returns is called. */
+  /** Listens to notifications, until the function that it returns is called. */
   on(method: string, listener: Listener): () => void {
     const listeners = this.#listeners.get(method) ?? new Set();
     this.#listeners.set(method, listeners.add(listener));

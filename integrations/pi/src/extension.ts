@@ -35,7 +35,7 @@ const SAFE_RPC = [0, 87];
 
 const USAGE = `usage: pi --no-extensions -e @pinfold/pi --agent NAME [--worktree-branch BRANCH] [--sandbox-config FILE]
   --agent            the identity in .moltnet/NAME or .pinfold/identities/NAME; "none" for none
-  --worktree-branch  work in a worktree for this branch, beside the repository
+  --worktree-branch  work in a worktree for this branch, next to the repository
   --sandbox-config   settings instead of the repository's sandbox.json`;
 
 export default function pinfold(pi: ExtensionAPI): void {
@@ -47,7 +47,7 @@ export default function pinfold(pi: ExtensionAPI): void {
     start = (options) => resolve(Sandbox.start(options));
     fail = reject;
   });
-  // Whoever uses a tool is told; nobody else has to listen.
+  // The user of a tool is notified; nobody else has to listen.
   sandbox.catch(() => {});
   const where = (): Promise<Sandbox> => sandbox;
 

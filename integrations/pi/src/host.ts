@@ -1,4 +1,4 @@
-// Commands on the host that a model asks for, and the person who is asked.
+// Commands on the host that a model asks for, and the user who is asked.
 
 import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { Type } from "typebox";
@@ -22,7 +22,7 @@ export interface HostExecResult {
   truncated?: boolean;
 }
 
-/** Asks for a command as the inside does: rules and approvals are the same for both. */
+/** Asks for a command as the sandbox does: rules and approvals are the same for both. */
 export async function hostExec(
   sandbox: Sandbox,
   executable: string,
@@ -62,7 +62,7 @@ export function createHostExecTool(where: Where): Parameters<ExtensionAPI["regis
   };
 }
 
-/** Has the person answer what the inside asks for. Without a screen nobody is there: pinfold denies, with the rule. */
+/** Has the user answer what the sandbox asks for. Without a screen nobody is there: pinfold denies, with the rule. */
 export async function attend(sandbox: Sandbox, context: ExtensionContext): Promise<void> {
   if (!context.hasUI) return;
   const { connection, session } = sandbox;

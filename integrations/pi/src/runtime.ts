@@ -25,7 +25,7 @@ export interface TaskSource {
   claim(): Promise<PiTask | undefined>;
 }
 
-/** Who is told what becomes of a task. */
+/** Who is notified of what becomes of a task. */
 export interface TaskReporter {
   /** Says that it is begun, and goes on saying so; `cancelled` is called once if it is taken back. */
   start(cancelled: () => void): Promise<void>;

@@ -117,11 +117,11 @@ export class Sandbox {
         options: [...words, ...(options.options ?? [])],
       })) as { session: string; boundary: string; notes: string[] };
       const argv = ["sh", "-c", 'printf "%s\\0%s" "$PINFOLD_WORKSPACE" "$PWD"'];
-      const told = (await connection.call("exec.run", {
+      const answer = (await connection.call("exec.run", {
         session: started.session,
         program: { argv },
       })) as { stdout: Bytes };
-      const [workspace = "", cwd = ""] = fromBytes(told.stdout).toString("utf8").split("\0");
+      const [workspace = "", cwd = ""] = fromBytes(answer.stdout).toString("utf8").split("\0");
       const below = relative(workspace, cwd);
       const hostRoot = below === "" ? options.cwd : options.cwd.slice(0, -below.length - 1);
       return new Sandbox(connection, started, { workspace, cwd, hostRoot });
@@ -218,7 +218,7 @@ export class Sandbox {
           settle(() => failed(error));
         }
       };
-      // What is told before the number is known waits for it.
+      // Notifications before the number is known wait for it.
       const when = (params: Record<string, unknown>, act: () => void): void => {
         const ours = (): void => void (params["exec"] === exec && guarded(act));
         if (exec === undefined) early.push(ours);

@@ -129,7 +129,7 @@ test("a large answer takes time for its size alone", async () => {
   const read = createGondolinReadOps(sandbox);
   const begun = performance.now();
   assert.equal((await read.readFile(path("large"))).length, 24_000_000);
-  // Put together anew for each piece it took a minute.
+  // Put together again for each piece it took a minute.
   assert.ok(performance.now() - begun < 20_000, `${performance.now() - begun} ms`);
 });
 

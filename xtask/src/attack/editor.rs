@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Directories of programs that watch them while they are open (ADR 7).
 const WATCHED: [&str; 4] = [".vscode", ".cursor", ".zed", ".claude"];
-/// How often they are looked at. An editor is told by the kernel, so what is there for a shorter time
+/// How often they are looked at. The kernel notifies an editor, so what is there for a shorter time
 /// is seldom seen here.
 const STEP: Duration = Duration::from_millis(1);
 

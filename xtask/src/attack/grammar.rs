@@ -115,7 +115,7 @@ const STEPS: &[&str] = &[
     "sleep 0.{n}",
 ];
 
-/// What the person does meanwhile, outside.
+/// What the user does outside at the same time.
 const EDITS: &[&str] = &[
     "echo KEY=secret-new > .env.tmp; mv .env.tmp .env",
     "echo KEY=secret-new > sub/.env.tmp; mv sub/.env.tmp sub/.env",
@@ -139,7 +139,7 @@ pub(super) fn script(random: &mut Rng, evil: &str) -> String {
     (0..random.usize(2..9)).map(|_| step(random)).collect()
 }
 
-/// One thing that the person does.
+/// One thing that the user does.
 pub(super) fn edit(random: &mut Rng) -> String {
     filled(random, EDITS, "")
 }

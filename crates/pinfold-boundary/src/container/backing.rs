@@ -128,9 +128,9 @@ impl Said {
 
     /// What is wrong, with what the engine says about it.
     fn with(&self, what: &str) -> LaunchError {
-        let cure = "`pinfold doctor` shows which engines work here".to_owned();
+        let hint = "`pinfold doctor` shows which engines work here".to_owned();
         let said = self.joined(what);
-        LaunchError::Engine { engine: self.engine.name(), said, cure: Some(cure) }
+        LaunchError::Engine { engine: self.engine.name(), said, hint: Some(hint) }
     }
 
     fn joined(&self, what: &str) -> String {

@@ -16,7 +16,7 @@ pub enum Engine {
     Crun,
     /// A runtime in Rust.
     Youki,
-    /// gVisor's: the inside's system calls are answered by a kernel of its own, in user space.
+    /// gVisor's: the sandbox's system calls are answered by a kernel of its own, in user space.
     Runsc,
 }
 
@@ -60,11 +60,11 @@ impl Engine {
         program::find(self.name(), not_in).ok_or_else(|| LaunchError::Engine {
             engine: self.name(),
             said: "it is not installed, or not on PATH".to_owned(),
-            cure: Some(self.cure()),
+            hint: Some(self.hint()),
         })
     }
 
-    fn cure(self) -> String {
+    fn hint(self) -> String {
         match self {
             Self::Runc | Self::Crun | Self::Runsc => format!(
                 "install it (Debian, Ubuntu: `sudo apt install {self}`), or choose another with \
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Whether the inside's system calls are answered by a kernel of the engine's.
+    /// Whether the sandbox's system calls are answered by a kernel of the engine's.
     pub(super) fn has_own_kernel(self) -> bool {
         self == Self::Runsc
     }
@@ -133,7 +133,7 @@ impl Engine {
         self == Self::Youki
     }
 
-    /// Whether it takes the paths of mounts for UTF-8 text, and fails at any that is none.
+    /// Whether it takes the paths of mounts for UTF-8 text, and fails at any other path.
     pub(super) fn takes_paths_as_text(self) -> bool {
         matches!(self, Self::Runsc | Self::Youki)
     }

@@ -17,19 +17,19 @@ use crate::sys;
 /// The first number that is no standard stream's.
 const ABOVE: RawFd = 3;
 
-/// Runs the inside if an engine has started this process as its init; whether it has. The caller ends
-/// afterwards, and everything inside with it. Call it first of all in `main`.
+/// Runs the sandbox if an engine has started this process as its init; whether it has. The caller
+/// ends afterwards, and everything inside with it. Call it first of all in `main`.
 ///
-/// The engine starts it as root of a namespace whose id 0 is the inside's owner. It makes a namespace
-/// below, in which it is the inside's user and id 0 is nobody, and executes itself once more: the kernel
-/// lets an owner look into a process that forbids it if it was executed where he is root (`mm->user_ns`,
-/// fs/proc/base.c and kernel/ptrace.c).
+/// The engine starts it as root of a namespace whose id 0 is the sandbox's owner. It makes a namespace
+/// below, in which it is the sandbox's user and id 0 is nobody, and executes itself once more: the
+/// kernel lets an owner look into a process that forbids it if it was executed where he is root
+/// (`mm->user_ns`, fs/proc/base.c and kernel/ptrace.c).
 pub fn run_as_init() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|word| word != SUBCOMMAND) {
         return false;
     }
-    // That it was an engine is told by a path at which no file but this one can lie.
+    // A path at which only this file can lie shows that an engine started it.
     let is_init = std::fs::read_link("/proc/self/exe").is_ok_and(|exe| exe == Path::new(INIT));
     let numbers = arguments.map(|word| word.to_str()?.parse().ok()).collect::<Option<Vec<u32>>>();
     let (channel, ids) = match numbers.as_deref() {
@@ -56,7 +56,7 @@ pub fn run_as_init() -> bool {
     true
 }
 
-/// Becomes the inside's user in a namespace of its own, and this program anew.
+/// Becomes the sandbox's user in a namespace of its own, and this program again.
 fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Failure> {
     let number = channel.as_fd().as_raw_fd();
     let steps = || -> Result<Infallible, Errno> {
@@ -80,8 +80,8 @@ fn become_inside(channel: &Channel) -> Result<(), Failure> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::open("/proc/self/ns/mnt", flags, Mode::empty()).ok();
     let descriptors: Vec<_> = mounts.iter().map(|mounts| mounts.as_fd()).collect();
-    let told = channel.send(&Report::Born, &descriptors);
-    told.or_else(|_| channel.send(&Report::Born, &[])).map_err(|_| failed(Errno::PIPE))?;
+    let sent = channel.send(&Report::Born, &descriptors);
+    sent.or_else(|_| channel.send(&Report::Born, &[])).map_err(|_| failed(Errno::PIPE))?;
     let Some((steps, asked)) = receive(channel)? else { return Ok(()) };
     namespace::last_steps(steps, asked, channel)
 }

@@ -1,4 +1,4 @@
-//! The mounts of a tree, as a list: for a kernel that knows of none that it was not told of.
+//! The mounts of a tree, as a list: for a kernel that knows only the mounts it is given.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub(super) struct Listed {
 }
 
 /// What is mounted below `root` in this process's namespace and can be seen there, from the root down,
-/// but for these paths below it, which an engine fills itself.
+/// except these paths below it, which an engine fills itself.
 ///
 /// # Errors
 /// What reading /proc/self/mountinfo says; `EILSEQ` for a path that no configuration can name.
@@ -97,7 +97,7 @@ mod tests {
     use super::{Listed, may_be_below, parse};
 
     #[test]
-    fn what_is_mounted_elsewhere_may_have_any_name() {
+    fn directory_mounted_elsewhere_may_have_any_name() {
         let line =
             |point: &[u8]| [b"36 35 98:0 /a ", point, b" rw shared:1 - ext4 /dev/x rw"].concat();
         assert!(!may_be_below(&line(b"/mnt/\xff/tmp/root/a"), "/tmp/root"));

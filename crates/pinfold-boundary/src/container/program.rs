@@ -32,7 +32,7 @@ impl Program {
 }
 
 /// Looks a name up along the caller's PATH, and where administrators' programs are; none is taken from these
-/// directories, in which an inside may have written.
+/// directories, in which a sandbox may have written.
 pub(super) fn find(name: &str, not_in: &[PathBuf]) -> Option<Program> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());

@@ -15,8 +15,8 @@ use crate::namespace::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
 /// The version of the specification that says all of this.
 const VERSION: &str = "1.0.2";
 
-/// What an engine makes by itself of what the inside sees, and what is mounted in the tree and it has to be
-/// told of therefore.
+/// What an engine itself adds to the sandbox's view, and the mounts of the tree that must therefore be
+/// listed for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Makes<'a> {
     /// /proc.
@@ -31,7 +31,7 @@ pub(super) enum Makes<'a> {
 /// be the user `ids`.
 ///
 /// The user is root of the namespace around the engine, which stands for the caller, or for an id that
-/// owns nothing; init becomes the inside's user in a namespace of its own.
+/// owns nothing; init becomes the sandbox's user in a namespace of its own.
 pub(super) fn container(
     root: &Path,
     hostname: &str,

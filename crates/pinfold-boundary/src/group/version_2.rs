@@ -1,8 +1,8 @@
 //! Version 2: one hierarchy (the kernel's `Documentation/admin-guide/cgroup-v2.rst`).
 //!
-//! A group that has processes hands no controllers on to groups below it. So the one that bounds an
-//! inside has none of its own: the inside is in a group below, and beside that there is room for what
-//! has limits of its own. Controllers are handed on once something needs them.
+//! A group that has processes hands no controllers on to groups below it. So the group that bounds
+//! a sandbox has no processes of its own. The sandbox is in a group below it, next to groups for
+//! parts with limits of their own. Controllers are handed on once something needs them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use rustix::fs::{Mode, OFlags};
 use super::{Group, MOUNTED, PERIOD, counted, make_directory, quota};
 use crate::plan::ResourceLimits;
 
-/// The group of an inside's own processes, below the one that bounds it.
+/// The group of a sandbox's own processes, below the one that bounds it.
 const MAIN: &str = "main";
 
 /// A sibling of the caller's group, in the first ancestor that hands on what is needed and lets the
 /// caller make groups.
-pub(super) fn beside(own: &str, limits: &ResourceLimits) -> Option<Group> {
+pub(super) fn next_to_own(own: &str, limits: &ResourceLimits) -> Option<Group> {
     let mut parents = parents(own).filter(|parent| hands_on(parent, limits));
     parents.find_map(|parent| bounded(&parent, limits))
 }
@@ -40,7 +40,7 @@ pub(super) fn with_main(mut group: Group) -> Option<Group> {
     Some(group)
 }
 
-/// A group in one that bounds an inside.
+/// A group in one that bounds a sandbox.
 pub(super) fn below(whole: &Path, limits: &ResourceLimits) -> Option<Group> {
     for controller in needed(limits) {
         let control = whole.join("cgroup.subtree_control");

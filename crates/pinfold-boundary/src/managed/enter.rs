@@ -16,10 +16,10 @@ use super::errand::Errand;
 use super::{INIT, SUBCOMMAND, meeting};
 use crate::{namespace, sys};
 
-/// Where this program finds its channel when it has executed itself anew.
+/// Where this program finds its channel when it has executed itself again.
 const CHANNEL: RawFd = 3;
 
-/// Makes the inside if a manager has started this process in a container, and returns when everything
+/// Makes the sandbox if a manager has started this process in a container, and returns when everything
 /// in it has ended; whether it was so. The caller ends then, and the container with it. Call it first of
 /// all in `main`.
 pub fn run_as_init() -> bool {
@@ -28,7 +28,8 @@ pub fn run_as_init() -> bool {
     if !is_init || arguments.next().is_none_or(|word| word != SUBCOMMAND) {
         return false;
     }
-    // The engine's, which the inside's user could look at as long as a file is open that was opened with it.
+    // The engine's, which the sandbox's user could look at as long as a file is open that was opened with
+    // it.
     let left = sys::leave_session_keyring();
     let channel = match arguments.next() {
         // Who had it started waits there, or is gone.
@@ -73,9 +74,9 @@ fn named_root() -> Option<(u32, u32)> {
     ids.flatten().filter(|(uid, _)| *uid != 0)
 }
 
-/// Becomes that user in a namespace below, and this program anew: the kernel shows what it hides of a
-/// process to the root of the namespace in which it was executed (`mm->user_ns`, fs/proc/base.c), and
-/// that would be the inside's own user.
+/// Becomes that user in a namespace below, and this program again: the kernel shows what it hides of
+/// a process to the root of the namespace in which it was executed (`mm->user_ns`, fs/proc/base.c),
+/// and that would be the sandbox's own user.
 fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Errno> {
     sys::unshare(libc::CLONE_NEWUSER)?;
     namespace::map_own_ids(ids, (0, 0))?;
@@ -111,7 +112,7 @@ fn make(channel: Channel) -> Result<(), (Failure, Channel)> {
     Ok(())
 }
 
-/// None when whoever had it started is gone.
+/// None when the process that had it started is gone.
 fn receive(channel: &Channel) -> Result<Option<Errand>, Failure> {
     let failed = Failure::at(Step::Engine);
     let mut part = Vec::new();

@@ -1,4 +1,4 @@
-//! What init is told that makes the inside itself.
+//! What is passed to an init that makes the sandbox itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -12,7 +12,7 @@ use crate::LaunchError;
 use crate::namespace;
 use crate::plan::{Changes, LaunchPlan, Lower, Place};
 
-/// Whose the files of the host are that the inside owns.
+/// Whose the files of the host are that the sandbox owns.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner {
     /// The caller's.
@@ -59,8 +59,8 @@ struct Making<'s> {
 }
 
 impl Grants {
-    /// Lists them, and puts the container's paths into the plan. What root owns and the inside is to own
-    /// is mounted on the host as somebody else's (mount_setattr(2), `MOUNT_ATTR_IDMAP`, Linux 5.12).
+    /// Lists them, and puts the container's paths into the plan. What root owns and the sandbox is to
+    /// own is mounted on the host as somebody else's (mount_setattr(2), `MOUNT_ATTR_IDMAP`, Linux 5.12).
     ///
     /// # Errors
     /// A path that is not there, to which a link leads, or that no configuration can name.
@@ -94,7 +94,7 @@ impl Grants {
 }
 
 impl Making<'_> {
-    /// A layer of a view, which nothing writes to and in which the inside's user owns everything.
+    /// A layer of a view, which nothing writes to and in which the sandbox's user owns everything.
     fn owned(&mut self, host: &mut HostPath) -> Result<(), LaunchError> {
         self.put(host, false, self.owner.is_root())
     }
@@ -107,15 +107,15 @@ impl Making<'_> {
         &mut self,
         host: &mut HostPath,
         is_writable: bool,
-        anew: bool,
+        mounted_again: bool,
     ) -> Result<(), LaunchError> {
         let failed = |source| LaunchError::Source { path: host.to_string(), source };
-        // Whoever follows the name later, and a link that was put on the way meanwhile, comes to another file.
+        // Who follows the name later, or a link that was put on the way since, comes to another file.
         let found = namespace::open_host(host.as_path()).and_then(rustix::fs::fstat);
         let found = found.map_err(|errno| failed(errno.into()))?;
         let identity = (found.st_dev, found.st_ino);
         let is_directory = FileType::from_raw_mode(found.st_mode).is_dir();
-        let from = if anew { self.mount(host, is_directory)? } else { host.clone() };
+        let from = if mounted_again { self.mount(host, is_directory)? } else { host.clone() };
         if from.as_path().to_str().is_none() {
             let what = "its name is not UTF-8, which container engines cannot pass on";
             return Err(failed(std::io::Error::other(what)));

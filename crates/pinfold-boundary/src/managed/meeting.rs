@@ -1,4 +1,4 @@
-//! Where the init of a container finds whoever had it started.
+//! Where the init of a container finds the process that had it started.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
@@ -82,7 +82,7 @@ impl Meeting {
             let init = rustix::process::pidfd_open(peer.pid, PidfdFlags::empty())?;
             Ok((end, init, peer))
         };
-        // One that this process's namespace has no number for runs beside it, not below.
+        // A process without a number in this process's namespace is not below it.
         let (end, init, peer) = met().map_err(|errno| {
             format!("the container's init is not a process of this machine: {errno}")
         })?;

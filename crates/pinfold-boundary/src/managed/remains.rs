@@ -1,7 +1,7 @@
 //! Mounts that a session of root's leaves on the host while it lasts.
 //!
 //! They lie in a directory of their own, in which nothing is ever removed with what is below it: what is
-//! mounted there are the files of a person.
+//! mounted there are the files of a user.
 
 use std::fs::{DirBuilder, File};
 use std::io;

@@ -1,4 +1,4 @@
-//! Why namespaces are refused on this machine, and what a person can do about it.
+//! Why namespaces are refused on this machine, and what a user can do about it.
 
 use std::fs;
 
@@ -37,14 +37,14 @@ pub fn explain(error: LaunchError) -> LaunchError {
 
 /// The error for namespaces that could not be made, or gave no rights.
 pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
-    let (cause, cure) = match known_cause(step, errno) {
-        Some((cause, cure)) => (cause.to_owned(), cure.to_owned()),
+    let (cause, hint) = match known_cause(step, errno) {
+        Some((cause, hint)) => (cause.to_owned(), hint.to_owned()),
         None => (
             format!("{errno} while {}", step.words()),
             "run `pinfold doctor` to see what this machine allows".to_owned(),
         ),
     };
-    LaunchError::Namespaces { cause, cure }
+    LaunchError::Namespaces { cause, hint }
 }
 
 fn known_cause(step: Step, errno: Errno) -> Option<(&'static str, &'static str)> {

@@ -1,8 +1,7 @@
 //! Deny inside allow: places within a grant that look different from what lies on the host.
 //!
-//! The supervisor looks the workspace over while the root is being built and sends what it
-//! found. A path that has meanwhile changed into a link, or is gone, fails the start: it was
-//! not what was looked at.
+//! The supervisor looks the workspace over while the root is being built and sends what it found.
+//! The start fails if a path has since become a link, or is gone: it is not what was scanned.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

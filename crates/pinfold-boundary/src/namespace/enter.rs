@@ -41,7 +41,7 @@ pub(super) struct Birth {
     pub(super) wall: Wall,
 }
 
-/// Runs the inside and ends this process, and everything inside with it.
+/// Runs the sandbox and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
     if let Err((failure, channel)) = become_inside(birth) {
         // A supervisor that is gone needs no report.

@@ -1,4 +1,4 @@
-//! Every connection to the outside is handed to a listener of the inside's own.
+//! Every connection to the outside is handed to a listener of the sandbox's own.
 //!
 //! A local default route makes every address one of this machine, so that packets to it come back
 //! in on the loopback interface; there a rule of nftables gives connections to the listener

@@ -1,4 +1,4 @@
-//! Who the inside is, towards the kernel.
+//! Who the sandbox is, towards the kernel.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Host ids for the inside of a caller who is root: they own no file and no process. Never host
+/// Host ids for the sandbox of a caller who is root: they own no file and no process. Never host
 /// uid 0: it could write `/proc/sys/kernel/core_pattern` without any capability.
 pub(super) const SUBORDINATE: u32 = 0x7069_6e66 & 0x7fff_ffff;
 
@@ -35,8 +35,7 @@ pub(crate) fn caller_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// Maps the inside's one user and group to the caller's own ids, from within
-/// (user_namespaces(7)).
+/// Maps the sandbox's one user and group to the caller's own ids, from within (user_namespaces(7)).
 ///
 /// # Errors
 /// What writing the maps says.
@@ -52,7 +51,7 @@ pub(crate) fn map_own_ids(inside: (u32, u32), own: (u32, u32)) -> Result<(), Err
     write_at(&directory, "gid_map", format!("{} {} 1", inside.1, own.1).as_bytes())
 }
 
-/// Maps the inside's one user and group to host ids, from outside, for a caller who is root.
+/// Maps the sandbox's one user and group to host ids, from outside, for a caller who is root.
 ///
 /// # Errors
 /// What writing the maps says.

@@ -1,5 +1,5 @@
-//! Idmapped mounts (mount_setattr(2), Linux 5.12): on this mount alone, files of their owner
-//! belong to the inside's user, and what the inside makes belongs to the owner.
+//! Idmapped mounts (mount_setattr(2), Linux 5.12): on this mount alone, files of their owner belong
+//! to the sandbox's user, and what the sandbox makes belongs to the owner.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

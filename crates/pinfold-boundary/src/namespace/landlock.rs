@@ -37,7 +37,7 @@ pub(crate) const OLDEST: u32 = 2;
 /// The ABI to use for a plan; 0 where there is none that is of use, or where the plan gives the
 /// second wall up: Landlock forbids changing mounts, so nested sandboxes do without it.
 pub(super) fn abi_for(plan: &LaunchPlan) -> u32 {
-    let kernel = sys::landlock_abi().unwrap_or(0);
+    let kernel = sys::landlock::abi().unwrap_or(0);
     let abi = match plan.landlock {
         _ if plan.nested => 0,
         Landlock::Required | Landlock::BestEffort => kernel,
@@ -68,14 +68,14 @@ fn known(abi: u32) -> Known {
 pub(super) struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// The rules for an inside that may write below these paths, at an ABI that is of use; called
+    /// The rules for a sandbox that may write below these paths, at an ABI that is of use; called
     /// inside the new root.
     ///
     /// # Errors
     /// What landlock_create_ruleset(2) and landlock_add_rule(2) say.
     pub(super) fn new(abi: u32, below: &[Vec<u8>]) -> Result<Self, Errno> {
         let known = known(abi);
-        let ruleset = sys::landlock_create(known.files, known.scopes)?;
+        let ruleset = sys::landlock::create(known.files, known.scopes)?;
         let writable = known.files & !(MAKE_CHAR | MAKE_BLOCK);
         let allow = |path: &std::path::Path, access: u64| -> Result<(), Errno> {
             let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
@@ -89,7 +89,7 @@ impl Ruleset {
                 rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode)
                     == rustix::fs::FileType::Directory;
             let access = access & known.files & if is_directory { u64::MAX } else { OF_FILES };
-            sys::landlock_allow(ruleset.as_fd(), place.as_fd(), access)
+            sys::landlock::allow(ruleset.as_fd(), place.as_fd(), access)
         };
         // Everything in the fresh root is there because it was granted for reading at least, so
         // one rule says it for all. What is not beneath this root is beneath no rule.
@@ -108,6 +108,6 @@ impl Ruleset {
     /// # Errors
     /// What landlock_restrict_self(2) says.
     pub(super) fn restrict(self) -> Result<(), Errno> {
-        sys::landlock_restrict(self.0.as_fd())
+        sys::landlock::restrict(self.0.as_fd())
     }
 }

@@ -1,4 +1,4 @@
-//! The last steps before init runs: what gives away the rights that it took to make the inside.
+//! The last steps before init runs: what gives away the rights that it took to make the sandbox.
 //!
 //! They are taken by the child itself, and by the process that a container engine has started.
 
@@ -109,12 +109,12 @@ fn watched(steps: LastSteps) -> Watched {
 /// bytes for each, and allows a user a hundred thousand.
 const MOST_SIGNALS: u64 = 8192;
 
-/// A crash must not reach the host's core dump handler with the inside's memory: a limit of
-/// exactly one byte is what the kernel takes as "never" for files and for pipes alike
-/// (core(5); fs/coredump.c).
+/// A crash must not reach the host's core dump handler with the sandbox's memory: a limit of
+/// exactly one byte is what the kernel takes as "never" for files and for pipes alike (core(5);
+/// fs/coredump.c).
 ///
-/// Tasks are counted for each user namespace since Linux 5.14: only the inside's own, and those of
-/// namespaces made in it, whoever else runs as the same user. Where a control group counts them
+/// Tasks are counted for each user namespace since Linux 5.14: only the sandbox's own, and those of
+/// namespaces made in it, whatever else runs as the same user. Where a control group counts them
 /// this limit would come first, and the group would not know of it.
 fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
     sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;

@@ -1,7 +1,7 @@
 //! The `namespace` boundary: Linux namespaces, Landlock and seccomp, with no helper installed.
 //!
-//! [`launch`](Namespace::launch) makes the child with one clone3(2); the child's own story, from
-//! there to the command, is told in `enter`.
+//! [`launch`](Namespace::launch) makes the child with one clone3(2); `enter` is what the child does
+//! from there to the command.
 
 mod backing;
 mod cause;
@@ -77,26 +77,27 @@ impl Boundary for Namespace {
 }
 
 impl Namespace {
-    /// Starts an inside that nothing is kept of, in whosever name ([`Boundary::launch`]).
+    /// Starts a sandbox that nothing is kept of, in whosever name ([`Boundary::launch`]).
     ///
     /// # Errors
-    /// Whatever kept the inside from being made; nothing is left behind then.
+    /// Returns whatever kept the sandbox from being made; nothing is left behind then.
     pub fn start(self, plan: LaunchPlan) -> Result<Inside, LaunchError> {
         launch(plan, Wall::Own)
     }
 }
 
-/// Clones the child that makes the tree of this plan and becomes the inside, or its engine.
+/// Clones the child that makes the tree of this plan and becomes the sandbox, or its engine.
 ///
 /// # Errors
-/// Whatever kept the inside from being made; nothing is left behind then.
+/// Returns whatever kept the sandbox from being made; nothing is left behind then.
 pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError> {
     refuse_threads()?;
     let abi = check_landlock(&plan)?;
     let as_root = identity::caller_is_root();
     let own_ids = (!as_root).then(identity::caller_ids);
     let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
-    // A group counts the engine's threads as well; what is counted for the inside's own user is its own.
+    // A group counts the engine's threads as well; what is counted for the sandbox's own user is its
+    // own.
     let grouped = match &wall {
         Wall::Own => plan.limits,
         Wall::Other(_) => ResourceLimits { pids: None, ..plan.limits },
@@ -163,9 +164,9 @@ pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> R
     last::take(steps, asked, channel, clock)
 }
 
-/// Makes the inside below this process, which is the first of a container that has everything of the plan
-/// in it and gives it no more rights than its user has; a descriptor of init. The inside ends with this
-/// process.
+/// Makes the sandbox below this process, which is the first of a container that has everything of the
+/// plan in it and gives it no more rights than its user has; a descriptor of init. The sandbox ends with
+/// this process.
 ///
 /// # Errors
 /// Why it cannot be made, with the channel.
@@ -194,8 +195,8 @@ pub(crate) fn below(
     }
 }
 
-/// Clones what lies at a host path to a detached mount in which what root owns is the inside's, for a
-/// caller who is root.
+/// Clones what lies at a host path to a detached mount in which what root owns is the sandbox's, for
+/// a caller who is root.
 ///
 /// # Errors
 /// The path, with what the mount calls say.
@@ -203,7 +204,7 @@ pub(crate) fn clone_owned(host: &HostPath) -> Result<OwnedFd, LaunchError> {
     shown(host, detached::clone_host(host.as_path(), true), true)
 }
 
-/// Keeps the channel alone: what an engine wrote to is not for the inside.
+/// Keeps the channel alone: what an engine wrote to is not for the sandbox.
 ///
 /// # Errors
 /// What close_range(2) says.
@@ -222,7 +223,7 @@ pub fn inside_ids() -> (u32, u32) {
     }
 }
 
-/// The ids on the host of what the inside owns by itself, where they are not the caller's own.
+/// The ids on the host of what the sandbox owns by itself, where they are not the caller's own.
 /// Files of these ids need no idmapped mount, which not every file system has.
 pub fn inside_owner() -> Option<(u32, u32)> {
     identity::caller_is_root().then_some((identity::SUBORDINATE, identity::SUBORDINATE))
@@ -249,7 +250,7 @@ pub(crate) fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
             "the policy requires Landlock, which a profile with nested sandboxes gives up"
                 .to_owned()
         } else {
-            let abi = sys::landlock_abi().unwrap_or(0);
+            let abi = sys::landlock::abi().unwrap_or(0);
             format!(
                 "the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)"
             )
@@ -285,8 +286,8 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
     plan.tree.iter().map(|_| Source::Child).collect()
 }
 
-/// For a caller who is root the child has nobody's rights from the first step, so every source
-/// is opened here; writable ones show their owner as the inside's user.
+/// For a caller who is root the child has nobody's rights from the first step, so every source is
+/// opened here; writable ones show their owner as the sandbox's user.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     let open = |host: &HostPath, writable: bool| {
         shown(host, detached::clone_host(host.as_path(), writable), writable)
@@ -310,7 +311,7 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
         .collect()
 }
 
-/// A source with the owner that the inside is to see.
+/// A source with the owner that the sandbox is to see.
 fn shown(
     host: &HostPath,
     mount: Result<OwnedFd, Errno>,

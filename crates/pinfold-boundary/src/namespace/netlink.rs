@@ -52,7 +52,8 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Adds a message: its type, flags beside `NLM_F_REQUEST`, family header and attributes.
+    /// Adds a message: its type, flags in addition to `NLM_F_REQUEST`, family header and
+    /// attributes.
     pub(super) fn push(&mut self, kind: u16, flags: i32, family: &[u8], attributes: &Attributes) {
         let length = (HEADER + family.len() + attributes.0.len()) as u32;
         let flags = flags | libc::NLM_F_REQUEST;

@@ -1,4 +1,4 @@
-//! The inside's own network, made on a thread beside the mounts.
+//! The sandbox's own network, made on a thread while the mounts are made.
 //!
 //! A new network namespace is the most expensive one (0.4 to 0.5 ms, most of it in the kernel's
 //! per-network initialisers), and nothing of the mounts depends on it. unshare(2) with

@@ -1,8 +1,8 @@
 //! A copy-on-write view of a directory (overlayfs, in a user namespace since Linux 5.11).
 //!
-//! The inside's own root mounts it, so the kernel does nothing for it that the inside's user may
+//! The sandbox's own root mounts it, so the kernel does nothing for it that the sandbox's user may
 //! not do, and keeps its notes in extended attributes of users (`userxattr`). For a caller who is
-//! root the layers that the inside owns are idmapped mounts (Linux 5.19), so that files keep their
+//! root the layers that the sandbox owns are idmapped mounts (Linux 5.19), so that files keep their
 //! owner.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

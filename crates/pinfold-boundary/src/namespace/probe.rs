@@ -1,4 +1,4 @@
-//! What `doctor` says about this boundary: it makes an inside, up to the last step before the
+//! What `doctor` says about this boundary: it makes a sandbox, up to the last step before the
 //! command, and looks at what it got.
 
 use pinfold_policy::path::InsidePath;
@@ -17,7 +17,7 @@ pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
         Ok(handed_over) => probe.hands_over = handed_over,
         Err(error) => probe.findings.push(Finding {
             what: error.to_string(),
-            cure: error.hint().map(str::to_owned),
+            hint: error.hint().map(str::to_owned),
             fatal: true,
         }),
     }
@@ -26,7 +26,7 @@ pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
             what: "the kernel hands no connections over: only programs that use a proxy reach \
                    allowed hosts"
                 .to_owned(),
-            cure: Some("load nftables with TPROXY: `modprobe nft_tproxy`".to_owned()),
+            hint: Some("load nftables with TPROXY: `modprobe nft_tproxy`".to_owned()),
             fatal: false,
         });
     }
@@ -34,14 +34,14 @@ pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
     if abi < landlock::OLDEST {
         probe.findings.push(Finding {
             what: format!("the second wall is missing: Landlock ABI {abi}, 2 or newer is needed"),
-            cure: Some("use a kernel from 5.19 on with `landlock` in its lsm= list".to_owned()),
+            hint: Some("use a kernel from 5.19 on with `landlock` in its lsm= list".to_owned()),
             fatal: false,
         });
     }
     if !probe.capabilities.memory {
         probe.findings.push(Finding {
             what: "no control group can be made: init watches the tree's memory itself".to_owned(),
-            cure: Some("run under `systemd-run --user --scope -p Delegate=yes`".to_owned()),
+            hint: Some("run under `systemd-run --user --scope -p Delegate=yes`".to_owned()),
             fatal: false,
         });
     }
@@ -61,11 +61,11 @@ fn capabilities() -> Capabilities {
         cpus: group.as_ref().is_some_and(Group::shares_cpus),
         // RLIMIT_NPROC counts for each user namespace, with or without a group.
         pids: true,
-        landlock: sys::landlock_abi().unwrap_or(0),
+        landlock: sys::landlock::abi().unwrap_or(0),
     }
 }
 
-/// Makes an inside that runs nothing; says whether its connections are handed over.
+/// Makes a sandbox that runs nothing; says whether its connections are handed over.
 fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     let (uid, gid) = inside_ids();
     let plan = LaunchPlan {

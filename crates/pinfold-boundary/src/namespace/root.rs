@@ -25,8 +25,8 @@ use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
 
 pub(super) const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
-/// A device on a read-only mount is written to as ever; its times and modes, which are the
-/// host's, stay.
+/// A device on a read-only mount is written to as usual; its times and modes, which are the host's,
+/// stay.
 const DEVICE: u64 = READ_ONLY | NO_SUID | NO_EXEC;
 
 /// Where private material of ours lies inside; never writable there.
@@ -259,7 +259,7 @@ impl Root {
         attach(tree, place, "")
     }
 
-    /// Puts what lies at the inside path `from` over `place`.
+    /// Puts what lies at the sandbox path `from` over `place`.
     ///
     /// # Errors
     /// What the mount calls say.
@@ -294,7 +294,7 @@ impl Root {
         self.cover_with(place, from.as_ref(), true)
     }
 
-    /// Lets the inside write to /run, if the plan says so, but for what is ours in it.
+    /// Lets the sandbox write to /run, if the plan says so, except what is ours in it.
     ///
     /// # Errors
     /// What the mount calls say.

@@ -1,4 +1,4 @@
-//! A plan as bytes, for an init that makes the inside itself.
+//! A plan as bytes, for an init that makes the sandbox itself.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

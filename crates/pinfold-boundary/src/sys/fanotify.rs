@@ -132,7 +132,7 @@ impl Permissions {
         first.copy_from_slice(&fd);
         second.copy_from_slice(&response.to_ne_bytes());
         match rustix::io::write(&self.0, &answer) {
-            // Whoever waited was killed.
+            // The process that waited was killed.
             Ok(_) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno),
         }

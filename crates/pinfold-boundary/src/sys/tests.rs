@@ -19,7 +19,7 @@ fn a_panic_ends_a_cloned_child_at_once() {
     match clone_into(0, None).unwrap() {
         Side::Child => {
             let _unwound = Unwound(writer);
-            panic!("as told");
+            panic!("on purpose");
         }
         Side::Parent { child, .. } => {
             drop(writer);

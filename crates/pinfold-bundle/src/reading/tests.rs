@@ -161,7 +161,7 @@ fn every_way_to_a_process_is_refused() {
 }
 
 #[test]
-fn what_starts_no_process_passes() {
+fn code_that_starts_no_process_passes() {
     let harmless = [
         ("a.mjs", r#"import fs from "node:fs"; import "./b.js"; export * from "path""#),
         ("a.mjs", r#"import cluster from "./cluster.js"; cluster("cluster")"#),

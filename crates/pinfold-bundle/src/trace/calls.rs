@@ -99,7 +99,7 @@ impl Trace<'_, '_> {
 
     fn unknown_load(&mut self, offset: u32) {
         let what = "a call whose arguments are only known at run time";
-        self.told.spots.push(Spot::unclear(offset, what));
+        self.findings.spots.push(Spot::unclear(offset, what));
     }
 
     fn bound_to(&mut self, name: Option<&Argument<'_>>, offset: u32) {
@@ -115,12 +115,12 @@ impl Trace<'_, '_> {
             match value {
                 Text::Whole(name) => {
                     if let Some(api) = Api::of_binding(&name) {
-                        self.told.spots.push(Spot::api(offset, api, "process.binding"));
+                        self.findings.spots.push(Spot::api(offset, api, "process.binding"));
                     }
                 }
                 Text::Begins(_) => {
                     let what = "process.binding of what is only known at run time";
-                    self.told.spots.push(Spot::unclear(offset, what));
+                    self.findings.spots.push(Spot::unclear(offset, what));
                 }
             }
         }
@@ -138,10 +138,10 @@ impl Trace<'_, '_> {
     fn take_value(&mut self, code: &Expression<'_>, offset: u32) {
         for value in self.values(code) {
             match value {
-                Text::Whole(code) => self.told.code.push((offset, code)),
+                Text::Whole(code) => self.findings.code.push((offset, code)),
                 Text::Begins(_) => {
                     let what = "code that is made at run time";
-                    self.told.spots.push(Spot::unclear(offset, what));
+                    self.findings.spots.push(Spot::unclear(offset, what));
                 }
             }
         }

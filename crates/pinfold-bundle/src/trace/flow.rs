@@ -20,7 +20,7 @@ impl Trace<'_, '_> {
         let (parent, span) = (nodes.parent_id(node), nodes.kind(node).span());
         if kind == Kind::Redirects {
             let what = format!("{}, after which a name says nothing", kind.word());
-            return self.told.spots.push(Spot::unclear(span.start, what));
+            return self.findings.spots.push(Spot::unclear(span.start, what));
         }
         match nodes.kind(parent) {
             AstKind::CallExpression(call) if call.callee.span() == span => {
@@ -73,12 +73,12 @@ impl Trace<'_, '_> {
                 let mut above = nodes.ancestor_kinds(parent);
                 if above.any(|kind| matches!(kind, AstKind::TSImportEqualsDeclaration(_))) {
                     let what = format!("a member of {}, under another name", kind.word());
-                    self.told.spots.push(Spot::unclear(span.start, what));
+                    self.findings.spots.push(Spot::unclear(span.start, what));
                 }
             }
             AstKind::Class(_) if kind == Kind::MakesFunction => {
                 let what = "a class of functions, which are made of code in strings";
-                self.told.spots.push(Spot::unclear(span.start, what));
+                self.findings.spots.push(Spot::unclear(span.start, what));
             }
             AstKind::AssignmentExpression(_)
             | AstKind::UnaryExpression(_)
@@ -100,7 +100,7 @@ impl Trace<'_, '_> {
     pub(super) fn handed_on(&mut self, kind: Kind, span: Span) {
         if kind.is_held() {
             let what = format!("{}, handed on, so that its use cannot be determined", kind.word());
-            self.told.spots.push(Spot::unclear(span.start, what));
+            self.findings.spots.push(Spot::unclear(span.start, what));
         }
     }
 
@@ -120,7 +120,7 @@ impl Trace<'_, '_> {
     fn unknown_member(&mut self, kind: Kind, span: Span) {
         if kind.hides_members() {
             let what = format!("a member of {} whose name is made at run time", kind.word());
-            self.told.spots.push(Spot::unclear(span.start, what));
+            self.findings.spots.push(Spot::unclear(span.start, what));
         }
     }
 

@@ -91,7 +91,7 @@ impl Kind {
         own.or_else(|| Self::of_any_member(name))
     }
 
-    /// Whether whoever has it can start a process by it, so that it must not be handed on.
+    /// Whether a holder of it can start a process by it, so that it must not be handed on.
     pub(super) fn is_held(self) -> bool {
         match self {
             Self::Loads | Self::MakesRequire | Self::Binds | Self::Eval | Self::TakesCode => true,
@@ -118,7 +118,7 @@ impl Kind {
         matches!(self, Self::Loads | Self::Process | Self::Module | Self::Modules)
     }
 
-    /// How a person calls it.
+    /// How a user calls it.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Loads => "require",

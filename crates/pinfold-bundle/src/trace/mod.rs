@@ -19,7 +19,7 @@ use crate::text::{self, Text};
 
 /// What a file says.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct FileFindings {
     /// Reasons to refuse it.
     pub(crate) spots: Vec<Spot>,
     /// Code in strings: where it stands, and what it is.
@@ -29,10 +29,10 @@ pub(crate) struct Told {
 }
 
 /// Looks through a file that was parsed.
-pub(crate) fn trace(semantic: &Semantic<'_>) -> Told {
+pub(crate) fn trace(semantic: &Semantic<'_>) -> FileFindings {
     let mut trace = Trace {
         semantic,
-        told: Told::default(),
+        findings: FileFindings::default(),
         words: Vec::new(),
         followed: HashSet::new(),
         bound: HashSet::new(),
@@ -42,17 +42,17 @@ pub(crate) fn trace(semantic: &Semantic<'_>) -> Told {
     while let Some((node, kind)) = trace.waiting.pop() {
         trace.flow(node, kind);
     }
-    let (mut told, words) = (trace.told, trace.words);
-    // Whoever is known says it better: the sort keeps the order of what is found in one place.
-    told.spots.extend(words);
-    told.spots.sort_by_key(|spot| spot.offset);
-    told.spots.dedup_by_key(|spot| spot.offset);
-    told
+    let (mut findings, words) = (trace.findings, trace.words);
+    // A known spot says it better: the sort keeps the order of spots in one place.
+    findings.spots.extend(words);
+    findings.spots.sort_by_key(|spot| spot.offset);
+    findings.spots.dedup_by_key(|spot| spot.offset);
+    findings
 }
 
 struct Trace<'s, 'a> {
     semantic: &'s Semantic<'a>,
-    told: Told,
+    findings: FileFindings,
     /// Calls, of whatever it is, with a word that means an interface.
     words: Vec<Spot>,
     followed: HashSet<(NodeId, Kind)>,
@@ -99,7 +99,7 @@ impl Trace<'_, '_> {
             Text::Whole(name) => self.load_named(offset, &name, how),
             Text::Begins(prefix) if Api::may_begin(&api::plain(&prefix).to_lowercase()) => {
                 let what = format!("{how} of a module whose name is made at run time");
-                self.told.spots.push(Spot::unclear(offset, what));
+                self.findings.spots.push(Spot::unclear(offset, what));
             }
             Text::Begins(_) => {}
         }
@@ -108,14 +108,14 @@ impl Trace<'_, '_> {
     fn load_named(&mut self, offset: u32, name: &str, how: &str) {
         let name = api::plain(name);
         if let Some(api) = Api::of_specifier(&name) {
-            self.told.spots.push(Spot::api(offset, api, how));
+            self.findings.spots.push(Spot::api(offset, api, how));
         } else if let Some(data) = name.strip_prefix("data:") {
             match code_of_data(data) {
-                Some(code) => self.told.code.push((offset, code)),
-                None => self.told.spots.push(Spot::unclear(offset, "a data: URL")),
+                Some(code) => self.findings.code.push((offset, code)),
+                None => self.findings.spots.push(Spot::unclear(offset, "a data: URL")),
             }
         } else if name.starts_with(['.', '/']) || name.starts_with("file:") {
-            self.told.files.push((offset, name));
+            self.findings.files.push((offset, name));
         }
     }
 }

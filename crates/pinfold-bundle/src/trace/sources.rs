@@ -35,7 +35,7 @@ impl Trace<'_, '_> {
                 let span = self.semantic.nodes().kind(node).span();
                 if *name == "arguments" && self.is_outside_functions(node) {
                     let what = "arguments of a CommonJS module, which holds require";
-                    self.told.spots.push(Spot::unclear(span.start, what));
+                    self.findings.spots.push(Spot::unclear(span.start, what));
                 }
                 let in_helper = helpers.iter().any(|helper| helper.contains_inclusive(span));
                 if let Some(kind) = kind.filter(|_| !in_helper) {
@@ -110,7 +110,7 @@ impl Trace<'_, '_> {
             AstKind::ObjectAssignmentTarget(target) => self.assign_properties(target, None),
             AstKind::CallExpression(call) => self.look_at_call(call),
             AstKind::WithStatement(with) => {
-                self.told.spots.push(Spot::unclear(
+                self.findings.spots.push(Spot::unclear(
                     with.span.start,
                     "with, in which no name can be distinguished from another",
                 ));
@@ -143,7 +143,7 @@ impl Trace<'_, '_> {
     fn hand_on(&mut self, source: &StringLiteral<'_>) {
         if Kind::of_module(&source.value).is_some() {
             let what = "node:module, node:process or node:vm, exported, which lead to processes";
-            self.told.spots.push(Spot::unclear(source.span.start, what));
+            self.findings.spots.push(Spot::unclear(source.span.start, what));
         }
     }
 

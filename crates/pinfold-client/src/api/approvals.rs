@@ -1,4 +1,4 @@
-//! What the inside asks to run on the host.
+//! What the sandbox asks to run on the host.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub struct ApprovalsAnswer {
     pub reason: Option<String>,
 }
 
-/// The inside asks for something.
+/// The sandbox asks for something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalAsked {
     /// Which session's.

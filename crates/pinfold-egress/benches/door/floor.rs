@@ -1,6 +1,6 @@
 //! The least that a relay can be, for what this machine itself allows: one thread, epoll, and for
-//! each message one call to take it and one to pass it on. It decides on nothing, waits for whoever
-//! does not read, and knows no errors.
+//! each message one call to take it and one to pass it on. It decides nothing, waits for a peer
+//! that does not read, and knows no errors.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

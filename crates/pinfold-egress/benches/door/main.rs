@@ -1,7 +1,7 @@
 //! What the network door costs: the same client talks to the same server directly, through a
-//! tunnel, and where TLS is ended on the way, in turns, so that only ratios count. Beside it: the
-//! least that any relay can be on this machine, and other proxies that are installed.
-//! `cargo bench -p pinfold-egress --bench door [-- [seconds] [word]]`, or `-- soak MINUTES`.
+//! tunnel, and where TLS is ended on the way, in turns, so that only ratios count. For comparison:
+//! the least that any relay can be on this machine, and other proxies that are installed. `cargo
+//! bench -p pinfold-egress --bench door [-- [seconds] [word]]`, or `-- soak MINUTES`.
 //!
 //! Processor time is the relay's own, for each request or megabyte, and says more than the rate on
 //! a machine that others use.

@@ -13,7 +13,7 @@ const CONNECTIONS: usize = 2000;
 /// Connections that are made at a time.
 const AT_A_TIME: usize = 64;
 
-/// Opens them all, asks on all, and looks at the relay meanwhile.
+/// Opens them all, sends a request on all, and measures the relay while they wait.
 pub(super) fn run(ways: &[Way], servers: &Servers) -> Result<(), Failed> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

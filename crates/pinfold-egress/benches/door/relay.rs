@@ -1,5 +1,5 @@
-//! Doors, and the least relays, each in a process of its own: so that its processor time, memory
-//! and descriptors can be told from those of client and server.
+//! Doors, and the least relays, each in a process of its own, so that its processor time, memory
+//! and descriptors are not mixed with those of client and server.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};

@@ -27,7 +27,7 @@ pub(super) struct Servers {
     pub(super) plain: u16,
     pub(super) tls: u16,
     pub(super) certificate: CertificateDer<'static>,
-    /// The same, for a process that is told by its arguments.
+    /// The same, for a process that gets it by its arguments.
     pub(super) file: PathBuf,
     _directory: tempfile::TempDir,
 }

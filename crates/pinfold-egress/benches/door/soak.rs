@@ -22,7 +22,8 @@ const WARM: f64 = 0.1;
 /// How long after the traffic it is looked: connections end, and the kernel lets go of them.
 const REST: Duration = Duration::from_secs(2);
 
-/// Kibibytes that memory may have grown by between the first look and the last, beside a tenth.
+/// Kibibytes that memory may have grown by between the first look and the last, in addition to a
+/// tenth.
 const MORE_MEMORY: u64 = 1024;
 /// Descriptors, and sockets of the whole machine, that there may be more.
 const MORE_DESCRIPTORS: usize = 4;

@@ -1,4 +1,4 @@
-//! The way out: a name is resolved once, its addresses are checked, and one of these is used.
+//! Outgoing connections: a name is resolved once, its addresses are checked, and one of these is used.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::upstream::UpstreamProxy;
 /// Time for the name, the connection and a proxy on the way together.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long one address is waited for before the next is tried beside it (RFC 8305, 5).
+/// How long one address is waited for before the next is tried as well (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
 impl Shared {

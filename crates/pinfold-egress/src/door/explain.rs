@@ -69,8 +69,8 @@ async fn turn_away_within(
             // Under the name that the client looks for, whatever was asked for.
             let name = name.and_then(|name| name.parse::<HostName>().ok()).map(Host::Name);
             let host = name.unwrap_or_else(|| asked.host.clone());
-            let told = through_tls(authority, stream, &host, no_way);
-            tokio::time::timeout(ANSWER, told).await?
+            let explained = through_tls(authority, stream, &host, no_way);
+            tokio::time::timeout(ANSWER, explained).await?
         }
         _ => reset(&stream),
     }

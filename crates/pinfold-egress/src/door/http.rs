@@ -1,5 +1,5 @@
 //! HTTP, in the clear or where TLS is ended here: each request is looked at by itself, and framed
-//! anew.
+//! again.
 
 use std::convert::Infallible;
 use std::io;
@@ -154,7 +154,7 @@ struct Line {
     shared: Arc<Shared>,
     /// The one host, unless every request names its own.
     fixed: Option<Endpoint>,
-    /// Whether TLS is ended here, and begun anew towards the server.
+    /// Whether TLS is ended here, and begun again towards the server.
     secure: bool,
     open: Mutex<Option<Open>>,
     /// What was last connected to; unlike `open` it is never held for long.

@@ -86,7 +86,8 @@ fn copy(
     })
 }
 
-/// Passes a stream on; goes on when it is none any more, and breaks off at its end.
+/// Passes a stream on; leaves this mode when the bytes are no event stream any more, and breaks off
+/// at its end.
 async fn stream(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>) -> io::Result<ControlFlow<()>> {
     let mut buffer = vec![0; LARGE];
     loop {

@@ -64,7 +64,7 @@ pub(super) fn rewrite(
         head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     } else if wants_trailers {
-        // It belongs to the hop, which is told so (RFC 9110, 10.1.4).
+        // It belongs to the hop, which answers it (RFC 9110, 10.1.4).
         head.headers.insert(CONNECTION, HeaderValue::from_static("TE"));
         head.headers.insert(TE, HeaderValue::from_static("trailers"));
     }

@@ -21,7 +21,7 @@ const BEFORE: Duration = Duration::from_secs(24 * 60 * 60);
 /// And end this long from now: no session lives longer.
 const AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Certificates that are kept; those of further hosts are made anew each time.
+/// Certificates that are kept; those of further hosts are made again each time.
 const KEPT: usize = 1024;
 
 /// A host, and the protocol that is spoken with it (RFC 7301).
@@ -30,7 +30,8 @@ type Which = (Host, Option<Vec<u8>>);
 /// A certificate authority that exists only in this process's memory.
 pub struct SessionAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    /// One key for all hosts: whoever could take it from this memory could take the authority's.
+    /// One key for all hosts: a program that could take it from this memory could take the
+    /// authority's.
     leaf: KeyPair,
     made: Mutex<HashMap<Which, Arc<ServerConfig>>>,
 }
@@ -41,7 +42,7 @@ pub struct SessionAuthority {
 pub struct NoAuthority(#[from] rcgen::Error);
 
 impl SessionAuthority {
-    /// A new authority. Its name tells a person who meets it in a list what it is.
+    /// A new authority. Its name tells a user who meets it in a list what it is.
     ///
     /// # Errors
     /// See [`NoAuthority`].

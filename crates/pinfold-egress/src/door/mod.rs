@@ -1,8 +1,8 @@
-//! The network door: every connection of the inside, by the name it was asked for.
+//! The network door: every connection of the sandbox, by the name it was asked for.
 //!
 //! Programs inside connect as they always do. Names are answered here with synthetic addresses,
-//! connections come to a listener of the inside's own that is served here, and so each is known
-//! by its name; what the policy allows is opened from here, and nothing else is.
+//! connections come to a listener of the sandbox's own that is served here, and so each is known by
+//! its name; what the policy allows is opened from here, and nothing else is.
 
 mod carry;
 mod dial;

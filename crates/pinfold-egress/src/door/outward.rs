@@ -1,4 +1,4 @@
-//! Connections that the inside's kernel hands over, and those of programs that know of a proxy.
+//! Connections that the sandbox's kernel hands over, and those of programs that know of a proxy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -100,7 +100,7 @@ pub(super) async fn admitted(
     Ok((protocol, Some(shared.dial(asked).await?)))
 }
 
-/// A client that was told of the proxy: `CONNECT`, or a request with a whole URL.
+/// A client that knows of the proxy: `CONNECT`, or a request with a whole URL.
 async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let mut buffer = vec![0; LONGEST];
     let head = tokio::time::timeout(HEAD_LIMIT, connect_head(&stream, &mut buffer)).await??;

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginnings_are_told_apart_from_any_prefix() {
+    fn beginnings_are_recognised_by_any_prefix() {
         for (bytes, expected) in [
             (&b"GET / HTTP/1.1\r\n"[..], Beginning::Http1),
             (b"M-SEARCH * HTTP/1.1\r\n", Beginning::Http1),

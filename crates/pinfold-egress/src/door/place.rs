@@ -113,7 +113,7 @@ fn is_gits(repositories: &[Repository], asked: &Endpoint, head: &Parts) -> bool 
         && repositories.iter().any(|repository| repository.is_asked_for(method, path, query))
 }
 
-/// Logs a request in, as whoever it says it is.
+/// Adds the login of the account that the request names.
 async fn log_in(held: &Arc<Held>, head: &mut Parts) -> Result<(), NoWay> {
     let missing = || NoWay::NoSecret(held.rule.id.clone());
     let value = held.value().await.map_err(|_| missing())?;

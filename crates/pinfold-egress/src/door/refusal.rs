@@ -1,11 +1,11 @@
-//! How a client is told that it cannot have what it asked for.
+//! What a client gets when it cannot have what it asked for.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use hyper::ext::ReasonPhrase;
-use pinfold_policy::network::{Cure, Refused};
+use pinfold_policy::network::{Hint, Refused};
 
 use crate::held::HoldError;
 
@@ -16,7 +16,7 @@ const REFUSAL: HeaderName = HeaderName::from_static("x-pinfold-refusal");
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoWay {
     /// The policy says so.
-    #[error("pinfold: {0}. {cure}", cure = cure(.0))]
+    #[error("pinfold: {0}. {hint}", hint = hint(.0))]
     Refused(Refused),
     /// The client's request cannot be taken at its word.
     #[error("pinfold: the request is not well formed: {0}")]
@@ -50,13 +50,13 @@ fn grpc_encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-fn cure(refused: &Refused) -> String {
-    match refused.cure() {
-        Some(Cure::Flag(flag)) => format!(
+fn hint(refused: &Refused) -> String {
+    match refused.hint() {
+        Some(Hint::Flag(flag)) => format!(
             "If the work needs it, the user who started this session can allow it with \
              `pinfold run {flag}` or under [network] in config.toml"
         ),
-        Some(Cure::Setting(words)) => format!(
+        Some(Hint::Setting(words)) => format!(
             "If the work needs it, the user who started this session can allow it with {words} \
              in config.toml"
         ),
@@ -124,8 +124,8 @@ impl NoWay {
     fn reason(&self) -> String {
         const LONGEST: usize = 300;
         let text = match self {
-            Self::Refused(refused) => match refused.cure() {
-                Some(cure) => format!("pinfold: {refused} ({cure})"),
+            Self::Refused(refused) => match refused.hint() {
+                Some(hint) => format!("pinfold: {refused} ({hint})"),
                 None => format!("pinfold: {refused}"),
             },
             other => other.to_string(),

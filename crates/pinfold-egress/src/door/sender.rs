@@ -27,7 +27,7 @@ impl Sender {
     /// What broke the connection.
     pub(super) async fn open(upstream: impl Stream, is_http2: bool) -> hyper::Result<Self> {
         let io = TokioIo::new(upstream);
-        // Each connection's task ends with it; what breaks it is told to the request on it.
+        // Each connection's task ends with it; the request on it gets the error that breaks it.
         if is_http2 {
             let mut protocol = http2::Builder::new(TokioExecutor::new());
             let (sender, connection) = protocol.timer(TokioTimer::new()).handshake(io).await?;

@@ -35,7 +35,7 @@ pub struct DoorConfig {
 pub struct DoorSockets {
     /// Where names are asked for.
     pub names: UdpSocket,
-    /// Where connections arrive: by a proxy's request, or handed over by the inside's kernel.
+    /// Where connections arrive: by a proxy's request, or handed over by the sandbox's kernel.
     pub outward: Vec<TcpListener>,
     /// Ports of the sandbox's loopback interface that lead to the same ports of the host's.
     pub loopback: Vec<TcpListener>,

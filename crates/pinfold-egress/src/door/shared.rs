@@ -41,7 +41,7 @@ impl Shared {
     /// Decides on a connection and records it.
     ///
     /// # Errors
-    /// What the client is to be told.
+    /// What the client gets as the reason.
     pub(super) fn admit(&self, asked: &Endpoint) -> Result<Protocol, NoWay> {
         let policy = self.policy();
         let rule = policy.decide(asked).map_err(|refused| self.refuse(refused))?;
@@ -54,8 +54,8 @@ impl Shared {
     /// Records a refusal.
     pub(super) fn refuse(&self, refused: Refused) -> NoWay {
         let (asked, reason) = (refused.asked().to_string(), refused.to_string());
-        let cure = refused.cure().map(|cure| cure.to_string());
-        let event = Event::Refused { asked: &asked, reason: &reason, cure: cure.as_deref() };
+        let hint = refused.hint().map(|hint| hint.to_string());
+        let event = Event::Refused { asked: &asked, reason: &reason, hint: hint.as_deref() };
         // What is refused stays refused, recorded or not.
         let _ = self.journal.record(&event);
         NoWay::Refused(refused)

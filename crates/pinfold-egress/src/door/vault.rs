@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::patterns::Patterns;
 
-/// Time for a secret to be had: a keyring or a command may ask a person first.
+/// The longest wait for a secret: a keyring or a command may ask a user first.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a value is used without asking its source again, if that shows no change. What a
@@ -36,7 +36,7 @@ pub trait LiveSecret: Send + Sync {
 pub struct PlacedSecret {
     /// Where it may go.
     pub rule: SecretRule,
-    /// What the inside has instead, or would have.
+    /// What the sandbox has instead, or would have.
     pub placeholder: String,
     /// The repositories for which git alone has it, and without asking; `None` for a secret whose
     /// placeholder is inside.
@@ -60,7 +60,7 @@ pub(super) struct Held {
     values: Mutex<Values>,
     /// Grows with each value that was not in use before.
     generation: AtomicU64,
-    /// One resolution at a time; whoever comes meanwhile waits for it.
+    /// One resolution at a time; others wait for it.
     resolving: tokio::sync::Mutex<()>,
 }
 

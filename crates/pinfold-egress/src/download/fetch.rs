@@ -186,7 +186,7 @@ impl<'p> Tally<'p> {
         Self(RefCell::new((Progress { files, ..Progress::default() }, report)))
     }
 
-    /// Replaces what was counted for one file; an attempt that begins anew counts from zero.
+    /// Replaces what was counted for one file; an attempt that begins again counts from zero.
     fn count(&self, counted: &mut u64, now: u64) {
         self.change(|progress| progress.bytes = progress.bytes - *counted + now);
         *counted = now;

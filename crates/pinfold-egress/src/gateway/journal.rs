@@ -70,7 +70,7 @@ pub enum Event<'a> {
         /// Why, as the inside is told.
         reason: &'a str,
         /// The flag that would allow it.
-        cure: Option<&'a str>,
+        hint: Option<&'a str>,
     },
     /// A commit or a tag is about to be signed.
     GitSignature {
@@ -95,7 +95,7 @@ pub enum Event<'a> {
         /// Why.
         reason: &'a str,
         /// What would allow it.
-        cure: Option<&'a str>,
+        hint: Option<&'a str>,
     },
     /// A request to the gateway is refused, went out in vain, or could not be read: then nothing is
     /// known of it but the status.

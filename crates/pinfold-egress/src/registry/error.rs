@@ -63,7 +63,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// The way out, where the message does not say it already.
+    /// The hint, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

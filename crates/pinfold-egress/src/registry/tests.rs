@@ -28,7 +28,7 @@ fn names_are_read_as_docker_reads_them() {
 }
 
 #[test]
-fn what_could_lead_elsewhere_is_no_name() {
+fn reference_that_could_lead_elsewhere_is_invalid() {
     for text in [
         "",
         "/x",

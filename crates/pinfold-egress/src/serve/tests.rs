@@ -23,8 +23,8 @@ struct Breaking;
 impl Journal for Breaking {
     fn record(&self, event: &Event<'_>) -> io::Result<()> {
         match event {
-            Event::Refused { asked, .. } if asked.contains(BREAKS) => panic!("as told"),
-            Event::Connect { rule, .. } if rule.contains(BREAKS) => panic!("as told"),
+            Event::Refused { asked, .. } if asked.contains(BREAKS) => panic!("on purpose"),
+            Event::Connect { rule, .. } if rule.contains(BREAKS) => panic!("on purpose"),
             _ => Ok(()),
         }
     }
@@ -132,7 +132,7 @@ fn a_panic_about_one_connection_or_question_ends_nothing_else() {
 }
 
 #[test]
-fn what_broke_is_served_again_with_the_rules_it_had() {
+fn broken_door_is_served_again_with_its_rules() {
     let door = door(NetworkPolicy::default());
     let mut policy = NetworkPolicy::default();
     let port = greeter();
@@ -142,7 +142,7 @@ fn what_broke_is_served_again_with_the_rules_it_had() {
     let serving = thread::spawn(move || {
         egress.serve_until(async {
             let _ = fault.await;
-            panic!("as told")
+            panic!("on purpose")
         })
     });
     assert!(tunnel(&door, port).starts_with("HTTP/1.1 403"));

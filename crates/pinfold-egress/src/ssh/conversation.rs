@@ -40,12 +40,12 @@ pub(super) enum Purpose {
 pub(super) struct Refusal {
     pub(super) what: &'static str,
     pub(super) reason: String,
-    pub(super) cure: Option<String>,
+    pub(super) hint: Option<String>,
 }
 
 impl Refusal {
     fn of(what: &'static str, reason: impl Into<String>) -> Self {
-        Self { what, reason: reason.into(), cure: None }
+        Self { what, reason: reason.into(), hint: None }
     }
 }
 
@@ -179,7 +179,7 @@ impl<'a> Conversation<'a> {
             return Err(Refusal {
                 what: LOGIN,
                 reason: format!("a login to a host with the key {key}, which is not pinned"),
-                cure: Some("name the host under [ssh] hosts in config.toml".to_owned()),
+                hint: Some("name the host under [ssh] hosts in config.toml".to_owned()),
             });
         };
         let Some(host) = pinned().find(|host| host.user == login.user) else {
@@ -207,7 +207,7 @@ fn unbound_refusal(host: &SshHost) -> Refusal {
             "a login to {} whose signature does not name the host key (method publickey)",
             host.label
         ),
-        cure: Some(
+        hint: Some(
             "if the server knows no other, set hostbound = false for it in config.toml".to_owned(),
         ),
     }
@@ -227,7 +227,7 @@ fn algorithm(kind: &str, flags: u32) -> Result<String, Refusal> {
     Ok(name.to_owned())
 }
 
-/// A name of the inside's choosing, short and printable.
+/// A name of the sandbox's choosing, short and printable.
 fn shown(name: &str) -> String {
     name.chars().take(64).flat_map(char::escape_debug).collect()
 }

@@ -39,7 +39,7 @@ pub struct SshConfig {
     pub signer: SshSigner,
     /// The hosts that it may be used to log in to.
     pub hosts: Vec<SshHost>,
-    /// Told of every signature before it is made, and of every one that is refused.
+    /// Notified of every signature before it is made, and of every one that is refused.
     pub journal: Arc<dyn Journal>,
 }
 

@@ -42,7 +42,7 @@ async fn accept(listener: UnixListener, config: Arc<SshConfig>) {
             Ok((stream, _)) => {
                 let config = Arc::clone(&config);
                 tokio::spawn(async move {
-                    // A connection that fails is the inside's loss.
+                    // A connection that fails is the sandbox's loss.
                     let _ = converse(stream, &config).await;
                     drop(place);
                 });
@@ -61,7 +61,7 @@ async fn converse(mut stream: UnixStream, config: &SshConfig) -> io::Result<()> 
                 Ok(signature) => signature,
                 Err(error) => {
                     let reason = format!("the signature was not made: {error}");
-                    refuse(config, &Refusal { what: "signature", reason, cure: None });
+                    refuse(config, &Refusal { what: "signature", reason, hint: None });
                     vec![FAILURE]
                 }
             },
@@ -93,8 +93,8 @@ async fn sign(config: &SshConfig, permit: &Permit) -> io::Result<Vec<u8>> {
 }
 
 fn refuse(config: &SshConfig, refusal: &Refusal) {
-    let Refusal { what, reason, cure } = refusal;
-    let event = Event::SignatureRefused { what, reason, cure: cure.as_deref() };
+    let Refusal { what, reason, hint } = refusal;
+    let event = Event::SignatureRefused { what, reason, hint: hint.as_deref() };
     // Nothing is signed whether or not that can be recorded.
     let _ = config.journal.record(&event);
 }

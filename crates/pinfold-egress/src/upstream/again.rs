@@ -3,9 +3,8 @@
 use http::Request;
 use http_body::Body;
 
-/// A copy of a request, for when a connection that was used before turns out to have been closed by
-/// the server meanwhile: the request may have been sent, and no answer came. None where twice is
-/// not as once (RFC 9110, 9.2.2), and where the body could only be sent once.
+/// A copy of a request, for a reused connection that turns out to have been closed by the server:
+/// the request may have been sent, and no answer came.
 pub(crate) fn copy_of<B: Body, C>(request: &Request<B>, empty: C) -> Option<Request<C>> {
     if !request.method().is_idempotent() || !request.body().is_end_stream() {
         return None;

@@ -33,7 +33,7 @@ struct Cached {
 type Stamp = (u64, u64, i64, i64);
 
 impl Dns {
-    /// Begins anew, with the settings as they are then.
+    /// Begins again, with the settings as they are then.
     pub(crate) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// Why there is no connection to a server, in words for the person at the other end.
+/// Why there is no connection to a server, in words for the user at the other end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The name gave no address.

@@ -1,4 +1,4 @@
-//! The way out: names, connections, TLS. Shared by the gateway and the downloads.
+//! Outgoing connections: names, sockets, TLS. Shared by the gateway and the downloads.
 
 mod again;
 mod connect;

@@ -78,7 +78,7 @@ pub enum InvalidProxy {
 /// 407 (RFC 9110, 15.5.8).
 const PASSWORD_WANTED: u16 = 407;
 
-/// What that means, in words that name the cure.
+/// What that means, with a hint.
 pub(crate) const WANTS_PASSWORD: &str = "the proxy of this host wants a user and a password, or \
     others: set $HTTPS_PROXY and $HTTP_PROXY to http://user:password@host:port on the host";
 

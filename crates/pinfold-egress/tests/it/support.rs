@@ -22,7 +22,7 @@ pub(crate) const REAL: &str = "sk-ant-api03-the-real-key";
 /// No step of any test takes this long; what does is a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Remembers every event, or fails when told to.
+/// Remembers every event, or fails when the test says so.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) events: Mutex<Vec<String>>,

@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub use self::stored::Stored;
 use super::error::ImageError;
 
-/// Variables by which a person says where their engine is, how it is set up and by which way it reaches
+/// Variables by which a user says where their engine is, how it is set up and by which way it reaches
 /// registries. Nothing else of the environment does an engine need.
 const KEPT: [&str; 22] = [
     "BUILDAH_FORMAT",
@@ -56,7 +56,7 @@ pub struct Engine {
 /// An image that an engine has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Inspected {
-    /// What it is told by: what a registry calls it by its content, else the engine's own id.
+    /// What identifies it: what a registry calls it by its content, else the engine's own id.
     pub(super) digest: String,
     /// Whether a registry could have a newer one.
     pub(super) is_from_registry: bool,
@@ -78,7 +78,7 @@ pub(super) struct Recipe<'a> {
     pub(super) base: Option<&'a Reference>,
     pub(super) user: Option<&'a str>,
     pub(super) network: Option<&'a str>,
-    pub(super) anew: bool,
+    pub(super) without_cache: bool,
 }
 
 /// An image of ours.
@@ -127,9 +127,9 @@ struct Config {
 }
 
 impl Engine {
-    /// The engine that is asked for, else Docker, else Podman.
-    /// One that is there and does not work is not passed over: its images would be elsewhere. None is
-    /// taken from directories in which an inside may have written.
+    /// The engine that is asked for, else Docker, else Podman. One that is there and does not work is
+    /// not skipped: its images would be elsewhere. None is taken from directories in which a sandbox
+    /// may have written.
     ///
     /// # Errors
     /// Not installed.
@@ -271,14 +271,14 @@ impl Engine {
         recipe: &Recipe<'_>,
         tell: &dyn Fn(&[u8]),
     ) -> Result<(), ImageError> {
-        let Recipe { context, dockerfile, tag, label, base, user, network, anew } = recipe;
+        let Recipe { context, dockerfile, tag, label, base, user, network, without_cache } = recipe;
         let (name, value) = label;
         let mut words = vec!["build".to_owned(), format!("--tag={tag}")];
         words.push(format!("--label={name}={value}"));
         words.extend(base.map(|base| format!("--build-arg={BASE_ARGUMENT}={base}")));
         words.extend(user.map(|user| format!("--build-arg={USER_ARGUMENT}={user}")));
         words.extend(network.map(|network| format!("--network={network}")));
-        words.extend(anew.then(|| "--no-cache".to_owned()));
+        words.extend(without_cache.then(|| "--no-cache".to_owned()));
         if self.name == ImageEngine::Podman {
             // What is built on has been looked for already.
             words.push("--pull=never".to_owned());
@@ -340,7 +340,7 @@ impl Engine {
         let mut lines = lines.filter(|line| !line.is_empty() && !is_about_options(line));
         let last = lines.next_back().unwrap_or("it says nothing").chars();
         let said: String = last.filter(|c| !c.is_control()).take(400).collect();
-        // Who may not connect is told that, too.
+        // A user who may not connect gets that as well.
         if says(&NO_ACCESS) {
             ImageError::NoAccess { engine, said }
         } else if says(&NOT_RUNNING) {

@@ -86,7 +86,7 @@ pub enum ImageError {
         /// What it says.
         said: String,
     },
-    /// The person ended it.
+    /// The user ended it.
     #[error("ended by a signal ({0})")]
     Interrupted(i32),
     /// An agent that no image is known for.
@@ -150,7 +150,7 @@ impl From<DockerfileError> for ImageError {
 }
 
 impl ImageError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

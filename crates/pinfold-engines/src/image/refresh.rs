@@ -1,4 +1,4 @@
-//! When an image to build on is asked for anew: after seven days (requirement 2.6).
+//! When an image to build on is asked for again: after seven days (requirement 2.6).
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Directories for contexts: gone with whoever made them.
+//! Directories for contexts, which are removed with their maker.
 
 use std::fs::{self, DirBuilder};
 use std::io;

@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Apple {
     launcher: Launcher,
-    /// Directories in which an inside may have written.
+    /// Directories in which a sandbox may have written.
     not_in: Vec<PathBuf>,
 }
 
@@ -63,8 +63,8 @@ impl Apple {
     }
 
     fn error(&self, said: String) -> LaunchError {
-        let cure = "`container system start` starts it".to_owned();
-        LaunchError::Engine { engine: self.name(), said, cure: Some(cure) }
+        let hint = "`container system start` starts it".to_owned();
+        LaunchError::Engine { engine: self.name(), said, hint: Some(hint) }
     }
 }
 
@@ -88,8 +88,8 @@ impl Manager for Apple {
                 leftovers(names.lines(), |name| format!("{PROGRAM} delete --force {name}"))
             }
             Err(what) => {
-                let cure = Some("`container system start` starts it".to_owned());
-                vec![Finding { what, cure, fatal: true }]
+                let hint = Some("`container system start` starts it".to_owned());
+                vec![Finding { what, hint, fatal: true }]
             }
         }
     }

@@ -12,7 +12,7 @@ use super::known::{Daemon, Known};
 /// Tasks that podman 4.3 can always give: it lowers its own limit to 32 768 on the way.
 const PODMANS_TASKS: u64 = 30_000;
 
-/// What an engine has to be told about the machine.
+/// What an engine has to be given about the machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     /// Whether systemd manages control groups.

@@ -17,7 +17,7 @@ use super::leftovers;
 
 /// The protocol's version, in every question and every answer.
 const VERSION: u64 = 1;
-/// Bytes of an answer, and of what is said beside it.
+/// Bytes of an answer, and of what is written to standard error with it.
 const MOST: usize = 64 << 10;
 /// How long a question may take, and how long something to be started.
 const PATIENCE: Patience =
@@ -34,7 +34,7 @@ struct Patience {
 pub struct Plugin {
     program: HostPath,
     patience: Patience,
-    /// Directories in which an inside may have written.
+    /// Directories in which a sandbox may have written.
     not_in: Vec<PathBuf>,
 }
 
@@ -42,7 +42,7 @@ pub struct Plugin {
 struct Available {
     available: bool,
     reason: Option<String>,
-    cure: Option<String>,
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -126,8 +126,8 @@ impl Plugin {
     }
 
     fn error(&self, said: String) -> LaunchError {
-        let cure = "docs/guides/plugins.md says what a plug-in is asked".to_owned();
-        LaunchError::Engine { engine: self.name(), said, cure: Some(cure) }
+        let hint = "docs/guides/plugins.md says what a plug-in is asked".to_owned();
+        LaunchError::Engine { engine: self.name(), said, hint: Some(hint) }
     }
 }
 
@@ -176,14 +176,14 @@ impl Manager for Plugin {
     }
 
     fn probe(&self) -> Vec<Finding> {
-        let fatal = |what, cure| vec![Finding { what, cure, fatal: true }];
+        let fatal = |what, hint| vec![Finding { what, hint, fatal: true }];
         match self.ask::<Available>("is_available", json!({}), self.patience.quick) {
             Err(what) => return fatal(what, None),
-            Ok(Available { available: false, reason, cure }) => {
+            Ok(Available { available: false, reason, hint }) => {
                 let reason = reason.unwrap_or_else(|| "it says no more".to_owned());
                 let what =
                     format!("{} is not available: {}", self.program.escaped(), plain(&reason));
-                return fatal(what, cure.as_deref().map(plain));
+                return fatal(what, hint.as_deref().map(plain));
             }
             Ok(_) => {}
         }

@@ -57,7 +57,7 @@ fn what_git_wrote_is_read_in_each_version_and_hash() {
 }
 
 #[test]
-fn git_passes_over_what_was_marked() {
+fn git_skips_marked_entries() {
     for (version, hash) in [(2, "sha1"), (3, "sha256"), (4, "sha1")] {
         let script = format!(
             "git init -q --object-format={hash}; {FILES}; git update-index --index-version {version}; \

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pinfold_policy::path::cut;
 
-use super::Event;
+use super::event::Event;
 
 /// Bytes of a session's records: some thirty thousand.
 const MOST: f64 = 8.0 * 1024.0 * 1024.0;
@@ -18,7 +18,7 @@ const RATE: f64 = 256.0 * 1024.0 / 3600.0;
 const RESERVE: f64 = 4.0 * 1024.0 * 1024.0;
 /// Records of what the host did not take, at the end of a session.
 const MOST_KEPT: u32 = 64;
-/// The longest name in a record of what the inside provokes, in bytes.
+/// The longest name in a record of what the sandbox provokes, in bytes.
 const LONGEST: usize = 256;
 /// The longest request to the host, or program with its arguments, that is recorded whole, in bytes.
 const LONGEST_REQUEST: usize = 64 * 1024;
@@ -32,7 +32,7 @@ enum Weight {
     Free,
     /// It does not happen unless it is recorded.
     Required,
-    /// The inside can provoke it in any number.
+    /// The sandbox can provoke it in any number.
     Provoked,
 }
 
@@ -118,7 +118,7 @@ impl Budget {
     }
 }
 
-/// Serialises a record without its end. Names that the inside chose are cut.
+/// Serialises a record without its end. Names that the sandbox chose are cut.
 ///
 /// # Errors
 /// Returns the error of the serialiser.
@@ -149,7 +149,7 @@ pub(super) fn line(event: &Event<'_>) -> serde_json::Result<Vec<u8>> {
     }
 }
 
-/// Returns a record with short names, of the kinds that have names which the inside chose.
+/// Returns a record with short names, of the kinds that have names which the sandbox chose.
 fn bounded<'a>(event: &Event<'a>) -> Option<Event<'a>> {
     Some(match event {
         Event::Denial { door, what, reason } => {

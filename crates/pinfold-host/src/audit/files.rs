@@ -109,8 +109,8 @@ impl Files {
                     Err(error) => return Err(error),
                 }
             }
-            // A file that is renamed gets its number before another has its name: with the same
-            // numbers nothing has moved meanwhile.
+            // A file that is renamed gets its number before another has its name: if the numbers
+            // are the same, nothing has moved.
             if self.numbers()? == numbers {
                 return Ok(next(files, file));
             }

@@ -61,7 +61,7 @@ impl Reader {
         }
     }
 
-    /// Passes over all records up to the present end.
+    /// Skips all records up to the present end.
     ///
     /// # Errors
     /// As [`Self::next_record`].
@@ -102,8 +102,8 @@ impl Reader {
     }
 }
 
-/// The session of a record, which comes last but for the time. No text in a record looks like it, since
-/// quotes in texts are escaped.
+/// The session of a record, which comes last, before the time. No text in a record looks like it,
+/// since quotes in texts are escaped.
 fn session_of(line: &[u8]) -> Option<&str> {
     const KEY: &[u8] = b",\"session\":\"";
     let at = line.windows(KEY.len()).rposition(|part| part == KEY)? + KEY.len();

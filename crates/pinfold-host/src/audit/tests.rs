@@ -178,7 +178,7 @@ fn a_session_that_provokes_70_mb_of_records_loses_only_its_own_surplus() {
     let (earlier, one) = of_session(state.path());
     (0..100).for_each(|number| earlier.record(&denial(&number.to_string())).unwrap());
     let (flood, other) = of_session(state.path());
-    let (beside, third) = of_session(state.path());
+    let (quiet, third) = of_session(state.path());
     let kept = |what: String| Event::Kept { what, reason: "a".repeat(100) };
     let connection = |to: String| Event::Connection { to, rule: "b".repeat(100) };
     for number in 0..150_000 {
@@ -186,7 +186,7 @@ fn a_session_that_provokes_70_mb_of_records_loses_only_its_own_surplus() {
         flood.record(&denial(&number.to_string())).unwrap();
     }
     (0..4500).for_each(|_| flood.record(&kept("\u{1}".repeat(3500))).unwrap());
-    beside.record(&denial("beside")).unwrap();
+    quiet.record(&denial("quiet")).unwrap();
     flood.record(&Event::End { status: 0, limit: None }).unwrap();
     assert!(size(state.path()) < 10 << 20, "{}", size(state.path()));
     assert_eq!(events(state.path(), &one).len(), 100);
@@ -238,7 +238,7 @@ fn notes_of_what_was_kept_are_few_and_their_names_short() {
 }
 
 #[test]
-fn what_must_be_recorded_is_refused_beyond_the_reserve() {
+fn event_that_must_be_recorded_is_refused_beyond_the_reserve() {
     let state = tempfile::tempdir().unwrap();
     let (audit, id) = of_session(state.path());
     let signature =

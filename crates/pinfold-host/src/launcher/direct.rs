@@ -44,7 +44,7 @@ pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Chi
 }
 
 /// Starts this very program with other arguments, without an environment, to be talked to by its
-/// streams. What it says beside its answers is nobody's.
+/// streams. Anything it writes apart from its answers is dropped.
 ///
 /// # Errors
 /// What starting it says.
@@ -59,7 +59,7 @@ pub fn start_reader(arguments: &[&OsStr]) -> io::Result<Child> {
         .spawn()
 }
 
-/// Starts this very program for an inside, in an environment that was built, in a directory that is
+/// Starts this very program for a sandbox, in an environment that was built, in a directory that is
 /// held open, with pipes for all three streams.
 ///
 /// # Errors

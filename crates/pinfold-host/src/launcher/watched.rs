@@ -1,4 +1,4 @@
-//! A program that takes long, for a person who watches it.
+//! A program that takes long, for a user who watches it.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,14 +23,14 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Watched {
     /// Its exit status; none if a signal ended it.
     pub code: Option<i32>,
-    /// The signal by which this process was asked to end meanwhile, if it was.
+    /// The signal that asked this process to end while the program ran, if one did.
     pub interrupted: Option<i32>,
 }
 
 impl Launcher {
-    /// Runs a program to its end in `/`, however long it takes, with these of the caller's variables
-    /// besides the few that let it find its configuration. What it says on both outputs is told as it comes.
-    /// Whoever asks this process to end has the program end, and gets back to what called this.
+    /// Runs a program to its end in `/`, however long it takes, with these of the caller's variables and the
+    /// few that let it find its configuration. Both outputs are passed on as they come. A signal that asks
+    /// this process to end ends the program, and returns to the caller.
     ///
     /// # Errors
     /// What starting it says.

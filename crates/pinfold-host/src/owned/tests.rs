@@ -37,7 +37,7 @@ fn a_file_of_the_callers_is_read_and_a_missing_one_is_none() {
 }
 
 #[test]
-fn what_others_can_write_is_refused_with_the_command_that_heals_it() {
+fn file_that_others_can_write_is_refused_with_the_command_that_fixes_it() {
     let (_dir, top) = directory();
     let file = top.join("config.toml");
     fs::write(&file, "").unwrap();
@@ -111,7 +111,7 @@ fn another_users_files_are_refused() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
+fn special_file_is_refused_without_waiting_for_it() {
     let (_dir, top) = directory();
     let fifo = top.join("config.toml");
     let mode = Mode::from_raw_mode(0o600);

@@ -32,7 +32,7 @@ fn placeholders_go_with_the_last_session_that_uses_them() {
 }
 
 #[test]
-fn what_was_there_before_or_was_filled_since_stays() {
+fn existing_or_refilled_directory_stays() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
     fs::write(dir.path().join("f"), b"mine").unwrap();

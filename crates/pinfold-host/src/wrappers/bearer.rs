@@ -11,7 +11,7 @@ use crate::audit::GrantRecord;
 #[derive(Debug)]
 pub(super) struct Bearer {
     pub(super) subject: Subject,
-    /// What the inside may write to.
+    /// What the sandbox may write to.
     writable: Vec<HostPath>,
 }
 
@@ -26,7 +26,7 @@ impl Bearer {
         }
     }
 
-    /// Whether the inside may write to this path, or to what it lies in.
+    /// Whether the sandbox may write to this path, or to what it lies in.
     pub(super) fn may_change(&self, path: &HostPath) -> bool {
         self.writable.iter().any(|root| path.starts_with(root))
     }

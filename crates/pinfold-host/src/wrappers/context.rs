@@ -1,4 +1,4 @@
-//! What a wrapper is told, and what it answers.
+//! What a wrapper is sent, and what it answers.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::program::{LARGEST, PATIENCE};
+use super::bounds::{LARGEST, PATIENCE};
 
 /// Why nothing was launched.
 #[derive(Debug, Error)]
@@ -56,13 +56,13 @@ pub enum Wrong {
     /// Its answer is not a context.
     #[error("gave an answer that is not a launch: {0}")]
     Malformed(String),
-    /// The launch cannot be told to it.
+    /// The launch cannot be described to it.
     #[error("cannot be asked about a launch with {0} that is not UTF-8")]
     NotText(&'static str),
 }
 
 impl WrapError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {

@@ -12,13 +12,10 @@ use serde_json::{Value, json};
 
 use super::Wrong;
 use super::bearer::Bearer;
+use super::bounds::{LARGEST, PATIENCE};
 use super::context::{Answer, Context};
 use crate::process;
 
-/// How long it may take to answer: whoever launches waits for it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes that it may answer: what execve(2) takes at most, escaped.
-pub(super) const LARGEST: usize = 8 << 20;
 /// Names on the way to a file: more than path_resolution(7) goes.
 const MOST_STEPS: usize = 4096;
 /// Characters of what it says that are shown when it fails.
@@ -70,7 +67,7 @@ impl Program {
         let answer: Answer = serde_json::from_slice(&output.stdout)
             .map_err(|error| Wrong::Malformed(error.to_string()))?;
         let is_same =
-            |said: &Option<Value>, told: &Value| said.as_ref().is_none_or(|said| said == told);
+            |said: &Option<Value>, given: &Value| said.as_ref().is_none_or(|said| said == given);
         if !is_same(&answer.subject, &subject)
             || answer.boundary.as_ref().is_some_and(|said| said != boundary)
         {
@@ -82,7 +79,7 @@ impl Program {
     }
 
     /// The program's file, if nobody can have changed it whom a wrapper is to keep an eye on: the
-    /// inside, and other users. Files among its arguments are held against the inside, too: an
+    /// sandbox, and other users. Files among its arguments are checked against the sandbox, too: an
     /// interpreter's script is one.
     fn trusted(&self, bearer: Option<&Bearer>) -> Result<PathBuf, Wrong> {
         let named = |path: &Path, what: &str| {

@@ -29,7 +29,7 @@ fn asked(
 }
 
 #[test]
-fn without_a_person_nothing_waits() {
+fn request_without_an_approver_does_not_wait() {
     let approvals = Arc::new(Approvals::default());
     assert_eq!(asked(&approvals, TERMS).1.join().unwrap(), Err(NoAnswer::Nobody));
     let approver = approvals.attend().unwrap();
@@ -69,7 +69,7 @@ fn the_oldest_of_too_many_is_denied() {
 }
 
 #[test]
-fn what_no_rule_can_say_is_not_written_as_one() {
+fn command_that_no_rule_can_express_is_not_saved_as_one() {
     let approvals = Arc::new(Approvals::default());
     let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
     assert_eq!(approvals.answer(id, Answer::Always, "ada"), Err(AnswerError::NoRule));

@@ -7,7 +7,7 @@ fn words(text: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_speaks_to_github_is_run() {
+fn commands_that_only_speak_to_github_are_run() {
     for line in [
         "--version",
         "api user",
@@ -32,7 +32,7 @@ fn what_speaks_to_github_is_run() {
 }
 
 #[test]
-fn what_gives_a_login_away_changes_settings_or_starts_programs_is_refused() {
+fn commands_that_give_a_login_away_change_settings_or_start_programs_are_refused() {
     for line in [
         "",
         "auth token",

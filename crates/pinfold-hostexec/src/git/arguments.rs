@@ -1,7 +1,8 @@
-//! Which of git's commands the host runs for an inside, and with which options.
+//! Which of git's commands the host runs for a sandbox, and with which options.
 //!
-//! The pen is the wall; this list is what makes refusals clear, and keeps a push to what was shown.
-//! Git takes the beginnings of long options for the whole, so an option is on the list or refused.
+//! The scratch sandbox is the wall; this list is what makes refusals clear, and keeps a push to
+//! what was shown. Git takes the beginnings of long options for the whole, so an option is on the
+//! list or refused.
 
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +101,7 @@ const ASK: &[&str] = &[
     "-q",
     "-t",
 ];
-/// Commands that look at history, and change nothing that outlives their pen.
+/// Commands that look at history, and change nothing that outlives their scratch sandbox.
 const LOOK: &[&str] = &[
     "branch",
     "cat-file",
@@ -146,7 +147,7 @@ const NEVER: &[&str] = &[
 /// Reads a command's arguments.
 ///
 /// # Errors
-/// What of it the host does not run, with the way out.
+/// What of it the host does not run, with the hint.
 pub(crate) fn read(args: &[Vec<u8>]) -> Result<Arguments, Refusal> {
     let Some((first, rest)) = args.split_first() else {
         return Err(Refusal::new("git without a command").hint("try `git push`"));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_executes_or_leads_elsewhere_is_refused() {
+    fn options_that_execute_or_lead_elsewhere_are_refused() {
         for line in [
             "-c core.sshCommand=x push",
             "-C /etc push",

@@ -1,9 +1,9 @@
-//! The person's own credential helpers (gitcredentials(7)): asked on the host, once a command was
-//! approved, for a login of which git in its pen has a placeholder.
+//! The user's own credential helpers (gitcredentials(7)): asked on the host, once a command was
+//! approved, for a login of which git in its scratch sandbox has a placeholder.
 //!
-//! Only the person's own and the system's configuration is read. The remote's URL is the host's, as it
-//! was when the session began. What a helper says crosses to the process above the pen by its
-//! environment, which init's is not made of; it is on no disk.
+//! Only the user's own and the system's configuration is read. The remote's URL is the host's, as it
+//! was when the session began. What a helper says crosses to the process above the scratch sandbox by
+//! its environment, which init's is not made of; it is on no disk.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,14 +19,14 @@ pub const PASSWORD: &str = "HOST_GIT_PASSWORD";
 /// The variable of its user's name.
 pub const USER: &str = "HOST_GIT_USER";
 
-/// Whether the person's git would ask a helper about this URL.
+/// Whether the user's git would ask a helper about this URL.
 pub(super) fn is_there(url: &str, context: &Context) -> bool {
     let words = ["config", "--get-urlmatch", "credential.helper", url];
     ask(context, &words, None).is_ok_and(|said| !said.stdout.trim_ascii().is_empty())
 }
 
-/// Asks the helpers for a login; gives it as variables for the process above the pen. None if they
-/// have none, and nobody is asked for one.
+/// Asks the helpers for a login; gives it as variables for the process above the scratch sandbox.
+/// None if they have none, and nobody is asked for one.
 ///
 /// # Errors
 /// Git cannot be started.
@@ -34,7 +34,7 @@ pub(super) fn login(
     url: &str,
     context: &Context,
 ) -> io::Result<Option<[(&'static str, OsString); 2]>> {
-    // Whoever would be asked on a screen is not there.
+    // Nobody is at a screen to be asked.
     let words = ["-c", "credential.interactive=false", "credential", "fill"];
     let said = ask(context, &words, Some(&format!("url={url}\n\n")))?;
     let Ok(said) = str::from_utf8(&said.stdout) else { return Ok(None) };

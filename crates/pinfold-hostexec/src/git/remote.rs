@@ -1,4 +1,4 @@
-//! Where a remote leads, and the person's login there.
+//! Where a remote leads, and the user's login there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ impl Remote {
         Ok(Self { name, url, fetch, way })
     }
 
-    /// Whether the person's credential helpers are asked for its login.
+    /// Whether the user's credential helpers are asked for its login.
     pub(crate) fn asks_helpers(&self) -> bool {
         matches!(&self.way, Way::Host { login: Login::Helper { .. }, .. })
     }

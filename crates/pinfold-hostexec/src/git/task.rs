@@ -1,4 +1,4 @@
-//! One command of git's, from its words to what the inside's repository is told of it.
+//! One command of git's, from its arguments to what the sandbox's repository learns of its result.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::{self, Doing};
 use super::helper;
+use super::moves::{Move, parse_moves};
 use super::remote::Remote;
 use crate::client::Client;
 use crate::context::Context;
-use crate::display::{line, word};
+use crate::display::line;
 use crate::refusal::Refusal;
 
 /// Commits that a question names.
@@ -48,7 +49,7 @@ pub struct Task {
     settings: Vec<(String, Option<Vec<u8>>)>,
     /// The remote that it goes to.
     pub remote: Option<Remote>,
-    /// What a person should know.
+    /// What a user should know.
     pub(crate) details: Vec<String>,
     /// The references of the remote that a push would move.
     pub(crate) references: Vec<String>,
@@ -60,15 +61,6 @@ pub struct Task {
 /// reference.
 const FORCE: [&str; 3] = ["--force", "-f", "--force-with-lease"];
 const DELETE: [&str; 2] = ["--delete", "-d"];
-
-/// A reference that a push would move: of whom, from where, to where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Move {
-    from: String,
-    object: String,
-    to: String,
-    old: String,
-}
 
 /// Looks at a command, makes the git directory that it will work on, and finds out what a push would
 /// do.
@@ -133,7 +125,8 @@ impl Task {
         fs::write(self.place.join("task.json"), serde_json::to_vec(self)?)
     }
 
-    /// What logs git in, for the process above its pen, where that is asked for when it is needed.
+    /// What logs git in, for the process above its scratch sandbox, where that is asked for when it
+    /// is needed.
     ///
     /// # Errors
     /// No login for a push; git cannot be started.
@@ -161,8 +154,8 @@ impl Task {
     }
 
     /// Runs a stage in a process of its own: a boundary starts from one with one thread. What the
-    /// inside wrote can make git wait for ever, so it is ended when who asked has gone, and after a
-    /// time.
+    /// sandbox wrote can make git wait for ever, so it is ended when who asked has gone, and after
+    /// a time.
     fn helper(&self, stage: &str, client: Option<&Client>) -> Result<(), Refusal> {
         /// Far more than it takes to look at a large repository.
         const PATIENCE: Duration = Duration::from_secs(30);
@@ -235,7 +228,7 @@ impl Task {
             details.push(format!("  … and {} before these", all.len() - MOST_NAMED));
         }
         let approved: String = moves.iter().map(Move::line).collect();
-        // Out of the reach of every pen but for reading.
+        // Out of the reach of every scratch sandbox except reading.
         fs::write(self.place.join("approved"), approved).map_err(Refusal::new)?;
         fs::write(self.place.join("ids"), self.read_out("ids")?).map_err(Refusal::new)?;
         if self.place.join("out/unproven").exists() {
@@ -263,8 +256,8 @@ impl Task {
         Ok(bytes.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))
     }
 
-    /// Tells the inside's own git what has come of it: where the remote's references are now, and what
-    /// was fetched. The inside takes it up by itself.
+    /// Tells the sandbox's own git what has come of it: where the remote's references are now, and
+    /// what was fetched. The sandbox takes it up by itself.
     pub(crate) fn tell(&self, client: &Client, deadline: Instant) {
         let Some(remote) = &self.remote else { return };
         if self.doing == Doing::Ask {
@@ -276,7 +269,7 @@ impl Task {
         {
             return;
         }
-        // One that has gone is told no more.
+        // A client that has gone is sent nothing more.
         for (reference, object) in moved {
             let _ = client.say(&Reply::Tracking { reference, object }, deadline);
         }
@@ -316,7 +309,7 @@ impl Task {
         }
     }
 
-    /// References of a remote's, and tags, that git has written in its pen.
+    /// References of a remote's, and tags, that git has written in its scratch sandbox.
     pub fn moved(&self, remote: &str) -> io::Result<BTreeMap<String, String>> {
         let mut moved = BTreeMap::new();
         for below in [format!("refs/remotes/{remote}"), "refs/tags".to_owned()] {
@@ -342,51 +335,6 @@ impl Task {
         }
         Ok(())
     }
-}
-
-impl Move {
-    /// Whether it is the id of no object.
-    fn is_none(object: &str) -> bool {
-        object.bytes().all(|byte| byte == b'0')
-    }
-
-    fn is_forced(&self, forced: &str) -> bool {
-        forced.lines().any(|name| name == self.to)
-    }
-
-    fn shown(&self, forced: &str) -> String {
-        let short = |object: &str| object.chars().take(10).collect::<String>();
-        let to = word(self.to.as_bytes());
-        match (Self::is_none(&self.object), Self::is_none(&self.old)) {
-            (true, _) => format!("deletes {to}, which is at {}", short(&self.old)),
-            (false, true) => format!("makes {to} at {}", short(&self.object)),
-            (false, false) => {
-                let forced = if self.is_forced(forced) {
-                    ", by force: what is there now is lost"
-                } else {
-                    ""
-                };
-                let (old, new) = (short(&self.old), short(&self.object));
-                format!("moves {to} from {old} to {new}{forced}")
-            }
-        }
-    }
-
-    /// As git tells a hook of it (githooks(5), "pre-push").
-    fn line(&self) -> String {
-        format!("{} {} {} {}\n", self.from, self.object, self.to, self.old)
-    }
-}
-
-fn parse_moves(told: &str) -> Vec<Move> {
-    let read = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [from, object, to, old] = words[..] else { return None };
-        let is_valid = is_object(object) && is_object(old) && to.starts_with("refs/");
-        let [from, object, to, old] = [from, object, to, old].map(str::to_owned);
-        is_valid.then_some(Move { from, object, to, old })
-    };
-    told.lines().filter_map(read).collect()
 }
 
 fn counted(count: usize) -> String {
@@ -419,18 +367,5 @@ mod tests {
     fn a_password_in_a_url_is_not_shown() {
         assert_eq!(shown_url("https://me:secret@h.example/x@y"), "https://me@h.example/x@y");
         assert_eq!(shown_url("git@h.example:x"), "git@h.example:x");
-    }
-
-    #[test]
-    fn moves_are_read_as_git_tells_them_and_nothing_else_is_one() {
-        let one = "1".repeat(40);
-        let none = "0".repeat(40);
-        let told = format!(
-            "refs/heads/a {one} refs/heads/a {none}\nx\na b c d\n(delete) {none} refs/heads/b {one}\n"
-        );
-        let moves = parse_moves(&told);
-        assert_eq!(moves.len(), 2);
-        assert_eq!(moves[0].shown(""), "makes refs/heads/a at 1111111111");
-        assert_eq!(moves[1].shown(""), "deletes refs/heads/b, which is at 1111111111");
     }
 }

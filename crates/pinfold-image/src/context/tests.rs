@@ -49,7 +49,7 @@ fn a_new_extension_changes_the_tag_and_a_folder_without_any_does_not() {
 }
 
 #[test]
-fn the_agents_other_files_are_told_apart_by_the_whole() {
+fn change_in_an_agents_other_files_changes_only_the_hash_of_the_whole() {
     let files = TempDir::new().unwrap();
     fs::write(files.path().join("Dockerfile"), "FROM debian").unwrap();
     fs::write(files.path().join("settings.json"), "{}").unwrap();

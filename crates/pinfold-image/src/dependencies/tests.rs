@@ -10,7 +10,7 @@ fn a_list_has_one_package_a_line_and_comments() {
 }
 
 #[test]
-fn what_names_no_package_is_refused_with_its_line() {
+fn invalid_package_name_is_refused_with_its_line() {
     let bad = [
         "jq curl",
         "-o",

@@ -71,7 +71,7 @@ fn a_variable_that_nobody_gives_is_refused() {
 }
 
 #[test]
-fn an_override_that_the_engine_would_pass_over_is_refused() {
+fn override_that_the_engine_would_skip_is_refused() {
     let given = image("own:1");
     let fixed = parse("FROM debian:12").unwrap().base(Some(&given));
     let error = DockerfileError::Fixed { from: "debian:12".to_owned() };

@@ -34,7 +34,7 @@ fn a_dockerfile_goes_before_a_list_of_packages() {
 }
 
 #[test]
-fn what_lies_beside_the_dockerfile_is_in_context_and_tag() {
+fn files_next_to_the_dockerfile_are_in_context_and_tag() {
     let root = repository(&[("Dockerfile.sandbox", BUILDS), ("tool.sh", b"echo")]);
     let into = TempDir::new().unwrap();
     let content = Layer::find(root.path()).unwrap().unwrap().read(Some(into.path())).unwrap();
@@ -64,7 +64,7 @@ fn packages_become_a_dockerfile_that_leaves_the_user_alone() {
 }
 
 #[test]
-fn what_would_pass_over_the_agents_image_is_refused() {
+fn dockerfile_that_skips_the_agents_image_is_refused() {
     for text in ["FROM debian:12\n", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE} AS a\nFROM debian\n"] {
         let error = found(&[("Dockerfile.sandbox", text.as_bytes())]).unwrap_err();
         assert!(matches!(error, LayerError::NotOnAgent), "{error}");
@@ -72,16 +72,16 @@ fn what_would_pass_over_the_agents_image_is_refused() {
 }
 
 #[test]
-fn mistakes_are_told_with_file_and_line() {
-    let told = |files: &[(&str, &[u8])]| found(files).unwrap_err().to_string();
-    let list = told(&[("dependencies", b"jq\n$(id)\n")]);
+fn mistakes_are_reported_with_file_and_line() {
+    let error_of = |files: &[(&str, &[u8])]| found(files).unwrap_err().to_string();
+    let list = error_of(&[("dependencies", b"jq\n$(id)\n")]);
     assert_eq!(
         list,
         ".agent-loop/dependencies: line 2: \"$(id)\" is not the name of a Debian package"
     );
-    let empty = told(&[("Dockerfile.sandbox", b"")]);
+    let empty = error_of(&[("Dockerfile.sandbox", b"")]);
     assert_eq!(empty, ".agent-loop/Dockerfile.sandbox: the Dockerfile has no FROM");
-    assert!(told(&[("dependencies", b"\xff")]).contains("not UTF-8 text"));
+    assert!(error_of(&[("dependencies", b"\xff")]).contains("not UTF-8 text"));
     let large = vec![b'#'; 2 << 20];
-    assert!(told(&[("dependencies", &large)]).contains("file too large"), "{large:?}");
+    assert!(error_of(&[("dependencies", &large)]).contains("file too large"), "{large:?}");
 }

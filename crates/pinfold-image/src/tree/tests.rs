@@ -31,7 +31,7 @@ fn files_are_hashed_by_the_bytes_of_their_paths() {
 }
 
 #[test]
-fn what_can_be_made_again_is_left_out_at_any_depth() {
+fn generated_directories_are_left_out_at_any_depth() {
     let plain = folder(&[("a/x", "1")]);
     let full = folder(&[
         ("a/x", "1"),
@@ -47,7 +47,7 @@ fn what_can_be_made_again_is_left_out_at_any_depth() {
 }
 
 #[test]
-fn what_is_hashed_is_what_is_copied() {
+fn hashed_files_are_the_copied_files() {
     let folder = folder(&[("a/run.sh", "#!/bin/sh\n"), ("a/line\nbreak", "x"), ("a/-rf", "y")]);
     let program = folder.path().join("a/run.sh");
     fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
@@ -93,7 +93,7 @@ fn a_link_is_followed_to_files_of_its_folder_only() {
 }
 
 #[test]
-fn a_link_to_a_directory_is_no_extension_and_not_passed_over() {
+fn link_to_a_directory_is_an_error_and_not_skipped() {
     let outside = folder(&[("x", "1")]);
     let extensions = folder(&[("a/x", "1"), ("b.txt", "a note")]);
     let link = extensions.path().join("linked");
@@ -109,7 +109,7 @@ fn a_link_to_a_directory_is_no_extension_and_not_passed_over() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_and_not_waited_for() {
+fn special_file_is_refused_without_waiting() {
     let folder = folder(&[("a/x", "1")]);
     let fifo = folder.path().join("a/fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();

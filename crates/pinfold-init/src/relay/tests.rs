@@ -86,7 +86,7 @@ fn a_program_that_reads_its_keys_itself_gets_them_all_and_keeps_its_modes() {
 }
 
 #[test]
-fn what_is_typed_is_read_and_what_is_written_is_shown() {
+fn typed_input_is_read_and_output_is_shown() {
     let relayed = Relayed::start();
     relayed.type_in(b"typed\n");
     assert_eq!(relayed.read(), b"typed\n");
@@ -177,7 +177,7 @@ fn a_key_is_heard_however_much_is_written() {
 }
 
 #[test]
-fn what_goes_on_being_written_keeps_nobody_from_the_end() {
+fn endless_output_does_not_delay_the_end() {
     let mut relayed = Relayed::start();
     flood(&relayed);
     relayed.held = None;
@@ -185,7 +185,7 @@ fn what_goes_on_being_written_keeps_nobody_from_the_end() {
 }
 
 #[test]
-fn it_ends_when_the_outside_is_gone_or_says_nonsense() {
+fn init_ends_when_the_supervisor_is_gone_or_sends_nonsense() {
     let Relayed { outside, relay, .. } = Relayed::start();
     drop(outside);
     relay.join().unwrap();

@@ -4,8 +4,8 @@ use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-/// Kills every process below this one that there is at present, but for the one that is spared. What is
-/// forked meanwhile is below it, too, and is for the next time.
+/// Kills every process below this one that there is at present, except the one that is spared.
+/// Processes forked since are below it, too, and are left for the next time.
 pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
     let found = Processes::look().all_below(root);
     for pid in found.into_iter().filter(|pid| Some(*pid) != spared) {

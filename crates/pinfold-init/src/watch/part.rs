@@ -1,12 +1,12 @@
-//! Limits of what runs beside the command, where no control group holds it: init looks at all that is
-//! below the process above it, which none of it can leave.
+//! Limits of programs that run next to the command, where no control group holds them: init looks at
+//! all that is below the process above it, which none of it can leave.
 
 use std::time::{Duration, Instant};
 
 use pinfold_wire::{Bounds, Limit};
 use rustix::io::Errno;
 
-use super::processes::{Usage, are_told_apart};
+use super::processes::{Usage, shows_memory_per_process};
 use super::shared::Shared;
 use super::{CLOSE, INTERVAL};
 
@@ -14,7 +14,7 @@ use super::{CLOSE, INTERVAL};
 /// process is asked.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// The watch of one part of the inside.
+/// The watch of one part of the sandbox.
 #[derive(Debug)]
 pub(crate) struct PartWatch {
     memory: Option<u64>,
@@ -33,7 +33,7 @@ impl PartWatch {
     pub(crate) fn new(bounds: Bounds) -> Result<Option<Self>, Errno> {
         let Bounds { memory, pids, groups, .. } = bounds;
         let is_watched = memory.or(pids).is_some();
-        if (is_watched || groups > 0) && !are_told_apart() {
+        if (is_watched || groups > 0) && !shows_memory_per_process() {
             return Err(Errno::OPNOTSUPP);
         }
         if !is_watched {

@@ -1,4 +1,4 @@
-//! What the processes of the inside use, as proc(5) tells.
+//! What the processes of the sandbox use, as proc(5) tells.
 
 use std::fs;
 use std::io;
@@ -81,7 +81,7 @@ impl Usage {
 
 /// Whether the kernel tells of each process what it holds for itself: Linux does since 4.5, gVisor's kernel
 /// does not.
-pub(super) fn are_told_apart() -> bool {
+pub(super) fn shows_memory_per_process() -> bool {
     kernel_text("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))
 }
 

@@ -1,4 +1,4 @@
-//! Shared memory of the inside that no process holds for itself: memfds, whether mapped or only
+//! Shared memory of the sandbox that no process holds for itself: memfds, whether mapped or only
 //! written, anonymous shared mappings, and segments of System V.
 //!
 //! A look at every descriptor and mapping is dear. It is not taken while all shared memory of the
@@ -41,7 +41,7 @@ struct File {
 }
 
 impl Shared {
-    /// What all processes of the inside hold.
+    /// What all processes of the sandbox hold.
     pub(super) fn of_all() -> Self {
         Self { with_left: true, seen: 0, next: None }
     }

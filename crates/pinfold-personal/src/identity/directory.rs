@@ -55,7 +55,7 @@ impl Directory {
             }
         }
         if let [one, other] = &found[..] {
-            // What an inside makes must not take the place of what is there.
+            // What a sandbox makes must not take the place of what is there.
             let (one, other) = (one.path.display(), other.path.display());
             let what = format!("the identity {name} is there twice, as {one} and {other}");
             return Err(refusal(what, Some("keep the one that is yours".to_owned())));

@@ -1,5 +1,5 @@
 //! The mode `inject`: the identity's files enter, with its secrets, at the place where MoltNet has
-//! them, and the paths in them are those of the inside.
+//! them, and the paths in them are those of the sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -120,7 +120,7 @@ impl Injected {
         }
     }
 
-    /// The file again and the variables, both with the paths of the inside.
+    /// The file again and the variables, both with the paths of the sandbox.
     fn variables(
         &self,
         directory: &Directory,
@@ -139,7 +139,7 @@ impl Injected {
         Ok((file.into_bytes(), env))
     }
 
-    /// `user.signingKey` and `gpg.ssh.allowedSignersFile` as paths of the inside, and the
+    /// `user.signingKey` and `gpg.ssh.allowedSignersFile` as paths of the sandbox, and the
     /// directory's own path in the commands of credential helpers.
     fn git_config(&self, shown: &str, file: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut config = Config::parse(file);

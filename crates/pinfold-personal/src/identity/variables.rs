@@ -62,7 +62,7 @@ const SECRET: [&str; 22] = [
 /// it and lines with `#` allowed. Nothing is expanded.
 ///
 /// # Errors
-/// The number of a line that is none of these; never its content.
+/// The number of a line that is not one of these; never its content.
 pub fn parse<'a>(shown: &str, file: &'a [u8]) -> Result<Vec<(EnvName, &'a str)>, Refusal> {
     let mut variables = Vec::new();
     let bad = |line: usize, why: &str| refusal(format!("{shown}:{line}: {why}"), None);

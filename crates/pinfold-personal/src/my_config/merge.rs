@@ -13,7 +13,7 @@ use pinfold_host::Refusal;
 /// Whether a file that has to be made for a key is made at each start, or once and then the agent's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    Anew,
+    AtEachStart,
     Once,
 }
 

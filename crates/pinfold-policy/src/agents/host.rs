@@ -3,57 +3,21 @@
 //! able to write them: what they say is refused, with the setting to make.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
+use super::api::Api;
+use super::host_files::{HostFile, HostKey};
 use super::place::CloudName;
-use super::profile::{AgentProfile, Api, AuthProfile, Provider};
+use super::profile::{AgentProfile, AuthProfile, Provider};
 use super::registry::AgentError;
 use crate::env::EnvName;
 use crate::origin::Valued;
-use crate::settings::words::words;
 use crate::settings::{BaseUrl, BaseUrlError, ProviderSettings, Settings};
 
 /// The most that is read of a file, in bytes.
 pub const MOST_READ: u64 = 1024 * 1024;
-
-/// Variables of the host that say where a provider is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostVariables {
-    /// Variables that choose the provider when they are true.
-    pub chosen_by: Vec<EnvName>,
-    /// Variables with its base URL.
-    pub base_url: Vec<EnvName>,
-    /// Variables with its region.
-    pub region: Vec<EnvName>,
-    /// Variables with its project.
-    pub project: Vec<EnvName>,
-}
-
-words! {
-    /// What a key of a file on the host sets.
-    HostKey, "host key":
-    /// A provider's base URL.
-    BaseUrl = "base_url",
-    /// The provider.
-    Provider = "provider",
-}
-
-/// A key of a file of the agent's own on the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostFile {
-    /// The file, absolute or relative to the home.
-    pub path: PathBuf,
-    /// The key, with dots between tables.
-    pub key: String,
-    /// What it sets.
-    pub sets: HostKey,
-    /// The provider that it concerns; any if absent.
-    pub provider: Option<String>,
-    /// Values that choose what pinfold chooses anyway.
-    pub except: Vec<String>,
-}
 
 /// The host, as far as choosing a provider needs it.
 pub trait Host {

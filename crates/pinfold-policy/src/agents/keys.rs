@@ -1,7 +1,8 @@
 //! The keys of an agent's file. Ralph's keep their names.
 
-use super::host::HostKey;
-use super::profile::{Api, AuthMode, RefreshForm};
+use super::api::Api;
+use super::host_files::HostKey;
+use super::profile::{AuthMode, RefreshForm};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::settings::keys::{ID_PATTERN, PLACE_PATTERN};

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::host::{HostFile, HostVariables};
+use super::api::Api;
+use super::host_files::{HostFile, HostVariables};
 use super::keys::{
     AGENT, AUTH, CONFIG_KEY, FILE, GRANTS, HOST, HOST_FILE, MY_CONFIG, PROVIDER, STATE,
 };
 use super::place::UrlTemplate;
 use super::profile::{
-    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,
-    RefreshForm, RefreshTerms,
+    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider, RefreshForm,
+    RefreshTerms,
 };
 use super::template::Template;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use super::api::Api;
 use super::keys::SHARED;
-use super::profile::{Api, AuthMode, Provider};
+use super::profile::{AuthMode, Provider};
 use super::read;
 use crate::document::{Document, FileError, Item, SettingsFile};
 use crate::env::EnvName;

@@ -214,7 +214,7 @@ fn a_user_adds_or_replaces_an_agent_by_a_file() {
 }
 
 #[test]
-fn mistakes_in_an_agents_file_are_told() {
+fn mistakes_in_an_agents_file_are_reported() {
     for (text, expected) in [
         ("name = \"other\"", "/u/mine.toml:1: name: must be \"mine\", as the file is called"),
         ("name = \"mine\"", "cli_command: missing"),

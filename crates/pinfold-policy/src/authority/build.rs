@@ -226,7 +226,8 @@ fn check_restriction(
     let changes = |grant: &Grant| grant.access.union(grant.ask).intersects(Access::CHANGING);
     let takes_away = |grant: &Grant, place: &HostPath| match restriction.effect {
         Effect::Hide => true,
-        // Whoever named a place wants its changes; what nobody named may have a private copy.
+        // A user who names a path wants its changes; a path that nobody named may have a private
+        // copy.
         Effect::Private if *place == restriction.host && grant.source == Origin::Default => false,
         Effect::ReadOnly | Effect::Private => changes(grant),
     };

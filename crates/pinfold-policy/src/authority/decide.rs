@@ -20,7 +20,7 @@ pub struct Allowed<'a> {
     pub private: Option<&'a Restriction>,
 }
 
-/// What a person answers, or is proposed to answer.
+/// What a user answers, or is proposed to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Go ahead.
@@ -31,7 +31,7 @@ pub enum Answer {
 
 /// Whether somebody can answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Person {
+pub enum UserPresence {
     /// Somebody is at the terminal.
     Present,
     /// Nobody is.
@@ -45,7 +45,7 @@ pub enum Decision<'a> {
     Allow(Allowed<'a>),
     /// The access is refused.
     Deny(DenyReason),
-    /// A person may grant it, and only a person: see [`Decision::settle`].
+    /// A user may grant it, and only a user: see [`Decision::settle`].
     Ask {
         /// The question.
         prompt: String,
@@ -57,9 +57,9 @@ pub enum Decision<'a> {
 impl Decision<'_> {
     /// Turns a question that nobody can answer into a refusal.
     #[must_use]
-    pub fn settle(self, person: Person) -> Self {
-        match (self, person) {
-            (Self::Ask { prompt, .. }, Person::Absent) => {
+    pub fn settle(self, presence: UserPresence) -> Self {
+        match (self, presence) {
+            (Self::Ask { prompt, .. }, UserPresence::Absent) => {
                 Self::Deny(DenyReason::NobodyToAsk { prompt })
             }
             (decision, _) => decision,
@@ -169,7 +169,7 @@ pub enum DenyReason {
         /// Why.
         why: Block,
     },
-    /// A question without a person.
+    /// A question without a user.
     #[error("no user to ask: {prompt}")]
     NobodyToAsk {
         /// The question.
@@ -178,9 +178,9 @@ pub enum DenyReason {
 }
 
 impl DenyReason {
-    /// What a person can do about it, if anything.
+    /// What a user can do about it, if anything.
     #[must_use]
-    pub fn cure(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotGranted { inside } | Self::OnlyLeads { inside } => {
                 Some(format!("grant it with --read {inside} or --write {inside}"))

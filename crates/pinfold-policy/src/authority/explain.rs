@@ -19,7 +19,7 @@ pub enum Verdict {
     Allow,
     /// Refused.
     Deny,
-    /// A person decides.
+    /// A user decides.
     Ask,
 }
 
@@ -47,8 +47,8 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// Why it is refused, or the question.
     pub reason: Option<String>,
-    /// What a person can do.
-    pub cure: Option<String>,
+    /// What a user can do.
+    pub hint: Option<String>,
     /// Links that were followed, as `link -> target`.
     pub links: Vec<String>,
     /// Where the path ends inside.
@@ -61,7 +61,7 @@ pub struct Explanation {
     pub grant: Option<GrantLine>,
     /// The restriction that holds, and who said so.
     pub restriction: Option<RestrictionLine>,
-    /// What whoever asks adds: why a rule by name does not hold here.
+    /// What the caller adds: why a rule by name does not hold here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -105,9 +105,9 @@ impl Authority {
     ) -> Result<Explanation, PathError> {
         let path = path.as_ref();
         let (resolved, decision) = self.decide_path(tree, access, path)?;
-        let (verdict, reason, cure) = match &decision {
+        let (verdict, reason, hint) = match &decision {
             Decision::Allow(_) => (Verdict::Allow, None, None),
-            Decision::Deny(reason) => (Verdict::Deny, Some(reason.to_string()), reason.cure()),
+            Decision::Deny(reason) => (Verdict::Deny, Some(reason.to_string()), reason.hint()),
             Decision::Ask { prompt, .. } => (Verdict::Ask, Some(prompt.clone()), None),
         };
         let links = |hop: &super::resolve::Hop| format!("{} -> {}", hop.link, Escaped(&hop.target));
@@ -118,7 +118,7 @@ impl Authority {
             asked: Escaped(path).to_string(),
             verdict,
             reason,
-            cure,
+            hint,
             links: resolved.hops().iter().map(links).collect(),
             grant: self.grant_line(&inside),
             restriction: host.as_ref().and_then(|host| self.restriction_line(host)),
@@ -183,8 +183,8 @@ impl fmt::Display for Explanation {
         if let Some(note) = &self.note {
             write!(f, "\n  note      {note}")?;
         }
-        if let Some(cure) = &self.cure {
-            write!(f, "\n  hint      {cure}")?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint      {hint}")?;
         }
         Ok(())
     }

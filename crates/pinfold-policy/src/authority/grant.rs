@@ -101,7 +101,7 @@ pub struct Grant {
     pub root: Root,
     /// What may be done without asking.
     pub access: Access,
-    /// What may be done once a person has agreed.
+    /// What may be done once a user has agreed.
     pub ask: Access,
     /// Who gave it.
     pub source: Origin,
@@ -124,7 +124,7 @@ impl Grant {
         self.root.host.join(inside.strip_prefix(&self.root.inside)?).ok()
     }
 
-    /// The inside path of a host path under this grant.
+    /// The sandbox path of a host path under this grant.
     #[must_use]
     pub fn inside_of(&self, host: &HostPath) -> Option<InsidePath> {
         self.root.inside.join(host.strip_prefix(&self.root.host)?).ok()
@@ -140,11 +140,11 @@ impl Grant {
 /// What a restriction does to a path that a grant covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
-    /// The inside sees and writes a private copy; the host's file does not change.
+    /// The sandbox sees and writes a private copy; the host's file does not change.
     Private,
-    /// The inside sees it and cannot change it.
+    /// The sandbox sees it and cannot change it.
     ReadOnly,
-    /// The inside cannot see what it holds.
+    /// The sandbox cannot see what it holds.
     Hide,
 }
 
@@ -187,7 +187,7 @@ impl Why {
 pub struct Reason {
     /// The class.
     pub why: Why,
-    /// One line for a person, a lower-case fragment.
+    /// One line for a user, a lower-case fragment.
     pub text: Cow<'static, str>,
     /// The name that lifts it in the user's `files.opt_in`, where it may be lifted.
     pub opt_in: Option<Cow<'static, str>>,

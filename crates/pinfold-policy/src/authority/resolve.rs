@@ -1,5 +1,5 @@
 //! Walks a path as a process inside would, component by component (path_resolution(7)), and says
-//! where on the host it ends. A link's target is read in the inside's own name space: an absolute
+//! where on the host it ends. A link's target is read in the sandbox's own name space: an absolute
 //! link never leads to the host's root.
 
 use std::collections::VecDeque;

@@ -139,7 +139,7 @@ impl Authority {
         pins.into_iter().collect()
     }
 
-    /// The host paths that must keep their names wherever the inside could change them.
+    /// The host paths that must keep their names wherever the sandbox could change them.
     fn kept(&self) -> impl Iterator<Item = HostPath> + '_ {
         let stays = |found: &&Restriction| {
             found.effect != Effect::Hide

@@ -6,7 +6,7 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     /// What its value looks like.
     pub(crate) shape: Shape,
-    /// One sentence for a person, shown by editors through the schema.
+    /// One sentence for a user, shown by editors through the schema.
     pub(crate) doc: &'static str,
 }
 

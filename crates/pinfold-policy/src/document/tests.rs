@@ -54,7 +54,7 @@ fn a_key_given_twice_is_an_error_in_both_formats() {
 }
 
 #[test]
-fn what_is_not_json_says_where() {
+fn invalid_json_error_says_where() {
     for (text, expected) in [
         ("", "s.json:1: expected a value"),
         ("[1,]", "s.json:1: expected a JSON value"),
@@ -77,8 +77,8 @@ fn what_is_not_json_says_where() {
 fn bytes_that_are_not_text_say_where() {
     let file = SettingsFile { path: Path::new("s.toml"), bytes: b"a = 1\n\xff" };
     assert_eq!(Document::parse(file).unwrap_err().to_string(), "s.toml:2: not UTF-8 text");
-    let told = document("s.json", "\u{feff}{}").unwrap_err().to_string();
-    assert!(told.contains(":1: begins with a byte order mark"), "{told}");
+    let error = document("s.json", "\u{feff}{}").unwrap_err().to_string();
+    assert!(error.contains(":1: begins with a byte order mark"), "{error}");
     assert!(document("s.toml", "\u{feff}a = 1").is_ok());
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use super::authority::Endpoint;
 use super::host::{Host, HostName};
 use super::pattern::HostPattern;
-use super::policy::{Cure, NetworkPolicy, Refused};
+use super::policy::{Hint, NetworkPolicy, Refused};
 use super::rule::{NetworkRule, PathPattern, Ports};
 use super::secret::SecretRule;
 use crate::origin::Valued;
@@ -40,7 +40,7 @@ pub struct Brokered {
     /// Who does not get it, as words for a sentence.
     pub whom: String,
     /// What would give it to them; `None` where that is not theirs to say.
-    pub cure: Option<Cure>,
+    pub hint: Option<Hint>,
     /// The repositories that git has it for, known once the workspace is.
     pub repositories: Vec<Repository>,
 }

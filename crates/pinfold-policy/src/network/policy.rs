@@ -25,7 +25,7 @@ pub struct NetworkPolicy {
     pub brokered: Vec<Brokered>,
 }
 
-/// Why something cannot be reached, in words that name the cure.
+/// Why something cannot be reached, with a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -117,8 +117,8 @@ impl NetworkPolicy {
     }
 
     /// Whether a request may be made to a host that may be reached; `path` is without its query.
-    /// Where rules look at requests, they alone decide: a broader one beside them (such as the one
-    /// that comes with a secret) opens nothing that they leave out.
+    /// Where rules look at requests, they alone decide: a broader one (such as the one that comes
+    /// with a secret) opens nothing that they leave out.
     #[must_use]
     pub fn allows_request(&self, asked: &Endpoint, method: &str, path: &str) -> bool {
         let strict = || self.rules_for(asked).filter(|rule| rule.looks_at_requests());
@@ -215,7 +215,7 @@ impl Refused {
 
     /// What would allow it; `None` where nothing should.
     #[must_use]
-    pub fn cure(&self) -> Option<Cure> {
+    pub fn hint(&self) -> Option<Hint> {
         let flag = match self {
             Self::Host(asked) | Self::Port { asked, .. } if asked.host.is_this_machine() => {
                 format!("--allow-internal-host {asked}")
@@ -232,23 +232,23 @@ impl Refused {
             }
             Self::Internal { asked, .. } => format!("--allow-internal-host {asked}"),
             Self::Protocol { asked, .. } => format!("--allow-host {asked}/tcp"),
-            Self::Brokered { brokered, .. } => return brokered.cure.clone(),
+            Self::Brokered { brokered, .. } => return brokered.hint.clone(),
             Self::Request { .. } | Self::OtherName { .. } => return None,
         };
-        Some(Cure::Flag(flag))
+        Some(Hint::Flag(flag))
     }
 }
 
 /// What would allow something that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cure {
+pub enum Hint {
     /// A flag of `pinfold run`.
     Flag(String),
     /// Words for `config.toml`.
     Setting(String),
 }
 
-impl fmt::Display for Cure {
+impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Flag(text) | Self::Setting(text)) = self;
         f.write_str(text)

@@ -44,7 +44,7 @@ impl FromStr for Spots {
     }
 }
 
-/// A secret of which the inside has a placeholder.
+/// A secret of which the sandbox has a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRule {
     /// Its name in `pinfold secret`.

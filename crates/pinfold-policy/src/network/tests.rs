@@ -233,9 +233,9 @@ fn a_broader_rule_opens_nothing_that_a_rule_on_requests_leaves_out() {
 }
 
 #[test]
-fn a_refusal_names_the_cure() {
+fn refusal_has_a_hint() {
     let policy = policy(&["a.com", "*.b.com"], &[]);
-    for (asked, cure) in [
+    for (asked, hint) in [
         ("x.org:443", "--allow-host x.org"),
         ("x.org:22", "--allow-host x.org:22"),
         ("a.com:22", "--allow-host a.com:22"),
@@ -243,10 +243,10 @@ fn a_refusal_names_the_cure() {
         ("10.0.0.1:443", "--allow-internal-host 10.0.0.1:443"),
     ] {
         let refused = policy.decide(&endpoint(asked)).expect_err(asked);
-        assert_eq!(refused.cure(), Some(Cure::Flag(cure.to_owned())));
-        let rule = cure.split_once(' ').expect("a flag and a rule").1;
+        assert_eq!(refused.hint(), Some(Hint::Flag(hint.to_owned())));
+        let rule = hint.split_once(' ').expect("a flag and a rule").1;
         let cured = self::policy(&[rule], &[]);
-        assert!(cured.decide(&endpoint(asked)).is_ok(), "{cure} allows {asked}");
+        assert!(cured.decide(&endpoint(asked)).is_ok(), "{hint} allows {asked}");
     }
 }
 
@@ -339,7 +339,7 @@ fn hosts_that_serve_strangers_are_intercepted_where_a_rule_allows_them() {
     let below = policy(&["*.cloudfront.net"]);
     assert!(below.intercepts(&asked("d1.cloudfront.net")) && below.intercepts_any());
     assert!(!policy(&["github.com"]).intercepts_any());
-    // Whoever may ask for every name need not hide one.
+    // A client that may ask for every name need not hide one.
     let every = policy(&["*"]);
     assert!(!every.intercepts(&raw) && !every.intercepts_any());
     let unseen = policy(&["raw.githubusercontent.com/tls"]);

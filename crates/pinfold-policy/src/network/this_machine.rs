@@ -145,8 +145,8 @@ mod tests {
     fn a_refusal_of_this_machine_names_the_rule_for_it() {
         for refused in [policy(&[], &[]), policy(&["localhost:1"], &["localhost:1"])] {
             let asked = Endpoint::parse("host.pinfold:5432", None).unwrap();
-            let cure = refused.decide(&asked).unwrap_err().cure().unwrap().to_string();
-            assert_eq!(cure, "--allow-internal-host host.pinfold:5432");
+            let hint = refused.decide(&asked).unwrap_err().hint().unwrap().to_string();
+            assert_eq!(hint, "--allow-internal-host host.pinfold:5432");
         }
     }
 

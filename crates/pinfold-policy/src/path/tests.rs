@@ -75,7 +75,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_seen_or_moves_its_neighbours_is_not_plain() {
+fn invisible_or_reordering_characters_are_not_plain() {
     let hidden = [
         '\u{1b}',
         '\u{9b}',

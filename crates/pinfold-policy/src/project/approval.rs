@@ -1,4 +1,4 @@
-//! `hostExec`: which commands the host runs for the inside without asking.
+//! `hostExec`: which commands the host runs for the sandbox without asking.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `snapshot`: what the inside's system is made from.
+//! `snapshot`: what the sandbox's system is made from.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub base: Option<Valued<Base>>,
     /// What is run on it, in order, once.
     pub setup: Vec<Valued<String>>,
-    /// Hosts that may be reached meanwhile, beside those that builds always may.
+    /// Hosts that may be reached during a build, in addition to those that builds always may.
     pub hosts: Vec<Valued<NetworkRule>>,
     /// The space that a session may fill on top of it.
     pub size: Option<Valued<ByteSize>>,

@@ -8,7 +8,7 @@ use super::site::Site;
 use super::{Folded, length_bit, tables};
 use crate::glob::Glob;
 
-/// As for the names that are protected: most names are told apart by first byte and length.
+/// As for the names that are protected: first byte and length rule out most names.
 static LENGTHS: [u64; 256] = {
     let mut lengths = [0; 256];
     let mut at = 0;

@@ -29,7 +29,7 @@ pub enum Target {
     Within(PathBuf),
     /// Out of them, to this path.
     Outside(PathBuf),
-    /// To what cannot be told: `..` follows a name, which may be a link itself.
+    /// To an unknown place: `..` follows a name, which may be a link itself.
     Unclear,
 }
 

@@ -64,7 +64,7 @@ fn histories_of_commands_vanish_with_the_files_of_direnv_in_a_home() {
 }
 
 #[test]
-fn what_only_looks_like_a_secret_stays() {
+fn text_that_only_looks_like_a_secret_stays() {
     let protection = defaults();
     for path in [
         ".env.example",
@@ -90,7 +90,7 @@ fn what_only_looks_like_a_secret_stays() {
 }
 
 #[test]
-fn what_the_host_executes_is_read_only() {
+fn files_that_the_host_executes_are_read_only() {
     let protection = defaults();
     for path in [
         ".vscode",
@@ -151,7 +151,7 @@ fn an_opt_in_lifts_what_the_reason_names() {
 }
 
 #[test]
-fn a_class_becomes_a_restriction_that_names_the_way_out() {
+fn class_becomes_a_restriction_with_a_hint() {
     let class = defaults().classify(&ordinary(), Path::new(".husky")).unwrap();
     let made = class.restriction(HostPath::new("/w/.husky").unwrap());
     assert_eq!((made.effect, made.source), (Effect::ReadOnly, Origin::Default));
@@ -205,7 +205,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_that_cannot_match_is_told_from_the_name_alone() {
+fn name_that_cannot_match_is_ruled_out_by_the_name_alone() {
     for name in [".env", "prod.env", ".env.local", "a.pem", "tasks.code-workspace", "gcloud"] {
         assert!(Protection::may_match(&Folded::of(name.as_bytes())), "{name}");
     }
@@ -255,7 +255,7 @@ fn names_are_judged_by_where_they_really_lie() {
 }
 
 #[test]
-fn what_is_protected_in_a_home_is_protected_in_every_part_of_it() {
+fn protected_names_of_a_home_are_protected_in_every_part_of_it() {
     let protection = defaults();
     let read_only = Some(Effect::ReadOnly);
     assert_eq!(effect(&protection, &in_home(".config"), "systemd"), read_only);
@@ -322,7 +322,7 @@ fn secrets_by_their_further_names_vanish() {
 }
 
 #[test]
-fn what_tools_run_by_themselves_is_read_only() {
+fn files_that_tools_run_by_themselves_are_read_only() {
     let protection = defaults();
     for path in [
         ".direnv",
@@ -400,7 +400,7 @@ fn places_of_keys_are_refused_as_grants_unless_they_are_opted_in() {
 }
 
 #[test]
-fn what_runs_on_a_build_is_listed_and_not_protected() {
+fn files_that_run_on_a_build_are_listed_and_not_protected() {
     for path in [
         ".cargo/config.toml",
         ".npmrc",

@@ -1,6 +1,6 @@
 //! Ralph's `.agent-loop/config.json`: which model pi is asked with, and how strong the wall is.
 
-use super::SettingsError;
+use super::error::SettingsError;
 use super::words::BoundaryName;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
 use crate::origin::{Origin, Valued};
@@ -34,7 +34,7 @@ impl AgentLoop {
     /// Reads the file. `{}` says nothing.
     ///
     /// # Errors
-    /// What is no JSON object, a `pi` that is none (in Ralph's words), an unknown type.
+    /// Anything but a JSON object, an invalid `pi` (in Ralph's words), an unknown type.
     pub fn read(file: SettingsFile<'_>) -> Result<Self, SettingsError> {
         let document = Document::parse(file)?;
         let section = Item::of_document(&document).map()?;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A branch as a person calls it, without `refs/heads/`, by the rules of git-check-ref-format(1)
-/// with `--branch`, and without control characters beyond ASCII. What that command would expand,
-/// such as `@{-1}`, is no name here.
+/// A branch as a user calls it, without `refs/heads/`, by the rules of git-check-ref-format(1) with
+/// `--branch`, and without control characters beyond ASCII. What that command would expand, such as
+/// `@{-1}`, is no name here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BranchName(String);
 

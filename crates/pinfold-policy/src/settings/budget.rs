@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::keys::{BUDGET, GROUPED};
-use super::layers::FlagBudget;
 use super::words::Window;
 use crate::document::{FileError, Item, Section};
 use crate::origin::{Origin, Place, Valued};
@@ -32,6 +31,17 @@ impl std::str::FromStr for Usd {
         let digits = format!("{whole}{part:0<9}");
         digits.parse().map(Self).map_err(|_| bad())
     }
+}
+
+/// What this session may use of models, on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlagBudget {
+    /// `--budget-requests`.
+    pub requests: Option<u64>,
+    /// `--budget-tokens`.
+    pub tokens: Option<u64>,
+    /// `--budget-usd`.
+    pub usd: Option<Usd>,
 }
 
 /// Whose budget it is.

@@ -2,8 +2,7 @@
 
 use std::fmt::Display;
 
-use super::SettingsError;
-use super::read::CeilingFile;
+use super::error::SettingsError;
 use super::words::{BoundaryName, LandlockMode};
 use crate::limits::{Limits, WallTime};
 use crate::network::NetworkRule;
@@ -26,22 +25,6 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// The part of the file that limits; what it adds (`env`, `deny`) goes into the settings.
-    pub(super) fn of(file: CeilingFile) -> Self {
-        Self {
-            limits: file.limits,
-            boundaries: file.boundaries,
-            landlock: file.landlock,
-            roots: file.roots,
-            hosts: file.hosts,
-            agents: file.agents,
-            host_exec: file.host_exec,
-            executables: file.executables,
-            allow_weaker: file.allow_weaker,
-            nested: file.nested,
-        }
-    }
-
     /// How long anything may run.
     #[must_use]
     pub fn timeout(&self) -> Option<&Valued<WallTime>> {

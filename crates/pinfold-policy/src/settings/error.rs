@@ -1,6 +1,5 @@
 //! What can be wrong with settings.
 
-use super::group_home::InvalidGroup;
 use crate::document::FileError;
 use crate::env::{EnvName, Reserved};
 use crate::origin::{Origin, Valued};
@@ -100,7 +99,7 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    /// What a person can do, where the message does not say it already.
+    /// What a user can do, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -125,3 +124,11 @@ impl SettingsError {
         }
     }
 }
+
+/// A group's name names no directory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{}\" is not a valid name for a group's files: expected letters, digits, dots, dashes and underscores, \
+     first a letter or digit", .0.escape_debug()
+)]
+pub struct InvalidGroup(pub String);

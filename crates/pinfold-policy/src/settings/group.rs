@@ -1,14 +1,14 @@
 //! Groups of sessions, and how far they are trusted.
 
 use super::ceiling::at_most;
+use super::error::SettingsError;
+use super::fields::word;
 use super::group_home::{self, GroupFiles};
 use super::keys::GROUP;
-use super::read::word;
 use super::words::GroupTrust;
-use super::{Settings, SettingsError};
 use crate::document::{FileError, Section};
 use crate::limits::WallTime;
-use crate::network::{Brokered, Cure, NetworkPolicy, Repository, SecretRule};
+use crate::network::{Brokered, Hint, NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 
@@ -69,7 +69,7 @@ pub(super) fn files(
     }
 }
 
-/// How far a session is trusted. One of no group is the person's own, and has what the person's
+/// How far a session is trusted. One of no group is the user's own, and has what the user's
 /// settings give it.
 pub(super) fn trust(
     group: Option<&Valued<String>>,
@@ -101,37 +101,12 @@ pub(super) fn admit(
         return;
     }
     let whom = group.map_or("this session".to_owned(), |group| format!("group {}", group.value));
-    let cure = group.map(|group| format!("trust = \"admin\" under [groups.{}]", group.value));
+    let hint = group.map(|group| format!("trust = \"admin\" under [groups.{}]", group.value));
     let is_ours = !matches!(trust.origin, Origin::Ceiling(_));
     policy.brokered.push(Brokered {
         secret: secret.clone(),
         whom,
-        cure: cure.filter(|_| is_ours).map(Cure::Setting),
+        hint: hint.filter(|_| is_ours).map(Hint::Setting),
         repositories: Vec::new(),
     });
-}
-
-impl Settings {
-    /// Lets git have brokered tokens for these repositories.
-    ///
-    /// # Errors
-    /// When the administrator's rules do not cover github.com.
-    pub fn broker(&mut self, repositories: &[Repository]) -> Result<(), SettingsError> {
-        self.network.broker(repositories);
-        self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
-    }
-
-    /// The secrets of which the inside has placeholders, without those that are brokered.
-    pub fn placed(&self) -> impl Iterator<Item = &Valued<SecretRule>> {
-        let brokered = |secret: &Valued<SecretRule>| {
-            self.network.brokered.iter().any(|brokered| brokered.secret == *secret)
-        };
-        self.secrets.iter().filter(move |secret| !brokered(secret))
-    }
-
-    /// Whether there is a token for GitHub, for whomever.
-    #[must_use]
-    pub fn has_github_token(&self) -> bool {
-        self.secrets.iter().any(|secret| secret.value.is_for_github())
-    }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::{Component, Path};
 use std::str::FromStr;
 
-use super::SettingsError;
+use super::error::{InvalidGroup, SettingsError};
+use super::fields::{check_reserved, list, path};
 use super::keys::{GROUP_HOME, GROUP_MOUNT};
-use super::read::{check_reserved, list, path};
 use crate::document::{FileError, Item, Section};
 use crate::env::{EnvName, Owner};
 use crate::origin::{Origin, Valued};
@@ -48,14 +48,6 @@ impl GroupFiles {
         }
     }
 }
-
-/// A group's name names no directory.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "\"{}\" is not a valid name for a group's files: expected letters, digits, dots, dashes and underscores, \
-     first a letter or digit", .0.escape_debug()
-)]
-pub struct InvalidGroup(pub String);
 
 /// Something of the host's that a group's sessions see.
 #[derive(Clone, Debug, PartialEq, Eq)]

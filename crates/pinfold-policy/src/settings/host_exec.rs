@@ -1,16 +1,15 @@
-//! Commands that the inside may ask the host to run: which, when nobody is asked, and how long.
+//! Commands that the sandbox may ask the host to run: which, when nobody is asked, and how long.
 
 use std::time::Duration;
 
 use super::ceiling::Ceiling;
+use super::error::SettingsError;
+use super::fields::{Layer, list, sub_table, word};
 use super::keys;
-use super::project::approve;
-use super::read::{Layer, list, sub_table, word};
-use super::{Settings, SettingsError};
 use crate::document::{FileError, Item, Section};
 use crate::limits::WallTime;
 use crate::origin::{Origin, Valued};
-use crate::project::{AutoApprove, is_executable};
+use crate::project::{ApprovalRule, AutoApprove, is_executable};
 
 /// Executables that everybody's list has (MoltNet's).
 pub const LISTED: [&str; 3] = ["git", "gh", "moltnet"];
@@ -29,18 +28,18 @@ pub(super) struct HostExecFile {
     pub(super) said: Option<Origin>,
 }
 
-/// What the settings say of commands that the inside asks the host to run.
+/// What the settings say of commands that the sandbox asks the host to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostExec {
-    /// Whether the inside can ask at all: if anybody who may has said anything about it.
+    /// Whether the sandbox can ask at all: if anybody who may has said anything about it.
     pub enabled: Valued<bool>,
-    /// Executables that may be asked for beside [`LISTED`].
+    /// Executables that may be asked for in addition to [`LISTED`].
     pub executables: Vec<Valued<String>>,
     /// Names that are found along `PATH` inside and ask the host.
     pub on_path: Vec<Valued<String>>,
     /// How long a command may run on the host.
     pub timeout: Valued<WallTime>,
-    /// How long a person may take to answer; then it is denied.
+    /// How long a user may take to answer; then it is denied.
     pub patience: Valued<WallTime>,
     /// Whether a request waits for an answer although nobody is there who could give one now.
     pub waits: Valued<bool>,
@@ -49,12 +48,12 @@ pub struct HostExec {
 impl HostExec {
     /// How long a command may run by default (MoltNet's).
     pub const TIMEOUT: WallTime = WallTime::new(Duration::from_secs(60));
-    /// How long a person may take by default.
+    /// How long a user may take by default.
     pub const PATIENCE: WallTime = WallTime::new(Duration::from_secs(5 * 60));
 }
 
 impl Default for HostExec {
-    /// The inside cannot ask.
+    /// The sandbox cannot ask.
     fn default() -> Self {
         Self {
             enabled: Valued::default_of(false),
@@ -74,7 +73,7 @@ pub enum HostExecVerdict<'a> {
     NotListed,
     /// This rule allows it.
     Allowed(&'a Valued<AutoApprove>),
-    /// A person has to be asked.
+    /// A user has to be asked.
     Ask,
 }
 
@@ -120,8 +119,31 @@ fn shared(table: &Section<'_>, layer: Layer) -> Result<HostExecFile, FileError> 
     })
 }
 
+/// `autoApprove`: nothing for `false`, which is what holds without it.
+fn approve(item: &Item<'_>, layer: Layer) -> Result<Vec<Valued<AutoApprove>>, FileError> {
+    let valued = |item: &Item<'_>, what| Valued::new(what, layer(item.place()));
+    if !item.is_list() {
+        let all = item.flag().map_err(|_| item.expected("true, false or a list of rules"))?;
+        return Ok(if all { vec![valued(item, AutoApprove::All)] } else { Vec::new() });
+    }
+    let rule = |item: &Item<'_>| Ok(valued(item, AutoApprove::Rule(approval(item)?)));
+    item.list()?.iter().map(rule).collect()
+}
+
+fn approval(item: &Item<'_>) -> Result<ApprovalRule, FileError> {
+    let table = item.table(keys::APPROVAL)?;
+    let texts = |key| Ok(table.read(key, Item::texts)?.unwrap_or_default());
+    Ok(ApprovalRule {
+        executable: executable(&table.require("executable")?)?,
+        args: table.read("args", Item::texts)?,
+        prefix: texts("argsPrefix")?,
+        contains: texts("argsContains")?,
+        excludes: texts("argsExcludes")?,
+    })
+}
+
 /// The name of an executable, which is looked for along a `PATH`.
-pub(super) fn executable(item: &Item<'_>) -> Result<String, FileError> {
+fn executable(item: &Item<'_>) -> Result<String, FileError> {
     match item.text()? {
         name if is_executable(name) => Ok(name.to_owned()),
         _ => Err(item.invalid("expected the name of an executable, without a slash")),
@@ -165,31 +187,4 @@ pub(super) fn merged(
         waits: waits.unwrap_or(default.waits),
     };
     Ok((host_exec, approve))
-}
-
-impl Settings {
-    /// What becomes of a command that the inside asks for. Arguments are bytes, as they are;
-    /// `amounts_to` are options that would say what it comes to, if it says it in other words.
-    #[must_use]
-    pub fn host_exec_verdict(
-        &self,
-        executable: &[u8],
-        args: &[Vec<u8>],
-        amounts_to: &[&str],
-    ) -> HostExecVerdict<'_> {
-        let listed = self.host_exec.executables.iter().map(|name| name.value.as_str());
-        let is_listed = LISTED.into_iter().chain(listed).any(|name| name.as_bytes() == executable);
-        if !is_listed || !self.ceiling.allows_executable(executable) {
-            return HostExecVerdict::NotListed;
-        }
-        let allows = |one: &&Valued<AutoApprove>| one.value.allows(executable, args, amounts_to);
-        self.approve.iter().find(allows).map_or(HostExecVerdict::Ask, HostExecVerdict::Allowed)
-    }
-
-    /// The executables that may be asked for.
-    pub fn host_executables(&self) -> impl Iterator<Item = &str> {
-        let own = self.host_exec.executables.iter().map(|name| name.value.as_str());
-        let allowed = |name: &&str| self.ceiling.allows_executable(name.as_bytes());
-        LISTED.into_iter().chain(own).filter(allowed)
-    }
 }

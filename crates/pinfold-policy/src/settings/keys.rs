@@ -1,22 +1,25 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
+mod groups;
+mod models;
+mod network;
+mod shapes;
+
+pub(crate) use groups::{ALLOWED_ROOT, ALLOWLIST};
+pub(super) use groups::{CONTAINER_CONFIG, GROUP, GROUP_HOME, GROUP_MOUNT};
+pub(crate) use models::PROVIDER;
+pub(super) use models::{BUDGET, GROUPED};
+use network::NETWORK;
+pub(super) use network::{REQUESTS, SECRET, SSH, SSH_HOST};
+use shapes::{ENV, SIZE, TEXTS};
+pub(crate) use shapes::{ID_PATTERN, PLACE_PATTERN};
+
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    ShadowMode, Window, WorkspaceMode,
+    ShadowMode, WorkspaceMode,
 };
-use crate::agents::Api;
 use crate::document::{Key, Shape};
-use crate::env::NAME_PATTERN;
-use crate::network::Spots;
 use crate::prices::PRICE;
-
-const SIZE: Shape = Shape::Pattern("^[0-9]*[1-9][0-9]*(B|[KMGT](iB)?)?$");
-const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
-const TEXTS: Shape = Shape::List(&Shape::Text);
-/// Names that appear in keys and messages: providers, secrets, agents.
-pub(crate) const ID_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
-/// Regions and projects, which become parts of host names and paths.
-pub(crate) const PLACE_PATTERN: &str = "^[a-z0-9][a-z0-9-]*$";
 
 /// What editors write for themselves; nothing follows from it.
 const SCHEMA: Key = Key::new("$schema", Shape::Text, "Where the schema of this file is.");
@@ -187,184 +190,6 @@ const USER_FILES: &[Key] = &[
     Key::new("opt_in", TEXTS, "Protections to lift, by the name the refusal gives."),
     Key::new("state", Shape::Choice(AgentState::WORDS), "What becomes of the agent's own state."),
     Key::new("my_config", Shape::Flag, "Whether your own setup of the agent enters, read-only."),
-];
-
-/// `network`, alike in the user's and the repository's file.
-const NETWORK: &[Key] = &[
-    Key::new(
-        "allow",
-        TEXTS,
-        "Hosts that may be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below.",
-    ),
-    Key::new("allowedInternalHosts", TEXTS, "Hosts that may lead to private addresses."),
-    Key::new(
-        "requests",
-        Shape::List(&Shape::Table(REQUESTS)),
-        "Hosts of which only some requests are allowed; their TLS is ended by pinfold.",
-    ),
-    Key::new("intercept", TEXTS, "Further hosts whose TLS is ended by pinfold."),
-];
-
-/// An entry of `network.requests`.
-pub(super) const REQUESTS: &[Key] = &[
-    Key::new("host", Shape::Text, "NAME[:PORT]."),
-    Key::new("methods", TEXTS, "Methods, such as GET; all if absent."),
-    Key::new("paths", TEXTS, "Paths, or all below one with /**; all if absent."),
-];
-
-/// An entry of `secrets`.
-pub(super) const SECRET: &[Key] = &[
-    Key::new("id", Shape::Pattern(ID_PATTERN), "Its name in `pinfold secret`."),
-    Key::new("env", Shape::Pattern(NAME_PATTERN), "The variable that holds the placeholder."),
-    Key::new("hosts", TEXTS, "The hosts it is sent to."),
-    Key::new("ports", Shape::List(&Shape::Count), "Their ports; 443 if absent."),
-    Key::new(
-        "where",
-        Shape::List(&Shape::Choice(Spots::WORDS)),
-        "Where in a request; header and basic if absent.",
-    ),
-    Key::new("required", Shape::Flag, "Whether a run without the secret is refused."),
-];
-
-/// `[ssh]`.
-pub(super) const SSH: &[Key] = &[
-    Key::new("key", Shape::Text, "The key file; its public half has the same name with .pub."),
-    Key::new("agent", Shape::Flag, "Whether the key is in your own ssh-agent."),
-    Key::new("public_key", Shape::Text, "The public half of the key in your ssh-agent."),
-    Key::new("hosts", Shape::List(&Shape::Table(SSH_HOST)), "Hosts that may be logged in to."),
-];
-
-/// An entry of `ssh.hosts`.
-pub(super) const SSH_HOST: &[Key] = &[
-    Key::new("host", Shape::Text, "The host's name, which may be reached on that port."),
-    Key::new("port", Shape::Count, "Its port; 22 if absent."),
-    Key::new("user", Shape::Text, "The user to log in as; git if absent."),
-    Key::new("known", TEXTS, "Its keys; those that your own ssh knows if absent."),
-    Key::new(
-        "hostbound",
-        Shape::Flag,
-        "Whether only logins count whose signature names the host key; false for servers that \
-         know no such logins.",
-    ),
-];
-
-/// `[providers.NAME]`.
-pub(crate) const PROVIDER: &[Key] = &[
-    Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback."),
-    Key::new(
-        "plain_http",
-        Shape::Flag,
-        "Whether base_url may be http for a server of your own network.",
-    ),
-    Key::new(
-        "api",
-        Shape::Choice(Api::WORDS),
-        "What a provider of your own speaks: openai or anthropic.",
-    ),
-    Key::new(
-        "env_var_name",
-        Shape::Pattern(NAME_PATTERN),
-        "The variable with the key of a provider of your own; NAME_API_KEY if absent.",
-    ),
-    Key::new("keyless", Shape::Flag, "Whether the provider needs no key."),
-    Key::new("region", Shape::Pattern(PLACE_PATTERN), "The region of Bedrock or Vertex."),
-    Key::new("project", Shape::Pattern(PLACE_PATTERN), "The Google Cloud project of Vertex."),
-    Key::new(
-        "models",
-        TEXTS,
-        "The models that may be asked for, NAME or NAME* for all that begin so; all if absent.",
-    ),
-    Key::new(
-        "account",
-        Shape::Map(ID_PATTERN, &Shape::Text),
-        "Headers that choose an account, such as OpenAI-Project; those of the sandbox do not pass.",
-    ),
-];
-
-/// A budget.
-pub(super) const BUDGET: &[Key] = &[
-    Key::new("requests", Shape::Count, "Requests to models."),
-    Key::new("tokens", Shape::Count, "Tokens, sent and received."),
-    Key::new("usd", Shape::Amount, "Money, in USD, by the prices that pinfold knows."),
-    Key::new("per", Shape::Choice(Window::WORDS), "How long it lasts; session by default."),
-];
-
-/// The user's `[budget]`.
-pub(super) const GROUPED: &[Key] = &[
-    Key::new("requests", Shape::Count, "Requests to models."),
-    Key::new("tokens", Shape::Count, "Tokens, sent and received."),
-    Key::new("usd", Shape::Amount, "Money, in USD, by the prices that pinfold knows."),
-    Key::new("per", Shape::Choice(Window::WORDS), "How long it lasts; session by default."),
-    Key::new("group", Shape::Map(ID_PATTERN, &Shape::Table(BUDGET)), "Budgets of groups."),
-];
-
-/// `[groups.NAME]`.
-pub(super) const GROUP: &[Key] = &[
-    Key::new(
-        "trust",
-        Shape::Choice(GroupTrust::WORDS),
-        "Whether its sessions get tokens for GitHub (admin), or git alone has them (member, \
-         default).",
-    ),
-    Key::new(
-        "folder",
-        Shape::Pattern(ID_PATTERN),
-        "Its directories' name; the group's by default.",
-    ),
-    Key::new("repo_access", Shape::Text, "A worktree that its sessions work on."),
-    Key::new("timeout", Shape::Text, "Wall-clock time of its sessions, such as \"10m\"."),
-    Key::new(
-        "mounts",
-        Shape::List(&Shape::Table(GROUP_MOUNT)),
-        "What else its sessions see, as far as mount-allowlist.toml lets them.",
-    ),
-];
-
-/// An entry of a group's `mounts`.
-pub(super) const GROUP_MOUNT: &[Key] = &[
-    Key::new(
-        "host_path",
-        Shape::Text,
-        "Where it is: an absolute path, or one that begins with ~/.",
-    ),
-    Key::new(
-        "container_path",
-        Shape::Text,
-        "Where it appears below /workspace/extra; its own name by default.",
-    ),
-    Key::new("readonly", Shape::Flag, "Whether it is read-only, which it is by default."),
-];
-
-/// A `containerConfig` of Pynchy's.
-pub(super) const CONTAINER_CONFIG: &[Key] = &[
-    Key::new("additional_mounts", Shape::List(&Shape::Table(GROUP_MOUNT)), "Mounts."),
-    Key::new("timeout", Shape::Count, "Milliseconds."),
-];
-
-/// `[group_home]`.
-pub(super) const GROUP_HOME: &[Key] = &[
-    Key::new("root", Shape::Text, "The directory with groups/, data/ and config.toml."),
-    Key::new("scripts", Shape::Text, "What appears as /workspace/scripts, read-only."),
-    Key::new("runner", Shape::Text, "What appears as /app/src, read-only."),
-    Key::new("env", TEXTS, "The names of a group's env file that its sessions see."),
-];
-
-/// `mount-allowlist.toml`.
-pub(crate) const ALLOWLIST: &[Key] = &[
-    Key::new(
-        "allowed_roots",
-        Shape::List(&Shape::Table(ALLOWED_ROOT)),
-        "Directories that groups' mounts may lie in.",
-    ),
-    Key::new("blocked_patterns", TEXTS, "Texts that no path of a mount may contain."),
-    Key::new("non_admin_read_only", Shape::Flag, "Whether only groups of admins may write."),
-];
-
-/// An entry of `allowed_roots`.
-pub(crate) const ALLOWED_ROOT: &[Key] = &[
-    Key::new("path", Shape::Text, "The directory."),
-    Key::new("allow_read_write", Shape::Flag, "Whether mounts may be written to; no by default."),
-    Key::new("description", Shape::Text, "What it is, for people."),
 ];
 
 /// An entry of `wrappers`.

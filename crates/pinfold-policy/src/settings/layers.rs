@@ -2,17 +2,16 @@
 
 use super::agent_loop::AgentLoop;
 use super::branch::BranchName;
-use super::budget::Usd;
+use super::budget::FlagBudget;
 use super::host_exec::FlagHostExec;
+use super::network::FlagNetwork;
 use super::project::Project;
-use super::publish::PublishedPort;
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, WorkspaceMode,
 };
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
-use crate::network::{HostPattern, NetworkRule, Preset};
 use crate::path::HostPath;
 use crate::project::Base;
 
@@ -114,32 +113,6 @@ pub struct Flags {
     pub host_exec: FlagHostExec,
     /// The budget of this session.
     pub budget: FlagBudget,
-}
-
-/// What this session may use of models, on the command line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlagBudget {
-    /// `--budget-requests`.
-    pub requests: Option<u64>,
-    /// `--budget-tokens`.
-    pub tokens: Option<u64>,
-    /// `--budget-usd`.
-    pub usd: Option<Usd>,
-}
-
-/// What may be reached, on the command line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FlagNetwork {
-    /// `--allow-host RULE`.
-    pub allow: Vec<NetworkRule>,
-    /// `--allow PRESET`.
-    pub presets: Vec<Preset>,
-    /// `--allow-internal-host RULE`.
-    pub internal: Vec<NetworkRule>,
-    /// `--intercept HOST`.
-    pub intercept: Vec<HostPattern>,
-    /// `--publish [ADDRESS:][HOST_PORT:]PORT`.
-    pub publish: Vec<PublishedPort>,
 }
 
 /// The limits on the command line.

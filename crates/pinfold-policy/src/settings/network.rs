@@ -1,10 +1,9 @@
 //! What the settings say about the network and its secrets.
 
-use super::SettingsError;
+use super::error::SettingsError;
+use super::fields::{Layer, check_reserved, list, sub_table};
 use super::keys::{self, REQUESTS, SECRET};
-use super::layers::FlagNetwork;
 use super::publish::PublishedPort;
-use super::read::{Layer, check_reserved, list, sub_table};
 use crate::document::{FileError, Item, Section};
 use crate::env::Owner;
 use crate::network::{
@@ -12,6 +11,21 @@ use crate::network::{
 };
 use crate::origin::{Origin, Valued};
 use crate::ssh::SshHostRule;
+
+/// What may be reached, on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlagNetwork {
+    /// `--allow-host RULE`.
+    pub allow: Vec<NetworkRule>,
+    /// `--allow PRESET`.
+    pub presets: Vec<Preset>,
+    /// `--allow-internal-host RULE`.
+    pub internal: Vec<NetworkRule>,
+    /// `--intercept HOST`.
+    pub intercept: Vec<HostPattern>,
+    /// `--publish [ADDRESS:][HOST_PORT:]PORT`.
+    pub publish: Vec<PublishedPort>,
+}
 
 /// `network` of the user's or a repository's file.
 pub(super) fn policy(section: &Section<'_>, layer: Layer) -> Result<NetworkPolicy, FileError> {

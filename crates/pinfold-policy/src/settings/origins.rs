@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::budget;
-use super::resolve::Settings;
+use super::effective::Settings;
 use crate::origin::{Origin, Valued};
 
 /// A setting as it is shown.

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::error::SettingsError;
+use super::fields::{env, limits, list, sub_table, whole, word};
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
+use super::network;
 use super::publish::PublishedPort;
-use super::read::{Layer, env, limits, list, sub_table, whole, word};
+use super::values::EnvSetting;
 use super::words::{BoundaryName, ShadowMode, WorkspaceMode};
-use super::{EnvSetting, SettingsError, network};
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
 use crate::env::Owner;
 use crate::limits::{ByteSize, Limits, WallTime};
 use crate::network::{NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::Escaped;
-use crate::project::{ApprovalRule, AutoApprove, Base, ResumeCommand, ShadowPath, Snapshot};
+use crate::project::{Base, ResumeCommand, ShadowPath, Snapshot};
 
 /// What a repository's `sandbox.json` or `sandbox.toml` says.
 #[derive(Clone, Debug, Default)]
@@ -115,32 +117,6 @@ fn one(file: SettingsFile<'_>) -> Result<Project, SettingsError> {
         publish: network::publish(&section, Origin::Project)?,
         workspace_mode: word(&section, "workspaceMode", Origin::Project)?,
         without_limits: document.canonical_without("resources"),
-    })
-}
-
-/// `autoApprove`: nothing for `false`, which is what holds without it.
-pub(super) fn approve(
-    item: &Item<'_>,
-    layer: Layer,
-) -> Result<Vec<Valued<AutoApprove>>, FileError> {
-    let valued = |item: &Item<'_>, what| Valued::new(what, layer(item.place()));
-    if !item.is_list() {
-        let all = item.flag().map_err(|_| item.expected("true, false or a list of rules"))?;
-        return Ok(if all { vec![valued(item, AutoApprove::All)] } else { Vec::new() });
-    }
-    let rule = |item: &Item<'_>| Ok(valued(item, AutoApprove::Rule(approval(item)?)));
-    item.list()?.iter().map(rule).collect()
-}
-
-fn approval(item: &Item<'_>) -> Result<ApprovalRule, FileError> {
-    let table = item.table(keys::APPROVAL)?;
-    let texts = |key| Ok(table.read(key, Item::texts)?.unwrap_or_default());
-    Ok(ApprovalRule {
-        executable: host_exec::executable(&table.require("executable")?)?,
-        args: table.read("args", Item::texts)?,
-        prefix: texts("argsPrefix")?,
-        contains: texts("argsContains")?,
-        excludes: texts("argsExcludes")?,
     })
 }
 

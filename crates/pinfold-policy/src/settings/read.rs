@@ -3,24 +3,28 @@
 use std::collections::BTreeMap;
 
 use super::budget::{self, Budget};
+use super::ceiling::Ceiling;
+use super::error::SettingsError;
+use super::fields::{check_reserved, env, limits, list, path, sub_table, whole, word};
 use super::group::GroupSettings;
 use super::group_home::{self, GroupHome};
 use super::host_exec::{self, HostExecFile};
-use super::keys::{self, sub_keys};
+use super::keys;
 use super::publish::PublishedPort;
+use super::url::{BaseUrl, BaseUrlError};
+use super::values::{EnvSetting, ProviderSettings};
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
-use super::{BaseUrl, BaseUrlError, EnvSetting, ProviderSettings, SettingsError};
 use super::{group, network, ssh};
-use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
-use crate::env::{EnvName, Owner, reserved};
+use crate::document::{Document, FileError, Item, Section, SettingsFile};
+use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
-use crate::limits::{Limits, MilliCpus};
-use crate::network::{NetworkPolicy, NetworkRule, SecretRule};
-use crate::origin::{Origin, Place, Valued};
+use crate::limits::Limits;
+use crate::network::{NetworkPolicy, SecretRule};
+use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 use crate::prices::{self, Price};
 use crate::ssh::SshSettings;
@@ -72,34 +76,13 @@ pub(super) struct UserFiles {
 /// What the administrator's file says.
 #[derive(Debug, Default)]
 pub(super) struct CeilingFile {
-    pub(super) limits: Limits,
-    pub(super) boundaries: Option<Valued<Vec<BoundaryName>>>,
-    pub(super) landlock: Option<Valued<LandlockMode>>,
+    /// What limits; the rest is added to the settings.
+    pub(super) ceiling: Ceiling,
     pub(super) deny: Vec<Valued<Glob>>,
-    pub(super) roots: Option<Valued<Vec<HostPath>>>,
-    pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
-    pub(super) agents: Option<Valued<Vec<String>>>,
     pub(super) env: Vec<EnvSetting>,
-    pub(super) host_exec: Option<Valued<bool>>,
-    pub(super) executables: Option<Valued<Vec<String>>>,
-    pub(super) allow_weaker: Option<Valued<bool>>,
-    pub(super) nested: Option<Valued<bool>>,
     pub(super) budget: Option<Budget>,
     pub(super) group_trust: Option<Valued<GroupTrust>>,
     pub(super) wrappers: Vec<Valued<WrapperSetting>>,
-}
-
-/// Makes an origin of a place: which layer is being read.
-pub(super) type Layer = fn(Place) -> Origin;
-
-/// The whole file. Of a `$schema` only the type is looked at.
-pub(super) fn whole<'a>(
-    document: &'a Document,
-    known: &'static [Key],
-) -> Result<Section<'a>, FileError> {
-    let section = Section::of_document(document, known)?;
-    section.read("$schema", |item| item.text().map(drop))?;
-    Ok(section)
 }
 
 pub(super) fn user(
@@ -147,14 +130,13 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
     let host_exec = sub_table(&section, keys::CEILING, "host_exec")?;
     let files = sub_table(&section, keys::CEILING, "files")?;
     let files = files.as_ref();
-    Ok(CeilingFile {
+    let ceiling = Ceiling {
         limits: limits(&section, Origin::Ceiling)?,
         boundaries: section.read("boundaries", |item| {
             let words = item.list()?.iter().map(Item::parsed).collect::<Result<_, _>>()?;
             Ok(Valued::new(words, Origin::Ceiling(item.place())))
         })?,
         landlock: word(&section, "landlock", Origin::Ceiling)?,
-        deny: list(files, "deny", Origin::Ceiling, Item::parsed)?,
         roots: files.map_or(Ok(None), roots)?,
         hosts: sub_table(&section, keys::CEILING, "network")?.map_or(Ok(None), |table| {
             table.read("hosts", |item| {
@@ -164,7 +146,6 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         })?,
         agents: section
             .read("agents", |item| Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place()))))?,
-        env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
         host_exec: host_exec.as_ref().map_or(Ok(None), |table| flag(table, "allowed"))?,
         executables: host_exec.as_ref().map_or(Ok(None), |table| {
             table.read("executables", |item| {
@@ -173,18 +154,15 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         })?,
         allow_weaker: flag(&section, "allow_weaker")?,
         nested: flag(&section, "nested")?,
+    };
+    Ok(CeilingFile {
+        ceiling,
+        deny: list(files, "deny", Origin::Ceiling, Item::parsed)?,
+        env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
         budget: budget::of_ceiling(&section)?,
         group_trust: word(&section, "group_trust", Origin::Ceiling)?,
         wrappers: wrapper::of_file(&section, Origin::Ceiling)?,
     })
-}
-
-pub(super) fn word<T: std::str::FromStr<Err: ToString>>(
-    section: &Section<'_>,
-    key: &str,
-    layer: Layer,
-) -> Result<Option<Valued<T>>, FileError> {
-    section.read(key, |item| Ok(Valued::new(item.parsed()?, layer(item.place()))))
 }
 
 fn plugin(
@@ -206,76 +184,6 @@ fn text(section: &Section<'_>, key: &str) -> Result<Option<Valued<String>>, File
 
 fn flag(section: &Section<'_>, key: &str) -> Result<Option<Valued<bool>>, FileError> {
     section.read(key, |item| Ok(Valued::new(item.flag()?, Origin::Ceiling(item.place()))))
-}
-
-pub(super) fn sub_table<'a>(
-    section: &Section<'a>,
-    known: &'static [Key],
-    key: &str,
-) -> Result<Option<Section<'a>>, FileError> {
-    section.read(key, |item| item.table(sub_keys(known, key)))
-}
-
-/// A list of values, each with its own line.
-pub(super) fn list<'a, T>(
-    section: Option<&Section<'a>>,
-    key: &str,
-    layer: Layer,
-    read: impl Fn(&Item<'a>) -> Result<T, FileError>,
-) -> Result<Vec<Valued<T>>, FileError> {
-    let Some(item) = section.and_then(|section| section.get(key)) else { return Ok(Vec::new()) };
-    let value = |item: Item<'a>| Ok(Valued::new(read(&item)?, layer(item.place())));
-    item.list()?.into_iter().map(value).collect()
-}
-
-pub(super) fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, FileError> {
-    let Some(item) = section.get("resources") else { return Ok(Limits::default()) };
-    let table = item.table(keys::RESOURCES)?;
-    let count =
-        |key: &str| table.read(key, |item| Ok(Valued::new(item.count()?, layer(item.place()))));
-    Ok(Limits {
-        cpus: table.read("cpus", |item| {
-            let cpus = MilliCpus::from_cpus(item.number()?);
-            Ok(Valued::new(cpus.map_err(|error| item.invalid(error))?, layer(item.place())))
-        })?,
-        memory: word(&table, "memory", layer)?,
-        pids: count("pids")?,
-        disk: word(&table, "disk", layer)?,
-        files: count("files")?,
-        timeout: word(&table, "timeout", layer)?,
-        build: word(&table, "build", layer)?,
-    })
-}
-
-/// `env`. `above` is the least owner that stands above the layer being read.
-pub(super) fn env(
-    section: &Section<'_>,
-    layer: Layer,
-    above: Owner,
-) -> Result<Vec<EnvSetting>, SettingsError> {
-    let Some(item) = section.get("env") else { return Ok(Vec::new()) };
-    let mut settings = Vec::new();
-    for item in item.map()?.items() {
-        let name: EnvName = item.name().parse().map_err(|error| item.invalid(error))?;
-        let origin = layer(item.place());
-        check_reserved(&name, &origin, above)?;
-        settings.push(EnvSetting { name, value: item.text()?.to_owned(), origin });
-    }
-    Ok(settings)
-}
-
-/// Refuses a name that belongs to `above` or to one higher still.
-pub(super) fn check_reserved(
-    name: &EnvName,
-    origin: &Origin,
-    above: Owner,
-) -> Result<(), SettingsError> {
-    match reserved(name) {
-        Some(rule) if rule.owner >= above => {
-            Err(SettingsError::Reserved { origin: origin.clone(), name: name.clone(), rule })
-        }
-        _ => Ok(()),
-    }
 }
 
 fn forward_env(section: &Section<'_>) -> Result<Vec<Valued<EnvName>>, SettingsError> {
@@ -303,23 +211,6 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
                 .read("my_config", |item| Ok(Valued::new(item.flag()?, Origin::User(item.place()))))
         })?,
     })
-}
-
-/// An absolute path, or one that begins with `~/`.
-pub(crate) fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
-    let text = item.text()?;
-    let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };
-    let path = match (below_home, home) {
-        (None, _) if !text.starts_with('/') => {
-            return Err(item.invalid("expected an absolute path or one that begins with ~/"));
-        }
-        (None, _) => HostPath::new(text),
-        (Some(below), Some(home)) => home.join(below.trim_start_matches('/')),
-        (Some(_), None) => {
-            return Err(item.invalid("the home directory is not known; give an absolute path"));
-        }
-    };
-    path.map_err(|error| item.invalid(error))
 }
 
 fn roots(section: &Section<'_>) -> Result<Option<Valued<Vec<HostPath>>>, FileError> {

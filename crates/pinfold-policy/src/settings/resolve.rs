@@ -1,170 +1,27 @@
 //! Merging the layers into the settings of one run.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::agent_loop::AgentLoop;
 use super::branch::BranchName;
-use super::budget::{self, Budget};
-use super::ceiling::{Ceiling, at_least, at_most};
+use super::ceiling::{at_least, at_most};
+use super::effective::Settings;
 use super::error::SettingsError;
-use super::group_home::{GroupFiles, GroupHome};
+use super::fields::check_reserved;
 use super::host_exec::{self, HostExec};
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::project::Project;
-use super::publish::PublishedPort;
-use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
-use super::url::BaseUrl;
+use super::read::{self, CeilingFile, UserFile, UserFiles};
+use super::values::{EnvSetting, FileSettings};
 use super::widen::{self, Asked};
-use super::words::{
-    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    ShadowMode, WorkspaceMode,
-};
-use super::wrapper::{self, WrapperSetting};
-use super::{group, network};
-use crate::agents::{Api, CloudName};
+use super::words::{AgentState, ApplyMode, IdentityMode, LandlockMode, ShadowMode, WorkspaceMode};
+use super::{budget, group, network, wrapper};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
-use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
-use crate::prices::Price;
-use crate::project::{AutoApprove, ResumeCommand, ShadowPath, Snapshot, Widening};
-use crate::ssh::SshSettings;
-
-/// A variable set in a file or on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvSetting {
-    /// The name, which is free for the layer that set it.
-    pub name: EnvName,
-    /// The value.
-    pub value: String,
-    /// Who set it; [`Origin`] tells the layer.
-    pub origin: Origin,
-}
-
-/// Grants and denials beyond the workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSettings {
-    /// Paths granted for reading and running.
-    pub read: Vec<Valued<HostPath>>,
-    /// Paths granted in full.
-    pub write: Vec<Valued<HostPath>>,
-    /// Names hidden in every granted directory, the administrator's included.
-    pub deny: Vec<Valued<Glob>>,
-    /// Unix sockets that stay reachable.
-    pub sockets: Vec<Valued<HostPath>>,
-    /// Protections that are lifted.
-    pub opt_in: Vec<Valued<String>>,
-    /// What becomes of the agent's own state.
-    pub state: Valued<AgentState>,
-    /// Whether the user's own setup of the agent enters.
-    pub my_config: Valued<bool>,
-}
-
-/// What holds for a provider.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProviderSettings {
-    /// Its base URL, instead of its own.
-    pub base_url: Option<Valued<BaseUrl>>,
-    /// What a provider of the user's own speaks.
-    pub api: Option<Valued<Api>>,
-    /// The variable with the key of a provider of the user's own.
-    pub env_var_name: Option<Valued<EnvName>>,
-    /// Whether it needs no key.
-    pub keyless: Option<Valued<bool>>,
-    /// The region of Bedrock or Vertex.
-    pub region: Option<Valued<CloudName>>,
-    /// The project of Vertex.
-    pub project: Option<Valued<CloudName>>,
-    /// The models that may be asked for; all if absent. A name that ends in `*` stands for all
-    /// that begin so.
-    pub models: Option<Valued<Vec<String>>>,
-    /// Headers that choose an account: names and values.
-    pub account: Vec<(String, Valued<String>)>,
-}
-
-/// The settings of one run, each with its origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Where it runs; the first usable one if absent.
-    pub boundary: Option<Valued<BoundaryName>>,
-    /// What runs it if it is a container; the first that is installed if absent.
-    pub engine: Option<Valued<EngineName>>,
-    /// The program that makes the boundary `external`.
-    pub plugin: Option<Valued<HostPath>>,
-    /// The agent.
-    pub agent: Option<Valued<String>>,
-    /// The model.
-    pub model: Option<Valued<String>>,
-    /// The provider.
-    pub provider: Option<Valued<String>>,
-    /// Whether Landlock may be missing.
-    pub landlock: Valued<LandlockMode>,
-    /// Whether a wall that is missing is let pass.
-    pub allow_weaker: Valued<bool>,
-    /// How the workspace enters.
-    pub workspace_mode: Valued<WorkspaceMode>,
-    /// What becomes of a view's changes at the end.
-    pub apply: Valued<ApplyMode>,
-    /// Whether ignored files are applied, too, when changes are applied at the end.
-    pub apply_ignored: Valued<bool>,
-    /// The branch of a dedicated worktree.
-    pub worktree_branch: Option<Valued<BranchName>>,
-    /// Paths of the workspace that are replaced inside.
-    pub shadow: Vec<Valued<ShadowPath>>,
-    /// What is there instead.
-    pub shadow_mode: Valued<ShadowMode>,
-    /// The limits.
-    pub limits: Limits,
-    /// Variables set by files and flags, in no particular order of layers.
-    pub env: Vec<EnvSetting>,
-    /// The caller's variables that enter.
-    pub forward_env: Vec<Valued<EnvName>>,
-    /// Grants and denials.
-    pub files: FileSettings,
-    /// What may be reached.
-    pub network: NetworkPolicy,
-    /// Where the host can reach ports inside: the port is the same on both sides.
-    pub publish: Vec<Valued<PublishedPort>>,
-    /// Secrets that the sandbox has placeholders for.
-    pub secrets: Vec<Valued<SecretRule>>,
-    /// Whose name the inside works in.
-    pub identity: Option<Valued<String>>,
-    /// How that identity's secrets are used.
-    pub identity_mode: Valued<IdentityMode>,
-    /// The key that signs for the inside, unless an identity has one.
-    pub ssh: SshSettings,
-    /// What holds for providers, by provider.
-    pub providers: BTreeMap<String, ProviderSettings>,
-    /// The group whose budget counts.
-    pub group: Option<Valued<String>>,
-    /// How far the session is trusted.
-    pub group_trust: Valued<GroupTrust>,
-    /// Where groups keep their files.
-    pub group_home: Option<GroupHome>,
-    /// What the group has of files, if groups have any.
-    pub group_files: Option<GroupFiles>,
-    /// What may be used of models; every one of them counts.
-    pub budgets: Vec<Budget>,
-    /// The user's own prices of models.
-    pub prices: BTreeMap<String, Price>,
-    /// What the inside's system is made from.
-    pub snapshot: Snapshot,
-    /// What runs inside before the command.
-    pub resume: Vec<Valued<ResumeCommand>>,
-    /// What the inside may ask the host to run.
-    pub host_exec: HostExec,
-    /// What the host runs for the inside without asking.
-    pub approve: Vec<Valued<AutoApprove>>,
-    /// Programs that are asked about each launch, in order.
-    pub wrappers: Vec<Valued<WrapperSetting>>,
-    /// What the repository's file asks for beyond what its user gives.
-    pub widenings: Vec<Widening>,
-    /// What remains to be checked when workspace, agent and boundary are known.
-    pub ceiling: Ceiling,
-}
+use crate::project::Snapshot;
 
 impl Settings {
     /// Reads the files and merges all layers.
@@ -182,7 +39,7 @@ impl Settings {
 }
 
 fn merge(
-    mut ceiling: CeilingFile,
+    ceiling: CeilingFile,
     mut user: UserFile,
     (mut project, trust, agent_loop): (Project, Trust, AgentLoop),
     mut flags: Flags,
@@ -190,12 +47,17 @@ fn merge(
 ) -> Result<Settings, SettingsError> {
     let mut asked = Asked::new(trust);
     let shared = widen::shared(&mut asked, &mut user, &mut project, &flags.network)?;
-    let managed = std::mem::take(&mut ceiling.env);
-    let denied = std::mem::take(&mut ceiling.deny);
-    let allotted = ceiling.budget.take();
-    let wrappers = wrapper::merged(user.wrappers, std::mem::take(&mut ceiling.wrappers));
+    let CeilingFile {
+        ceiling,
+        deny: denied,
+        env: managed,
+        budget: allotted,
+        group_trust: trusted,
+        wrappers,
+    } = ceiling;
+    let wrappers = wrapper::merged(user.wrappers, wrappers);
     let group = flag("--group", flags.group).or(user.group);
-    let group_trust = group::trust(group.as_ref(), &user.groups, ceiling.group_trust.as_ref())?;
+    let group_trust = group::trust(group.as_ref(), &user.groups, trusted.as_ref())?;
     let named = group::named(group.as_ref(), &user.groups);
     let group_files = match (&group, &user.group_home) {
         (Some(group), Some(_)) => Some(group::files(group, named, &user.groups)?),
@@ -204,7 +66,6 @@ fn merge(
     if let Some(timeout) = named.and_then(|group| group.timeout.clone()) {
         user.limits.timeout = Some(timeout);
     }
-    let ceiling = Ceiling::of(ceiling);
     // Without a key nobody logs in.
     let logs_in = user.ssh.key.is_some() || flags.identity.is_some();
     let hosts = user.ssh.hosts.iter().filter(|_| logs_in);
@@ -219,7 +80,7 @@ fn merge(
     let dedicated = |branch: &Valued<BranchName>| {
         Valued::new(WorkspaceMode::DedicatedWorktree, branch.origin.clone())
     };
-    // Whoever watches sees what happens to the checkout; otherwise it waits for a look.
+    // A user who watches sees what happens to the checkout; otherwise it waits for a look.
     let (unset, unset_apply, unset_state) = match attendance {
         Attendance::Attended => {
             (WorkspaceMode::SharedMount, ApplyMode::Never, AgentState::Repository)
@@ -327,53 +188,6 @@ fn merge(
     // Who may use a service may call its machine as it likes.
     settings.network = settings.network.with_names_of_this_machine();
     Ok(settings)
-}
-
-impl Settings {
-    /// Lets every host be reached by its name, on every port.
-    ///
-    /// # Errors
-    /// When the administrator's rules do not cover that.
-    pub fn allow_every_name(&mut self, by: &'static str) -> Result<(), SettingsError> {
-        let every = NetworkRule { ports: Ports::All, ..NetworkRule::web(HostPattern::AnyName) };
-        let rule = Valued::new(every, Origin::Flag { name: by });
-        self.ceiling.check_host(&rule)?;
-        self.network.allow.push(rule);
-        Ok(())
-    }
-
-    fn check_ceiling(&self) -> Result<(), SettingsError> {
-        if let Some(boundary) = &self.boundary {
-            self.ceiling.check_boundary(boundary)?;
-        }
-        if let Some(agent) = &self.agent {
-            self.ceiling.check_agent(agent)?;
-        }
-        if self.allow_weaker.value {
-            self.ceiling.check_weaker(&self.allow_weaker.origin)?;
-        }
-        for rule in self.network.allow.iter().chain(&self.snapshot.hosts) {
-            self.ceiling.check_host(rule)?;
-        }
-        let FileSettings { read, write, sockets, .. } = &self.files;
-        if let (Some(home), Some(files)) = (&self.group_home, &self.group_files) {
-            let places = [Some(&home.root), home.scripts.as_ref(), home.runner.as_ref()];
-            for place in places.into_iter().flatten().chain(&files.repo_access) {
-                self.ceiling.check_path("group_home", &place.value, &place.origin)?;
-            }
-            for mount in &files.mounts {
-                self.ceiling.check_path("groups.mounts", &mount.value.host, &mount.origin)?;
-            }
-        }
-        for (key, paths) in
-            [("files.read", read), ("files.write", write), ("files.sockets", sockets)]
-        {
-            for Valued { value, origin } in paths {
-                self.ceiling.check_path(key, value, origin)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 fn flag<T>(name: &'static str, value: Option<T>) -> Option<Valued<T>> {

@@ -1,7 +1,7 @@
 //! What the settings say about SSH.
 
+use super::fields::{list, path};
 use super::keys::{SSH, SSH_HOST};
-use super::read::{list, path};
 use crate::document::{FileError, Item, Section};
 use crate::network::Host;
 use crate::origin::{Origin, Valued};

@@ -4,14 +4,15 @@
 use std::path::Path;
 
 use super::agent_loop::AgentLoop;
+use super::effective::Settings;
+use super::error::SettingsError;
 use super::host_exec::{HostExecFile, LISTED};
-use super::layers::{FlagNetwork, Trust};
+use super::layers::Trust;
+use super::network::{self, FlagNetwork};
 use super::project::Project;
 use super::publish::PublishedPort;
 use super::read::UserFile;
-use super::resolve::Settings;
 use super::words::BoundaryName;
-use super::{SettingsError, network};
 use crate::limits::ByteSize;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Valued};
@@ -148,7 +149,7 @@ impl Asked {
         user
     }
 
-    /// What the inside may ask the host to run, and what of it is run without asking.
+    /// What the sandbox may ask the host to run, and what of it is run without asking.
     pub(super) fn host_exec(&mut self, asked: HostExecFile, user: &HostExecFile) -> HostExecFile {
         let says = |what: &AutoApprove| format!("run on this machine without asking: {what}");
         let approve = self.each("hostExec.autoApprove", asked.approve, |_| false, says);
@@ -236,32 +237,6 @@ pub(super) fn boundary(
         }
     }
     Ok(boundary)
-}
-
-impl Settings {
-    /// Whether something can be reached, used or seen inside beyond the workspace and the system:
-    /// then a repository's commands do not run on its word alone.
-    fn has_something_to_lose(&self) -> bool {
-        let files = &self.files;
-        let granted =
-            [&files.read, &files.write, &files.sockets].into_iter().any(|paths| !paths.is_empty());
-        let variables = self.env.iter().any(|one| !matches!(one.origin, Origin::Project(_)));
-        self.agent.is_some()
-            || self.identity.is_some()
-            || self.ssh.key.is_some()
-            || granted
-            || variables
-            || !files.opt_in.is_empty()
-            || !self.forward_env.is_empty()
-            || !self.network.allow.is_empty()
-            || !self.secrets.is_empty()
-            || !self.publish.is_empty()
-    }
-
-    /// What the repository asks for and does not get while nobody trusts its file.
-    pub fn waiting(&self) -> impl Iterator<Item = &Widening> {
-        self.widenings.iter().filter(|widening| !widening.in_effect)
-    }
 }
 
 /// The part of the user's file that the repository's is held against.

@@ -1,6 +1,6 @@
 //! Settings that are one of some words.
 
-/// A word that is none of the known ones.
+/// A word that is not one of the known ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} \"{}\"; known: {}", .word.escape_debug(), .known.join(", "))]
 pub struct UnknownWord {
@@ -65,7 +65,7 @@ pub(crate) use words;
 words! {
     /// How an identity's secrets are used.
     IdentityMode, "identity mode":
-    /// Outside, for the inside.
+    /// Outside, for the sandbox.
     Brokered = "brokered",
     /// Inside.
     Inject = "inject",

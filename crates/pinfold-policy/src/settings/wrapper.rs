@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::fields::{Layer, list};
 use super::keys::WRAPPER;
-use super::read::{Layer, list};
 use crate::document::{FileError, Item, Section};
 use crate::origin::Valued;
 use crate::path::HostPath;

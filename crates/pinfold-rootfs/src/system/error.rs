@@ -34,7 +34,7 @@ pub enum SystemError {
     WayOut {
         /// What is wrong with it.
         message: String,
-        /// The way out.
+        /// The hint.
         hint: Option<String>,
     },
     /// The cache cannot be used.
@@ -88,7 +88,7 @@ pub enum SystemError {
         /// How much it may be.
         most: ByteSize,
     },
-    /// No space left, but for what is left for others.
+    /// No space left, except what is left for others.
     #[error(
         "no space left in {} for {base}; free some, or set XDG_CACHE_HOME to another disk",
         Escaped(.dir)
@@ -109,7 +109,7 @@ impl SystemError {
         Self::WayOut { hint: Some(error.hint()), message: error.to_string() }
     }
 
-    /// The signal by which a person ended what an engine did.
+    /// The signal by which a user ended what an engine did.
     #[must_use]
     pub fn interrupted(&self) -> Option<i32> {
         match self {
@@ -118,7 +118,7 @@ impl SystemError {
         }
     }
 
-    /// The way out, where the message does not say it already.
+    /// The hint, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

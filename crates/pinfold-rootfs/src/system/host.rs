@@ -1,5 +1,5 @@
 //! This machine's own system as a base: its programs as they lie there, beneath a tree that holds
-//! what a build needs beside them.
+//! what else a build needs.
 //!
 //! The tree has a directory for each of the programs' directories, with the same mode and nothing in
 //! it, because the machine's own belong to nobody inside: put over them, they let files be made,
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(super) use identity::{id, is_id};
 
 use crate::mount_points;
-use crate::userland::{CONFIGURATION, PROGRAMS};
+use crate::userland::{CONFIGURATION, PROGRAMS, is_nested};
 
 const PIECES: &str = include_str!("../../data/host-pieces.txt");
 
@@ -61,7 +61,7 @@ pub(super) fn mounted_within() -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Makes the tree in an empty directory. Files of apt's that are left out for what they say are told.
+/// Makes the tree in an empty directory. Reports files of apt's that are left out for their content.
 ///
 /// # Errors
 /// What reading and writing say; what the caller may not read is left out.
@@ -90,11 +90,6 @@ pub(super) fn make(tree: &Path) -> io::Result<()> {
         copy::public(&path, &place)?;
     }
     users::make(&tree.join("etc"))
-}
-
-/// Whether it is one part of a directory the rest of which stays unseen: sessions have it as it is.
-pub fn is_nested(program: &Path) -> bool {
-    program.parent() != Some(Path::new("/"))
 }
 
 fn within(tree: &Path, path: &Path) -> PathBuf {

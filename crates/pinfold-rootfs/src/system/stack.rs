@@ -14,8 +14,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_provision::Lock;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::host::is_nested;
-use crate::userland::{HOME, PROGRAMS};
+use crate::userland::{HOME, PROGRAMS, is_nested};
 
 /// What a boundary makes itself, and what belongs to the session or the machine.
 const OWN: [&str; 9] = ["proc", "sys", "dev", "run", "tmp", "home", "mnt", "media", "lost+found"];
@@ -32,7 +31,7 @@ pub struct Stack {
     pub over_host: bool,
     /// Where changes land.
     pub landing: Landing,
-    /// What keeps the trees from being removed meanwhile.
+    /// Keeps the trees from being removed while they are used.
     pub held: Arc<Vec<Arc<Lock>>>,
 }
 
@@ -160,7 +159,7 @@ impl Stack {
     /// A file that cannot be read, or that another one replaces just now.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.file(path) else { return Ok(None) };
-        // What another session makes of the path meanwhile leads nowhere.
+        // If another session changes the path since, it leads nowhere.
         let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = rustix::fs::openat2(CWD, &file, flags, Mode::empty(), how)?;
@@ -170,7 +169,7 @@ impl Stack {
     }
 
     /// The path inside to which the links on a path to a regular file lead, and where that file lies
-    /// on the host. Links are followed as the inside would.
+    /// on the host. Links are followed as the sandbox would.
     #[must_use]
     pub fn locate(&self, path: &Path) -> Option<(PathBuf, PathBuf)> {
         const MOST_LINKS: usize = 40;

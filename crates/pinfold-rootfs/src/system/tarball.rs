@@ -25,7 +25,7 @@ impl Systems<'_> {
             let copy = archives.join("0000");
             self.check_room(archives, fs::metadata(path).map_err(failed)?.len(), &from)?;
             fs::copy(path, &copy).map_err(failed)?;
-            // The name it gets is the content's, whatever has become of the file meanwhile.
+            // The name it gets is the content's, whatever the file becomes later.
             match digest_of_file(&copy).map_err(failed)? == digest {
                 true => Ok(()),
                 false => Err(SystemError::Changing { path: path.to_owned() }),

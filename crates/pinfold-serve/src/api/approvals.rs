@@ -1,4 +1,4 @@
-//! What the inside asks to run on the host, shown to a client and answered by it.
+//! What the sandbox asks to run on the host, shown to a client and answered by it.
 
 use std::sync::Arc;
 
@@ -50,14 +50,14 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
             // A session that has ended asks for nothing more.
             let Ok(Some(happening)) = attendance.hear() else { break };
             let session = name.clone();
-            let told = match happening {
+            let sent = match happening {
                 Happening::Asked(pending) => {
                     to.outgoing.tell(&ApprovalAsked { session, approval: shown(pending) })
                 }
                 Happening::Settled(id) => to.outgoing.tell(&ApprovalSettled { session, id }),
-                Happening::Told | Happening::Failed(_) | Happening::NoDoor => Ok(()),
+                Happening::Done | Happening::Failed(_) | Happening::NoDoor => Ok(()),
             };
-            if told.is_err() {
+            if sent.is_err() {
                 break;
             }
         }

@@ -1,16 +1,14 @@
-//! Reading requests and finding who answers them.
+//! One client, and the answers to its requests.
 
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
 use pinfold_client::api::{self, Call, Done};
-use pinfold_client::{Fault, Id, Message, code, read_line};
-use pinfold_host::directories::Places;
+use pinfold_client::{Fault, Id, code};
 use serde_json::Value;
 
 use super::going_on::GoingOn;
-use super::methods;
 use super::outgoing::Outgoing;
 
 /// One client.
@@ -19,64 +17,13 @@ pub(crate) struct Connection {
     pub(crate) going_on: GoingOn,
 }
 
-pub(super) fn serve(
-    places: Places,
-    mut from: impl BufRead,
-    to: impl Write + Send + 'static,
-) -> io::Result<()> {
-    let outgoing = Outgoing::new(to);
-    let connection = Arc::new(Connection { outgoing, going_on: GoingOn::new(places) });
-    let read = loop {
-        let line = match read_line(&mut from) {
-            Ok(Some(line)) => line,
-            Ok(None) => break Ok(()),
-            Err(error) => {
-                // Where the next message begins is not known, so this is the last word.
-                if error.kind() == io::ErrorKind::InvalidData {
-                    let fault = Fault::new(code::REQUEST, error.to_string());
-                    let _ = connection.outgoing.answer(Id::Null, Err(fault));
-                }
-                break Err(error);
-            }
-        };
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let taken = match Message::read(&line) {
-            Ok(Message::Request { id, method, params }) => {
-                connection.take(Some(id), &method, params)
-            }
-            // Asked without wanting an answer.
-            Ok(Message::Notification { method, params }) => connection.take(None, &method, params),
-            // Nothing is asked of clients.
-            Ok(Message::Response { .. }) => Ok(()),
-            Err((id, fault)) => connection.outgoing.answer(id, Err(fault)),
-        };
-        if let Err(error) = taken {
-            break Err(error);
-        }
-    };
-    connection.going_on.end_all();
-    read
-}
-
 /// What a request is called while it goes on.
 #[derive(Clone)]
 pub(crate) struct Asked {
-    id: Option<Id>,
+    pub(super) id: Option<Id>,
 }
 
 impl Connection {
-    fn take(self: &Arc<Self>, id: Option<Id>, method: &str, params: Value) -> io::Result<()> {
-        let asked = Asked { id };
-        match methods::dispatch(self, &asked, method, params) {
-            Ok(Some(result)) => self.answer(&asked, Ok(result)),
-            // Answered later.
-            Ok(None) => Ok(()),
-            Err(fault) => self.answer(&asked, Err(fault)),
-        }
-    }
-
     /// Answers, if an answer is wanted.
     pub(crate) fn answer(&self, asked: &Asked, result: Result<Value, Fault>) -> io::Result<()> {
         match &asked.id {
@@ -108,7 +55,7 @@ impl Connection {
     }
 }
 
-/// Does something beside what is read, for which there may be no room.
+/// Does something while requests are read, for which there may be no room.
 pub(crate) fn start_thread(what: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
     let started = thread::Builder::new().spawn(what);
     started.map(drop).map_err(|error| Fault::refused(format!("no thread: {error}"), None))

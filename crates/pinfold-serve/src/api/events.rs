@@ -52,7 +52,7 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => thread::sleep(LOOK),
-                // Nothing can be told any more.
+                // Nothing can be sent any more.
                 Err(_) => break,
             }
         }

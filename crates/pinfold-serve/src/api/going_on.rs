@@ -171,7 +171,7 @@ impl GoingOn {
             request.take_back = Some(Arc::clone(&take_back));
             request.is_taken_back || self.is_over()
         };
-        // Not under the lock: the inside may be slow to hear of it.
+        // Not under the lock: the sandbox may be slow to hear of it.
         if is_late {
             take_back();
         }
@@ -251,7 +251,7 @@ impl GoingOn {
 
     /// Ends everything: the client has gone.
     pub(crate) fn end_all(&self) {
-        // Before the tables are read: whoever comes to them later looks whether it is over.
+        // Before the tables are read: later users of them check whether it is over.
         self.is_over.store(true, Ordering::SeqCst);
         let of_requests: Vec<TakeBack> =
             lock(&self.requests).values().filter_map(|request| request.take_back.clone()).collect();

@@ -121,9 +121,9 @@ fn session_start(to: &Arc<Connection>, asked: &Asked, call: SessionStart) -> Ans
             detached(&call.workspace, &options)?
         } else {
             let started = start(&call.workspace, &options)?;
-            let told = (started.session().to_owned(), started.notes().to_vec());
+            let answer = (started.session().to_owned(), started.notes().to_vec());
             to.going_on.own(started);
-            told
+            answer
         };
         let boundary = SessionId::parse(&session)
             .and_then(|id| pinfold_host::sessions::boundary_of(to.going_on.places(), &id));
@@ -178,8 +178,8 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
             return drop(to.answer(&asked, Err(fault)));
         }
         // The client is to know the number before it hears of it.
-        let told = to.answer(&asked, to_value(&ExecStarted { exec }));
-        let ended = match told {
+        let sent = to.answer(&asked, to_value(&ExecStarted { exec }));
+        let ended = match sent {
             Ok(()) => job.until_end(|stream, data| {
                 to.outgoing.tell(&ExecOutput { exec, stream, data: data.into() })
             }),
@@ -291,8 +291,8 @@ fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
     let watch = to.going_on.number();
     let (of_watch, id) = (Arc::clone(tools), events.id());
     to.going_on.watches(watch, Arc::new(move || of_watch.cancel(id)));
-    let mut told = to.answer(asked, to_value(&WatchStarted { watch }));
-    while told.is_ok() {
+    let mut sent = to.answer(asked, to_value(&WatchStarted { watch }));
+    while sent.is_ok() {
         let changed = match events.event() {
             Ok(event) => {
                 FilesChanged { watch, change: Some(event.change), path: event.path, error: None }
@@ -300,14 +300,14 @@ fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
             Err(error) => {
                 let error = Some(error.message);
                 let last = FilesChanged { watch, change: None, path: "".into(), error };
-                told = to.outgoing.tell(&last);
+                sent = to.outgoing.tell(&last);
                 break;
             }
         };
-        told = to.outgoing.tell(&changed);
+        sent = to.outgoing.tell(&changed);
     }
-    // Told or not, it is over.
-    drop(told);
+    // Sent or not, it is over.
+    drop(sent);
     to.going_on.forget_watch(watch);
 }
 

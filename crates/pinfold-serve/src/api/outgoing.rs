@@ -1,9 +1,9 @@
-//! What a connection says. A client that does not read makes whoever has something to say wait.
+//! What a connection sends. A client that does not read makes the sender wait.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-use pinfold_client::api::Told;
+use pinfold_client::api::Notification;
 use pinfold_client::{Fault, Id, Message, write_line};
 use serde_json::Value;
 
@@ -19,8 +19,8 @@ impl Outgoing {
         self.send(&Message::Response { id, result })
     }
 
-    pub(crate) fn tell<T: Told>(&self, told: &T) -> io::Result<()> {
-        let params = serde_json::to_value(told)?;
+    pub(crate) fn tell<T: Notification>(&self, notification: &T) -> io::Result<()> {
+        let params = serde_json::to_value(notification)?;
         self.send(&Message::Notification { method: T::METHOD.to_owned(), params })
     }
 

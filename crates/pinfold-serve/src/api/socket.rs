@@ -41,7 +41,7 @@ pub fn listen(api: &Api, path: &Path, is_bound: impl FnOnce()) -> io::Result<()>
             }
         };
         if !is_own(&socket) || clients.load(Ordering::Relaxed) >= CLIENTS {
-            // What is closed says it all; others are not told even that.
+            // Closing says it all; others are not even sent that.
             continue;
         }
         let (api, counted) = (api.clone(), Counted::one_of(&clients));
@@ -96,10 +96,10 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
-    // Whoever may rename a directory above can put another server there.
+    // Anyone who may rename a directory above can put another server there.
     owned::check_directory(&fs::canonicalize(directory).map_err(named)?)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let lock = rustix::fs::open(beside(path, ".lock"), flags, Mode::from_raw_mode(0o600))
+    let lock = rustix::fs::open(with_suffix(path, ".lock"), flags, Mode::from_raw_mode(0o600))
         .map_err(|errno| named(errno.into()))?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         let what = format!("{}: another `pinfold serve` listens there", path.display());
@@ -113,8 +113,8 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
         _ => {}
     }
-    // Nobody sees it before it is its user's alone. Whoever holds the lock owns this name, too.
-    let new = beside(path, ".new");
+    // Nobody sees it before it is its user's alone. The holder of the lock owns this name, too.
+    let new = with_suffix(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
         _ => {}
@@ -125,7 +125,7 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
     Ok((lock, listener))
 }
 
-fn beside(path: &Path, what: &str) -> PathBuf {
+fn with_suffix(path: &Path, what: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(what);
     name.into()

@@ -36,7 +36,7 @@ const IMAGE: usize = 5 << 20;
 const OUTPUT: usize = 64 * 1024;
 /// Runs its first argument by the best shell that the session's system has: bash, where it is there.
 const SHELL: &str = r#"exec "${SHELL:-sh}" -c "$1""#;
-/// How often the progress of a command is told.
+/// How often the progress of a command is reported.
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// A call that goes on.
@@ -117,14 +117,14 @@ pub(super) fn run(
         "find" => find(to, parse(arguments)?, call),
         "grep" => grep(to, parse(arguments)?, call),
         "stat" => stat(to, parse(arguments)?),
-        "session_list" => parse::<NoArguments>(arguments).and_then(|_| told(sessions, "")),
+        "session_list" => parse::<NoArguments>(arguments).and_then(|_| with_sessions(sessions, "")),
         "session_start" => parse::<NoArguments>(arguments).and_then(|_| {
             let (name, notes) = sessions.start()?;
-            told(sessions, &format!("started {name}\n{}", notes.join("\n")))
+            with_sessions(sessions, &format!("started {name}\n{}", notes.join("\n")))
         }),
         "session_stop" => parse::<NoArguments>(arguments).and_then(|_| {
             let name = sessions.stop(session.as_deref())?;
-            told(sessions, &format!("ended {name}"))
+            with_sessions(sessions, &format!("ended {name}"))
         }),
         "snapshot_inspect" => {
             parse::<NoArguments>(arguments).and_then(|_| own(sessions, "inspect", call))
@@ -161,7 +161,7 @@ fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Faul
     let path = Bytes::from(asked.path);
     let (first, count) = (asked.offset.unwrap_or(1), asked.limit.unwrap_or(LINES));
     let lines = Read { path: path.clone(), range: Some(Range::Lines { first, count }) };
-    // The way out that tools name is one of the API's.
+    // Tools give the hints of the API.
     let read = tools.read(lines).map_err(|error| match error.kind {
         ErrorKind::TooLarge => {
             let what = "these lines are too long, or too far behind, to be read; `bash` can show a \
@@ -332,7 +332,7 @@ fn stat((sessions, session): To<'_>, asked: Stat) -> Result<Given, Fault> {
     Given::structured(&text, &done)
 }
 
-fn told(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
+fn with_sessions(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
     let done = SessionsDone { sessions: sessions.list() };
     let list = done.sessions.join("\n");
     Given::structured(format!("{said}\nsessions:\n{list}").trim(), &done)

@@ -57,8 +57,8 @@ impl Era {
         Ok(Self::Named)
     }
 
-    /// A result as it is told.
-    pub(super) fn told(self, mut result: Value) -> Value {
+    /// A result as it is sent.
+    pub(super) fn complete(self, mut result: Value) -> Value {
         if self == Self::Named
             && let Some(members) = result.as_object_mut()
         {
@@ -69,8 +69,8 @@ impl Era {
     }
 
     /// The same of one that may be kept.
-    pub(super) fn told_for_long(self, result: Value) -> Value {
-        let mut result = self.told(result);
+    pub(super) fn cacheable(self, result: Value) -> Value {
+        let mut result = self.complete(result);
         if self == Self::Named {
             result["ttlMs"] = json!(KEPT);
             result["cacheScope"] = json!("public");

@@ -1,4 +1,4 @@
-//! The sessions of one server: all work in one directory, by the options that a person gave.
+//! The sessions of one server: all work in one directory, by the options that a user gave.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -39,7 +39,7 @@ pub(super) fn name(name: &Bytes) -> String {
     escaped(&name.to_text())
 }
 
-/// The last line of some output, for a person who waits.
+/// The last line of some output, for a user who waits.
 pub(super) fn progress(data: &[u8]) -> String {
     let text = String::from_utf8_lossy(data);
     let line: String = text.lines().last().unwrap_or_default().chars().take(PROGRESS).collect();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_given_so_much_and_told_that_there_is_more() {
+    fn long_text_is_cut_with_a_note_that_there_is_more() {
         let mut lines = Lines::default();
         for _ in 0..MOST {
             lines.push("x");

@@ -18,7 +18,7 @@ use crate::{RunError, gateway};
 /// The agent as settings, flags and credentials make it. Reads no secret.
 ///
 /// # Errors
-/// An unknown agent or provider, or no credential, each with the way out.
+/// An unknown agent or provider, or no credential, each with the hint.
 pub(crate) fn resolve(
     name: &str,
     settings: &Settings,

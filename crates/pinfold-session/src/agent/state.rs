@@ -34,7 +34,7 @@ const DIRECTORY: OFlags =
 /// What the owner of a directory needs to make files in it.
 const RIGHTS: u32 = 0o700;
 
-/// Where agents' states for single workspaces lie, beside those for all. No agent has this name.
+/// Where agents' states for single workspaces lie, next to those for all. No agent has this name.
 const WORKSPACES: &str = ".workspaces";
 
 /// Whether an agent finds in this run what it kept in an earlier one.
@@ -250,7 +250,7 @@ mod tests {
     type Make<'a> = &'a dyn Fn(&Path);
 
     #[test]
-    fn what_is_in_the_way_of_a_generated_file_is_set_aside() {
+    fn obstacle_to_a_generated_file_is_set_aside() {
         let make: [(&str, Make<'_>); 6] = [
             ("a", &|root| symlink("/etc", root.join("a")).unwrap()),
             ("a", &|root| fs::write(root.join("a"), "").unwrap()),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_keeps_otherwise_stays() {
+    fn other_state_of_an_agent_stays() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("a/b")).unwrap();
         symlink("elsewhere", root.path().join("a/b/file")).unwrap();

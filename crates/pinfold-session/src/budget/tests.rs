@@ -91,7 +91,7 @@ fn money_is_counted_by_the_models_price() {
 }
 
 #[test]
-fn another_window_begins_anew_and_a_broken_count_lets_nothing_pass() {
+fn next_budget_window_starts_at_zero_and_a_broken_count_lets_nothing_pass() {
     let root = tempfile::tempdir().unwrap();
     let limit =
         || settings::Budget { requests: Some(Valued::default_of(1)), ..budget(Window::Day) };
@@ -124,7 +124,7 @@ fn a_count_that_was_only_begun_is_none_and_one_that_is_damaged_admits_nothing() 
 }
 
 #[test]
-fn what_is_reserved_bars_others_until_it_is_given_back() {
+fn reservation_bars_others_until_it_is_released() {
     let root = tempfile::tempdir().unwrap();
     let limit =
         || settings::Budget { tokens: Some(Valued::default_of(100)), ..budget(Window::Month) };

@@ -25,7 +25,7 @@ impl Attendance {
         say(&channel, ApproverRequest::Watch)?;
         match hear(&channel)? {
             // From here on requests wait.
-            Some(Happening::Told) => Ok(Self(channel)),
+            Some(Happening::Done) => Ok(Self(channel)),
             Some(Happening::NoDoor) => Err(no_door()),
             _ => Err(client::gone()),
         }
@@ -53,7 +53,7 @@ impl Attendance {
         loop {
             match hear(&channel)? {
                 Some(Happening::Asked(pending)) => all.push(pending),
-                Some(Happening::Told) => return Ok(Some(all)),
+                Some(Happening::Done) => return Ok(Some(all)),
                 Some(Happening::NoDoor) => return Ok(None),
                 Some(_) => {}
                 None => return Err(client::gone()),
@@ -75,7 +75,7 @@ impl Attendance {
         let channel = client::approvals(places, session)?;
         say(&channel, ApproverRequest::Answer { id, answer, by: by.to_owned() })?;
         match hear(&channel)? {
-            Some(Happening::Told) => Ok(()),
+            Some(Happening::Done) => Ok(()),
             Some(Happening::NoDoor) => Err(no_door()),
             _ => Err(client::gone()),
         }
@@ -103,7 +103,7 @@ fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
     }
 }
 
-/// Nothing can be asked of a person for this session.
+/// Nothing can be asked of a user for this session.
 #[must_use]
 pub fn no_door() -> RunError {
     let why = "this session's inside cannot ask for commands on the host (--host-exec)";

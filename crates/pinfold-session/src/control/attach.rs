@@ -180,7 +180,8 @@ fn typing(terminal: OwnedFd) -> io::Result<Typed> {
     let write = move || {
         let _writer: SyncSender<Infallible> = writer;
         let mut terminal = File::from(terminal);
-        // A terminal whose other side is gone takes nothing; that the session ends is told elsewhere.
+        // A terminal whose other side is gone takes nothing; the end of the session is reported
+        // elsewhere.
         while let Ok(bytes) = next.recv()
             && terminal.write_all(&bytes).is_ok()
         {}
@@ -212,11 +213,11 @@ impl Viewer {
     fn until_end(&mut self) -> Result<AttachEnd, RunError> {
         let mut is_detached = false;
         while !is_detached {
-            let (told, signalled, written, typed) = self.wait()?;
+            let (has_ended, signalled, written, typed) = self.wait()?;
             if written {
                 self.pass_output()?;
             }
-            if told {
+            if has_ended {
                 return self.ended();
             }
             if signalled {
@@ -262,8 +263,8 @@ impl Viewer {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RunError::System(errno.into())),
         }
-        let [told, signalled, written, typed] = ready.map(|ready| !ready.revents().is_empty());
-        Ok((told, signalled, written || look.is_some(), typed))
+        let [has_ended, signalled, written, typed] = ready.map(|ready| !ready.revents().is_empty());
+        Ok((has_ended, signalled, written || look.is_some(), typed))
     }
 
     /// Shows what was written; when nothing comes any more, only the session's end is waited for.
@@ -343,7 +344,7 @@ impl Viewer {
         Ok(false)
     }
 
-    /// Says how large this terminal is, by which everything is painted anew.
+    /// Says how large this terminal is, by which everything is painted again.
     fn tell_window(&self) {
         if let Some(terminal) = &self.terminal {
             // A session that is gone says so itself.

@@ -1,5 +1,5 @@
-//! What something that runs beside a session's command may use up: by control groups of its own below
-//! the session's, or as init watches it.
+//! Limits of a program that runs next to a session's command: by control groups of its own below the
+//! session's, or as init watches it.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -14,9 +14,7 @@ use crate::outcome::LimitReached;
 /// rest is ended.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What something may use up, with all that it starts, beside the session's limits. Without a control
-/// group of its own init looks now and then how much memory and how many processes it has, and ends it
-/// with all that it has started; CPUs are refused then, since nothing else shares them out.
+/// What a program may use up, with all that it starts, in addition to the session's limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory.

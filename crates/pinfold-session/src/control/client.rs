@@ -51,7 +51,7 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
     }
 }
 
-/// The sessions that can be asked for something, each with what a person calls it.
+/// The sessions that can be asked for something, each with what a user calls it.
 #[must_use]
 pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     let private = places.state.join("private");
@@ -61,7 +61,7 @@ pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     answers.map(|session| (session.clone(), names.get(&session).cloned())).collect()
 }
 
-/// A connection on which to speak of what waits for a person's answer in a session.
+/// A connection on which to speak of what waits for a user's answer in a session.
 ///
 /// # Errors
 /// No such session, or more than one.

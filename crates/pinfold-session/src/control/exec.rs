@@ -1,4 +1,4 @@
-//! Running something beside the command of a live session, with this process's streams.
+//! Running a program next to the command of a live session, with this process's streams.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,7 +38,7 @@ const CHUNK: usize = 64 * 1024;
 pub struct Exec {
     /// The program and its arguments; the session's shell for none.
     pub argv: Vec<OsString>,
-    /// Variables beside the session's own.
+    /// Variables in addition to the session's own.
     pub env: Vec<(OsString, OsString)>,
     /// Where, inside; the session's own directory for none.
     pub cwd: Option<PathBuf>,
@@ -98,7 +98,7 @@ struct Client {
 /// does, as with ssh(1).
 ///
 /// # Errors
-/// No such session; a command that cannot be executed; a session that ends meanwhile.
+/// No such session; a command that cannot be executed; a session that ends before.
 pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunError> {
     let (began, wait) = (Instant::now(), exec.timeout);
     sys::allow_many_files();
@@ -129,7 +129,7 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     let program = Program { ignored: sys::ignored_signals(), ..program(exec) };
     channel.command(&program, ends, &descriptors).map_err(|_| lost(&channel))?;
     drop(descriptors);
-    // Only the inside's own copies keep the streams open.
+    // Only the sandbox's own copies keep the streams open.
     drop(streams.stdio);
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let until = wait.and_then(|wait| began.checked_add(wait));
@@ -226,7 +226,7 @@ impl Client {
     fn hear(&mut self) -> Result<Option<Answer>, RunError> {
         let Ok(Some(received)) = self.channel.receive::<Json<Answer>>() else { return Err(gone()) };
         match received.message.0 {
-            // There is one; more can only be an inside that is up to something.
+            // There is one; more can only be a sandbox that is up to something.
             Answer::Terminal if self.has_terminal => Ok(None),
             Answer::Terminal => {
                 self.has_terminal = true;
@@ -271,7 +271,7 @@ impl Client {
 
     /// Everything that was written comes out. A terminal can stay open for what was left running;
     /// then it is let go, at the latest after a moment. So are other outputs when the time is over:
-    /// whoever is inside could hold them.
+    /// a program inside could hold them.
     fn finish_outputs(&mut self, until: Option<Instant>) {
         let moment = Instant::now() + GRACE;
         let is_early = |until: Instant| Instant::now() < until;

@@ -54,9 +54,9 @@ pub(super) enum Request {
         /// Rows and columns; none for one who only looks.
         window: Option<Window>,
     },
-    /// Of who is attached: this is the size now, and everything is to be painted anew.
+    /// Of who is attached: this is the size now, and everything is to be painted again.
     Window(Window),
-    /// Speak of what waits for a person's answer (`pinfold_hostexec`), on this connection.
+    /// Speak of what waits for a user's answer (`pinfold_hostexec`), on this connection.
     Approvals,
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
     /// closed when it has ended.
@@ -80,7 +80,7 @@ pub(super) enum Answer {
     /// Who asked is attached: where what is written comes from comes along, and, for one who may
     /// write, where keys go.
     Attached,
-    /// The session has no terminal of its own. Its end will be told.
+    /// The session has no terminal of its own. Its end will be sent.
     NoTerminal,
     /// What runs was stopped.
     Stopped,

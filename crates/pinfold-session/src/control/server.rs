@@ -66,7 +66,7 @@ pub(crate) struct Control {
     next: u32,
     /// Kept until the session's own limits have been looked at.
     evidence: Vec<Bounded>,
-    /// None where the inside cannot ask for commands on the host.
+    /// None where the sandbox cannot ask for commands on the host.
     approvals: Option<Arc<Approvals>>,
 }
 
@@ -105,8 +105,8 @@ impl Control {
         self.clients.iter().filter_map(Client::due).min()
     }
 
-    /// Answers whoever asks, and ends what has run for too long. Gives the patience of somebody who
-    /// wants the session to end.
+    /// Answers clients, and ends what has run for too long. Returns the grace period if a client
+    /// asked to stop the session.
     pub(crate) fn serve(&mut self, inside: &Inside, is_started: bool) -> Option<Duration> {
         while self.clients.len() < MOST
             && let Some(channel) = self.accept()
@@ -150,13 +150,14 @@ impl Control {
                     let _ = channel.send(&Json(Answer::Error(why)), &[]);
                 }
                 Err(Errno::MFILE | Errno::NFILE) => {
-                    // In place of the one that was kept for this, somebody can be told.
+                    // The descriptor that was kept for this is closed, so that a client can be
+                    // notified.
                     drop(self.spare.take()?);
-                    let told = accept(&self.listener).map(|socket| {
+                    let sent = accept(&self.listener).map(|socket| {
                         Channel::from(socket).send(&Json(Answer::Error(no_descriptor())), &[])
                     });
                     self.spare = self.listener.try_clone().ok();
-                    told.ok()?.ok()?;
+                    sent.ok()?.ok()?;
                 }
                 Err(_) => return None,
             }
@@ -274,10 +275,10 @@ impl Control {
             Request::Attach { .. } => {
                 client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
             }
-            // There is nothing to be told yet.
+            // There is nothing to send yet.
             Request::Signal(_) | Request::Kill | Request::Window(_) => {}
             Request::Approvals => {
-                // It is served beside this loop: a person's answer takes its time.
+                // It is served by a thread of its own: a user's answer takes its time.
                 if let Ok(socket) = client.channel.as_fd().try_clone_to_owned() {
                     attend(Channel::from(socket), self.approvals.as_ref());
                 }
@@ -346,8 +347,8 @@ impl Control {
         let bounded = asked.limits.bound(inside, &mut bounds);
         let (bounded, groups) = bounded.map_err(|error| error.to_string())?;
         descriptors.extend(groups);
-        let told = Program::decode(program).map_err(|error| error.to_string())?;
-        let program = self.base.complete(told);
+        let asked = Program::decode(program).map_err(|error| error.to_string())?;
+        let program = self.base.complete(asked);
         let ignored = program.ignored;
         let launch = self.base.launcher.wrapped(self.base.boundary, Launch::of_program(program));
         let launch = launch.map_err(|error| error.to_string())?;

@@ -148,7 +148,7 @@ impl Running {
     /// Waits for its end. What it has written may still be on its way.
     ///
     /// # Errors
-    /// A command that cannot be executed; a session that ends meanwhile.
+    /// A command that cannot be executed; a session that ends before.
     pub fn wait(&self) -> Result<ExecEnd, RunError> {
         loop {
             if let Some(end) = self.hear()? {
@@ -174,7 +174,7 @@ impl Running {
                 let terminal = terminal
                     .filter(|terminal| rustix::termios::isatty(terminal))
                     .ok_or_else(gone)?;
-                // There is one; more can only be an inside that is up to something.
+                // There is one; more can only be a sandbox that is up to something.
                 let _ = place.set(terminal);
                 Ok(None)
             }
@@ -194,7 +194,7 @@ impl AsFd for Running {
 /// start.
 ///
 /// # Errors
-/// A name that is none, or is reserved.
+/// A name that is invalid, or is reserved.
 pub fn variable(name: &str, value: &str) -> Result<(OsString, OsString), RunError> {
     let name: EnvName = name.parse().map_err(|error| RunError::refused(error, None))?;
     match reserved(&name).filter(|reserved| reserved.owner > Owner::User) {

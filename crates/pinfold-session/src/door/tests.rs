@@ -14,7 +14,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
     let began = std::time::Instant::now();
     for number in 0..20_000 {
         let (asked, path) = (format!("n{number}.example.net:443"), format!("/v1/{number}"));
-        let refused = DoorEvent::Refused { asked: &asked, reason: &asked, cure: None };
+        let refused = DoorEvent::Refused { asked: &asked, reason: &asked, hint: None };
         let denied = DoorEvent::Denied {
             status: 404,
             reason: "no such route",
@@ -35,7 +35,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
 }
 
 #[test]
-fn what_is_used_is_recorded_however_fast_it_comes() {
+fn usage_is_recorded_however_fast_it_comes() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
     let records = Records::new(audit, false, Vec::new());
@@ -60,7 +60,7 @@ fn a_refusal_of_a_silent_host_is_recorded_and_not_shown() {
     let silent = vec!["news.example.net".parse().unwrap()];
     let records = Records::new(audit, false, silent);
     for asked in ["news.example.net:443", "other.example.net:443"] {
-        let refused = DoorEvent::Refused { asked, reason: asked, cure: None };
+        let refused = DoorEvent::Refused { asked, reason: asked, hint: None };
         records.record(&refused).unwrap();
     }
     assert_eq!(texts(&records), ["refused: other.example.net:443"]);

@@ -11,7 +11,7 @@ fn waits_for(filling: &Filling) -> Option<LimitReached> {
 }
 
 #[test]
-fn a_directory_that_fills_is_told_of_once() {
+fn full_directory_is_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let bound = Bound { dir: dir.path().to_owned(), most: ByteSize::from_bytes(1 << 20) };
     assert_eq!(bound.look().unwrap(), None);

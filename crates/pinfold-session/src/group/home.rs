@@ -56,8 +56,8 @@ impl Home {
         Ok(Self { root, folder, missing, places, origin })
     }
 
-    /// A directory of the group's in one that holds every group's. Whoever could put a link there
-    /// would have another group's shown.
+    /// A directory of the group's in one that holds every group's. A process that could put a link
+    /// there would have another group's shown.
     pub(super) fn directory(
         &self,
         holds: &str,
@@ -124,7 +124,7 @@ impl Home {
         }
     }
 
-    /// Something that the person shows to groups.
+    /// Something that the user shows to groups.
     pub(super) fn shared(&self, place: &Valued<HostPath>) -> Result<HostPath, RunError> {
         let found = fs::canonicalize(place.value.as_path());
         let found = found.map_err(|error| unusable(place.value.as_path(), &error))?;

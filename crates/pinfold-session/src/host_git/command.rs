@@ -29,7 +29,8 @@ use crate::request::Request;
 use crate::run::run;
 use crate::ssh::Ssh;
 
-/// Runs the command itself, with the remote's host in reach and nothing of the inside's but objects.
+/// Runs the command itself, with the remote's host in reach and nothing of the sandbox's but
+/// objects.
 pub(super) fn execute(
     task: &Task,
     places: Places,

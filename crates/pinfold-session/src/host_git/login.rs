@@ -28,14 +28,15 @@ pub(super) fn places(
 ) -> Result<Places, RunError> {
     let refused = |error: pinfold_secrets::Error| RunError::refused(error, None);
     let places = Places { config: place.join("config"), ..places };
-    let id = SecretId::new(ID).map_err(refused)?;
-    let source = Entry::Env(EnvName::new(PASSWORD).map_err(refused)?);
+    let id = SecretId::new(ID).map_err(|error| refused(error.into()))?;
+    let variable = EnvName::new(PASSWORD).map_err(|error| refused(error.into()))?;
+    let source = Entry::Env(variable);
     Places::make_private(&places.config).map_err(RunError::System)?;
     Store::new(places.secrets()).set(&id, source, None, launcher).map_err(refused)?;
     Ok(places)
 }
 
-/// What git in the pen is told: to log in so, and to ask nobody else.
+/// Configuration of git in the scratch sandbox: log in so, and ask nobody else.
 pub(super) fn settings() -> [Setting; 2] {
     let helper = format!(
         "!f() {{ test \"$1\" != get || \
@@ -47,7 +48,7 @@ pub(super) fn settings() -> [Setting; 2] {
     })
 }
 
-/// Whom the login is of, for the pen.
+/// Whom the login is of, for the scratch sandbox.
 pub(super) fn user() -> Option<(OsString, OsString)> {
     std::env::var_os(USER).map(|user| (USER.into(), user))
 }

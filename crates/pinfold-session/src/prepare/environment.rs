@@ -7,6 +7,7 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::network::Endpoint;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_workspace::workspace::Workspace;
@@ -16,8 +17,8 @@ use crate::search_path::{SearchPath, VIRTUAL_ENV};
 use crate::ssh::Ssh;
 use crate::{door, trust};
 
-/// Variables of the caller that describe the person's terminal and language, and hold no
-/// secret. They enter without being asked for.
+/// Variables of the caller that describe the user's terminal and language, and hold no secret. They
+/// enter without being asked for.
 const DESCRIBING: [&str; 14] = [
     "TERM",
     "COLORTERM",
@@ -44,7 +45,7 @@ pub fn describing() -> Vec<(OsString, OsString)> {
     DESCRIBING.into_iter().filter_map(variable).collect()
 }
 
-/// What of the caller's environment counts in the sandbox, beside single variables.
+/// What of the caller's environment counts in the sandbox, in addition to single variables.
 pub(super) struct Caller {
     /// What comes first in `PATH`, such as the directory of the agent's commands.
     pub(super) first: Vec<String>,
@@ -153,7 +154,7 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
         ("HOME", userland::HOME.into(), EnvLayer::Fixed),
         ("USER", "agent".into(), EnvLayer::Fixed),
         ("LOGNAME", "agent".into(), EnvLayer::Fixed),
-        ("SHELL", userland::shell(stack).into(), EnvLayer::Fixed),
+        ("SHELL", etc_files::shell(stack).into(), EnvLayer::Fixed),
         ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
         ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
         ("MOLTNET_GUEST_WORKSPACE", root.to_owned(), EnvLayer::Door),

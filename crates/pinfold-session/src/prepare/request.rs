@@ -83,16 +83,17 @@ impl Preparation {
             notify!("pinfold: note: {note}");
         }
         let identity = Identity::find(&settings, &project)?;
-        let person = identity::of_the_person(&settings, &project, &places);
+        let author = identity::author_of_group(&settings, &project, &places);
         let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
         let (identity_env, identity_files) =
             identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
-        let env = run.env.into_iter().chain(person).chain(identity_env).chain(group.env).collect();
+        let env = run.env.into_iter().chain(author).chain(identity_env).chain(group.env).collect();
         let Surroundings { caller, extra, files } = surroundings;
         let has = (ssh.is_some(), stack.as_ref());
         let mut env = environment(&settings, &workspace, env, &caller, has);
         if window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
-            // Started where there was no terminal; whoever attaches has one like this, or close to it.
+            // Started where there was no terminal; an attached client has one like this, or close to
+            // it.
             env.push(("TERM".into(), "xterm-256color".into()));
         }
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);

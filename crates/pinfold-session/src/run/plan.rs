@@ -8,6 +8,7 @@ use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{LandlockMode, Settings};
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_workspace::review::Layer;
@@ -47,7 +48,7 @@ pub(super) fn plan(
         _ => inside_ids(),
     };
     let mut tree = view.tree(authority, stack)?;
-    tree.extend(userland::generated(uid, gid, stack).map_err(RunError::path)?);
+    tree.extend(etc_files::generated(uid, gid, stack).map_err(RunError::path)?);
     let limits = &settings.limits;
     Ok(LaunchPlan {
         tree,

@@ -35,7 +35,7 @@ const OWN_FILES: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
 /// How much of the output is kept to be shown, in bytes.
 const KEPT: usize = 8192;
 
-/// What is being done, for a person who waits.
+/// What is being done, for a user who waits.
 #[derive(Debug)]
 pub enum Building<'a> {
     /// Another process makes the same; this one waits for it.

@@ -16,13 +16,13 @@ const REACHABLE: &str = "only package registries and snapshot.allowedHosts can b
 const REPLACED: &str = "files of this machine's own system can be replaced, not changed, moved or \
                         linked to: put a copy in place first (cp -p F F.own && mv F.own F), or name \
                         a base (debian) under snapshot.base";
-const BESIDE: &str = "directories can be made below those of the system (/opt, /srv, /var), not next to \
+const NOT_NEXT_TO: &str = "directories can be made below those of the system (/opt, /srv, /var), not next to \
                       them, and of /home there is /home/agent alone";
 /// What programs say of what cannot be done to a file of somebody who does not exist inside: the
 /// kernel's EACCES, EPERM and EOVERFLOW, as strerror(3) has them.
 const REFUSALS: [&str; 3] =
     ["Permission denied", "Operation not permitted", "Value too large for defined data type"];
-/// And of what would lie beside the system's directories: EROFS, and useradd(8) of any failure.
+/// And of what would lie next to the system's directories: EROFS, and useradd(8) of any failure.
 const OUTSIDE: [&str; 2] = ["Read-only file system", "cannot create directory /home"];
 /// What programs say of ENOSPC (strerror(3)), whose files may be gone before anybody looks.
 const FULL: &str = "No space left on device";
@@ -90,7 +90,7 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// The signal by which a person ended what an engine did.
+    /// The signal by which a user ended what an engine did.
     #[must_use]
     pub fn interrupted(&self) -> Option<i32> {
         match self {
@@ -99,7 +99,7 @@ impl SnapshotError {
         }
     }
 
-    /// The way out, where the message does not say it already.
+    /// The hint, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -115,7 +115,7 @@ impl SnapshotError {
             Self::Command { tail, over_host, .. } => {
                 let says = |signs: &[&str]| signs.iter().any(|sign| tail.contains(sign));
                 let hint = if says(&OUTSIDE) {
-                    BESIDE
+                    NOT_NEXT_TO
                 } else if *over_host && says(&REFUSALS) {
                     REPLACED
                 } else {

@@ -32,7 +32,7 @@ use crate::trust;
 /// How long a command may take that nobody watches.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Where a command's limit is told.
+/// Where a command's limit is written down.
 pub(super) const LIMIT: &str = "limit.json";
 
 /// A command with what it works on.
@@ -69,12 +69,12 @@ pub(super) struct StepLimits {
 
 /// The limit of which the last command left word. On a full disk it could leave none.
 pub(super) fn limit(staging: &Path) -> Option<LimitReached> {
-    let told = std::fs::read(staging.join(LIMIT)).ok()?;
-    serde_json::from_slice(&told).ok()?
+    let text = std::fs::read(staging.join(LIMIT)).ok()?;
+    serde_json::from_slice(&text).ok()?
 }
 
 impl StepLimits {
-    /// The session's, but for its time, which is none of a build's.
+    /// The session's, except its time, which a build does not have.
     pub(super) fn of(settings: &Settings, bound: &Bound) -> Self {
         let limits = &settings.limits;
         let bytes = |limit: &Option<Valued<ByteSize>>| Some(limit.as_ref()?.value.bytes());
@@ -130,7 +130,7 @@ impl Step {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
 
-    /// Leaves word of the limit that ended or hindered a command for who builds, beside the
+    /// Writes down the limit that ended or hindered a command, for the builder, next to the
     /// description that it was read from.
     ///
     /// # Errors
@@ -232,8 +232,8 @@ const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\";
 /// What apt calls before it replaces a package of this machine's own system.
 const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
 
-/// What a build has beside its trees: where scripts of packages take locks, directories that no session
-/// has, and files for apt.
+/// What a build has apart from its trees: where scripts of packages take locks, directories that no
+/// session has, and files for apt.
 fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let mut config = String::from("APT::Sandbox::User \"root\";\n");
     let mut files = Vec::new();

@@ -121,12 +121,12 @@ fn a_command_that_fails_is_explained_by_what_it_said_and_where_it_ran() {
         // The files of another system are the build's own.
         assert!(!hint(refused, false).contains(own), "{refused}");
     }
-    let beside = "directories can be made below those of the system (/opt, /srv, /var)";
+    let outside_system = "directories can be made below those of the system (/opt, /srv, /var)";
     for outside in [
         "mkdir: cannot create directory '/data': Read-only file system",
         "useradd: cannot create directory /home/bob",
     ] {
-        assert!(hint(outside, true).contains(beside), "{outside}");
+        assert!(hint(outside, true).contains(outside_system), "{outside}");
     }
     let full = "cp: error writing '/opt/x': No space left on device";
     assert!(hint(full, true).contains("free some space"));

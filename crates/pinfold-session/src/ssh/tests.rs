@@ -15,7 +15,7 @@ fn refusal<T>(outcome: Result<T, RunError>) -> String {
 }
 
 #[test]
-fn a_key_file_has_one_reader_and_its_public_half_beside_it() {
+fn key_file_is_private_and_its_public_half_lies_next_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().canonicalize().unwrap();
     let path = directory.join("id");

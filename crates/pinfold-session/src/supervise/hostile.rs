@@ -1,7 +1,8 @@
 //! An init that lies, against the real loop of a session.
 //!
-//! Whoever takes over the first process inside has its end of the channel and nothing else. Here a thread of
-//! the test has it; a process that waits stands for the inside, whose end is what the loop has to bring about.
+//! An attacker who takes over the first process inside has its end of the channel and nothing else. Here a
+//! thread of the test has it; a process that waits stands for the sandbox, whose end is what the loop has to
+//! bring about.
 
 use std::fs;
 use std::io::pipe;
@@ -131,12 +132,12 @@ impl Rig {
         self.init.send(report, &[]).unwrap();
     }
 
-    /// The loop still serves whoever asks for something.
+    /// The loop still serves clients.
     fn is_served(&self) {
         let begun = Instant::now();
         let asked = change(&self.places, Some(ID), &Change::Allow("example.com".to_owned()));
-        let told = asked.unwrap_err().to_string();
-        assert!(told.contains("not tried"), "{told}");
+        let refusal = asked.unwrap_err().to_string();
+        assert!(refusal.contains("not tried"), "{refusal}");
         assert!(begun.elapsed() < Duration::from_secs(5), "after {:?}", begun.elapsed());
     }
 
@@ -147,7 +148,7 @@ impl Rig {
             assert!(begun.elapsed() < PATIENCE, "the loop goes on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(self.inside.try_wait().unwrap().is_some(), "the inside goes on");
+        assert!(self.inside.try_wait().unwrap().is_some(), "the sandbox goes on");
         drop(self.directory);
         self.loops.join().unwrap()
     }
@@ -335,7 +336,7 @@ fn exec(timeout: &str) -> Vec<u8> {
     format!(r#"{{"Exec":{{"timeout":{timeout},{rest}}}}}"#).into_bytes()
 }
 
-/// It does not even read what it is told: the session ends, and with it who asked.
+/// It does not even read its orders: the session ends, and the client's request with it.
 #[test]
 fn an_init_that_takes_no_orders_is_ended() {
     let mut rig = Rig::new();
@@ -404,7 +405,7 @@ fn clients_that_talk_nonsense_are_let_go() {
         },
         &|client| {
             drop(client.send(&Raw(exec.clone()), &[]));
-            // A program that has too few streams, and one that is none.
+            // A program that has too few streams, and a message that is not a program.
             drop(client.send(&Order::Command { rest: vec![1], streams }, &[reader.as_fd()]));
         },
         &|client| {

@@ -93,8 +93,8 @@ impl Judge<'_> {
         }
         for path in &chosen {
             cases.extend(self.delete(path));
-            let beside = path.parent().unwrap_or(path);
-            cases.extend(self.rename(path, beside, Expect::Success));
+            let parent = path.parent().unwrap_or(path);
+            cases.extend(self.rename(path, parent, Expect::Success));
             if !targets.is_empty() {
                 let into = dice.pick(&targets);
                 cases.extend(self.rename(path, into, Expect::SuccessOnOneMount));

@@ -1,7 +1,7 @@
 //! I7: for random policies over random trees, what the kernel answers inside is what the authority
 //! decided, behind every boundary that this machine has, at each Landlock ABI.
 //!
-//! A harness of its own, because an inside is only made by a process with one thread. Without
+//! A harness of its own, because a sandbox is only made by a process with one thread. Without
 //! variables the seeds are always the same: those in `seeds.txt`, then [`CASES`] from [`FIRST`] on.
 //! `cargo xtask hunt` tries others. The case that fails prints its seed;
 //! `PINFOLD_VERDICTS_SEED=<seed> PINFOLD_VERDICTS_CASES=1` repeats it.
@@ -251,7 +251,7 @@ fn one_case(
     let context = || format!("with Landlock ABI {abi} of\n{}", describe(&authority));
     let answers = match ask(&authority, (boundary, prober), abi, &requests) {
         Ok(answers) => answers,
-        // Its engine cannot be told of such a path, so nothing is started.
+        // Its engine cannot be given such a path, so nothing is started.
         Err(error) if is_unspeakable(error.as_ref()) && OF_TEXT.contains(&boundary.name()) => {
             return Ok(0);
         }
@@ -291,8 +291,8 @@ fn is_unspeakable(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Behind gVisor nothing succeeds that is denied, and that is all that is asked of it here: its kernel
-/// numbers files anew, knows a mount by each of its places (`EBUSY`), takes a watch on what may not be
-/// read (of a cover there is nothing to be seen), and a slash after the name of a file.
+/// numbers files again, knows a mount by each of its places (`EBUSY`), takes a watch on what may not
+/// be read (of a cover there is nothing to be seen), and a slash after the name of a file.
 fn is_met(
     (request, expect): (&Request, &Expect),
     answer: &Answer,
@@ -351,7 +351,7 @@ fn ask(
         match inside.channel.receive::<Report>()?.map(|received| received.message) {
             Some(Report::Ended(Ended::Code(0))) => break,
             Some(Report::Times(_)) => {}
-            Some(other) => return Err(format!("the inside ended early: {other:?}").into()),
+            Some(other) => return Err(format!("the sandbox ended early: {other:?}").into()),
             None => return Err(inside.last_words().into()),
         }
     }

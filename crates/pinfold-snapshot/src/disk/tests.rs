@@ -30,7 +30,7 @@ fn a_tree_holds_what_its_files_take_once_and_nothing_that_links_lead_to() {
 }
 
 #[test]
-fn a_look_ends_when_it_is_told_to_and_at_a_depth() {
+fn scan_ends_when_asked_to_and_at_a_depth() {
     let world = tempfile::tempdir().unwrap();
     for index in 0..100 {
         fs::write(world.path().join(index.to_string()), "x").unwrap();

@@ -171,8 +171,8 @@ impl Tree {
     }
 
     /// What lies at a path; links on the way are followed within the tree, as a root of its own would.
-    /// A link at the end is followed unless `flags` say otherwise. (openat2(2) does the same, and
-    /// is not to be had inside: its mode lies where no filter sees it.)
+    /// A link at the end is followed unless `flags` say otherwise. (openat2(2) does the same, and is
+    /// not available inside: its mode lies where no filter sees it.)
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut above: Vec<OwnedFd> = Vec::new();
         let mut rest: Vec<OsString> = parts(path).rev().collect();

@@ -3,7 +3,7 @@
 //! A terminal that is attached later has not heard it, and one that is detached must not keep it: a
 //! shell on the alternate screen, with the mouse reported as keys, is of no use. Only sequences that
 //! ask for such things are understood (ctlseqs of xterm, and the keyboard protocol of kitty); of
-//! everything else the program paints anew when its window changes.
+//! everything else the program paints again when its window changes.
 
 use vte::{Params, Perform};
 
@@ -25,7 +25,7 @@ const PRIVATE: [(u16, bool); 14] = [
     (1, false),
     (7, true),
     (25, true),
-    // The mouse, and how it is told.
+    // How the mouse is reported.
     (1000, false),
     (1002, false),
     (1003, false),
@@ -64,7 +64,7 @@ struct Asked {
     is_alternate: bool,
     /// Keypad for applications (DECKPAM).
     keypad: bool,
-    /// Kitty's stack of how keys are reported.
+    /// Kitty's stack of keyboard reporting flags.
     keyboards: Vec<u16>,
     /// How modified keys are reported (modifyOtherKeys).
     modified: Option<u16>,
@@ -99,17 +99,17 @@ impl Modes {
 
     /// What tells a terminal that has heard nothing.
     pub fn enter(&self) -> Vec<u8> {
-        let mut told = self.private(true);
+        let mut set = self.private(true);
         if self.asked.keypad {
-            told.push_str("\x1b=");
+            set.push_str("\x1b=");
         }
         for how in &self.asked.keyboards {
-            told.push_str(&format!("\x1b[>{how}u"));
+            set.push_str(&format!("\x1b[>{how}u"));
         }
         if let Some(how) = self.asked.modified {
-            told.push_str(&format!("\x1b[>4;{how}m"));
+            set.push_str(&format!("\x1b[>4;{how}m"));
         }
-        told.into_bytes()
+        set.into_bytes()
     }
 
     /// The same as [`Self::leave`], or nothing after text alone.
@@ -119,35 +119,35 @@ impl Modes {
 
     /// What takes all of it back, and the attributes of text with it.
     pub fn leave(&self) -> Vec<u8> {
-        let mut told = String::from(UNFINISHED);
+        let mut reset = String::from(UNFINISHED);
         if self.asked.modified.is_some() {
-            told.push_str("\x1b[>4m");
+            reset.push_str("\x1b[>4m");
         }
         if !self.asked.keyboards.is_empty() {
-            told.push_str(&format!("\x1b[<{}u", self.asked.keyboards.len()));
+            reset.push_str(&format!("\x1b[<{}u", self.asked.keyboards.len()));
         }
         if self.asked.keypad {
-            told.push_str("\x1b>");
+            reset.push_str("\x1b>");
         }
         if self.has_command {
             // The colours of the palette, of text and of what is behind it.
-            told.push_str("\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\");
+            reset.push_str("\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\");
         }
         // Output to the screen and not to a printer; text that neither pushes other text away nor waits
         // to be drawn.
-        told.push_str("\x1b[4i\x1b[4l\x1b[?2026l");
+        reset.push_str("\x1b[4i\x1b[4l\x1b[?2026l");
         // Scrolling of the whole screen, with the cursor where it is; ASCII; no attributes.
-        told.push_str("\x1b7\x1b[?69l\x1b[r\x1b8\x1b(B\x0f\x1b[0m");
-        told.push_str(&self.private(false));
-        told.into_bytes()
+        reset.push_str("\x1b7\x1b[?69l\x1b[r\x1b8\x1b(B\x0f\x1b[0m");
+        reset.push_str(&self.private(false));
+        reset.into_bytes()
     }
 
     /// The modes that have changed, as they are or as they were at first.
     fn private(&self, as_now: bool) -> String {
         let changed = self.asked.changed.iter().zip(PRIVATE).filter(|(changed, _)| **changed);
         let letter = |at_first: bool| if at_first == as_now { 'l' } else { 'h' };
-        let told = |(mode, at_first)| format!("\x1b[?{mode}{}", letter(at_first));
-        changed.map(|(_, mode)| told(mode)).collect()
+        let sequence = |(mode, at_first)| format!("\x1b[?{mode}{}", letter(at_first));
+        changed.map(|(_, mode)| sequence(mode)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Data, Event, Reply, pieces};
+use super::turn::{Data, Event, Reply, pieces};
 
 pub(super) fn message(reply: &Reply) -> Value {
     let mut content = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Data, Event, Reply, pieces};
+use super::turn::{Data, Event, Reply, pieces};
 
 pub(super) fn message(reply: &Reply) -> Value {
     let text = if reply.text.is_empty() { Value::Null } else { json!(reply.text) };

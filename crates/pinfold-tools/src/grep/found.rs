@@ -108,7 +108,7 @@ impl Found {
         Ok(done)
     }
 
-    /// What cannot be told whole is the last of an answer.
+    /// A match that does not fit whole is the last of an answer.
     fn weight(&self, item: &Item) -> Weight {
         let (matches, bytes) = match item {
             Item::Part(part) if part.truncated => (self.limit, part.bytes),

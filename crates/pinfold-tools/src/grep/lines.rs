@@ -18,7 +18,7 @@ use crate::walk::Cancel;
 const LINE: u32 = 2_000;
 /// Bytes of one file's lines.
 const FILE: usize = 1 << 20;
-/// Bytes that a line costs beside its text.
+/// Bytes that a line costs in addition to its text.
 const AROUND: usize = 64;
 /// Bytes of a file that are held at once: its longest line, or all of it where matches go over lines.
 const HELD: usize = 32 << 20;
@@ -116,7 +116,7 @@ impl Lines<'_> {
     /// Whether to go on.
     fn has_room(&mut self) -> bool {
         let limit = self.grep.limit.unwrap_or(MATCHES);
-        // One more than is told shows that there are more.
+        // One more than is returned shows that there are more.
         let is_full = self.part.matches > limit || self.part.bytes > FILE.min(BYTES);
         self.part.truncated |= is_full;
         !is_full && !self.cancel.is_cancelled()

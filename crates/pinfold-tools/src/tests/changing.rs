@@ -32,7 +32,7 @@ fn a_write_replaces_the_whole_file_and_keeps_its_mode() {
     assert_eq!(fs::read_to_string(place.granted.join("a/b/c")).expect("a file"), "through");
     assert!(place.granted.join("link").is_symlink());
     let names = fs::read_dir(&place.granted).expect("a directory").count();
-    assert_eq!(names, 3, "nothing is left beside script, a and link");
+    assert_eq!(names, 3, "only script, a and link are left");
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn a_file_that_is_granted_by_itself_is_written_in_place() {
     let write = Write { path: path.as_path().into(), ..Write::default() };
     tools.write(write, b"new").expect("written");
     assert_eq!(fs::read_to_string(&path).expect("a file"), "new");
-    let beside = Write { path: all.path().join("two").as_path().into(), ..Write::default() };
-    assert_eq!(kind(tools.write(beside, b"x")), ErrorKind::Escapes);
+    let linked = Write { path: all.path().join("two").as_path().into(), ..Write::default() };
+    assert_eq!(kind(tools.write(linked, b"x")), ErrorKind::Escapes);
 }
 
 #[test]

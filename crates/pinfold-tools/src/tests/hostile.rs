@@ -1,4 +1,4 @@
-//! Ends that talk nonsense: the inside towards the outside, and the other way round.
+//! Ends that talk nonsense: the sandbox towards the outside, and the other way round.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -31,15 +31,15 @@ impl Random {
     }
 }
 
-/// What the outside makes of an inside that says this.
-fn told(said: &[u8]) -> ErrorKind {
+/// What the outside makes of a sandbox that says this.
+fn heard(said: &[u8]) -> ErrorKind {
     let (own, mut theirs) = UnixStream::pair().expect("a pair");
     let tools = Tools::new(OwnedFd::from(own)).expect("tools");
     let said = said.to_vec();
     let inside = thread::spawn(move || {
         let mut asked = [0; 12];
         theirs.read_exact(&mut asked).expect("a request");
-        // Whoever has heard enough closes its end.
+        // A client that has heard enough closes its end.
         let _ = theirs.write_all(&said);
         let _ = theirs.shutdown(std::net::Shutdown::Write);
         let mut rest = Vec::new();
@@ -68,14 +68,14 @@ fn an_inside_that_talks_nonsense_is_not_listened_to() {
         [&b"["[..]; 40_000].concat(),
     ];
     for said in wrong {
-        assert_eq!(told(&said), ErrorKind::Gone, "{said:?}");
+        assert_eq!(heard(&said), ErrorKind::Gone, "{said:?}");
     }
     let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
-    assert_eq!(told(&frame(0, deep.as_bytes(), b"")), ErrorKind::Gone);
+    assert_eq!(heard(&frame(0, deep.as_bytes(), b"")), ErrorKind::Gone);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..300 {
         let said = random.bytes(400);
-        assert_eq!(told(&said), ErrorKind::Gone, "{said:?}");
+        assert_eq!(heard(&said), ErrorKind::Gone, "{said:?}");
     }
 }
 

@@ -101,7 +101,7 @@ fn a_limit_cuts_the_same_answer_short_each_time() {
 }
 
 #[test]
-fn what_goes_on_can_be_taken_back_and_others_do_not_wait_for_it() {
+fn running_request_can_be_cancelled_and_others_do_not_wait_for_it() {
     let place = place();
     let path = place.file("huge", "");
     // Sparse: there is nothing to find for a long time.
@@ -131,7 +131,7 @@ fn what_goes_on_can_be_taken_back_and_others_do_not_wait_for_it() {
 }
 
 #[test]
-fn changes_are_told_also_in_directories_that_are_new() {
+fn changes_are_reported_in_new_directories_too() {
     let place = place();
     place.file("old/file", "");
     let watch = Watch { path: ".".into(), recursive: true };
@@ -147,7 +147,7 @@ fn changes_are_told_also_in_directories_that_are_new() {
     };
     place.file("old/file", "more");
     until(&mut watch, Change::Modified, "old/file");
-    // Whatever was told of is watched by then, however soon it changes.
+    // Whatever was reported is watched by then, however soon it changes.
     for _ in 0..200 {
         place.file("new/deep/file", "");
         until(&mut watch, Change::Created, "new/deep/file");
@@ -199,7 +199,7 @@ fn after_an_overflow_every_directory_is_watched() {
         answer => panic!("{answer:?}"),
     };
     assert_eq!(next().change, Change::Ready);
-    // Nobody reads meanwhile, so the server waits for room in the socket, and the queue fills up.
+    // Nobody reads, so the server waits for room in the socket, and the queue fills up.
     let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     let (one, other) = (place.granted.join("a"), place.granted.join("b"));
     for _ in 0..queue.trim().parse::<u32>().expect("a number") {
@@ -239,7 +239,7 @@ fn one_file_that_is_named_says_why_nothing_of_it_is_shown() {
     let found = grep("binary").expect("an answer");
     assert_eq!((found.matches, found.binary), (0, true));
     assert!(!grep("text").expect("an answer").binary);
-    // As one of many it is passed over.
+    // As one of many it is skipped.
     let found = grep(".").expect("an answer");
     assert_eq!((found.matches, found.binary), (1, false));
     use std::os::unix::fs::PermissionsExt as _;
@@ -268,7 +268,7 @@ fn ripgreps_own_rules_count_and_a_slash_at_the_end_means_directories() {
 }
 
 #[test]
-fn what_is_left_out_or_has_gone_elsewhere_is_not_watched() {
+fn ignored_or_moved_directory_is_not_watched() {
     let place = place();
     place.file(".git/HEAD", "");
     place.file(".gitignore", "target/\n");
@@ -277,38 +277,38 @@ fn what_is_left_out_or_has_gone_elsewhere_is_not_watched() {
     let mut watch = place.tools.watch(watch).expect("a call");
     assert_eq!(watch.event().expect("an event").change, Change::Ready);
     let mut turn = 0;
-    // All that is told until a file of this turn is.
-    let mut told = |place: &super::Place| {
+    // All events until one of a file of this turn.
+    let mut events_of_turn = |place: &super::Place| {
         turn += 1;
         let last = format!("turn-{turn}");
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         place.file(&last, "");
         loop {
             let event = watch.event().expect("an event");
             let path = event.path.as_path().strip_prefix(&place.granted);
             let path = path.unwrap_or(Path::new("")).to_string_lossy().into_owned();
             if path == last {
-                break told;
+                break events;
             }
-            told.push((event.change, path));
+            events.push((event.change, path));
         }
     };
-    told(&place);
+    events_of_turn(&place);
     fs::create_dir(place.granted.join("target")).expect("a directory");
-    told(&place);
+    events_of_turn(&place);
     place.file("target/debug/file", "");
-    let ignored = told(&place);
+    let ignored = events_of_turn(&place);
     assert!(ignored.iter().all(|(_, path)| !path.starts_with("target/")), "{ignored:?}");
     fs::rename(place.granted.join("sub"), place.outside.join("sub")).expect("moved out");
-    assert!(told(&place).contains(&(Change::Removed, "sub".to_owned())));
+    assert!(events_of_turn(&place).contains(&(Change::Removed, "sub".to_owned())));
     fs::write(place.outside.join("sub/deep/file"), "elsewhere").expect("a file");
     fs::write(place.outside.join("sub/new"), "elsewhere").expect("a file");
-    let elsewhere = told(&place);
+    let elsewhere = events_of_turn(&place);
     assert!(elsewhere.iter().all(|(_, path)| !path.starts_with("sub")), "{elsewhere:?}");
     // What comes back is watched where it is now.
     fs::rename(place.outside.join("sub"), place.granted.join("back")).expect("moved in");
-    told(&place);
+    events_of_turn(&place);
     place.file("back/deep/file", "here");
-    let here = told(&place);
+    let here = events_of_turn(&place);
     assert!(here.contains(&(Change::Modified, "back/deep/file".to_owned())), "{here:?}");
 }

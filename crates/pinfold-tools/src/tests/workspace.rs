@@ -1,4 +1,4 @@
-//! Workspaces made to hurt whoever looks at them, and requests that ask for everything.
+//! Workspaces made to hurt a program that searches them, and requests that ask for everything.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, symlink};
@@ -24,8 +24,8 @@ fn find(pattern: &str) -> Find {
     Find { pattern: pattern.to_owned(), path: ".".into(), ..Find::default() }
 }
 
-/// What it does while somebody else does the other, which is told when it is over.
-fn meanwhile(other: impl Fn() + Send + Sync, what: impl FnOnce()) {
+/// What it does while another thread does the other, which is reported when it is over.
+fn while_other_runs(other: impl Fn() + Send + Sync, what: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -39,19 +39,19 @@ fn meanwhile(other: impl Fn() + Send + Sync, what: impl FnOnce()) {
 }
 
 #[test]
-fn rules_that_never_end_are_told_and_can_be_left_out_of_account() {
+fn endless_ignore_rules_are_an_error_and_can_be_disregarded() {
     for rules in [".gitignore", ".ignore", "below/.gitignore", ".git/info/exclude"] {
         let place = place();
         place.file("a.txt", "text");
         fifo(&place, rules);
-        let told = |error: crate::ToolError| (error.kind, error.path.expect("a path"));
+        let shown = |error: crate::ToolError| (error.kind, error.path.expect("a path"));
         let path = place.granted.join(rules).as_path().into();
         let wanted = (ErrorKind::Special, path);
-        assert_eq!(told(place.tools.find(find("*.txt")).expect_err(rules)), wanted);
-        assert_eq!(told(place.tools.grep(grep("text")).expect_err(rules)), wanted);
+        assert_eq!(shown(place.tools.find(find("*.txt")).expect_err(rules)), wanted);
+        assert_eq!(shown(place.tools.grep(grep("text")).expect_err(rules)), wanted);
         let watch = Watch { path: ".".into(), recursive: true };
         let event = place.tools.watch(watch).expect("a call").event();
-        assert_eq!(told(event.expect_err(rules)), wanted);
+        assert_eq!(shown(event.expect_err(rules)), wanted);
         let all = Grep { ignored: true, ..grep("text") };
         assert_eq!(place.tools.grep(all).expect(rules).matches, 1);
         let all = Find { ignored: true, ..find("*.txt") };
@@ -85,7 +85,7 @@ fn a_file_that_becomes_something_else_is_not_searched() {
         fs::remove_file(&path).expect("a link");
         fs::write(&path, "text").expect("a file");
     };
-    meanwhile(swap, || {
+    while_other_runs(swap, || {
         for _ in 0..300 {
             let found = place.tools.grep(grep("text|secret")).expect("an answer");
             assert!(found.lines.iter().all(|line| line.text == "text".into()), "{found:?}");
@@ -104,7 +104,7 @@ fn a_directory_that_becomes_a_link_is_not_searched() {
         fs::remove_file(&path).expect("a link");
         fs::rename(&kept, &path).expect("renamed back");
     };
-    meanwhile(swap, || {
+    while_other_runs(swap, || {
         for _ in 0..300 {
             let found = place.tools.grep(grep("text|secret")).expect("an answer");
             assert!(found.lines.iter().all(|line| line.text == "text".into()), "{found:?}");
@@ -153,7 +153,7 @@ fn files_without_an_end_in_sight_keep_nobody_waiting() {
 }
 
 #[test]
-fn a_search_that_asks_for_everything_gets_so_much_and_is_told_that_there_is_more() {
+fn search_for_everything_is_cut_and_says_that_there_is_more() {
     let place = place();
     place.file("many", &"x\n".repeat(1 << 20));
     let all = Grep {
@@ -203,7 +203,7 @@ fn patterns_that_explode_are_refused_in_few_words() {
 }
 
 #[test]
-fn names_and_trees_of_every_shape_are_told_exactly() {
+fn names_and_trees_of_every_shape_are_listed_exactly() {
     let place = place();
     let names: [&[u8]; 4] = [b"a\nb", b"\x1b[2J", b"\xff\xfe", "\u{202e}x".as_bytes()];
     for name in names {
@@ -211,8 +211,8 @@ fn names_and_trees_of_every_shape_are_told_exactly() {
         fs::write(place.granted.join(name), "needle").expect("a file");
     }
     let list = List { path: ".".into(), limit: None };
-    let told = place.tools.list(list).expect("a list").entries;
-    assert!(names.iter().all(|name| told.iter().any(|entry| entry.name.as_slice() == *name)));
+    let listed = place.tools.list(list).expect("a list").entries;
+    assert!(names.iter().all(|name| listed.iter().any(|entry| entry.name.as_slice() == *name)));
     assert_eq!(place.tools.grep(grep("needle")).expect("found").matches, 4);
     let deep = "d/".repeat(1_000);
     place.file(&format!("{deep}deepest"), "needle");

@@ -4,15 +4,15 @@ use super::order::{read_number, read_truth, write_number};
 use super::{Wire, read_list, write_list};
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// What init has to do before it runs anything, where it is not a copy of who planned the inside. It
-/// can be longer than a message ([`crate::Channel::last_steps`]).
+/// What init has to do before it runs anything, where it is not a copy of who planned the sandbox.
+/// It can be longer than a message ([`crate::Channel::last_steps`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LastSteps {
-    /// Whether the inside is root by name.
+    /// Whether the sandbox is root by name.
     pub root_by_name: bool,
     /// The Landlock ABI to use; 0 for none.
     pub landlock: u32,
-    /// Absolute paths that Landlock lets the inside write below.
+    /// Absolute paths that Landlock lets the sandbox write below.
     pub writable: Vec<Vec<u8>>,
     /// Bytes that the tree may hold in memory, where init watches them.
     pub memory: Option<u64>,
@@ -24,7 +24,7 @@ pub struct LastSteps {
     pub disk: Option<Vec<u8>>,
     /// A directory in whose file system changes to views land.
     pub changes: Option<Vec<u8>>,
-    /// Whether the inside may make namespaces of its own.
+    /// Whether the sandbox may make namespaces of its own.
     pub nested: bool,
     /// Whether what it makes may belong to root's group on the host.
     pub caller_is_root: bool,

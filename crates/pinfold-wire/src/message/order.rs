@@ -77,7 +77,7 @@ impl Wire for Program {
     }
 }
 
-/// What holds for one task beside the session's own limits.
+/// What holds for one task in addition to the session's own limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Open files of each of its processes (`RLIMIT_NOFILE`, getrlimit(2)).
@@ -102,11 +102,12 @@ pub enum Order {
     /// Put these last covers in place, close the root and drop every privilege.
     Seal(Vec<Cover>),
     /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
-    /// beside its others.
+    /// in addition to its others.
     Start(Vec<Vec<u8>>),
     /// A program that an order has no room for begins so; its rest follows.
     Part(Vec<u8>),
-    /// Where init makes the inside itself: the plan, of which this is what follows the parts before.
+    /// Where init makes the sandbox itself: the plan, of which this is what follows the parts
+    /// before.
     Plan(Vec<u8>),
     /// Where an engine has started init: what is left to do ([`super::LastSteps`]), of which this is what
     /// follows the parts before.
@@ -118,9 +119,9 @@ pub enum Order {
         /// With as many descriptors as they need.
         streams: Streams,
     },
-    /// Run this beside the command.
+    /// Run this next to the command.
     Run {
-        /// By what its end is told.
+        /// The id that its end is reported with.
         id: u32,
         /// Its own limits.
         bounds: Bounds,
@@ -129,14 +130,14 @@ pub enum Order {
         /// With as many descriptors as they need, before those of groups.
         streams: Streams,
     },
-    /// Send this signal to the process group of what runs beside the command.
+    /// Send this signal to the process group of a program that runs next to the command.
     SignalTask {
         /// Which.
         id: u32,
         /// The signal's number.
         signal: i32,
     },
-    /// End what runs beside the command, with everything that it has started.
+    /// End a program that runs next to the command, with everything that it has started.
     EndTask(u32),
     /// Serve the session's tools on the socket that comes along.
     Tools {
@@ -149,7 +150,7 @@ pub enum Order {
     Finish,
     /// Send this signal to the command's process group.
     Signal(i32),
-    /// Make a TCP socket in the inside's network and pass it out, unconnected.
+    /// Make a TCP socket in the sandbox's network and pass it out, unconnected.
     Socket,
     /// Make a terminal outside for one inside that cannot leave it: what is typed and shown goes through
     /// the socket that comes along ([`super::LineIn`]).

@@ -146,8 +146,8 @@ pub enum Report {
     Socket,
     /// Everything that was ordered until then has been done; the command was executed.
     Finished,
-    /// Monotonic nanoseconds at the end of each step of the start. Told with the end: told at
-    /// the start it would wake the supervisor for nothing else.
+    /// Monotonic nanoseconds at the end of each step of the start. Reported with the end: at the
+    /// start it would wake the supervisor for nothing else.
     Times(Vec<(Step, u64)>),
     /// The command's process group was stopped by this signal.
     Stopped(i32),
@@ -155,18 +155,18 @@ pub enum Report {
     Limit(Limit),
     /// The command ended; what it left is being ended.
     Ended(Ended),
-    /// The controlling side of the terminal of what runs beside the command, as a descriptor.
+    /// The controlling side of the terminal of a program next to the command, as a descriptor.
     TaskTerminal(u32),
-    /// The process group of what runs beside the command was stopped.
+    /// The process group of a program next to the command was stopped.
     TaskStopped(u32),
-    /// What runs beside the command has reached a limit of its own, and is being ended.
+    /// A program next to the command has reached a limit of its own, and is being ended.
     TaskLimit {
         /// Which.
         id: u32,
         /// The limit.
         limit: Limit,
     },
-    /// What was to run beside the command could not be executed.
+    /// A program that was to run next to the command could not be executed.
     TaskFailed {
         /// Which.
         id: u32,
@@ -177,7 +177,7 @@ pub enum Report {
         /// What it was about.
         detail: Vec<u8>,
     },
-    /// What ran beside the command ended.
+    /// A program that ran next to the command ended.
     TaskEnded {
         /// Which.
         id: u32,

@@ -9,7 +9,7 @@ use crate::codec::{DecodeError, Reader, Writer};
 /// What one of the command's standard streams is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// The inside's own terminal.
+    /// The sandbox's own terminal.
     Terminal,
     /// The next of the descriptors that come along.
     Descriptor,

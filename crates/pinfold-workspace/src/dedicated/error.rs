@@ -105,7 +105,7 @@ pub enum DedicatedError {
 }
 
 impl DedicatedError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let start = |top: &PathBuf| shell_word(&top.to_string_lossy());

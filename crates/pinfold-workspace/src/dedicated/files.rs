@@ -1,11 +1,11 @@
 //! Writing a worktree's files, and looking whether they are as they were committed.
 //!
-//! Git does both in a throwaway boundary without network, with a git directory that holds nothing
-//! but what is written here: of the repository's and the person's configuration how lines end and
-//! what the file system can, of the repository's private files `attributes` and `exclude`. The
-//! objects are read-only. So no hook, filter or other program that a configuration names runs, with
-//! one exception, which does not go by what is configured but by a name that everybody knows: who has
-//! set up Git LFS for themselves gets its files, as far as their content is in the repository.
+//! Git does both in a throwaway boundary without network, with a git directory that holds nothing but
+//! what is written here: of the repository's and the user's configuration how lines end and what the
+//! file system can, of the repository's private files `attributes` and `exclude`. The objects are
+//! read-only. So no hook, filter or other program that a configuration names runs, with one
+//! exception, which does not go by what is configured but by a name that everybody knows: who has set
+//! up Git LFS for themselves gets its files, as far as their content is in the repository.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,7 @@ use pinfold_git::{index, lfs, user_config};
 use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_rootfs::scratch::{Access, Pen};
+use pinfold_rootfs::scratch::{Access, Scratch};
 use rustix::io::Errno;
 
 use crate::guard::hand_over;
@@ -66,7 +66,7 @@ echo \"$1\" >/tmp/git/HEAD
 cd /q/tree
 ";
 
-/// Writes the files and the index, and says what is not as a person would have it.
+/// Writes the files and the index, and says what is not as a user would have it.
 const FILL: &str = "git read-tree --reset -u \"$1\"
 cp \"$GIT_INDEX_FILE\" /q/out/index
 git ls-files -s | grep -q '^160000 ' && echo >/q/out/submodules
@@ -79,7 +79,7 @@ git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' |
 grep -vx -e unspecified -e unset -e set -e $known | sort -u >/q/out/filters || :";
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
-/// that nobody ignores or that git is told to pass over. In a sparse checkout it passes over what is
+/// that is not ignored or that the index marks to be skipped. In a sparse checkout it skips what is
 /// not there.
 const LOOK: &str = "cp -p /q/own/index \"$GIT_INDEX_FILE\"
 state=clean
@@ -135,12 +135,12 @@ impl WorktreeFiles {
     }
 
     /// Writes the files of a commit into the worktree, and its index. What lies in their place is
-    /// overwritten. Returns what is not as a person would have it.
+    /// overwritten. Returns what is not as a user would have it.
     ///
     /// # Errors
     /// What went wrong, in words.
     pub(super) fn fill(&self, commit: &str) -> Result<Vec<String>, String> {
-        self.pen(FILL, commit, Access::Write).run()?;
+        self.scratch(FILL, commit, Access::Write).run()?;
         let words = |error: io::Error| error.to_string();
         let out = open_directory(&self.out).map_err(|errno| errno.to_string())?;
         let index = read_bounded(out, Path::new("index"), index::LARGEST);
@@ -173,7 +173,7 @@ impl WorktreeFiles {
     /// # Errors
     /// What went wrong, in words.
     pub fn is_clean(&self, commit: &str) -> Result<bool, String> {
-        self.pen(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
+        self.scratch(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
         let state = read(&self.out, "state").map_err(|error| error.to_string())?;
         Ok(state == b"clean\n")
     }
@@ -188,9 +188,9 @@ impl WorktreeFiles {
         config.settings.iter().any(|setting| promises(&setting.key))
     }
 
-    fn pen(&self, script: &str, commit: &str, tree: Access) -> Pen {
+    fn scratch(&self, script: &str, commit: &str, tree: Access) -> Scratch {
         let objects = self.git.join("objects");
-        let mut pen = Pen::new(format!("{BEGIN}{script}"), commit)
+        let mut scratch = Scratch::new(format!("{BEGIN}{script}"), commit)
             .place("/q/tree", &self.top, tree)
             .place("/q/objects", &objects, Access::Read)
             .place("/q/out", &self.out, Access::Write)
@@ -201,16 +201,16 @@ impl WorktreeFiles {
             .env("GIT_LFS_SKIP_DOWNLOAD_ERRORS", "1");
         let lfs = self.git.join("lfs/objects");
         if lfs.is_dir() {
-            pen = pen.place("/q/lfs", &lfs, Access::Read);
+            scratch = scratch.place("/q/lfs", &lfs, Access::Read);
         }
         let mut borrowed = Vec::new();
         alternates(&objects, DEEPEST, &mut borrowed);
         let mut inside = Vec::new();
         for (number, directory) in borrowed.iter().enumerate() {
             inside.push(format!("/q/borrowed/{number}"));
-            pen = pen.place(&inside[number], directory, Access::Read);
+            scratch = scratch.place(&inside[number], directory, Access::Read);
         }
-        pen.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", inside.join(":"))
+        scratch.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", inside.join(":"))
     }
 }
 

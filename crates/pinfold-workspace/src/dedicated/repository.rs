@@ -91,7 +91,7 @@ impl Repository {
         self.git_at(&self.git)
     }
 
-    /// Where the worktree of a branch is: beside the main one.
+    /// Where the worktree of a branch is: next to the main one.
     ///
     /// # Errors
     /// A name that no file can have, or that is the caller's home.

@@ -79,7 +79,7 @@ fn pinfolds_own_state_of_an_agent_takes_files_as_they_are() {
 }
 
 #[test]
-fn what_can_neither_lie_there_nor_be_mounted_there_is_refused_by_name() {
+fn file_that_can_neither_lie_nor_be_mounted_there_is_refused_by_name() {
     let (_dir, host) = directory();
     fs::create_dir_all(host.join("directory/config.toml")).unwrap();
     fs::create_dir(host.join("real")).unwrap();
@@ -113,7 +113,7 @@ fn what_can_neither_lie_there_nor_be_mounted_there_is_refused_by_name() {
 }
 
 #[test]
-fn git_is_told_elsewhere_what_the_users_own_files_cannot_hold() {
+fn settings_that_the_users_files_cannot_hold_go_to_other_git_configuration() {
     let (_dir, host) = directory();
     fs::create_dir_all(host.join(".config/git")).unwrap();
     let config = "/home/agent/.config/git/config";

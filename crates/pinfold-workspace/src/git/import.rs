@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use pinfold_rootfs::scratch::{Access, Pen};
+use pinfold_rootfs::scratch::{Access, Scratch};
 use rustix::fs::{Mode, OFlags};
 
 /// What one import is about; all on the host.
@@ -126,8 +126,8 @@ pub fn bring(import: &Import) -> Result<(), String> {
     over_copy(import, BRING, Access::Write).run()
 }
 
-fn over_copy(import: &Import, script: &str, access: Access) -> Pen {
-    Pen::new(script, "")
+fn over_copy(import: &Import, script: &str, access: Access) -> Scratch {
+    Scratch::new(script, "")
         .without_programs()
         .place_itself(COPY, &import.copy, access)
         .place(&import.base.to_string_lossy(), &import.host.join("objects"), Access::Read)
@@ -152,7 +152,7 @@ pub fn check(import: &Import) -> Result<(), String> {
         1..FEW => "few",
         _ => "many",
     };
-    Pen::new(CHECK, how)
+    Scratch::new(CHECK, how)
         .without_programs()
         .place(HOST, &import.host, Access::Read)
         .place(IN_ASKED, &import.out.join(ASKED), Access::Read)
@@ -207,17 +207,17 @@ pub fn read_repository(
     out: &Path,
     borrowed: &[(PathBuf, PathBuf)],
 ) -> Result<(), String> {
-    let pen = Pen::new(READ, "")
+    let scratch = Scratch::new(READ, "")
         .place_itself(COPY, copy, Access::Read)
         .place(OUT, out, Access::Write)
         .env("GIT_DIR", COPY)
         .env("GIT_WORK_TREE", "/tmp")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_OPTIONAL_LOCKS", "0");
-    let lend = |pen: Pen, (host, inside): &(PathBuf, PathBuf)| {
-        pen.place(&inside.to_string_lossy(), host, Access::Read)
+    let lend = |scratch: Scratch, (host, inside): &(PathBuf, PathBuf)| {
+        scratch.place(&inside.to_string_lossy(), host, Access::Read)
     };
-    borrowed.iter().fold(pen, lend).run()
+    borrowed.iter().fold(scratch, lend).run()
 }
 
 /// The number of objects stands in a pack's header (gitformat-pack(5)). What a scratch sandbox left

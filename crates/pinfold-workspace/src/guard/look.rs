@@ -9,7 +9,7 @@ use pinfold_policy::authority::{Authority, Restriction};
 use pinfold_policy::settings::Settings;
 use pinfold_protect::own::Own;
 use pinfold_protect::tracked::Tracked;
-use pinfold_rootfs::userland;
+use pinfold_rootfs::etc_files;
 
 use super::{Guard, refuse};
 use crate::GuardError;
@@ -46,7 +46,7 @@ pub fn look(
         Guard::new(state.private(), state.id(), over, shadows, Arc::new(own), launcher.clone());
     guard.make().map_err(GuardError::System)?;
     let (uid, gid) = inside_ids();
-    let mut files = userland::generated(uid, gid, None).map_err(GuardError::path)?;
+    let mut files = etc_files::generated(uid, gid, None).map_err(GuardError::path)?;
     files.extend(guard.entries(workspace.root.as_path(), places)?);
     let generated = Generated::take_out(&mut files, authority, over)?;
     guard.put_over(generated);

@@ -96,7 +96,7 @@ fn a_file_of_the_start_is_replaced_by_a_new_one_with_its_permissions() {
 }
 
 #[test]
-fn what_the_host_changed_is_neither_replaced_nor_removed() {
+fn files_that_the_host_changed_are_neither_replaced_nor_removed() {
     let case = Case::new();
     fs::write(case.path("host/a"), "mine").unwrap();
     assert_eq!(case.put("a", "new", Expected::Start(case.start("a"))), Err(Refused::Changed));

@@ -45,7 +45,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Watches every directory of a workspace, unless it is told to stop.
+    /// Watches every directory of a workspace, unless it is asked to stop.
     pub(super) fn new(workspace: &Path, stop: &OwnedFd) -> Self {
         let limit = fs::read_to_string(LIMIT).ok().and_then(|text| text.trim().parse().ok());
         let most = limit.map_or(0, |limit: usize| limit / SHARE).min(MOST);

@@ -27,7 +27,7 @@ use crate::git::private::Copied;
 pub struct Selection {
     /// Paths relative to the workspace, with what lies below them; everything when there are none.
     pub paths: Vec<PathBuf>,
-    /// Take what somebody else changed meanwhile, too.
+    /// Overwrite what was changed on the host since, too.
     pub overwrite: bool,
     /// Take what the host would execute, too.
     pub protected: bool,
@@ -42,7 +42,7 @@ pub struct Applied {
     pub done: usize,
     /// What could not be.
     pub skipped: Vec<Skipped>,
-    /// What a person should know of commits, one line each.
+    /// What a user should know of commits, one line each.
     pub notes: Vec<Note>,
     /// Whether nothing is left to decide on: then the changes are gone.
     pub complete: bool,
@@ -262,8 +262,8 @@ fn with_closed_directories(lower: &Tree, steps: Vec<Step>) -> io::Result<Vec<Ste
     Ok([opened, steps, closed].into_iter().flatten().collect())
 }
 
-/// Stages what is put in place and returns the steps: removals from the inside out, then
-/// directories, then files, then what directories are to be like, from the inside out.
+/// Stages what is put in place and returns the steps: removals from the innermost out, then
+/// directories, then files, then what directories are to be like, from the innermost out.
 fn stage(staging: &mut Staging<'_>, upper: &Tree, taken: &[&Change]) -> io::Result<Vec<Step>> {
     let step = |change: &Change, action| Step { path: change.path.clone(), action };
     let is_directory = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_directory);

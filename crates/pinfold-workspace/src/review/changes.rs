@@ -44,7 +44,7 @@ pub enum Left {
     Never(&'static str),
 }
 
-/// What somebody else did meanwhile with what the session changed.
+/// How the host changed what the session changed as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
     /// It was changed or replaced.

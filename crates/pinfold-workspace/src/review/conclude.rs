@@ -10,8 +10,8 @@ use super::automatic;
 use super::ended::Review;
 use super::error::ReviewError;
 
-/// Looks at what a session that has just ended changed, so that what others change from now on is
-/// told from it, and says what a person can do with it. What is empty goes.
+/// Looks at what a session that has just ended changed, so that later changes of others can be
+/// distinguished from it, and says what a user can do with it. An empty layer is removed.
 ///
 /// Where the settings say so, harmless changes of a command that succeeded are applied.
 pub fn conclude(

@@ -1,4 +1,4 @@
-//! A session with changes, as a person decides on it.
+//! A session with changes, as a user decides on it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -167,7 +167,7 @@ impl Review {
     pub fn go_on_with_all(host: Host<'_>) {
         let entries = fs::read_dir(reviews(host.places)).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.path().join(JOURNAL).exists()) {
-            // What cannot be finished now is told when somebody asks for that session.
+            // What cannot be finished now is reported when somebody asks for that session.
             let _ = entry.file_name().to_str().map(|session| Self::open(host, session));
         }
     }

@@ -58,7 +58,7 @@ pub enum ReviewError {
 }
 
 impl ReviewError {
-    /// The way out.
+    /// The hint.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing(_) => Some("`pinfold ps --all` lists them".to_owned()),

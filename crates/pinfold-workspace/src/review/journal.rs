@@ -1,7 +1,7 @@
 //! What is to be done to the workspace, written down before any of it is done.
 //!
-//! Every step can be done again: one that is done already, or that somebody else made impossible
-//! meanwhile, changes nothing. So whatever ends the process, the next one goes on.
+//! Every step can be done again: one that is done already, or that others have made impossible,
+//! changes nothing. So whatever ends the process, the next one goes on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -65,7 +65,7 @@ impl Layer {
         make().map_err(GuardError::System)
     }
 
-    /// Notes when the session starts: call it before the look over the workspace.
+    /// Notes when the session starts: call it before the scan the workspace.
     ///
     /// # Errors
     /// What the file system says.
@@ -74,7 +74,7 @@ impl Layer {
         Ok(())
     }
 
-    /// What a person should know of a view of a workspace: in a view an ordinary user has one group.
+    /// What a user should know of a view of a workspace: in a view an ordinary user has one group.
     pub fn note(workspace: &HostPath) -> Option<String> {
         let (user, own) = (rustix::process::geteuid(), rustix::process::getegid());
         let group = fs::metadata(workspace.as_path()).ok()?.gid();
@@ -125,7 +125,7 @@ impl Layer {
         Ok(())
     }
 
-    /// What the session is, but for what the look over its workspace found.
+    /// What the session is, apart from what the scan of its workspace found.
     pub fn describe(
         &self,
         workspace: &HostPath,
@@ -213,7 +213,7 @@ pub fn reviews(places: &Places) -> PathBuf {
     places.state.join("review")
 }
 
-/// Without its record there is nothing to look at, whatever ends this process meanwhile.
+/// Without its record there is nothing to look at, even if this process is killed here.
 pub(super) fn remove(directory: &Path) {
     let _ = fs::remove_file(directory.join(RECORD));
     sessions::remove_private(directory);

@@ -47,7 +47,7 @@ pub struct Record {
     /// Paths that the host would execute because something names them, relative to the workspace.
     pub(crate) named: Vec<Named>,
     pub(crate) repositories: Vec<Repository>,
-    /// Tops of the working trees that the inside could write, each with its git directory.
+    /// Tops of the working trees that the sandbox could write, each with its git directory.
     pub(crate) tops: Vec<Top>,
     /// Shadowed paths, relative to the workspace: what lies there is none of the session's.
     pub(crate) shadowed: Vec<AnyPath>,

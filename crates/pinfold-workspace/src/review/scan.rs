@@ -192,7 +192,7 @@ impl Scan<'_> {
         left: Option<&Left>,
     ) -> io::Result<()> {
         let directory = match directory_at(lower, name) {
-            // What the person may not read, the inside could not have deleted.
+            // What the user may not read, the sandbox could not have deleted.
             Err(Errno::ACCESS) => return Ok(()),
             opened => opened?,
         };
@@ -233,7 +233,7 @@ fn compare(
         return Ok(Some(What::Modified));
     }
     let old = match file_at(lower, name) {
-        // The person may not read it; the session made its own readable.
+        // The user may not read it; the session made its own readable.
         Err(Errno::ACCESS) => return Ok(Some(What::Modified)),
         opened => opened?,
     };

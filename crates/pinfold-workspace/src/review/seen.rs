@@ -84,7 +84,7 @@ impl Seen {
         Self(changes.iter().map(|change| (change.path.clone(), state(change))).collect())
     }
 
-    /// Sorts out what is no change of the session's, and tells what somebody else did meanwhile.
+    /// Sorts out what is no change of the session's, and finds what the host changed since.
     pub(crate) fn judge(&self, changes: Vec<Change>) -> Vec<Change> {
         let judged = |mut change: Change| {
             match self.0.get(&change.path) {

@@ -1,5 +1,5 @@
-//! What is taken over, beside where it will lie: the layer's own files where they are on the same
-//! disk, or else copies.
+//! What is taken over, staged next to where it will lie: the layer's own files where they are on
+//! the same disk, or else copies.
 //!
 //! Everything that can fail for want of space or rights fails here, before the workspace is
 //! changed: afterwards there are only renames.
@@ -101,7 +101,7 @@ impl<'a> Staging<'a> {
     }
 
     /// The access control list of what is put in place: a file keeps the one that it has, whose users
-    /// the inside does not know, and a new one has what it inherited. Without its list the mode of a
+    /// the sandbox does not know, and a new one has what it inherited. Without its list the mode of a
     /// file would say something else: the bits of the group are the most that the list gives.
     fn access_list(&self, change: &Change, new: &File) -> io::Result<Option<Vec<u8>>> {
         let is_file = |node: &Node| node.kind == FileType::RegularFile;
@@ -110,7 +110,7 @@ impl<'a> Staging<'a> {
         }
         match self.workspace.file(&change.path) {
             Ok(old) => Ok(access_list(&old)?),
-            // Its owner closed it to everybody, and gone meanwhile is told later.
+            // Its owner closed it to everybody; if it has gone, that is reported later.
             Err(Errno::ACCESS | Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 /// Names of extended attributes that overlayfs uses for itself (`userxattr`).
 const OF_THE_KERNEL: &[u8] = b"user.overlay.";
-/// What an inside may set.
+/// What a sandbox may set.
 const OF_USERS: &[u8] = b"user.";
 
 /// What lies at a path.
@@ -195,8 +195,8 @@ pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-/// Extended attributes that an inside may set on a file or directory, sorted by name. A file
-/// system without them has none.
+/// Extended attributes that a sandbox may set on a file or directory, sorted by name. A file system
+/// without them has none.
 ///
 /// # Errors
 /// What flistxattr(2) and fgetxattr(2) say.

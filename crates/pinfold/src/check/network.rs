@@ -97,14 +97,14 @@ pub(super) fn host(
     let rule = match policy.decide(&asked) {
         Ok(rule) => rule,
         Err(refused) => {
-            let hint = refused.cure().map(|cure| format!("`pinfold run {cure}`"));
+            let hint = refused.hint().map(|hint| format!("`pinfold run {hint}`"));
             return Ok(answer.deny(&refused, hint));
         }
     };
     if let Host::Address(address) = &asked.host
         && let Err(refused) = policy.check_address(&asked, *address)
     {
-        let hint = refused.cure().map(|cure| format!("`pinfold run {cure}`"));
+        let hint = refused.hint().map(|hint| format!("`pinfold run {hint}`"));
         return Ok(answer.deny(&refused, hint));
     }
     let method = request.method.as_deref().unwrap_or("GET");

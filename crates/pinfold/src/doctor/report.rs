@@ -97,7 +97,7 @@ impl Report {
 
 fn boundary_as_json((name, probe): &(String, Probe)) -> Value {
     let findings = probe.findings.iter().map(
-        |finding| json!({ "what": finding.what, "hint": finding.cure, "fatal": finding.fatal }),
+        |finding| json!({ "what": finding.what, "hint": finding.hint, "fatal": finding.fatal }),
     );
     json!({
         "name": name,
@@ -148,7 +148,7 @@ impl fmt::Display for Verdict<'_> {
             Self::Works => write!(f, "pinfold works on this machine"),
             Self::WorksWithLimits(findings) => {
                 write!(f, "pinfold works on this machine with limits")?;
-                let hints = findings.iter().filter_map(|finding| finding.cure.as_deref());
+                let hints = findings.iter().filter_map(|finding| finding.hint.as_deref());
                 let mut hints: Vec<&str> = hints.collect();
                 hints.dedup();
                 if hints.is_empty() {
@@ -185,7 +185,7 @@ struct Line<'a>(&'a Finding);
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.what)?;
-        match &self.0.cure {
+        match &self.0.hint {
             Some(hint) => write!(f, " (hint: {hint})"),
             None => Ok(()),
         }

@@ -37,7 +37,7 @@ pub(crate) struct PsArgs {
 #[derive(Debug, Serialize)]
 struct Row {
     session: String,
-    /// What a person calls it.
+    /// What a user calls it.
     name: Option<String>,
     state: String,
     /// How it ended, if it has.

@@ -90,7 +90,7 @@ pub(crate) fn diff(args: &DiffArgs, launcher: &Launcher) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes to standard output, or to the person's pager.
+/// Writes to standard output, or to the user's pager.
 fn with_output(
     paged: bool,
     launcher: &Launcher,

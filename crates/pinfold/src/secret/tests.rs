@@ -1,4 +1,4 @@
-//! The commands as a person gives them, against a real store and a real terminal.
+//! The commands as a user gives them, against a real store and a real terminal.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -131,7 +131,7 @@ fn sources_exclude_each_other_and_ids_are_checked() {
 }
 
 #[test]
-fn a_piped_value_is_taken_whole_but_for_one_newline() {
+fn piped_value_is_taken_whole_except_one_newline() {
     let piped = |bytes: &[u8]| {
         let (read, write) = io::pipe().unwrap();
         (&write).write_all(bytes).unwrap();

@@ -34,7 +34,7 @@ fn newer_node(test: &str) -> Option<&'static str> {
 /// Installs packages of npm's, each of one version, into a directory of the person's that outlives
 /// the test, and gives its `node_modules`; why not, where that cannot be.
 fn packages(stage: &Stage, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
-    let kept = cache(stage.person).join(name);
+    let kept = cache(stage.user).join(name);
     let (modules, done) =
         (kept.join("node_modules"), kept.join(packages.join("+").replace('/', "-")));
     if done.exists() {
@@ -112,7 +112,7 @@ fn the_overnight_example_of_the_readme_changes_files_without_asking() {
             options.split_whitespace().chain(["--", "-p", "Mend the bug."]).collect();
         let pinfold = |args: &[&str]| {
             let mut pinfold = scene.stage.pinfold(args);
-            pinfold.current_dir(scene.repo.path()).env("XDG_CACHE_HOME", cache(scene.stage.person));
+            pinfold.current_dir(scene.repo.path()).env("XDG_CACHE_HOME", cache(scene.stage.user));
             pinfold.output().unwrap()
         };
         let started = pinfold(&[&["run"], &words[..]].concat());

@@ -32,7 +32,7 @@ command = "db"
 args = ["postgres://me:hush@db/x"]
 "#;
 
-fn stage(person: pinfold_testkit::Person) -> Stage {
+fn stage(person: pinfold_testkit::User) -> Stage {
     let stage = Stage::new(person);
     stage.write("home/.config/pinfold/agents/own.toml", AGENT);
     stage.write("home/.own/AGENTS.md", "my instructions");

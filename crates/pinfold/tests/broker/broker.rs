@@ -11,15 +11,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
-use pinfold_testkit::{Person, Stage, installed, people, skip};
+use pinfold_testkit::{Stage, User, installed, people, skip};
 
-/// A person with a repository, a remote beside it, and a program `moltnet` on the host.
+/// A user with a repository, a remote next to it, and a program `moltnet` on the host.
 struct Scene {
     stage: Stage,
 }
 
 /// Everybody who can run a test with git; says why nobody can.
-fn people_with_git(test: &str) -> Vec<Person> {
+fn people_with_git(test: &str) -> Vec<User> {
     if installed("git") || std::path::Path::new("/usr/local/bin/git").exists() {
         return people();
     }
@@ -29,16 +29,16 @@ fn people_with_git(test: &str) -> Vec<Person> {
 
 impl Scene {
     /// With this under `[hostExec]`.
-    fn new(person: Person, settings: &str) -> Self {
-        let scene = Self { stage: Stage::new(person) };
+    fn new(user: User, settings: &str) -> Self {
+        let scene = Self { stage: Stage::new(user) };
         scene.settings(settings);
         scene.program("moltnet", "#!/bin/sh\necho moltnet ran\n");
         scene
     }
 
     /// The same with a repository of one commit and a remote that has it.
-    fn with_repository(person: Person, settings: &str) -> Self {
-        let scene = Self::new(person, settings);
+    fn with_repository(user: User, settings: &str) -> Self {
+        let scene = Self::new(user, settings);
         scene.outside("git init -q --bare -b main ../remote.git");
         scene.outside(
             "git init -q -b main . && git config user.name Ada && git config user.email a@b.c && \
@@ -53,7 +53,7 @@ impl Scene {
         self.stage.write("home/.config/pinfold/config.toml", config);
     }
 
-    /// A program on the person's PATH.
+    /// A program on the user's PATH.
     fn program(&self, name: &str, content: &str) {
         let path = self.stage.write(&format!("bin/{name}"), content);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -14,8 +14,8 @@ fn check(stage: &Stage, words: &[&str]) -> (i32, String) {
 
 #[test]
 fn check_answers_for_hosts_requests_and_secrets() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write(
             "home/.config/pinfold/config.toml",
             "[network]\nallow = [\"*.crates.io\"]\n\

@@ -106,8 +106,8 @@ fn shown(stage: &Stage, group: &str, script: &str) -> String {
 
 #[test]
 fn two_groups_that_run_together_have_their_own_places_and_not_each_others() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let script = format!("echo ready; read -r go; {LOOK}");
         let start = |group: &str| {
@@ -139,14 +139,14 @@ fn two_groups_that_run_together_have_their_own_places_and_not_each_others() {
                         /workspace/project/config.toml rw [secrets]\n/workspace/project ro \n\
                         /workspace/extra/notes rw notes\n/workspace/extra/team/notes none \n\
                         /workspace/extra/docs none \nCHANNEL main none\n";
-        assert_eq!(main, expected, "as {}", person.uid);
+        assert_eq!(main, expected, "as {}", user.uid);
         let expected = "/workspace/group rw dev\n/home/agent/.claude rw dev\n\
                         /workspace/scripts ro scripts\n/app/src ro runner\n/workspace/ipc rw dev\n\
                         /workspace/env-dir/env ro CHANNEL='dev'\n\
                         /workspace/project/config.toml none \n/workspace/project rw checkout\n\
                         /workspace/extra/notes none \n/workspace/extra/team/notes ro notes\n\
                         /workspace/extra/docs ro docs\nCHANNEL dev none\n";
-        assert_eq!(dev, expected, "as {}", person.uid);
+        assert_eq!(dev, expected, "as {}", user.uid);
         // Nothing of the other's, nor of what groups share, is anywhere else inside.
         let everywhere = "grep -rlsE 'secret-|^main$' / --include=env --include=mark 2>/dev/null \
                           | grep -v ^/proc; echo end";
@@ -160,8 +160,8 @@ fn two_groups_that_run_together_have_their_own_places_and_not_each_others() {
 
 #[test]
 fn a_group_that_is_new_gets_directories_and_nothing_else() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let look = shown(&stage, "fresh", LOOK);
         assert!(look.starts_with("/workspace/group rw \n/home/agent/.claude rw \n"), "{look}");
@@ -184,8 +184,8 @@ fn a_group_that_is_new_gets_directories_and_nothing_else() {
 
 #[test]
 fn no_group_has_another_groups_folder() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let config = |from: &str, to: &str| {
             assert!(SETTINGS.contains(from));
@@ -244,8 +244,8 @@ fn no_group_has_another_groups_folder() {
 
 #[test]
 fn git_works_on_the_worktree_of_a_group_and_its_config_leaves_nothing_there() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let git = |directory: &str, args: &[&str]| {
             let mut git = stage.command("git");
@@ -287,9 +287,9 @@ fn git_works_on_the_worktree_of_a_group_and_its_config_leaves_nothing_there() {
 }
 
 #[test]
-fn what_would_be_allowed_is_told_without_making_anything() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn check_says_what_would_be_allowed_without_making_anything() {
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let check = |group: &str, access: &str, path: &str| {
             let args = ["check", access, path, "--group", group];

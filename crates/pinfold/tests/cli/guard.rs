@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pinfold_testkit::{Person, Stage, people, skip};
+use pinfold_testkit::{Stage, User, people, skip};
 use serde_json::Value;
 
 use self::ways::WAYS;
@@ -17,9 +17,9 @@ use self::ways::WAYS;
 const LOADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integrations/node/register.mjs");
 
 /// Oneself: what a bundle is does not depend on who looks.
-fn stage() -> (Person, Stage) {
-    let person = people().remove(0);
-    (person, Stage::new(person))
+fn stage() -> (User, Stage) {
+    let user = people().remove(0);
+    (user, Stage::new(user))
 }
 
 fn guard(stage: &Stage, directory: &str, options: &[&str]) -> Output {
@@ -54,8 +54,8 @@ fn nodes() -> Vec<PathBuf> {
     own.filter(|node| node.is_file()).take(1).collect()
 }
 
-fn node(person: Person, node: &Path, options: &[&str], file: &Path) -> Output {
-    let mut command: Command = person.command(node);
+fn node(user: User, node: &Path, options: &[&str], file: &Path) -> Output {
+    let mut command: Command = user.command(node);
     command.args(options).arg(file).output().unwrap()
 }
 
@@ -77,7 +77,7 @@ fn bundle(stage: &Stage, directory: &str, (name, code): (&str, &str)) -> PathBuf
 
 #[test]
 fn every_way_to_a_process_is_refused_before_it_is_loaded_and_when_it_is() {
-    let (person, stage) = stage();
+    let (user, stage) = stage();
     let nodes = nodes();
     if nodes.is_empty() {
         skip("ways to a process at load", "no node is installed");
@@ -90,11 +90,11 @@ fn every_way_to_a_process_is_refused_before_it_is_loaded_and_when_it_is() {
         assert!(refused.status.code() == Some(1) && said.contains("refused"), "{}: {said}", way.1);
         // What an older or a newer node does not have is no way in it.
         let is_one =
-            |version: &&PathBuf| text(&node(person, version, &[], &file).stdout) == "started\n";
+            |version: &&PathBuf| text(&node(user, version, &[], &file).stdout) == "started\n";
         let able: Vec<&PathBuf> = nodes.iter().filter(is_one).collect();
         assert!(nodes.is_empty() || !able.is_empty(), "no way at all: {}", way.1);
         for version in able {
-            let loaded = node(person, version, &["--import", LOADER], &file);
+            let loaded = node(user, version, &["--import", LOADER], &file);
             let errors = text(&loaded.stderr);
             let refused = !loaded.status.success() && errors.contains("ERR_PINFOLD_GUARD");
             assert!(refused, "{} lets pass: {}\n{errors}", version.display(), way.1);
@@ -103,8 +103,8 @@ fn every_way_to_a_process_is_refused_before_it_is_loaded_and_when_it_is() {
 }
 
 #[test]
-fn what_starts_no_process_is_loaded() {
-    let (person, stage) = stage();
+fn bundle_that_starts_no_process_is_loaded() {
+    let (user, stage) = stage();
     let harmless = [
         (
             "a.mjs",
@@ -117,20 +117,20 @@ fn what_starts_no_process_is_loaded() {
         let file = stage.write(&format!("other/{index}/{name}"), code);
         assert_eq!(guard(&stage, &format!("other/{index}"), &[]).status.code(), Some(0));
         for version in nodes() {
-            let output = node(person, &version, &["--import", LOADER], &file);
+            let output = node(user, &version, &["--import", LOADER], &file);
             assert_eq!(text(&output.stdout), "fine\n", "{}", text(&output.stderr));
         }
     }
 }
 
 #[test]
-fn the_loader_looks_at_the_directories_that_it_is_told() {
-    let (person, stage) = stage();
+fn loader_searches_the_directories_that_it_is_given() {
+    let (user, stage) = stage();
     let way = "import { execFileSync } from 'child_process'; console.log('started')";
     let (own, other) = (stage.write("other/ext/a.mjs", way), stage.write("other/host/a.mjs", way));
     for version in nodes() {
         let run = |file: &Path| {
-            let mut command = person.command(&version);
+            let mut command = user.command(&version);
             command.env("PINFOLD_GUARD", stage.path("other/ext"));
             command.args(["--import", LOADER]).arg(file).output().unwrap()
         };

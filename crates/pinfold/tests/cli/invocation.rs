@@ -41,10 +41,10 @@ fn a_file_as_a_stream_stays_outside() {
     if !installed("python3") {
         return skip("a file as a stream", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for number in ["0", "1"] {
-            let path = stage.write("other/stream", "a line that is not the inside's\n");
+            let path = stage.write("other/stream", "a line that is not the sandbox's\n");
             let before = fs::metadata(&path).unwrap();
             let file = File::options().read(true).write(true).open(&path).unwrap();
             let mut run = stage.pinfold(&["run", "--", "/usr/bin/python3", "-c", ABUSE, number]);
@@ -67,16 +67,16 @@ fn a_file_as_a_stream_stays_outside() {
 
 #[test]
 fn nothing_is_written_into_the_callers_input() {
-    // Were the inside able to, it could put commands before a shell that reads its script from
-    // the same pipe.
+    // Were the sandbox able to, it could put commands before a shell that reads its script from the
+    // same pipe.
     let plant = "for file in /proc/self/fd/0 /dev/stdin; do echo planted >$file; done";
-    for person in people() {
-        let stage = Stage::new(person);
-        // The shell makes the pipe, so that it is the person's own.
+    for user in people() {
+        let stage = Stage::new(user);
+        // The shell makes the pipe, so that it is the user's own.
         let line = format!(": | (\"{}\" run -- sh -c '{plant}' 2>/dev/null; cat)", executable());
         let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
         let left = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!(left, "", "as uid {}", person.uid);
+        assert_eq!(left, "", "as uid {}", user.uid);
     }
 }
 
@@ -91,9 +91,9 @@ fn shell_reading(stage: &Stage, content: &str, line: &str) -> String {
 }
 
 #[test]
-fn what_the_command_does_not_read_of_a_file_is_there_for_the_next() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn unread_input_of_a_file_is_left_for_the_next_command() {
+    for user in people() {
+        let stage = Stage::new(user);
         let short = "1\n2\n3\n";
         let each = "while read x; do $P run -- echo \"($x)\"; done";
         assert_eq!(shell_reading(&stage, short, each), "(1)\n(2)\n(3)\n");
@@ -115,18 +115,18 @@ fn what_the_command_does_not_read_of_a_file_is_there_for_the_next() {
 fn the_callers_file_is_never_set_back_behind_where_it_was() {
     // A shell that reads its script from a file would run again what it has run.
     let plant = "for i in 1 2 3 4; do echo planted; done >/proc/self/fd/0";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let line = format!("read x; read y; $P run -- sh -c '{plant}' 2>/dev/null; cat");
         assert_eq!(shell_reading(&stage, "1\n2\n3\n4\n", &line), "3\n4\n");
     }
 }
 
 #[test]
-fn what_others_wrote_to_the_same_output_stays_theirs() {
+fn output_of_others_to_the_same_file_stays() {
     let steal = "exec 5>&1; timeout 0.2 head -c 6 >stolen </proc/self/fd/5; true";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         // The reader waits until pinfold has ended, so that what was written first is there.
         let line = format!(
             "mkfifo ended; (echo secret; \"{}\" run -- sh -c '{steal}' 2>errors; echo >ended) | \
@@ -135,14 +135,14 @@ fn what_others_wrote_to_the_same_output_stays_theirs() {
         );
         let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
         let (read, stolen) = (output.stdout, fs::read(stage.path("ws/stolen")).unwrap());
-        assert_eq!((&read[..], &stolen[..]), (&b"secret\n"[..], &b""[..]), "uid {}", person.uid);
+        assert_eq!((&read[..], &stolen[..]), (&b"secret\n"[..], &b""[..]), "uid {}", user.uid);
     }
 }
 
 #[test]
-fn what_others_write_to_the_same_file_meanwhile_is_not_written_over() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn output_of_others_to_the_same_file_is_not_overwritten() {
+    for user in people() {
+        let stage = Stage::new(user);
         // The command writes once the line outside is there, and the other way round.
         let inside = "touch began; while ! grep -q outside out; do sleep 0.05; done; echo inside";
         let line = format!(
@@ -152,14 +152,14 @@ fn what_others_write_to_the_same_file_meanwhile_is_not_written_over() {
         );
         let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
         let written = fs::read_to_string(stage.path("ws/out")).unwrap();
-        assert_eq!(written, "outside\ninside\n", "uid {}: {}", person.uid, errors(&output));
+        assert_eq!(written, "outside\ninside\n", "uid {}: {}", user.uid, errors(&output));
     }
 }
 
 #[test]
 fn no_descriptor_of_the_caller_comes_in() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("other/secret", "the host's secret");
         let script = r#"exec 5</ 6<../other/secret 7<>../other/secret 8<../other; exec "$@""#;
         let mut shell = stage.command("/bin/sh");
@@ -179,8 +179,8 @@ fn the_callers_terminal_is_out_of_reach_without_a_terminal_inside() {
     if !installed("script") || !installed("python3") {
         return skip("the caller's terminal", "script or python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let inner = "import os,fcntl,termios\n\
              for path in ('/dev/tty','/dev/console','/dev/pts/0','/dev/tty1'):\n\
              \x20   try: fcntl.ioctl(os.open(path, os.O_RDWR), termios.TIOCSTI, b'x'); print('BREACH', path)\n\
@@ -201,8 +201,8 @@ fn the_callers_terminal_is_out_of_reach_without_a_terminal_inside() {
 
 #[test]
 fn nothing_survives_the_command() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let marker =
             format!("98{}", stage.base().to_str().unwrap().len() as u32 + std::process::id());
         let script = format!(
@@ -217,8 +217,8 @@ fn nothing_survives_the_command() {
 
 #[test]
 fn a_command_that_kills_everything_ends_its_own_run_alone() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut witness = stage.command("sleep").arg("1000").spawn().unwrap();
         let output = stage.run_shell(&[], "kill -KILL -1; sleep 0.01; kill -KILL 1; kill -KILL $$");
         assert_eq!(output.status.code(), Some(128 + 9), "{}", errors(&output));
@@ -230,8 +230,8 @@ fn a_command_that_kills_everything_ends_its_own_run_alone() {
 
 #[test]
 fn a_crash_leaves_no_core_with_anybody() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = r#"ulimit -c unlimited; exec "$@""#;
         let mut shell = stage.command("/bin/sh");
         shell.args(["-c", script, "sh", executable(), "run", "--", "sh", "-c"]);
@@ -246,8 +246,8 @@ fn a_crash_leaves_no_core_with_anybody() {
 #[test]
 fn input_and_output_are_exact_to_the_byte() {
     const SIZE: usize = 50 << 20;
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         // A pattern that no power of two divides, so that a lost or doubled block shows.
         let data: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8 ^ (at / 65_521) as u8).collect();
         let mut run = stage.pinfold(&["run", "--", "cat"]);
@@ -269,8 +269,8 @@ fn input_and_output_are_exact_to_the_byte() {
 
 #[test]
 fn standard_streams_stay_apart_and_in_order() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run_shell(&[], "echo out; echo err >&2; exit 5");
         assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(output.status.code(), Some(5));
@@ -300,8 +300,8 @@ fn standard_streams_stay_apart_and_in_order() {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_writer() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let line = format!(
             "(\"{}\" run -- sh -c 'trap \"\" HUP; yes; echo $? >status'; echo outer $? >&2) | head -n 1",
             executable()
@@ -315,8 +315,8 @@ fn a_reader_that_goes_away_ends_the_writer() {
 
 #[test]
 fn the_exit_status_is_the_commands() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for code in [0, 1, 2, 42, 125, 126, 127, 128, 255] {
             let output = stage.run_shell(&[], &format!("exit {code}"));
             assert_eq!(output.status.code(), Some(code));
@@ -338,9 +338,9 @@ fn the_exit_status_is_the_commands() {
 /// What pinfold says of a run is no part of it: a disk that is full, and a reader that has gone, do
 /// not change how it ends.
 #[test]
-fn what_nobody_can_be_told_changes_nothing() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn closed_or_full_stderr_changes_no_outcome() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/.git/HEAD", "ref: refs/heads/main\n");
         let script = "git init -q; git config core.fsmonitor x; exit 7";
         let run = || stage.pinfold(&["run", "--", "sh", "-c", script]);
@@ -357,8 +357,8 @@ fn what_nobody_can_be_told_changes_nothing() {
 
 #[test]
 fn a_command_that_shows_something_ends_with_its_reader() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.run(&[], &["true"]);
         for words in [&["audit"][..], &["audit", "--json"], &["config"], &["doctor"], &["ps"]] {
             let (reader, gone) = std::io::pipe().unwrap();
@@ -369,8 +369,11 @@ fn a_command_that_shows_something_ends_with_its_reader() {
             assert_eq!(errors(&output).matches("panicked").count(), 0, "{words:?}");
             let full = File::options().write(true).open("/dev/full").unwrap();
             let output = stage.pinfold(words).stdout(full).output().unwrap();
-            let is_told = errors(&output).contains("cannot write to standard output");
-            assert!(is_told && output.status.code() == Some(1) || words == ["ps"], "{output:?}");
+            let is_reported = errors(&output).contains("cannot write to standard output");
+            assert!(
+                is_reported && output.status.code() == Some(1) || words == ["ps"],
+                "{output:?}"
+            );
         }
     }
 }

@@ -31,8 +31,8 @@ fn bit(signal: rustix::process::Signal) -> u64 {
 #[test]
 fn a_command_ignores_what_its_caller_ignores() {
     use rustix::process::Signal;
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let run = ["run", "--", "sh", "-c", SHOW];
         assert_eq!(shown(ignoring(&stage, "USR1", &run)), bit(Signal::USR1));
         assert_eq!(shown(stage.pinfold(&run)), 0);
@@ -46,8 +46,8 @@ fn a_caller_that_waits_for_nobody_can_run_commands() {
     if !installed("python3") {
         return skip("a caller that waits for nobody", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
                       os.execv(sys.argv[1], sys.argv[1:])";
         let mut run = stage.command("/usr/bin/python3");
@@ -58,8 +58,8 @@ fn a_caller_that_waits_for_nobody_can_run_commands() {
 
 #[test]
 fn an_ignored_signal_does_not_end_a_session() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "echo ready; read line; echo \"$line\"";
         let mut run = ignoring(&stage, "HUP INT", &["run", "--", "sh", "-c", script]);
         let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -78,9 +78,9 @@ fn an_ignored_signal_does_not_end_a_session() {
 }
 
 #[test]
-fn what_runs_beside_the_command_ignores_what_its_own_caller_ignores() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn program_next_to_the_command_ignores_the_signals_of_its_own_caller() {
+    for user in people() {
+        let stage = Stage::new(user);
         let detached =
             ignoring(&stage, "INT", &["run", "--detach", "--idle", "--name", "box"]).output();
         assert!(detached.unwrap().status.success());

@@ -1,4 +1,4 @@
-//! Every launch goes through the wrappers of the person's settings.
+//! Every launch goes through the wrappers of the user's settings.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,13 +7,13 @@ use std::process::Output;
 use pinfold_testkit::{Stage, installed, people, skip};
 use serde_json::{Value, json};
 
-/// Changes a launch in every way that a wrapper may, and writes down what it was told.
+/// Changes a launch in every way that a wrapper may, and writes down what it was sent.
 const CHANGES: &str = r#"#!/usr/bin/python3
 import json, sys
-told = sys.stdin.read()
-context = json.loads(told)
+launch = sys.stdin.read()
+context = json.loads(launch)
 with open(sys.argv[1], "a") as notes:
-    notes.write(told + "\n")
+    notes.write(launch + "\n")
 context["args"] = [context["command"], *context["args"], "added"]
 context["command"] = "/usr/bin/env"
 context["env"]["BY_A_WRAPPER"] = "yes"
@@ -58,8 +58,8 @@ fn a_command_is_what_the_wrappers_make_of_it_and_says_so() {
     if !installed("python3") {
         return skip("wrappers", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
         let notes = notes.to_str().unwrap();
@@ -74,10 +74,10 @@ fn a_command_is_what_the_wrappers_make_of_it_and_says_so() {
         assert_eq!(launch["argv"][0], "/usr/bin/env");
         assert_eq!(launch["cwd"], "/");
 
-        let told = fs::read_to_string(notes).unwrap();
-        let told: Vec<Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let [first, second] = told.as_slice() else { panic!("{told:?}") };
+        let lines = fs::read_to_string(notes).unwrap();
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [first, second] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((&first["command"], &first["boundary"]), (&json!("sh"), &json!("namespace")));
         assert_eq!(first["args"], json!(["-c", line, "sh", "own"]));
         assert_eq!((&first["wrappers"], &first["shell"]), (&json!([]), &Value::Null));
@@ -98,8 +98,8 @@ fn programs_on_the_host_are_wrapped_and_recorded() {
     if !installed("python3") {
         return skip("wrappers on the host", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
         let set = ["secret", "set", "token", "--from-command", "/bin/echo", "a-secret"];
@@ -134,8 +134,8 @@ fn a_wrapper_that_fails_refuses_the_launch() {
 
 #[test]
 fn a_wrapper_that_others_can_change_is_not_asked() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let refused = |command: &[&str], expected: &str| {
             settings(&stage, &[("weak", command, None)]);
             let errors = errors(&stage.run(&[], &["true"]));
@@ -148,7 +148,7 @@ fn a_wrapper_that_others_can_change_is_not_asked() {
         let link = stage.path("other/link");
         std::os::unix::fs::symlink(&inside, &link).unwrap();
         refused(&[link.to_str().unwrap()], "by a session");
-        // What lies outside of everything that is granted, by a link that the inside may turn.
+        // What lies outside of everything that is granted, by a link that the sandbox may turn.
         let turned = stage.path("ws/turned");
         std::os::unix::fs::symlink("/bin/cat", &turned).unwrap();
         let chain = stage.path("other/chain");
@@ -178,15 +178,15 @@ fn a_wrapper_by_a_relative_path_or_of_a_repository_is_a_mistake_in_the_settings(
 }
 
 #[test]
-fn what_runs_before_and_beside_a_sessions_command_is_wrapped_and_ps_says_so() {
+fn programs_before_and_next_to_the_command_are_wrapped_and_shown_by_ps() {
     if !installed("python3") {
         return skip("wrappers of exec", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
-        settings(&stage, &[("beside", &[&program, notes.to_str().unwrap()], None)]);
+        settings(&stage, &[("second", &[&program, notes.to_str().unwrap()], None)]);
         let before = r#"{"resumeCommands": ["echo $BY_A_WRAPPER > $PINFOLD_WORKSPACE/before"]}"#;
         stage.write("ws/sandbox.json", before);
         let mut started = stage.pinfold(&["run", "--detach", "--", "sh", "-c", "sleep 1000"]);
@@ -198,12 +198,12 @@ fn what_runs_before_and_beside_a_sessions_command_is_wrapped_and_ps_says_so() {
         let list: Value = serde_json::from_str(&said(&["ps", "--json"])).unwrap();
         let shown = said(&["ps"]);
         stage.pinfold(&["stop", &id]).output().unwrap();
-        assert_eq!(exec, "yes namespace + beside\n");
+        assert_eq!(exec, "yes namespace + second\n");
         assert_eq!(fs::read_to_string(stage.path("ws/before")).unwrap(), "yes\n");
-        assert_eq!(list[0]["handled_by"], json!(["namespace", "beside"]));
-        assert!(shown.contains("namespace + beside"), "{shown}");
+        assert_eq!(list[0]["handled_by"], json!(["namespace", "second"]));
+        assert!(shown.contains("namespace + second"), "{shown}");
         let handled =
-            launches(&stage).iter().filter(|one| one["handled_by"][1] == "beside").count();
+            launches(&stage).iter().filter(|one| one["handled_by"][1] == "second").count();
         assert_eq!(handled, 3);
     }
 }

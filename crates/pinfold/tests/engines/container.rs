@@ -7,17 +7,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Person, Stage, has_engine, people, processes_with, skip};
+use pinfold_testkit::{Stage, User, has_engine, people, processes_with, skip};
 
 /// OCI runtimes; Debian has all but youki.
 const ENGINES: [&str; 4] = ["runc", "crun", "youki", "runsc"];
 
-/// Each engine that is there, for each kind of person.
-fn engines() -> Vec<(Person, &'static str)> {
+/// Each engine that is there, for each kind of user.
+fn engines() -> Vec<(User, &'static str)> {
     let mut all = Vec::new();
     for engine in ENGINES {
         match has_engine(engine) {
-            true => all.extend(people().into_iter().map(|person| (person, engine))),
+            true => all.extend(people().into_iter().map(|user| (user, engine))),
             false => skip("container", &format!("{engine} is not installed")),
         }
     }
@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A program of this name that the person's PATH leads to before the real one.
+/// A program of this name that the user's PATH leads to before the real one.
 fn impostor(stage: &Stage, engine: &str, script: &str) -> String {
     let program = stage.write(&format!("bin/{engine}"), format!("#!/bin/sh\n{script}\n"));
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -41,9 +41,9 @@ fn impostor(stage: &Stage, engine: &str, script: &str) -> String {
 }
 
 #[test]
-fn it_runs_with_its_streams_and_its_status_and_is_named() {
-    for (person, engine) in engines() {
-        let stage = Stage::new(person);
+fn run_behind_an_engine_has_its_streams_and_status_and_is_named() {
+    for (user, engine) in engines() {
+        let stage = Stage::new(user);
         let mut run = stage.pinfold(&["run"]);
         run.args(["--engine", engine, "--", "sh", "-c"]);
         run.arg("cat; pwd; echo $PINFOLD_HANDLED_BY; echo no >&2; id -u; touch made; exit 7");
@@ -57,26 +57,26 @@ fn it_runs_with_its_streams_and_its_status_and_is_named() {
         let output = run.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
         let workspace = stage.workspace();
-        let uid = if stage.person.uid == 0 { 1000 } else { stage.person.uid };
+        let uid = if stage.user.uid == 0 { 1000 } else { stage.user.uid };
         let said = format!("in\n{}\ncontainer ({engine})\n{uid}\n", workspace.display());
         assert_eq!(text(&output.stdout), said);
         assert!(text(&output.stderr).contains("no\n"));
         let made = fs::metadata(workspace.join("made")).unwrap();
-        assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), stage.person.uid);
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), stage.user.uid);
     }
 }
 
 #[test]
-fn what_runs_in_it_has_no_rights_and_sees_no_engine() {
-    for (person, engine) in engines() {
-        let stage = Stage::new(person);
+fn command_behind_an_engine_has_no_rights_and_sees_no_engine() {
+    for (user, engine) in engines() {
+        let stage = Stage::new(user);
         let script = "grep -E '^(Cap...|NoNewPrivs|Seccomp):' /proc/self/status | cut -f2 | sort -u; \
                       cat /proc/self/uid_map | tr -s ' '; ls /proc | grep -c '^[0-9]'; \
                       cat /proc/*/comm | sort -u | tr '\\n' ' '; \
                       (echo x >/run/pinfold/init) 2>&1 | grep -oE 'Read-only|denied'; \
                       readlink /proc/1/exe; unshare -U true 2>&1 | grep -c unshare";
         let output = run(&stage, engine, script);
-        let uid = if stage.person.uid == 0 { 1000 } else { stage.person.uid };
+        let uid = if stage.user.uid == 0 { 1000 } else { stage.user.uid };
         let said = text(&output.stdout);
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "0000000000000000", "no rights: {said}");
@@ -86,14 +86,14 @@ fn what_runs_in_it_has_no_rights_and_sees_no_engine() {
         assert_eq!(lines[1 + filter.len()].trim(), format!("{uid} 0 1"));
         assert!(!said.contains(engine), "no engine is seen: {said}");
         assert!(said.contains("Read-only") || said.contains("denied"), "{said}");
-        assert!(!said.contains("/run/pinfold/init\n"), "init's executable is not told: {said}");
+        assert!(!said.contains("/run/pinfold/init\n"), "init's executable is not shown: {said}");
     }
 }
 
 #[test]
 fn nothing_is_left_when_the_supervisor_is_killed() {
-    for (person, engine) in engines() {
-        let stage = Stage::new(person);
+    for (user, engine) in engines() {
+        let stage = Stage::new(user);
         let mut live = Live::start(&stage, engine);
         kill(live.run.id());
         live.run.wait().unwrap();
@@ -103,13 +103,13 @@ fn nothing_is_left_when_the_supervisor_is_killed() {
     }
 }
 
-/// That is what `runc kill` comes to, or whoever has more rights than the session.
+/// `runc kill` does the same, and so can a process with more rights than the session.
 #[test]
 fn a_container_that_is_killed_ends_the_run_at_once_names_its_engine_and_leaves_nothing() {
-    for (person, engine) in engines() {
+    for (user, engine) in engines() {
         // The engine, and each process that it has started for the container.
         for victim in 0.. {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let mut live = Live::start(&stage, engine);
             let Some(pid) = live.processes().get(victim).copied() else { break };
             kill(pid);
@@ -119,8 +119,8 @@ fn a_container_that_is_killed_ends_the_run_at_once_names_its_engine_and_leaves_n
             let mut errors = String::new();
             live.run.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
             assert_eq!(status.code(), Some(137), "{engine} {victim}: {errors}");
-            let told = format!("the container ended before the command did: {engine}, or what");
-            assert!(errors.contains(&told), "{engine} {victim}: {errors}");
+            let expected = format!("the container ended before the command did: {engine}, or what");
+            assert!(errors.contains(&expected), "{engine} {victim}: {errors}");
             live.assert_gone();
             let left = fs::read_dir(stage.state().join("private")).unwrap().count();
             assert_eq!(left, 0, "the supervisor has cleaned up");
@@ -141,7 +141,7 @@ struct Live {
 
 impl Live {
     fn start(stage: &Stage, engine: &str) -> Self {
-        let mark = format!("{}.{}", 40_000 + std::process::id(), stage.person.uid);
+        let mark = format!("{}.{}", 40_000 + std::process::id(), stage.user.uid);
         let mut run = stage.pinfold(&["run"]);
         run.args([
             "--engine",
@@ -158,8 +158,8 @@ impl Live {
         Self { run, engine, mark, has_own_kernel }
     }
 
-    /// The engine, and what it has started. Beside gVisor there is what pinfold has left behind for
-    /// published ports: its end ends these alone.
+    /// The engine, and what it has started. With gVisor there is also the process that pinfold has
+    /// left behind for published ports: its end ends these alone.
     fn processes(&self) -> Vec<u32> {
         let is_left = |pid: &u32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -216,16 +216,16 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
         ("printf '\\033]0;x\\007lie\\n'; kill -9 $$", "lie"),
         ("echo '{}' >&3; exit 0", "engine runc"),
     ];
-    for person in people() {
-        for (script, told) in cases {
-            let stage = Stage::new(person);
+    for user in people() {
+        for (script, expected) in cases {
+            let stage = Stage::new(user);
             let path = impostor(&stage, "runc", script);
             let mut run = stage.pinfold(&["run"]);
             run.args(["--engine", "runc", "--", "touch", "ran"]).env("PATH", path);
             let output = run.output().unwrap();
             let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(125), "{errors}");
-            assert!(errors.contains(told) && errors.contains("runc"), "{script}: {errors}");
+            assert!(errors.contains(expected) && errors.contains("runc"), "{script}: {errors}");
             assert!(!errors.contains('\u{1b}'), "no escape reaches the terminal");
             assert!(!stage.workspace().join("ran").exists());
             assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
@@ -235,9 +235,9 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
 
 #[test]
 fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
-    for person in people() {
-        let stage = Stage::new(person);
-        let private = stage.write("home/private", "of the person's");
+    for user in people() {
+        let stage = Stage::new(user);
+        let private = stage.write("home/private", "of the user's own");
         // Whatever is open leads nowhere either, nor does what another process has as its root.
         let script = format!(
             "exec >&2; ls -xw0 / /etc /tmp /home; cat {0} /proc/1/root{0}; \
@@ -251,7 +251,7 @@ fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
         run.args(["--engine", "crun", "--", "true"]).env("PATH", path);
         let said = text(&run.output().unwrap().stderr);
         assert!(said.contains("outlook:"), "{said}");
-        assert!(!said.contains("of the person's"), "{said}");
+        assert!(!said.contains("of the user's own"), "{said}");
         let (_, mounts) = said.split_once("outlook:").unwrap();
         for mount in mounts.split_whitespace().filter(|word| word.starts_with('/')) {
             let known = ["/", "/proc", "/dev", "/etc/ld.so.cache"].contains(&mount);
@@ -262,7 +262,7 @@ fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
 }
 
 #[test]
-fn what_cannot_be_chosen_is_refused_with_what_can() {
+fn unknown_choice_is_refused_with_the_known_ones() {
     let cases: [(&[&str], &str); 5] = [
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),
         (&["--engine", "apple"], "is for macOS"),
@@ -270,12 +270,16 @@ fn what_cannot_be_chosen_is_refused_with_what_can() {
         (&["--boundary", "vm"], "is not in this version: it has namespace, container and external"),
         (&["--engine", "nothing"], "runc"),
     ];
-    for person in people() {
-        let stage = Stage::new(person);
-        for (options, told) in cases {
+    for user in people() {
+        let stage = Stage::new(user);
+        for (options, expected) in cases {
             let output = stage.run(options, &["true"]);
             assert!(!output.status.success());
-            assert!(text(&output.stderr).contains(told), "{options:?}: {}", text(&output.stderr));
+            assert!(
+                text(&output.stderr).contains(expected),
+                "{options:?}: {}",
+                text(&output.stderr)
+            );
         }
         if !has_engine("youki") {
             let output = stage.run(&["--engine", "youki"], &["true"]);
@@ -288,8 +292,8 @@ fn what_cannot_be_chosen_is_refused_with_what_can() {
 
 #[test]
 fn twenty_at_once_are_twenty() {
-    for (person, engine) in engines() {
-        let stage = Stage::new(person);
+    for (user, engine) in engines() {
+        let stage = Stage::new(user);
         let script = |number: usize| format!("echo {number} > out{number}");
         let start = |number| {
             let mut run = stage.pinfold(&["run"]);
@@ -307,8 +311,8 @@ fn twenty_at_once_are_twenty() {
 /// A workspace whose own environment comes first on PATH.
 #[test]
 fn an_engine_that_an_inside_may_have_written_is_not_taken() {
-    for (person, engine) in engines() {
-        let stage = Stage::new(person);
+    for (user, engine) in engines() {
+        let stage = Stage::new(user);
         let planted = stage.write(
             &format!("ws/bin/{engine}"),
             format!("#!/bin/sh\ntouch {}\nexit 1\n", stage.path("other/executed").display()),

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::engines::Room;
-use pinfold_testkit::{Person, Stage, people};
+use pinfold_testkit::{Stage, User, people};
 use serde_json::Value;
 
 /// An engine, and who uses it.
@@ -22,16 +22,14 @@ struct Scene {
 impl Scene {
     /// Docker for everybody, Docker without root, and Podman for root and without root.
     fn all(test: &str) -> Vec<Self> {
-        let users = |person| {
-            [Room::docker(test), Room::users_docker(test, person), Room::rootless(test, person)]
-        };
-        let rooms = |person: Person| match person.is_root() {
+        let users =
+            |user| [Room::docker(test), Room::users_docker(test, user), Room::rootless(test, user)];
+        let rooms = |user: User| match user.is_root() {
             true => Room::all(test),
-            false => users(person).into_iter().flatten().collect(),
+            false => users(user).into_iter().flatten().collect(),
         };
-        let of = |person| {
-            rooms(person).into_iter().map(move |room| Self { room, stage: Stage::new(person) })
-        };
+        let of =
+            |user| rooms(user).into_iter().map(move |room| Self { room, stage: Stage::new(user) });
         people().into_iter().flat_map(of).collect()
     }
 
@@ -45,7 +43,7 @@ impl Scene {
         self.run(&["--", "sh", "-c", script]).output().unwrap()
     }
 
-    /// The engine itself, as whoever uses it.
+    /// The engine itself, as its user calls it.
     fn engine(&self, args: &[&str]) -> String {
         let mut engine = self.stage.command(self.room.name);
         let output = self.room.open(&mut engine).args(args).output().unwrap();
@@ -83,7 +81,7 @@ fn until(what: &str, is: impl Fn() -> bool) {
 }
 
 #[test]
-fn it_runs_with_its_streams_and_its_status_and_files_keep_their_owner() {
+fn run_behind_a_manager_has_its_streams_status_and_owners_of_files() {
     for scene in Scene::all("it_runs_with_its_streams") {
         let name = scene.room.name;
         let mut run = scene.run(&["--", "sh", "-c"]);
@@ -97,13 +95,13 @@ fn it_runs_with_its_streams_and_its_status_and_files_keep_their_owner() {
         std::io::Write::write_all(&mut run.stdin.take().unwrap(), b"in\n").unwrap();
         let output = run.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{name}: {}", text(&output.stderr));
-        let person = scene.stage.person;
-        let uid = if person.is_root() { 1000 } else { person.uid };
+        let user = scene.stage.user;
+        let uid = if user.is_root() { 1000 } else { user.uid };
         let workspace = scene.stage.workspace();
         let said = format!("in\n{}\ncontainer ({name})\n{uid}\n", workspace.display());
         assert_eq!(text(&output.stdout), said);
         assert!(text(&output.stderr).contains("no\n"));
-        assert_eq!(fs::metadata(workspace.join("made")).unwrap().uid(), person.uid);
+        assert_eq!(fs::metadata(workspace.join("made")).unwrap().uid(), user.uid);
         until("its container is gone", || scene.containers().is_empty());
     }
 }
@@ -195,8 +193,9 @@ fn nothing_is_left_when_the_supervisor_or_the_container_is_killed() {
             }
             let output = run.wait_with_output().unwrap();
             assert_ne!(output.status.code(), Some(0));
-            let told = text(&output.stderr).contains("the container ended before the command did");
-            assert!(told || victim == "pinfold", "{}", text(&output.stderr));
+            let is_reported =
+                text(&output.stderr).contains("the container ended before the command did");
+            assert!(is_reported || victim == "pinfold", "{}", text(&output.stderr));
             until("its container is gone", || scene.containers().is_empty());
             if victim == "container" {
                 let left = fs::read_dir(scene.stage.state().join("private")).unwrap().count();
@@ -227,7 +226,7 @@ fn ten_at_once_are_ten() {
 
 /// Covers, a view, files of our own and the doors are those of the embedded boundary.
 #[test]
-fn what_is_hidden_is_hidden_and_what_is_private_is_gone() {
+fn hidden_files_are_hidden_and_private_files_are_gone() {
     for scene in Scene::all("what_is_hidden_is_hidden") {
         scene.stage.write("ws/.env", "TOKEN=secret");
         scene.stage.write("ws/sub/.env.local", "TOKEN=secret");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_testkit::tracer::kill_at;
 use pinfold_testkit::{
-    OWN_PROCESSES, Person, Stage, executable, installed, not_behind_gvisor, people, processes_with,
+    OWN_PROCESSES, Stage, User, executable, installed, not_behind_gvisor, people, processes_with,
     skip,
 };
 
@@ -53,7 +53,7 @@ fn groups() -> BTreeSet<PathBuf> {
     found
 }
 
-/// Those named after one of these processes, but for what was there before: one of the same number may
+/// Those named after one of these processes, except what was there before: one of the same number may
 /// have been left below another group by a run that was killed.
 fn groups_of(pids: &[i32], old: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let names: Vec<String> = pids.iter().map(|pid| format!("pinfold-{pid}-0")).collect();
@@ -117,8 +117,8 @@ fn wait_for_no_new_mounts(before: &BTreeSet<String>, at: &str) {
 
 /// Kills the `nth` process of a run at one step after the other, `stride` apart; gives how many
 /// times.
-fn killed_at_every_step(person: Person, nth: usize, stride: u32) -> u32 {
-    let stage = Stage::new(person);
+fn killed_at_every_step(user: User, nth: usize, stride: u32) -> u32 {
+    let stage = Stage::new(user);
     assert!(stage.run(&[], &["true"]).status.success());
     let (before, mounted, old) = (traces(&stage), mounts(), groups());
     let errors = stage.path("other/errors");
@@ -128,7 +128,7 @@ fn killed_at_every_step(person: Person, nth: usize, stride: u32) -> u32 {
         let mut run = stage.pinfold(&["run", "--", "true"]);
         run.stdout(Stdio::null()).stderr(fs::File::create(&errors).unwrap());
         let traced = kill_at(run, nth, step);
-        let at = format!("as uid {}, process {nth} killed at step {step}", person.uid);
+        let at = format!("as uid {}, process {nth} killed at step {step}", user.uid);
         assert!(traced.survivors.is_empty(), "{:?} survive {at}", traced.survivors);
         if !traced.killed {
             let errors = fs::read_to_string(&errors).unwrap();
@@ -153,8 +153,8 @@ fn a_supervisor_killed_at_any_step_leaves_nothing() {
     if not_behind_gvisor("a_supervisor_killed_at_any_step_leaves_nothing", OWN_PROCESSES) {
         return;
     }
-    for person in people() {
-        let kills = killed_at_every_step(person, 0, STRIDE);
+    for user in people() {
+        let kills = killed_at_every_step(user, 0, STRIDE);
         assert!(kills > 10, "only {kills} steps");
     }
 }
@@ -164,10 +164,10 @@ fn an_init_killed_at_any_step_leaves_nothing() {
     if not_behind_gvisor("an_init_killed_at_any_step_leaves_nothing", OWN_PROCESSES) {
         return;
     }
-    for person in people() {
+    for user in people() {
         // For root a process that carries a mapping of ids comes before init.
-        let init = if person.is_root() { 2 } else { 1 };
-        let kills = killed_at_every_step(person, init, STRIDE);
+        let init = if user.is_root() { 2 } else { 1 };
+        let kills = killed_at_every_step(user, init, STRIDE);
         assert!(kills > 10, "only {kills} steps");
     }
 }
@@ -177,8 +177,8 @@ fn a_helper_of_the_start_killed_at_any_step_leaves_nothing() {
     if not_behind_gvisor("a_helper_of_the_start_killed_at_any_step_leaves_nothing", OWN_PROCESSES) {
         return;
     }
-    for person in people().into_iter().filter(|person| person.is_root()) {
-        killed_at_every_step(person, 1, 1);
+    for user in people().into_iter().filter(|user| user.is_root()) {
+        killed_at_every_step(user, 1, 1);
     }
 }
 
@@ -223,8 +223,8 @@ fn kill(pid: u32) {
 
 #[test]
 fn the_command_and_all_it_started_die_with_the_supervisor() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "setsid sleep 1000 & (trap '' TERM HUP; sleep 1000) & sleep 1000";
         let old = groups();
         let running = Running::start(&stage, script);
@@ -238,8 +238,8 @@ fn the_command_and_all_it_started_die_with_the_supervisor() {
 
 #[test]
 fn the_run_ends_with_its_init_and_says_so() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let running = Running::start(&stage, "setsid sleep 1000 & sleep 1000");
         kill(running.init());
         let (status, _) = running.end();
@@ -253,8 +253,8 @@ fn a_killed_command_is_reported_as_killed() {
     if not_behind_gvisor("a_killed_command_is_reported_as_killed", OWN_PROCESSES) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let marker = format!("6{}", std::process::id());
         let running = Running::start(&stage, &format!("exec sleep {marker}"));
         let pid = loop {
@@ -270,8 +270,8 @@ fn a_killed_command_is_reported_as_killed() {
 
 #[test]
 fn many_starts_leave_nothing() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         assert!(stage.run(&[], &["true"]).status.success());
         let (before, mounted, old) = (traces(&stage), mounts(), groups());
         let mut pids = Vec::new();
@@ -288,8 +288,8 @@ fn many_starts_leave_nothing() {
 
 #[test]
 fn fifty_starts_at_once_work() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let start = |number: usize| {
             let script = format!("echo {number}");
             let mut run = stage.pinfold(&["run", "--", "sh", "-c", &script]);
@@ -317,8 +317,8 @@ fn refused(command: &mut Command) -> String {
 
 #[test]
 fn a_start_in_a_deleted_directory_says_so() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let line =
             format!("mkdir gone && cd gone && rmdir ../gone && exec {} run -- true", executable());
         let errors = refused(stage.command("/bin/sh").args(["-c", &line]));
@@ -329,8 +329,8 @@ fn a_start_in_a_deleted_directory_says_so() {
 
 #[test]
 fn a_start_without_a_home_says_what_to_set() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let errors = refused(stage.pinfold(&["run", "--", "true"]).env_remove("HOME"));
         assert!(errors.contains("HOME"), "{errors}");
         let errors = refused(stage.pinfold(&["run", "--", "true"]).env("HOME", "relative"));
@@ -340,8 +340,8 @@ fn a_start_without_a_home_says_what_to_set() {
 
 #[test]
 fn a_state_directory_that_cannot_be_written_stops_the_start() {
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let stage = Stage::new(person);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
         assert!(stage.run(&[], &["true"]).status.success());
         let state = stage.state();
         fs::set_permissions(&state, fs::Permissions::from_mode(0o500)).unwrap();
@@ -363,20 +363,20 @@ fn a_full_state_directory_stops_the_start() {
     if !rustix::process::geteuid().is_root() || !installed("unshare") || !installed("setpriv") {
         return skip("a full state directory", "it takes root, unshare and setpriv");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         assert!(stage.run(&[], &["true"]).status.success());
         // In a mount namespace of its own, so that the mount goes with the shell.
         let line = format!(
             "mount -t tmpfs -o size=16k,mode=777 full {state} && \
              head -c 64k /dev/zero >{state}/filler; \
              exec setpriv --reuid {} --regid {} --clear-groups {} run -- touch ran",
-            person.uid,
-            person.gid,
+            user.uid,
+            user.gid,
             executable(),
             state = stage.state().display(),
         );
-        let root = Person { uid: 0, gid: 0 };
+        let root = User { uid: 0, gid: 0 };
         let mut shell = root.command("unshare");
         shell.args(["-m", "sh", "-c", &line]).current_dir(stage.workspace());
         let errors = refused(shell.env("HOME", stage.path("home")).stdin(Stdio::null()));
@@ -387,9 +387,9 @@ fn a_full_state_directory_stops_the_start() {
 }
 
 #[test]
-fn sessions_that_begin_and_end_beside_each_other_keep_what_protects_them() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn concurrent_sessions_all_run_and_leave_nothing() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/a", "content");
         let git = stage.command("git").args(["init", "-q"]).status().unwrap();
         assert!(git.success());
@@ -412,8 +412,8 @@ fn sessions_that_begin_and_end_beside_each_other_keep_what_protects_them() {
 
 #[test]
 fn groups_of_a_killed_session_are_removed_by_the_next_one_whatever_its_limits() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let old = groups();
         let mut run =
             stage.pinfold(&["run", "--memory", "64M", "--", "sh", "-c", "echo; sleep 1000"]);

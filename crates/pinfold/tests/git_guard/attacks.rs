@@ -2,17 +2,21 @@
 
 use super::common::sites;
 
-/// What the inside does, and what a person sees of it.
+/// What the sandbox does, and what a user sees of it.
 struct Attack {
     name: &'static str,
     before: &'static str,
     inside: &'static str,
     /// What the messages name, if anything came of it.
-    told: Option<&'static str>,
+    reported: Option<&'static str>,
 }
 
-const fn attack(name: &'static str, inside: &'static str, told: Option<&'static str>) -> Attack {
-    Attack { name, before: "", inside, told }
+const fn attack(
+    name: &'static str,
+    inside: &'static str,
+    reported: Option<&'static str>,
+) -> Attack {
+    Attack { name, before: "", inside, reported }
 }
 
 /// `$EVIL` is a program that leaves a mark where only the host can; `evil` makes it in the
@@ -192,13 +196,13 @@ const ATTACKS: &[Attack] = &[
         name: "half a bare repository",
         before: "mkdir -p assets/objects assets/refs; touch assets/objects/x assets/refs/x; git add assets; git commit -qm assets",
         inside: "cp .git/HEAD assets; printf '[core]\nbare=false\nworktree=.\nfsmonitor=%s\n' $EVIL > assets/config",
-        told: Some("assets/HEAD (set aside"),
+        reported: Some("assets/HEAD (set aside"),
     },
     Attack {
         name: "another directory in the place of a repository",
         before: "git init -q lib; git -C lib config user.name x",
         inside: "mv lib old; git init -q lib; git -C lib config core.fsmonitor $EVIL; git init -q evil2; mv evil2/.git old/x; git -C old/x config core.fsmonitor $EVIL",
-        told: Some("core.fsmonitor"),
+        reported: Some("core.fsmonitor"),
     },
     attack(
         "rebase with exec",
@@ -209,67 +213,67 @@ const ATTACKS: &[Attack] = &[
         name: "existing submodule",
         before: "git -c protocol.file.allow=always submodule --quiet add ./ m; git commit -qm m",
         inside: "git -C m config core.fsmonitor $EVIL; echo 'gitdir: ../x' > m/.git; mv m n; mv .git/modules x; cp evil .git/modules/m/hooks/post-index-change",
-        told: Some("core.fsmonitor"),
+        reported: Some("core.fsmonitor"),
     },
     Attack {
         name: "existing nested repository",
         before: "mkdir -p a/b; git init -q a/b/n",
         inside: "git -C a/b/n config core.fsmonitor $EVIL; mv a A; mv a/b A; mv a/b/n N; rm -rf a",
-        told: Some("core.fsmonitor"),
+        reported: Some("core.fsmonitor"),
     },
     Attack {
         name: "existing worktree",
         before: "git worktree add -q w",
         inside: "echo ../../c > .git/worktrees/w/commondir; echo 'gitdir: ../c' > w/.git; git -C w config core.fsmonitor $EVIL",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "existing bare repository",
         before: "git init -q --bare b; git -C b config core.bare false",
         inside: "git -C b config core.fsmonitor $EVIL; echo x > b/commondir; cp evil b/hooks/post-index-change; mv b/config x",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "linked hooks",
         before: "mkdir s; printf '#!/bin/sh\\n' > s/post-index-change; chmod +x s/*; rm -rf .git/hooks; ln -s ../s .git/hooks",
         inside: "cp evil s/post-index-change; rm -rf s; mv s t; cp evil s/post-checkout",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "hook linked into the tree",
         before: "printf '#!/bin/sh\\n' > p; chmod +x p; mkdir -p .git/hooks; ln -s ../../p .git/hooks/post-index-change",
         inside: "cp evil p; rm p; mv evil p",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "named hooks",
         before: "mkdir h; git config core.hooksPath h",
         inside: "cp evil h/post-index-change",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "named hooks that are missing",
         before: "git config core.hooksPath hh",
         inside: "mkdir -p hh; cp evil hh/post-index-change",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "named include",
         before: "echo > inc; git config include.path ../inc",
         inside: "printf '[core]\\nfsmonitor=%s\\n' $EVIL > inc; rm inc; mv evil inc",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "named include that is missing",
         before: "git config include.path ../inc",
         inside: "printf '[core]\\nfsmonitor=%s\\n' $EVIL > inc",
-        told: None,
+        reported: None,
     },
     Attack {
         name: "named program",
         before: "printf '#!/bin/sh\\ncat\\n' > f.sh; chmod +x f.sh; git config filter.x.clean ./f.sh; echo 'file filter=x' > .gitattributes",
         inside: "cp evil f.sh; rm f.sh; touch file",
-        told: None,
+        reported: None,
     },
 ];
 
@@ -281,13 +285,13 @@ fn the_host_runs_nothing_that_a_session_planted() {
             let case = site.repository();
             case.host(attack.before);
             let output = case.inside(&format!("EVIL={}\n{}", case.evil().display(), attack.inside));
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            let reported = String::from_utf8_lossy(&output.stderr).into_owned();
             case.use_git_everywhere();
-            let is_told = attack.told.is_none_or(|expected| told.contains(expected));
+            let is_reported = attack.reported.is_none_or(|expected| reported.contains(expected));
             let is_refused = output.status.code() == Some(125);
-            if case.was_marked() || !is_told || is_refused {
+            if case.was_marked() || !is_reported || is_refused {
                 let ran = if case.was_marked() { "ran" } else { "said something else" };
-                wrong.push(format!("{} {ran} ({site}): {told}", attack.name));
+                wrong.push(format!("{} {ran} ({site}): {reported}", attack.name));
             }
         }
     }

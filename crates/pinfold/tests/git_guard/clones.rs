@@ -58,10 +58,10 @@ fn clones_of_package_managers_work_on_the_host_afterwards() {
             let names = format!("R=file://{lib}; C={}; ", commit.trim());
             let script = format!("{ALLOW}{names}{inside}");
             let output = case.run(&["--read", &lib], &script);
-            let (shown, told) = text(&output);
-            assert!(output.status.success(), "{name}, {site}: {shown}{told}");
-            assert!(told.contains("taken over: new repository"), "{name}, {site}: {told}");
-            assert_eq!(case.host(&format!("{names}{host}")), "", "{name}, {site}: {told}");
+            let (shown, stderr) = text(&output);
+            assert!(output.status.success(), "{name}, {site}: {shown}{stderr}");
+            assert!(stderr.contains("taken over: new repository"), "{name}, {site}: {stderr}");
+            assert_eq!(case.host(&format!("{names}{host}")), "", "{name}, {site}: {stderr}");
         }
     }
 }

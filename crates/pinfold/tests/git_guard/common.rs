@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use pinfold_testkit::{Person, executable};
+use pinfold_testkit::{User, executable};
 use tempfile::TempDir;
 
 /// A user without an account, whom git knows nothing about. Any id without a line in passwd(5).
@@ -16,29 +16,29 @@ const NO_ACCOUNT: u32 = 54_321;
 
 /// The user who runs the cases.
 pub(crate) struct Site {
-    person: Person,
+    user: User,
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "as user {}", self.person.uid)
+        write!(f, "as user {}", self.user.uid)
     }
 }
 
 /// Returns a site for the current user, and for root also one for an ordinary user.
 pub(crate) fn sites() -> Vec<Site> {
-    let current = Person::current();
+    let current = User::current();
     let mut people = vec![current];
     if current.is_root() {
-        people.push(Person { uid: NO_ACCOUNT, gid: NO_ACCOUNT });
+        people.push(User { uid: NO_ACCOUNT, gid: NO_ACCOUNT });
     }
-    people.into_iter().map(|person| Site { person }).collect()
+    people.into_iter().map(|user| Site { user }).collect()
 }
 
 impl Site {
     /// Whether the user is root.
     pub(crate) fn is_root(&self) -> bool {
-        self.person.is_root()
+        self.user.is_root()
     }
 
     /// A directory that is no repository.
@@ -46,7 +46,7 @@ impl Site {
         let outer = tempfile::Builder::new().prefix("pinfold-case-").tempdir().unwrap();
         fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         let path = outer.path().canonicalize().unwrap().join("work");
-        let case = Case { person: self.person, outer, path };
+        let case = Case { user: self.user, outer, path };
         case.host_at(case.outer.path(), "mkdir work home");
         case
     }
@@ -64,7 +64,7 @@ impl Site {
         let evil = format!("#!/bin/sh\ntouch '{}'\n", case.mark().display());
         fs::write(case.evil(), evil).unwrap();
         fs::set_permissions(case.evil(), fs::Permissions::from_mode(0o755)).unwrap();
-        lchown(case.evil(), Some(self.person.uid), Some(self.person.gid)).unwrap();
+        lchown(case.evil(), Some(self.user.uid), Some(self.user.gid)).unwrap();
         case.host(
             "git config user.name Test; git config user.email test@example.org; echo x > file; \
              git add .; git commit -qm first",
@@ -73,9 +73,9 @@ impl Site {
     }
 }
 
-/// One repository with a home beside it.
+/// One repository with a home next to it.
 pub(crate) struct Case {
-    person: Person,
+    user: User,
     outer: TempDir,
     path: PathBuf,
 }
@@ -99,7 +99,7 @@ impl Case {
     }
 
     fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = self.person.command(program);
+        let mut command = self.user.command(program);
         let home = self.outer.path().join("home");
         command
             .current_dir(&self.path)
@@ -122,7 +122,7 @@ impl Case {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What a person does in every directory: looks, changes a file, commits, goes on. Where git
+    /// What a user does in every directory: looks, changes a file, commits, goes on. Where git
     /// keeps objects, references and logs it finds what it finds above, unless there is a HEAD.
     pub(crate) fn use_git_everywhere(&self) {
         let script = "find . -type d \\( -not -path '*/objects/*' -not -path '*/.git/refs/*' \
@@ -186,7 +186,7 @@ impl Case {
         command
     }
 
-    /// Every path beneath the working directory but for git's objects.
+    /// Every path beneath the working directory except git's objects.
     pub(crate) fn files(&self) -> BTreeSet<String> {
         let listed = self.host("find . -path ./.git/objects -prune -o -print");
         listed.lines().filter(|line| !line.ends_with("index")).map(str::to_owned).collect()

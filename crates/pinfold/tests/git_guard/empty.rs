@@ -19,8 +19,8 @@ git -c core.fsmonitor= add evil; git -c core.fsmonitor= -c core.hooksPath=/ comm
 const LEFT: &str = ".\n./.git\n./evil\n./nest\n./nest/.git\n./sub\n./sub/deep\n./w\n";
 const LOOK: &str = "find . -path '*/.git/*' -prune -o -print | LC_ALL=C sort";
 
-fn assert_set_aside(case: &Case, told: &str) {
-    assert_eq!(case.host(LOOK), LEFT, "{told}");
+fn assert_set_aside(case: &Case, stderr: &str) {
+    assert_eq!(case.host(LOOK), LEFT, "{stderr}");
     for name in [
         "/.vscode",
         "/.husky",
@@ -32,11 +32,11 @@ fn assert_set_aside(case: &Case, told: &str) {
         "sub/deep/.vscode",
         "/w/.git",
     ] {
-        assert!(told.contains(&format!("{name} (set aside")), "{name}: {told}");
+        assert!(stderr.contains(&format!("{name} (set aside")), "{name}: {stderr}");
     }
-    assert_eq!(case.host("git log --format=%s"), "made\n", "{told}");
+    assert_eq!(case.host("git log --format=%s"), "made\n", "{stderr}");
     case.use_git_everywhere();
-    assert!(!case.was_marked(), "{told}");
+    assert!(!case.was_marked(), "{stderr}");
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn a_clone_into_an_empty_workspace_is_rebuilt() {
         let script = format!(
             "git config --global safe.directory '*'; git clone -q {up} . && ls -A && git status --short"
         );
-        let (shown, told) = text(&case.run(&["--read", &up], &script));
-        assert_eq!(shown, ".git\n.vscode\nfile\n", "{site}: {told}");
-        assert!(told.contains(".vscode (set aside"), "{site}: {told}");
+        let (shown, stderr) = text(&case.run(&["--read", &up], &script));
+        assert_eq!(shown, ".git\n.vscode\nfile\n", "{site}: {stderr}");
+        assert!(stderr.contains(".vscode (set aside"), "{site}: {stderr}");
         let look = "cat file; git log --format=%s; git branch -r --format='%(refname)'; \
                     git fsck --no-progress; git status --short; ls -A";
         let expected = "f\nfirst\nrefs/remotes/origin/main\nrefs/remotes/origin/other\n \
                         D .vscode/tasks.json\n.git\nfile\n";
-        assert_eq!(case.host(look), expected, "{site}: {told}");
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
         case.host(
             "git checkout -q .; git checkout -q other; git commit -q --allow-empty -m x \
                    --author 'a <b>' 2>/dev/null || true",
@@ -86,7 +86,7 @@ fn a_clone_into_an_empty_workspace_is_rebuilt() {
 }
 
 #[test]
-fn what_is_planted_in_an_empty_workspace_is_set_aside() {
+fn files_planted_in_an_empty_workspace_are_set_aside() {
     for site in sites() {
         let case = site.bare_directory();
         let output = case.inside(PLANT);
@@ -96,7 +96,7 @@ fn what_is_planted_in_an_empty_workspace_is_set_aside() {
 }
 
 #[test]
-fn what_a_killed_session_planted_in_an_empty_workspace_is_set_aside() {
+fn files_that_a_killed_session_planted_in_an_empty_workspace_are_set_aside() {
     for site in sites() {
         let case = site.bare_directory();
         let mut child = case.spawn_inside(&format!("{PLANT}\nsleep 1; echo ready; read line"));
@@ -118,12 +118,12 @@ fn placeholders_of_another_session_are_not_set_aside() {
         wait_for_line(&mut second, "ready");
         assert!(case.path().join(".vscode").is_dir(), "{site}");
         drop(first.stdin.take());
-        let (_, told) = text(&first.wait_with_output().unwrap());
-        assert_eq!(told, "", "{site}");
+        let (_, stderr) = text(&first.wait_with_output().unwrap());
+        assert_eq!(stderr, "", "{site}");
         assert!(case.path().join(".vscode").is_dir(), "{site}");
         drop(second.stdin.take());
-        let (_, told) = text(&second.wait_with_output().unwrap());
-        assert!(told.contains("Read-only file system"), "{site}: {told}");
+        let (_, stderr) = text(&second.wait_with_output().unwrap());
+        assert!(stderr.contains("Read-only file system"), "{site}: {stderr}");
         assert_eq!(case.host("ls -A"), "file\nmade\n", "{site}");
     }
 }
@@ -135,9 +135,9 @@ fn protected_files_of_a_clone_are_put_back_by_the_command_in_the_note() {
         let script = "git init -q -b main /tmp/lib; cd /tmp/lib; mkdir .vscode; echo {} >.vscode/tasks.json; \
                       echo x >file; git add .; git -c user.name=a -c user.email=b commit -qm first; \
                       cd - >/dev/null; git clone -q /tmp/lib .";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         let expected = ".vscode (set aside; `pinfold adopt .vscode` puts it back)";
-        assert!(told.contains(expected), "{site}: {told}");
+        assert!(stderr.contains(expected), "{site}: {stderr}");
         assert_eq!(case.host("git status --porcelain"), " D .vscode/tasks.json\n", "{site}");
         assert!(case.pinfold_itself(&["adopt", ".vscode"]).status.success(), "{site}");
         assert_eq!(case.host("git status --porcelain; cat .vscode/tasks.json"), "{}\n", "{site}");

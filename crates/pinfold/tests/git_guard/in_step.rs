@@ -33,19 +33,19 @@ fn both_sides_are_in_step_while_the_session_lives() {
         case.host("git commit -qm 'of the host'; git branch host; echo t > t; git add t");
         until(&case, "git symbolic-ref HEAD; git status --porcelain", "refs/heads/mine\nA  t\n");
         case.host("touch done");
-        let (shown, told) = text(&run.wait_with_output().unwrap());
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
         case.host("rm done");
-        assert!(shown.starts_with("of the host\n"), "{site}: {shown}{told}");
-        assert!(!told.contains("pinfold:"), "{site}: {told}");
+        assert!(shown.starts_with("of the host\n"), "{site}: {shown}{stderr}");
+        assert!(!stderr.contains("pinfold:"), "{site}: {stderr}");
         let look = "git log --format=%s mine; git status --porcelain; \
                     git fsck --no-dangling";
-        assert_eq!(case.host(look), "of the host\nin\nfirst\nA  t\n", "{site}: {told}");
+        assert_eq!(case.host(look), "of the host\nin\nfirst\nA  t\n", "{site}: {stderr}");
     }
 }
 
 /// The host has them for a moment only.
 #[test]
-fn what_a_session_makes_and_takes_back_is_gone_again() {
+fn file_that_a_session_makes_and_removes_is_no_change() {
     for site in sites() {
         let case = site.repository();
         let script = "git branch topic; git branch stays; git branch used; git tag t; echo ready; \
@@ -62,12 +62,15 @@ fn what_a_session_makes_and_takes_back_is_gone_again() {
         case.host("git branch -f stays $(git commit-tree -m own HEAD^{tree}); git checkout -q used; touch go");
         until(&case, "git branch --list topic renamed", "  renamed\n");
         case.host("touch done");
-        let (_, told) = text(&run.wait_with_output().unwrap());
-        // What the host moved, or has checked out, stays; both are told.
+        let (_, stderr) = text(&run.wait_with_output().unwrap());
+        // What the host moved, or has checked out, stays; both are reported.
         let look = "git branch --format='%(refname:short) %(subject)'; git log -1 --format=%s t";
         let shown = case.host(look);
-        assert_eq!(shown, "main in\nrenamed first\nstays own\nused first\nin\n", "{site}: {told}");
-        assert!(told.contains("used") && told.contains("git -C"), "{site}: {told}");
+        assert_eq!(
+            shown, "main in\nrenamed first\nstays own\nused first\nin\n",
+            "{site}: {stderr}"
+        );
+        assert!(stderr.contains("used") && stderr.contains("git -C"), "{site}: {stderr}");
     }
 }
 
@@ -79,12 +82,12 @@ fn a_commit_that_changes_what_tools_run_waits_for_its_user() {
         let plumbing = "b=$(echo evil | git hash-object -w --stdin); \
                         git update-index --add --cacheinfo 100644,$b,sub/.vscode/tasks.json; \
                         git commit -qm planted; git branch other";
-        let (_, told) = text(&case.inside(plumbing));
-        assert!(told.contains("pinfold accept"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside(plumbing));
+        assert!(stderr.contains("pinfold accept"), "{site}: {stderr}");
         assert_eq!(
             case.host("git log -1 --format=%s; git status --porcelain; git branch --list other"),
             "gone\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
         assert_eq!(case.host("git checkout -q .; ls -d sub 2>/dev/null || true"), "", "{site}");
         let waiting = text(&case.pinfold_itself(&["accept"])).0;
@@ -92,12 +95,12 @@ fn a_commit_that_changes_what_tools_run_waits_for_its_user() {
         let (_, said) = text(&case.pinfold_itself(&["accept", &session, "main"]));
         assert_eq!(case.host("git log -1 --format=%s"), "planted\n", "{site}: {said}");
         // Staged alone it does not come out either.
-        let (_, told) = text(&case.inside("b=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,.envrc"));
-        assert!(told.contains(".envrc is staged in it"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside("b=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,.envrc"));
+        assert!(stderr.contains(".envrc is staged in it"), "{site}: {stderr}");
         assert_eq!(case.host("git ls-files .envrc"), "", "{site}");
         // What a branch of the host had at the start is nothing new.
-        let (_, told) = text(&case.inside("git merge -q --no-edit keeps; git checkout -q -b again; git checkout -q keeps -- .envrc 2>/dev/null; git update-index --add --cacheinfo 100644,$(git rev-parse keeps:.envrc),.envrc; git commit -qm again"));
-        assert_eq!(case.host("git log -1 --format=%s again"), "again\n", "{site}: {told}");
+        let (_, stderr) = text(&case.inside("git merge -q --no-edit keeps; git checkout -q -b again; git checkout -q keeps -- .envrc 2>/dev/null; git update-index --add --cacheinfo 100644,$(git rev-parse keeps:.envrc),.envrc; git commit -qm again"));
+        assert_eq!(case.host("git log -1 --format=%s again"), "again\n", "{site}: {stderr}");
     }
 }
 
@@ -120,9 +123,9 @@ fn symbolic_references_keep_nothing_from_crossing() {
             "n=0; until git log -1 --format=%s | grep -q in; do sleep 0.1; n=$((n+1)); [ $n -lt 100 ]; \
              done; git push -q o master:main",
         );
-        let (shown, told) = text(&run.wait_with_output().unwrap());
-        assert_eq!(shown, "in\n", "{site}: {told}");
-        assert!(!told.contains("pinfold:"), "{site}: {told}");
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
+        assert_eq!(shown, "in\n", "{site}: {stderr}");
+        assert!(!stderr.contains("pinfold:"), "{site}: {stderr}");
         assert_eq!(
             case.host("git log -1 --format=%s master; git symbolic-ref refs/heads/master"),
             "in\nrefs/heads/main\n",
@@ -131,25 +134,25 @@ fn symbolic_references_keep_nothing_from_crossing() {
     }
 }
 
-/// Runs a script in a session, `meanwhile` on the host before it ends, and `undo` afterwards.
-fn kept_from_following(site: &common::Site, meanwhile: &str, undo: &str) {
+/// Runs a script in a session, `on_host` on the host before it ends, and `undo` afterwards.
+fn kept_from_following(site: &common::Site, on_host: &str, undo: &str) {
     let case = site.repository();
     let script = "echo ready; read go; echo y >file; echo n >new; git add new; git commit -qam in";
     let mut child = case.spawn_inside(script);
     common::wait_for_line(&mut child, "ready");
-    case.host(meanwhile);
+    case.host(on_host);
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let (_, told) = text(&child.wait_with_output().unwrap());
+    let (_, stderr) = text(&child.wait_with_output().unwrap());
     // Else the user's next commit would revert the session's.
     assert_eq!(
         case.host("git log -1 --format=%s; git diff --cached --name-only --diff-filter=D"),
         "first\n",
-        "{site}: {told}"
+        "{site}: {stderr}"
     );
     case.host(undo);
     let kept = case.host("git for-each-ref --format='%(refname)' refs/pinfold");
     let session = kept.split('/').nth(2).unwrap_or_default();
-    assert!(told.contains(&format!("`pinfold accept {session}` takes it")), "{site}: {told}");
+    assert!(stderr.contains(&format!("`pinfold accept {session}` takes it")), "{site}: {stderr}");
     let accepted = case.pinfold_itself(&["accept", session]);
     assert!(accepted.status.success(), "{site}: {}", text(&accepted).1);
     assert_eq!(case.host("git log -1 --format=%s; git status --porcelain"), "in\n", "{site}");
@@ -174,9 +177,10 @@ fn an_index_that_is_locked_for_a_moment_is_waited_for() {
     for site in sites() {
         let case = site.repository();
         case.host(": >.git/index.lock; (sleep 0.5; rm .git/index.lock) >/dev/null 2>&1 &");
-        let (_, told) = text(&case.inside("echo y >file; GIT_OPTIONAL_LOCKS=0 git commit -qam in"));
+        let (_, stderr) =
+            text(&case.inside("echo y >file; GIT_OPTIONAL_LOCKS=0 git commit -qam in"));
         let shown = case.host("git log -1 --format=%s; git status --porcelain");
-        assert_eq!(shown, "in\n", "{site}: {told}");
+        assert_eq!(shown, "in\n", "{site}: {stderr}");
     }
 }
 
@@ -186,9 +190,9 @@ fn a_host_that_asks_for_its_status_all_the_time_gets_the_commits() {
         let case = site.repository();
         case.host("(until test -e ../stop; do touch file; git status; done) >/dev/null 2>&1 &");
         let script = "echo n >new; git add new; git commit -qm in";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         case.host("touch ../stop; sleep 0.1");
         let look = "git log -1 --format=%s; git status --porcelain; git for-each-ref refs/pinfold";
-        assert_eq!(case.host(look), "in\n", "{site}: {told}");
+        assert_eq!(case.host(look), "in\n", "{site}: {stderr}");
     }
 }

@@ -62,13 +62,16 @@ fn git_works_inside_as_it_does_outside() {
         let (outside, inside) = (site.empty_repository(), site.empty_repository());
         let expected = outside.host(WORKFLOW);
         let output = inside.inside(WORKFLOW);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{site}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{site}: {stderr}");
         let got = String::from_utf8_lossy(&output.stdout).into_owned();
         let at =
             |case: &common::Case, text: &str| text.replace(&case.path().display().to_string(), "");
         assert_eq!(at(&inside, &got), at(&outside, &expected), "{site}");
-        assert!(told.contains("settings of") && told.contains("remote.bb.url"), "{site}: {told}");
+        assert!(
+            stderr.contains("settings of") && stderr.contains("remote.bb.url"),
+            "{site}: {stderr}"
+        );
         // Settings, worktrees and the remote-tracking branches of a session end with it.
         let look = "git fsck --no-progress --no-dangling; git status --porcelain; git stash list; \
                     git log --branches --tags --format='%H %s'; git log -1 --format=%H; \
@@ -80,7 +83,7 @@ fn git_works_inside_as_it_does_outside() {
 }
 
 #[test]
-fn nothing_is_left_after_the_end_and_nothing_shows_meanwhile() {
+fn nothing_shows_during_a_session_and_nothing_is_left_after_it() {
     for site in sites() {
         let case = site.repository();
         let before = case.files();
@@ -95,7 +98,7 @@ fn nothing_is_left_after_the_end_and_nothing_shows_meanwhile() {
 }
 
 #[test]
-fn what_a_killed_session_left_goes_at_the_next_start() {
+fn leftovers_of_a_killed_session_go_at_the_next_start() {
     for site in sites() {
         let case = site.repository();
         let before = case.files();
@@ -123,13 +126,13 @@ fn what_a_killed_session_made_is_looked_at_by_the_next_start() {
         child.kill().unwrap();
         child.wait().unwrap();
         let output = case.inside("cat .envrc 2>/dev/null; ls -d .idea 2>/dev/null; true");
-        let (shown, told) = common::text(&output);
-        assert_eq!(shown, "", "{site}: {told}");
-        assert!(told.contains("after a session that was killed: "), "{site}: {told}");
-        assert!(told.contains(".envrc (set aside"), "{site}: {told}");
-        assert_eq!(case.host("git log -1 --format=%s"), "c\n", "{site}: {told}");
+        let (shown, stderr) = common::text(&output);
+        assert_eq!(shown, "", "{site}: {stderr}");
+        assert!(stderr.contains("after a session that was killed: "), "{site}: {stderr}");
+        assert!(stderr.contains(".envrc (set aside"), "{site}: {stderr}");
+        assert_eq!(case.host("git log -1 --format=%s"), "c\n", "{site}: {stderr}");
         case.use_git_everywhere();
-        assert!(!case.was_marked(), "{site}: {told}");
+        assert!(!case.was_marked(), "{site}: {stderr}");
     }
 }
 
@@ -144,9 +147,9 @@ fn two_sessions_share_their_placeholders() {
         assert!(second.status.success(), "{site}");
         // Each session has its own copy of what the first one made.
         let third = case.inside("ls .vscode; echo planted > .vscode/tasks.json");
-        let (shown, told) = common::text(&third);
-        assert_eq!(shown, "", "{site}: {told}");
-        assert!(told.contains(".vscode/tasks.json (set aside;"), "{site}: {told}");
+        let (shown, stderr) = common::text(&third);
+        assert_eq!(shown, "", "{site}: {stderr}");
+        assert!(stderr.contains(".vscode/tasks.json (set aside;"), "{site}: {stderr}");
         drop(first.stdin.take());
         first.wait().unwrap();
         assert_eq!(case.files(), before, "{site}");
@@ -158,8 +161,8 @@ fn a_directory_without_a_repository_gets_one_inside() {
     for site in sites() {
         let case = site.bare_directory();
         let output = case.inside("git init -q && echo x > f && git add f && git -c user.name=a -c user.email=b commit -qm i");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && told.contains("new repository"), "{site}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && stderr.contains("new repository"), "{site}: {stderr}");
         assert_eq!(case.host("git log --format=%s; git status --porcelain"), "i\n", "{site}");
     }
 }
@@ -170,10 +173,10 @@ fn names_that_the_host_executes_are_set_aside_where_they_are_new() {
         let case = site.repository();
         let output =
             case.inside("mkdir -p sub/.vscode; echo {} > sub/.vscode/tasks.json; echo id > .envrc");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            told.contains("sub/.vscode (set aside;") && told.contains(".envrc (set aside;"),
-            "{site}: {told}"
+            stderr.contains("sub/.vscode (set aside;") && stderr.contains(".envrc (set aside;"),
+            "{site}: {stderr}"
         );
         assert!(!case.path().join(".envrc").exists() && !case.path().join("sub/.vscode").exists());
     }
@@ -223,9 +226,9 @@ fn a_killed_session_whose_record_is_broken_is_named_and_kept() {
         child.kill().unwrap();
         child.wait().unwrap();
         case.host("for record in $(find $HOME -name left.json); do echo '{' >$record; done");
-        let (_, told) = common::text(&case.inside("true"));
-        assert!(told.contains("its record cannot be read"), "{site}: {told}");
-        assert_ne!(case.host("find $HOME -name 'kept-*'"), "", "{site}: {told}");
+        let (_, stderr) = common::text(&case.inside("true"));
+        assert!(stderr.contains("its record cannot be read"), "{site}: {stderr}");
+        assert_ne!(case.host("find $HOME -name 'kept-*'"), "", "{site}: {stderr}");
     }
 }
 

@@ -35,13 +35,13 @@ fn a_save_on_the_host_uncovers_nothing_for_long() {
         let case = case(&site);
         let host = "for f in .env .envrc .mcp.json; do echo new > $f.tmp; mv $f.tmp $f; done; \
                     mv .husky h; mv h .husky";
-        let (shown, told) = saved(&case, &[], INSIDE, host);
-        assert_eq!(shown, "tried\n", "{site}: {told}");
+        let (shown, stderr) = saved(&case, &[], INSIDE, host);
+        assert_eq!(shown, "tried\n", "{site}: {stderr}");
         assert_eq!(case.host("cat .env .envrc .mcp.json; ls .husky"), "new\nnew\nnew\n", "{site}");
-        assert!(told.contains("work/.env, "), "{site}: {told}");
-        assert!(told.contains("work/.envrc: saved on the host"), "{site}: {told}");
-        assert!(told.contains("change the secrets in it"), "{site}: {told}");
-        assert!(told.contains("look at it before you use it"), "{site}: {told}");
+        assert!(stderr.contains("work/.env, "), "{site}: {stderr}");
+        assert!(stderr.contains("work/.envrc: saved on the host"), "{site}: {stderr}");
+        assert!(stderr.contains("change the secrets in it"), "{site}: {stderr}");
+        assert!(stderr.contains("look at it before you use it"), "{site}: {stderr}");
     }
 }
 
@@ -51,13 +51,13 @@ fn a_directory_that_the_host_replaces_is_masked_again() {
         let case = case(&site);
         let host = "mv sub old; mkdir sub; echo new > sub/.env.tmp; mv sub/.env.tmp sub/.env";
         let inside = "echo ready; read go; cat sub/.env 2>/dev/null; echo tried";
-        let (shown, told) = saved(&case, &[], inside, host);
-        assert_eq!(shown, "tried\n", "{site}: {told}");
+        let (shown, stderr) = saved(&case, &[], inside, host);
+        assert_eq!(shown, "tried\n", "{site}: {stderr}");
     }
 }
 
 #[test]
-fn what_is_written_through_a_window_is_set_aside() {
+fn file_written_during_an_unmasked_moment_is_set_aside() {
     for site in sites() {
         let case = case(&site);
         // A descriptor that was opened before the mask came back.
@@ -68,9 +68,9 @@ fn what_is_written_through_a_window_is_set_aside() {
         for _ in 0..20 {
             case.host("echo new > .envrc.tmp; mv .envrc.tmp .envrc");
         }
-        let (_, told) = text(&run.wait_with_output().unwrap());
+        let (_, stderr) = text(&run.wait_with_output().unwrap());
         let left = case.host("cat .envrc 2>/dev/null || true");
-        assert!(!left.contains("evil"), "{site}: {left}{told}");
+        assert!(!left.contains("evil"), "{site}: {left}{stderr}");
     }
 }
 
@@ -81,10 +81,10 @@ fn a_git_directory_that_the_host_replaces_ends_the_session() {
         let inside = "echo ready; read go; sleep 10; echo lived";
         // In one step: the end of the session may set aside what a slower one has made so far.
         let host = "git init -q --template= -b main ../new; rm -rf .git; mv ../new/.git .git";
-        let (shown, told) = saved(&case, &[], inside, host);
+        let (shown, stderr) = saved(&case, &[], inside, host);
         assert!(
-            !shown.contains("lived") && told.contains("the session was ended"),
-            "{site}: {told}"
+            !shown.contains("lived") && stderr.contains("the session was ended"),
+            "{site}: {stderr}"
         );
     }
 }
@@ -100,9 +100,9 @@ fn a_session_ends_with_what_keeps_its_masks() {
         let helper = case.host(&find);
         let helper = helper.trim();
         case.host(&format!("test \"$(ps -o pgid= -p {helper})\" -eq {helper}; kill -9 {helper}"));
-        let (shown, told) = text(&run.wait_with_output().unwrap());
-        assert!(!shown.contains("lived"), "{site}: {told}");
-        assert!(told.contains("what keeps masks in place ended"), "{site}: {told}");
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
+        assert!(!shown.contains("lived"), "{site}: {stderr}");
+        assert!(stderr.contains("what keeps masks in place ended"), "{site}: {stderr}");
     }
 }
 
@@ -114,21 +114,21 @@ fn a_save_in_a_directory_that_the_session_moved_ends_it() {
             let case = case(&site);
             let inside = format!("{inside}; echo ready; read go; cat moved/.env; echo lived");
             let host = "sleep 0.2; echo new > moved/.env.tmp; mv moved/.env.tmp moved/.env";
-            let (shown, told) = saved(&case, &[], &inside, host);
-            assert_eq!(shown, "", "{site}: {told}");
-            assert!(told.contains("the session was ended"), "{site}: {told}");
+            let (shown, stderr) = saved(&case, &[], &inside, host);
+            assert_eq!(shown, "", "{site}: {stderr}");
+            assert!(stderr.contains("the session was ended"), "{site}: {stderr}");
         }
         let case = case(&site);
         let inside = "mv sub moved; mkdir n; mv moved n/sub; echo ready; read go; mv n/sub sub; echo x > \
                       n/y; rm -r n; cat sub/.env 2>/dev/null; echo lived";
-        let (shown, told) = saved(&case, &[], inside, "echo y > n/sub/y; rm n/sub/y");
-        assert_eq!(shown, "lived\n", "{site}: {told}");
+        let (shown, stderr) = saved(&case, &[], inside, "echo y > n/sub/y; rm n/sub/y");
+        assert_eq!(shown, "lived\n", "{site}: {stderr}");
     }
 }
 
 /// In its first moments a session watches no directories: what happens there is found at its end.
 #[test]
-fn a_save_in_a_short_session_is_told() {
+fn save_in_a_short_session_is_reported() {
     for site in sites() {
         for (inside, host) in [
             ("", "echo new > .env.tmp; mv .env.tmp .env"),
@@ -142,9 +142,10 @@ fn a_save_in_a_short_session_is_told() {
             wait_for_line(&mut run, "ready");
             case.host(host);
             let _ = run.stdin.take().unwrap().write_all(b"go\n");
-            let (_, told) = text(&run.wait_with_output().unwrap());
-            let is_told = told.contains("may have read it") || told.contains("session was ended");
-            assert!(is_told && told.contains("/.env: "), "{site}, {host}: {told}");
+            let (_, stderr) = text(&run.wait_with_output().unwrap());
+            let is_reported =
+                stderr.contains("may have read it") || stderr.contains("session was ended");
+            assert!(is_reported && stderr.contains("/.env: "), "{site}, {host}: {stderr}");
         }
     }
 }
@@ -167,18 +168,18 @@ fn a_secret_that_was_moved_out_cannot_be_read_while_the_host_saves_it() {
         let refused = text(&case.pinfold_itself(&["hide", "--undo", ".env"])).1;
         assert!(refused.contains("uses the directory of"), "{site}: {refused}");
         case.host("for n in $(seq 200); do echo new$n >.env; echo new$n >plain.txt; done");
-        let (shown, told) = text(&run.wait_with_output().unwrap());
-        assert_eq!(shown, "tried\n", "{site}: {told}");
-        assert!(!told.contains("saved on the host"), "{site}: {told}");
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
+        assert_eq!(shown, "tried\n", "{site}: {stderr}");
+        assert!(!stderr.contains("saved on the host"), "{site}: {stderr}");
         assert_eq!(case.host("cat .env plain.txt"), "new200\nnew200\n", "{site}");
         case.host("echo again >t; mv t .env");
-        let (_, told) = text(&case.inside("true"));
+        let (_, stderr) = text(&case.inside("true"));
         let note = "work/.env, which was hidden, is a file again";
-        assert!(told.contains(note), "{site}: {told}");
+        assert!(stderr.contains(note), "{site}: {stderr}");
         let moved = case.pinfold_itself(&["hide", ".env", "plain.txt"]);
         assert!(text(&moved).1.contains("is hidden already"), "{site}: {}", text(&moved).1);
-        let (_, told) = text(&case.inside("true"));
-        assert!(!told.contains("is a file again"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside("true"));
+        assert!(!stderr.contains("is a file again"), "{site}: {stderr}");
         case.pinfold_itself(&["hide", "--undo", ".env", "plain.txt"]);
         assert_eq!(case.host("cat .env plain.txt; find . -type l"), "again\nnew200\n", "{site}");
     }
@@ -190,9 +191,9 @@ fn git_decides_whether_a_secret_is_moved_without_force() {
         let case = site.repository();
         case.host("echo k >.env; git add .env; git commit -qm env; echo typed >.env; mkdir sub; echo k >sub/.env");
         let refused = case.pinfold_itself(&["hide", ".env"]);
-        let (_, told) = text(&refused);
-        assert!(!refused.status.success() && told.contains("git tracks"), "{site}: {told}");
-        assert!(told.contains("hint: "), "{site}: {told}");
+        let (_, stderr) = text(&refused);
+        assert!(!refused.status.success() && stderr.contains("git tracks"), "{site}: {stderr}");
+        assert!(stderr.contains("hint: "), "{site}: {stderr}");
         assert!(case.pinfold_itself(&["hide", "--force", ".env", "sub/.env"]).status.success());
         let (listed, _) = text(&case.pinfold_itself(&["hide"]));
         assert_eq!(listed.matches("/.env  hidden\n").count(), 2, "{site}: {listed}");

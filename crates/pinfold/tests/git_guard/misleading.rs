@@ -8,11 +8,11 @@ use super::common::{Case, sites, text, wait_for_line};
 /// Every name but git's, quoted as the shell does.
 const LOOK: &str = "find . -name .git -prune -o -print | LC_ALL=C sort | cat -v";
 
-fn assert_set_aside(case: &Case, told: &str, names: &[&str]) {
+fn assert_set_aside(case: &Case, stderr: &str, names: &[&str]) {
     for name in names {
-        assert!(told.contains(&format!("{name} (set aside")), "{name}: {told}");
+        assert!(stderr.contains(&format!("{name} (set aside")), "{name}: {stderr}");
         let now = std::fs::symlink_metadata(case.path().join(name));
-        assert!(now.is_err(), "{name} is still there: {told}");
+        assert!(now.is_err(), "{name} is still there: {stderr}");
     }
 }
 
@@ -37,12 +37,12 @@ fn new_links_that_lead_out_of_the_workspace_are_set_aside() {
              ln -s /usr/lib/os-release os-release; ln -s /usr/bin/env d/env",
             out = precious.display()
         );
-        let told = text(&case.inside(&made)).1;
+        let stderr = text(&case.inside(&made)).1;
         let gone = [
             "out", "up", "d/e/up", "climbs", "dangling", "root", "moved/l", "proc", "home", "tmp",
             "n/up", "d/report", "settings", "x.json",
         ];
-        assert_set_aside(&case, &told, &gone);
+        assert_set_aside(&case, &stderr, &gone);
         for kept in [
             "in",
             "whole",
@@ -55,19 +55,19 @@ fn new_links_that_lead_out_of_the_workspace_are_set_aside() {
             "c/climbs",
         ] {
             let now = std::fs::symlink_metadata(case.path().join(kept));
-            assert!(now.is_ok_and(|now| now.is_symlink()), "{kept}: {told}");
+            assert!(now.is_ok_and(|now| now.is_symlink()), "{kept}: {stderr}");
         }
-        assert!(told.contains("--opt-in outward-links"), "{told}");
+        assert!(stderr.contains("--opt-in outward-links"), "{stderr}");
         case.host("for l in out up d/e/up tmp; do echo evil >$l/f 2>/dev/null || true; done");
-        assert_eq!(case.host("cat ../precious/f"), "keep\n", "{told}");
+        assert_eq!(case.host("cat ../precious/f"), "keep\n", "{stderr}");
         let adopted = case.pinfold_itself(&["adopt", "d/e/up"]);
         assert!(adopted.status.success(), "{}", text(&adopted).1);
         assert_eq!(case.host("readlink d/e/up"), "../../../precious\n");
-        let told = text(&case.run(&["--opt-in", "outward-links"], "ln -s /etc etc")).1;
-        assert_eq!(case.host("readlink etc"), "/etc\n", "{told}");
+        let stderr = text(&case.run(&["--opt-in", "outward-links"], "ln -s /etc etc")).1;
+        assert_eq!(case.host("readlink etc"), "/etc\n", "{stderr}");
         // The next session finds nothing new.
-        let told = text(&case.inside("touch d/e/x c/y z")).1;
-        assert!(!told.contains("set aside"), "{told}");
+        let stderr = text(&case.inside("touch d/e/x c/y z")).1;
+        assert!(!stderr.contains("set aside"), "{stderr}");
     }
 }
 
@@ -79,8 +79,8 @@ fn links_that_the_users_commits_have_stay() {
             "git checkout -q -b links; ln -s ../elsewhere out; ln -s /etc/hosts hosts; git add .; \
              git commit -qm links; git checkout -q main",
         );
-        let told = text(&case.inside("git checkout -q links; ln -s ../elsewhere own")).1;
-        assert_set_aside(&case, &told, &["own"]);
+        let stderr = text(&case.inside("git checkout -q links; ln -s ../elsewhere own")).1;
+        assert_set_aside(&case, &stderr, &["own"]);
         assert_eq!(
             case.host("git status --porcelain; readlink out hosts"),
             "../elsewhere\n/etc/hosts\n"
@@ -98,16 +98,20 @@ fn new_names_with_control_characters_are_set_aside() {
             mkdir -p "$(printf 'sub\177')/.vscode" "$(printf 'dir\r')/.vscode"
             touch "$(printf 'dir\r')/.envrc"; mv "$(printf 'mine\033[31m')" "$(printf 'moved\033[31m')"
             ln -s ../x "$(printf 'mine\033[31m')""#;
-        let told = text(&case.inside(script)).1;
-        assert!(!told.contains('\u{1b}') && !told.contains('\r'), "{told:?}");
+        let stderr = text(&case.inside(script)).1;
+        assert!(!stderr.contains('\u{1b}') && !stderr.contains('\r'), "{stderr:?}");
         for name in
             [r"evil\u{1b}[2J", r"a\nb", r"x\u{202e}gpj.exe", r"sub\u{7f}", r"moved\u{1b}[31m"]
         {
-            assert!(told.contains(&format!("{name} (set aside")), "{name}: {told}");
+            assert!(stderr.contains(&format!("{name} (set aside")), "{name}: {stderr}");
         }
-        assert_eq!(case.host(LOOK), ".\n./dir^M\n./evil\n./file\n./fine\n./schM-CM-6n\n", "{told}");
-        let told = text(&case.run(&["--opt-in", "odd-names"], r#"touch "$(printf 'b\033')""#)).1;
-        assert!(case.host(LOOK).contains("./b^["), "{told}");
+        assert_eq!(
+            case.host(LOOK),
+            ".\n./dir^M\n./evil\n./file\n./fine\n./schM-CM-6n\n",
+            "{stderr}"
+        );
+        let stderr = text(&case.run(&["--opt-in", "odd-names"], r#"touch "$(printf 'b\033')""#)).1;
+        assert!(case.host(LOOK).contains("./b^["), "{stderr}");
     }
 }
 
@@ -116,33 +120,33 @@ fn new_sparse_files_of_terabytes_are_set_aside() {
     for site in sites() {
         let case = site.repository();
         case.host("truncate -s 8T mine; mkdir -p d");
-        let told = text(&case.inside("truncate -s 8T huge; truncate -s 1G d/fine; mv mine d")).1;
-        assert_set_aside(&case, &told, &["huge", "d/mine"]);
+        let stderr = text(&case.inside("truncate -s 8T huge; truncate -s 1G d/fine; mv mine d")).1;
+        assert_set_aside(&case, &stderr, &["huge", "d/mine"]);
         assert!(case.path().join("d/fine").exists());
-        let told = text(&case.run(&["--opt-in", "sparse-files"], "truncate -s 8T huge")).1;
-        assert!(case.path().join("huge").exists(), "{told}");
+        let stderr = text(&case.run(&["--opt-in", "sparse-files"], "truncate -s 8T huge")).1;
+        assert!(case.path().join("huge").exists(), "{stderr}");
     }
 }
 
 #[test]
-fn what_misleads_waits_in_a_view() {
+fn misleading_files_wait_in_a_view() {
     for site in sites() {
         let case = site.repository();
         case.host("ln -s ../precious mine");
         let script = r#"ln -s ../precious out; ln -s .git/config report; mkdir bin; ln -s /usr/bin/env bin/env; truncate -s 8T huge; echo y >new
                         touch "$(printf 'evil\033[2J')"; rm mine; ln -s ../other mine"#;
         let output = case.run(&["--workspace", "overlay", "--apply", "auto"], script);
-        let told = text(&output).1;
+        let stderr = text(&output).1;
         for name in ["out", "report", "huge", "mine", r"evil\u{1b}[2J"] {
-            assert!(told.contains(&format!("waits: {name}: ")), "{name}: {told}");
+            assert!(stderr.contains(&format!("waits: {name}: ")), "{name}: {stderr}");
         }
         let there = "./bin/env\n./evil\n./file\n./mine\n./new\n";
         assert_eq!(
             case.host("find . -name .git -prune -o ! -type d -print | sort"),
             there,
-            "{told}"
+            "{stderr}"
         );
-        assert_eq!(case.host("readlink mine"), "../precious\n", "{told}");
+        assert_eq!(case.host("readlink mine"), "../precious\n", "{stderr}");
     }
 }
 
@@ -163,10 +167,10 @@ fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
         }
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        let mut told = String::new();
-        errors.read_to_string(&mut told).unwrap();
-        assert!(told.contains("the next `pinfold run` finishes it"), "{told}");
-        assert!(child.wait().unwrap().success(), "{told}");
+        let mut stderr = String::new();
+        errors.read_to_string(&mut stderr).unwrap();
+        assert!(stderr.contains("the next `pinfold run` finishes it"), "{stderr}");
+        assert!(child.wait().unwrap().success(), "{stderr}");
         let left = "find . -type l | wc -l";
         assert_ne!(case.host(left).trim(), "0");
         let output = case.inside(left);
@@ -186,10 +190,10 @@ fn a_start_waits_for_another_one_that_settles_what_a_dead_session_left() {
         child.wait().unwrap();
         let settling = case.spawn_inside("true");
         case.host("until ls ../home/.local/state/pinfold/private/*/settling; do sleep 0.01; done 2>/dev/null");
-        let (shown, told) = text(&case.inside("find . -type l | wc -l"));
-        assert_eq!(shown.trim(), "0", "{site}: {told}");
-        let (_, told) = text(&settling.wait_with_output().unwrap());
-        assert!(told.contains("more files"), "{site}: {told}");
+        let (shown, stderr) = text(&case.inside("find . -type l | wc -l"));
+        assert_eq!(shown.trim(), "0", "{site}: {stderr}");
+        let (_, stderr) = text(&settling.wait_with_output().unwrap());
+        assert!(stderr.contains("more files"), "{site}: {stderr}");
     }
 }
 
@@ -202,16 +206,16 @@ const LONG: &str = "python3 -c 'import os\nos.mkdir(\"a\"); os.chdir(\"a\")\n\
 fn directories_with_a_very_long_path_end_no_look() {
     for site in sites() {
         let case = site.repository();
-        let (_, told) = text(&case.inside(&format!("{LONG}; mkdir b; ls -d b")));
-        assert_set_aside(&case, &told, &["a"]);
+        let (_, stderr) = text(&case.inside(&format!("{LONG}; mkdir b; ls -d b")));
+        assert_set_aside(&case, &stderr, &["a"]);
         // Those of the user's stay, and are hidden.
         case.host(LONG);
         let script = "echo evil >.envrc; mkdir z; echo evil >z/.envrc; ln -s /etc z/l; touch a/x; \
                       find a -name .envrc";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "", "{site}: {told}");
-        assert_set_aside(&case, &told, &[".envrc", "z/.envrc", "z/l"]);
-        assert_eq!(case.host("find a -name .envrc | wc -l").trim(), "1", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {stderr}");
+        assert_set_aside(&case, &stderr, &[".envrc", "z/.envrc", "z/l"]);
+        assert_eq!(case.host("find a -name .envrc | wc -l").trim(), "1", "{site}: {stderr}");
         case.host("rm -r a");
     }
 }
@@ -225,7 +229,7 @@ const ENCRYPT: &str = "python3 -c 'import fcntl, os, struct\nd = os.open(\".\", 
 #[test]
 fn a_session_encrypts_no_directory() {
     for site in sites() {
-        let (shown, told) = text(&site.bare_directory().inside(ENCRYPT));
-        assert_eq!(shown, "Operation not permitted\n", "{site}: {told}");
+        let (shown, stderr) = text(&site.bare_directory().inside(ENCRYPT));
+        assert_eq!(shown, "Operation not permitted\n", "{site}: {stderr}");
     }
 }

@@ -12,7 +12,7 @@ const SWAPS: [&str; 3] = [
     "mv deep aside; mkdir deep; ln -s ../../victim deep/sub",
 ];
 
-/// What the inside has the host take over, and would have it remove.
+/// What the sandbox has the host take over, and would have it remove.
 const INSIDE: &str = "cd sub; git remote add evil https://evil.test/x; git config user.name evil; git config user.email e@evil.test
     git commit -q --allow-empty -m evil; echo ready; read -r go";
 
@@ -49,17 +49,17 @@ fn nothing_of_another_directory_is_changed_in_the_place_of_one_that_was_moved() 
         wait_for_line(&mut run, "ready");
         case.host(swap);
         run.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        let (_, told) = text(&run.wait_with_output().unwrap());
-        assert_eq!(victim(&case), before, "{site}, {swap}: {told}");
+        let (_, stderr) = text(&run.wait_with_output().unwrap());
+        assert_eq!(victim(&case), before, "{site}, {swap}: {stderr}");
         // A link in its place leads out of the workspace.
-        let is_told = told.contains("it is not the directory that it was")
-            || told.contains("sub (set aside") && told.contains("the link leads out");
-        assert!(is_told, "{swap}: {told}");
+        let is_reported = stderr.contains("it is not the directory that it was")
+            || stderr.contains("sub (set aside") && stderr.contains("the link leads out");
+        assert!(is_reported, "{swap}: {stderr}");
     }
 }
 
 #[test]
-fn what_a_dead_session_made_is_not_removed_elsewhere() {
+fn files_of_a_dead_session_are_not_removed_elsewhere() {
     // One that is moved into the workspace is new there.
     let swaps = SWAPS.iter().filter(|swap| !swap.contains("mv ../victim"));
     for (site, swap) in swaps.flat_map(|swap| sites().into_iter().map(move |site| (site, swap))) {
@@ -70,7 +70,7 @@ fn what_a_dead_session_made_is_not_removed_elsewhere() {
         run.kill().unwrap();
         run.wait().unwrap();
         case.host(swap);
-        // Whoever starts next, elsewhere, cleans up.
+        // The next session that starts, elsewhere, cleans up.
         case.host("mkdir ../elsewhere");
         let output = case.run_in("../elsewhere", &[], "true");
         assert!(output.status.success(), "{}", text(&output).1);

@@ -19,8 +19,8 @@ fn case(site: &super::common::Site) -> Case {
 fn agent(case: &Case, options: &[&str], script: &str) -> (bool, String, String) {
     let arguments = [&["run"], options, &["nested", "--", "-c", script]].concat();
     let output = case.pinfold_itself(&arguments);
-    let (shown, told) = text(&output);
-    (output.status.success(), shown, told)
+    let (shown, stderr) = text(&output);
+    (output.status.success(), shown, stderr)
 }
 
 #[test]
@@ -40,11 +40,11 @@ fn a_nested_agent_is_refused_where_a_name_in_a_live_directory_is_hidden() {
                 );
                 continue;
             }
-            let (is_done, shown, told) = agent(&case, options, "echo ran");
-            assert!(!is_done && !shown.contains("ran"), "{site}: {shown}{told}");
-            assert!(told.contains("where .env cannot be kept hidden"), "{site}: {told}");
+            let (is_done, shown, stderr) = agent(&case, options, "echo ran");
+            assert!(!is_done && !shown.contains("ran"), "{site}: {shown}{stderr}");
+            assert!(stderr.contains("where .env cannot be kept hidden"), "{site}: {stderr}");
             let hint = "hint: work in a view (`--workspace overlay`), or move the secret out of the workspace (`pinfold hide .env`)";
-            assert!(told.replace("\n  ", " ").contains(hint), "{site}: {told}");
+            assert!(stderr.replace("\n  ", " ").contains(hint), "{site}: {stderr}");
         }
         assert_eq!(case.sessions(), 0, "{site}");
     }
@@ -54,12 +54,12 @@ fn a_nested_agent_is_refused_where_a_name_in_a_live_directory_is_hidden() {
 fn a_nested_agent_runs_in_a_view_or_without_hidden_names() {
     for site in sites() {
         let case = case(&site);
-        let (_, shown, told) = agent(&case, &["--workspace", "overlay"], "cat .env; echo ran");
-        assert_eq!(shown, "ran\n", "{site}: {told}");
+        let (_, shown, stderr) = agent(&case, &["--workspace", "overlay"], "cat .env; echo ran");
+        assert_eq!(shown, "ran\n", "{site}: {stderr}");
         let hidden = case.pinfold_itself(&["hide", ".env"]);
         assert!(hidden.status.success(), "{site}: {}", text(&hidden).1);
-        let (_, shown, told) = agent(&case, &[], "cat .env 2>/dev/null; echo ran");
-        assert_eq!(shown, "ran\n", "{site}: {told}");
+        let (_, shown, stderr) = agent(&case, &[], "cat .env 2>/dev/null; echo ran");
+        assert_eq!(shown, "ran\n", "{site}: {stderr}");
         case.pinfold_itself(&["hide", "--undo", ".env"]);
         case.host("rm .env");
         assert_eq!(agent(&case, &[], "echo ran").1, "ran\n", "{site}");
@@ -72,9 +72,12 @@ fn a_hidden_name_in_a_further_grant_is_refused_to_a_nested_agent_in_a_view() {
         let case = case(&site);
         case.host("mkdir ../further; echo SECRET >../further/.env");
         let options = ["--workspace", "overlay", "--read", "../further"];
-        let (is_done, _, told) = agent(&case, &options, "true");
-        assert!(!is_done && told.contains("further/.env cannot be kept hidden"), "{site}: {told}");
-        assert!(told.contains("hint: grant a directory"), "{site}: {told}");
+        let (is_done, _, stderr) = agent(&case, &options, "true");
+        assert!(
+            !is_done && stderr.contains("further/.env cannot be kept hidden"),
+            "{site}: {stderr}"
+        );
+        assert!(stderr.contains("hint: grant a directory"), "{site}: {stderr}");
     }
 }
 
@@ -89,7 +92,7 @@ fn a_save_on_the_host_shows_nothing_to_a_nested_namespace_in_a_view() {
             case.spawn_itself(&["run", "--workspace", "overlay", "nested", "--", "-c", &script]);
         wait_for_line(&mut run, "ready");
         case.host("for n in $(seq 100); do echo SECRET$n >t; mv t .env; sleep 0.02; done");
-        let (shown, told) = text(&run.wait_with_output().unwrap());
-        assert_eq!(shown, "tried\n", "{site}: {told}");
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
+        assert_eq!(shown, "tried\n", "{site}: {stderr}");
     }
 }

@@ -12,9 +12,12 @@ fn commits_come_out_and_nothing_else_does() {
                       git config core.pager x; mkdir -p .git/hooks; cp evil .git/hooks/post-checkout; echo d >> c; \
                       git gc -q";
         let output = case.inside(script);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{site}: {told}");
-        assert!(told.contains(": core.pager:") && told.contains(": post-checkout:"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{site}: {stderr}");
+        assert!(
+            stderr.contains(": core.pager:") && stderr.contains(": post-checkout:"),
+            "{stderr}"
+        );
         let look = "git symbolic-ref HEAD; git log --format=%s c --; git status --porcelain; \
                     git for-each-ref --format='%(refname)'; git fsck";
         let expected = "refs/heads/c\nc\na\nfirst\n M c\nrefs/heads/b\nrefs/heads/c\nrefs/heads/main\n\
@@ -39,23 +42,23 @@ fn an_edit_in_the_second_of_a_commit_is_seen_on_both_sides() {
         let mut child = case.spawn_inside(script);
         wait_for_line(&mut child, "ready");
         case.host(&format!("{EARLY}; echo 1 >late; git add late; echo 2 >late"));
-        let (shown, told) = text(&child.wait_with_output().unwrap());
-        assert_eq!(shown, "AM late\n", "{site}: {told}");
+        let (shown, stderr) = text(&child.wait_with_output().unwrap());
+        assert_eq!(shown, "AM late\n", "{site}: {stderr}");
         let status = case.host("git status --porcelain");
-        assert_eq!(status, " M file\nAM late\nA  other\n", "{site}: {told}");
+        assert_eq!(status, " M file\nAM late\nA  other\n", "{site}: {stderr}");
     }
 }
 
 #[test]
-fn a_branch_that_both_sides_moved_is_kept_beside() {
+fn branch_that_both_sides_moved_is_kept_under_another_name() {
     for site in sites() {
         let case = site.repository();
         let mut child = case.spawn_inside("git commit -q --allow-empty -m in; echo ready; read x");
         common::wait_for_line(&mut child, "ready");
         case.host("git commit -q --allow-empty -m out");
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(told.contains("not a fast-forward"), "{site}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains("not a fast-forward"), "{site}: {stderr}");
         let look = "git log --format=%s -1; git for-each-ref --format='%(subject)' refs/pinfold";
         assert_eq!(case.host(look), "out\nin\n", "{site}");
     }
@@ -70,8 +73,8 @@ fn borrowed_objects_can_be_read_and_neither_changed_nor_moved() {
                       while test $at != /run; do \
                       mv $at $at.x 2>/dev/null && echo moved; touch $at/x 2>/dev/null && echo written; \
                       at=$(dirname $at); done; git log --format=%s; git branch b; git fsck";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "first\n", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "first\n", "{site}: {stderr}");
         assert_eq!(case.host("git branch --list b"), "  b\n", "{site}");
     }
 }
@@ -113,12 +116,12 @@ fn a_repository_with_links_to_endless_files_starts_and_ends() {
         // Nothing is written through one.
         let case = site.repository();
         case.host("echo mine > ../victim; ln -s ../../victim .git/packed-refs; ln -s ../../victim .git/description");
-        let (_, told) = text(&case.inside("git status"));
-        assert_eq!(case.host("cat ../victim"), "mine\n", "{site}: {told}");
+        let (_, stderr) = text(&case.inside("git status"));
+        assert_eq!(case.host("cat ../victim"), "mine\n", "{site}: {stderr}");
     }
 }
 
-/// git would wait for whoever writes to it; another session in the checkout can make one meanwhile.
+/// git would wait for a writer; another session in the checkout can make one at any time.
 #[test]
 fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
     for site in sites() {
@@ -136,8 +139,8 @@ fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
             common::wait_for_line(&mut child, "ready");
             case.host(&plant);
             drop(child.stdin.take());
-            let told = text(&child.wait_with_output().unwrap()).1;
-            assert!(told.contains(&says), "{told}");
+            let stderr = text(&child.wait_with_output().unwrap()).1;
+            assert!(stderr.contains(&says), "{stderr}");
             assert!(begun.elapsed().as_secs() < 30, "{site}, {name}: {:?}", begun.elapsed());
         }
     }
@@ -163,13 +166,13 @@ fn stashes_come_out_on_top_of_the_hosts() {
         let script = "git stash drop -q stash@{0}; echo a >> file; git stash -q -m 'one ä'; \
                       echo new > new; git stash -q -u -m two; \
                       sed -i 's/On main: one ä$//' .git/logs/refs/stash";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         let listed =
             case.host("git stash list --format='%gd %gs'; git fsck; git status --porcelain");
         let expected = "stash@{0} On main: two\nstash@{1} made inside\nstash@{2} On main: gone\n\
                         stash@{3} On main: old\n";
-        assert_eq!(listed, expected, "{site}: {told}");
-        assert!(told.contains("stash drop 'stash@{2}'"), "{site}: {told}");
+        assert_eq!(listed, expected, "{site}: {stderr}");
+        assert!(stderr.contains("stash drop 'stash@{2}'"), "{site}: {stderr}");
         assert_eq!(
             case.host("git stash pop -q >/dev/null; cat new; git stash pop -q; cat file"),
             "new\nx\na\n"
@@ -178,22 +181,22 @@ fn stashes_come_out_on_top_of_the_hosts() {
 }
 
 #[test]
-fn what_is_no_stash_stays_off_the_list() {
+fn commit_that_is_not_a_stash_stays_off_the_list() {
     for site in sites() {
         let case = site.repository();
         let script = "git update-ref --create-reflog -m \"$(printf 'x\\033[2J')\" refs/stash HEAD; \
                       git branch b";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         assert_eq!(
             case.host("git stash list; git for-each-ref --format='%(refname)'"),
             "refs/heads/b\nrefs/heads/main\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
     }
 }
 
 #[test]
-fn deletions_are_told_and_left_to_the_person() {
+fn deletions_are_reported_and_left_to_the_user() {
     for site in sites() {
         let case = site.repository();
         case.host(
@@ -203,23 +206,19 @@ fn deletions_are_told_and_left_to_the_person() {
             "echo ready; read x; git branch -D a \"b;id\"; git branch -m m n; git tag -d t u";
         let mut child = case.spawn_inside(script);
         common::wait_for_line(&mut child, "ready");
-        case.host("git branch meanwhile");
+        case.host("git branch middle");
         let output = child.wait_with_output().unwrap();
-        let (_, told) = text(&output);
+        let (_, stderr) = text(&output);
         let refs = "git for-each-ref --format='%(refname)'";
-        let all = "refs/heads/a\nrefs/heads/b;id\nrefs/heads/m\nrefs/heads/main\nrefs/heads/meanwhile\n\
+        let all = "refs/heads/a\nrefs/heads/b;id\nrefs/heads/m\nrefs/heads/main\nrefs/heads/middle\n\
                    refs/heads/n\nrefs/tags/t\nrefs/tags/u\n";
-        assert_eq!(case.host(refs), all, "{site}: {told}");
-        assert!(!told.contains("meanwhile"), "{site}: {told}");
+        assert_eq!(case.host(refs), all, "{site}: {stderr}");
+        assert!(!stderr.contains("middle"), "{site}: {stderr}");
         let commands: Vec<&str> =
-            told.split('`').filter(|part| part.starts_with("git -C")).collect();
-        assert_eq!(commands.len(), 2, "{site}: {told}");
+            stderr.split('`').filter(|part| part.starts_with("git -C")).collect();
+        assert_eq!(commands.len(), 2, "{site}: {stderr}");
         case.host(&commands.join("\n"));
-        assert_eq!(
-            case.host(refs),
-            "refs/heads/main\nrefs/heads/meanwhile\nrefs/heads/n\n",
-            "{site}"
-        );
+        assert_eq!(case.host(refs), "refs/heads/main\nrefs/heads/middle\nrefs/heads/n\n", "{site}");
     }
 }
 
@@ -231,14 +230,14 @@ fn tags_come_out_and_replace_nothing_and_notes_stay() {
         let script = "git tag -d v1; git commit -q --allow-empty -m next; git tag -a -m new v1; \
                       git tag -f light; git tag -a -m v2 v2; git notes add -m two; git branch v1/x; \
                       git branch topic";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         let look = "git for-each-ref --format='%(contents:subject) %(refname:lstrip=-1)' refs/tags; \
                     git notes show HEAD~; ! git notes show 2>/dev/null";
-        assert_eq!(case.host(look), "first light\nold v1\nv2 v2\none\n", "{site}: {told}");
+        assert_eq!(case.host(look), "first light\nold v1\nv2 v2\none\n", "{site}: {stderr}");
         let kept =
             "git for-each-ref --format='%(contents:subject) %(refname:lstrip=3)' refs/pinfold";
-        assert_eq!(case.host(kept), "next tags/light\nnew tags/v1\n", "{site}: {told}");
-        assert!(told.contains("the host has a tag of this name"), "{site}: {told}");
+        assert_eq!(case.host(kept), "next tags/light\nnew tags/v1\n", "{site}: {stderr}");
+        assert!(stderr.contains("the host has a tag of this name"), "{site}: {stderr}");
     }
 }
 
@@ -248,11 +247,11 @@ fn a_branch_that_stands_in_the_way_keeps_the_others_from_nothing() {
         let case = site.repository();
         case.host("git branch a");
         let script = "git branch -m a a/b; git commit -q --allow-empty -m in";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         let look =
             "git log -1 --format=%s; git for-each-ref --format='%(refname:lstrip=3)' refs/pinfold";
-        assert_eq!(case.host(look), "in\nheads/a/b\n", "{site}: {told}");
-        assert!(told.contains("has the same beginning"), "{site}: {told}");
+        assert_eq!(case.host(look), "in\nheads/a/b\n", "{site}: {stderr}");
+        assert!(stderr.contains("has the same beginning"), "{site}: {stderr}");
     }
 }
 
@@ -271,27 +270,27 @@ fn a_staged_change_survives_what_leaves_the_checkout_alone() {
 }
 
 #[test]
-fn what_a_sparse_checkout_leaves_out_stays_out() {
+fn files_outside_a_sparse_checkout_stay_out() {
     for site in sites() {
         for options in ["--no-cone a", "--sparse-index a"] {
             let case = site.repository();
             case.host("mkdir a b; echo a > a/a; echo b > b/b; git add .; git commit -qm dirs");
             case.host(&format!("git sparse-checkout set {options}; rm -f evil"));
             let before = case.host("git status --porcelain; ls");
-            let (_, told) =
+            let (_, stderr) =
                 text(&case.inside("echo x >> a/a; git commit -qm in a; git status --porcelain"));
-            assert_eq!(case.host("git status --porcelain; ls"), before, "{site}: {told}");
+            assert_eq!(case.host("git status --porcelain; ls"), before, "{site}: {stderr}");
             assert_eq!(
                 case.host("git log -1 --format=%s --name-only"),
                 "in\n\na/a\n",
-                "{site}: {told}"
+                "{site}: {stderr}"
             );
         }
     }
 }
 
 #[test]
-fn a_merge_that_the_inside_finished_is_finished() {
+fn merge_that_the_sandbox_finished_is_finished() {
     for site in sites() {
         let case = site.repository();
         case.host(
@@ -304,18 +303,18 @@ fn a_merge_that_the_inside_finished_is_finished() {
             "UU file\n"
         );
         let script = "echo c > file; git commit -qam merged; git stash list";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         let look = "git status; git log -1 --format='%s %p' | wc -w";
         let shown = case.host(look);
         assert_eq!(
             shown, "On branch main\nnothing to commit, working tree clean\n3\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
     }
 }
 
 #[test]
-fn a_merge_that_the_host_prepared_meanwhile_stays() {
+fn merge_that_the_host_prepared_during_the_session_stays() {
     for site in sites() {
         let case = site.repository();
         case.host(
@@ -325,14 +324,14 @@ fn a_merge_that_the_host_prepared_meanwhile_stays() {
         let mut child = case.spawn_inside(script);
         common::wait_for_line(&mut child, "ready");
         case.host("git merge -q --squash b >/dev/null");
-        let (_, told) = text(&child.wait_with_output().unwrap());
+        let (_, stderr) = text(&child.wait_with_output().unwrap());
         let look = "git log -1 --format=%s; git status --porcelain; ls .git/SQUASH_MSG";
-        assert_eq!(case.host(look), "in\nA  new\n.git/SQUASH_MSG\n", "{site}: {told}");
+        assert_eq!(case.host(look), "in\nA  new\n.git/SQUASH_MSG\n", "{site}: {stderr}");
     }
 }
 
 #[test]
-fn a_head_that_the_person_moved_meanwhile_stays() {
+fn head_that_the_user_moved_during_the_session_stays() {
     for site in sites() {
         let case = site.repository();
         case.host("git branch other; git checkout -q --detach");
@@ -340,10 +339,10 @@ fn a_head_that_the_person_moved_meanwhile_stays() {
         let mut child = case.spawn_inside(script);
         common::wait_for_line(&mut child, "ready");
         case.host("git checkout -q other");
-        let (_, told) = text(&child.wait_with_output().unwrap());
+        let (_, stderr) = text(&child.wait_with_output().unwrap());
         let look = "git symbolic-ref HEAD; git for-each-ref --format='%(subject)' refs/pinfold";
-        assert_eq!(case.host(look), "refs/heads/other\nin\n", "{site}: {told}");
-        assert!(told.contains("moved in the meantime"), "{site}: {told}");
+        assert_eq!(case.host(look), "refs/heads/other\nin\n", "{site}: {stderr}");
+        assert!(stderr.contains("moved in the meantime"), "{site}: {stderr}");
     }
 }
 
@@ -365,18 +364,18 @@ fn commits_in_a_submodule_come_out() {
                       cd ..; git commit -qam bump; git submodule status | cut -c-43; git -C m tag -d t >/dev/null; \
                       git branch -q -D gone";
         let output = case.inside(script);
-        let (shown, told) = text(&output);
-        assert!(output.status.success(), "{site}: {told}");
+        let (shown, stderr) = text(&output);
+        assert!(output.status.success(), "{site}: {stderr}");
         let commands: Vec<&str> =
-            told.split('`').filter(|part| part.starts_with("git -C")).collect();
-        assert_eq!((told.lines().count(), commands.len()), (3, 2), "{site}: {told}");
+            stderr.split('`').filter(|part| part.starts_with("git -C")).collect();
+        assert_eq!((stderr.lines().count(), commands.len()), (3, 2), "{site}: {stderr}");
         case.host(&commands.join(" >/dev/null\n"));
-        assert_eq!(case.host("git branch --list gone; git -C m tag"), "", "{site}: {told}");
-        assert_eq!(case.host("git submodule status | cut -c-43"), shown, "{site}: {told}");
+        assert_eq!(case.host("git branch --list gone; git -C m tag"), "", "{site}: {stderr}");
+        assert_eq!(case.host("git submodule status | cut -c-43"), shown, "{site}: {stderr}");
         let look = "git log -1 --format=%s; git status --porcelain; git -C m log --format=%s b; \
                     git -C m log -1 --format=%s; git -C m status --porcelain; git -C m fsck; \
                     git -C m symbolic-ref HEAD || echo detached";
-        assert_eq!(case.host(look), "bump\ny\nx\nlib\nx\ndetached\n", "{site}: {told}");
+        assert_eq!(case.host(look), "bump\ny\nx\nlib\nx\ndetached\n", "{site}: {stderr}");
         assert_eq!(case.host("cat .git/modules/m/config"), config, "{site}");
     }
 }

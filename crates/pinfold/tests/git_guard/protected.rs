@@ -29,10 +29,13 @@ const LOOK: &str = "git status --porcelain; git symbolic-ref -q HEAD; git ls-fil
 fn compare(site: &Site, script: &str) {
     let (inside, outside) = (repository(site), repository(site));
     outside.host(script);
-    let (_, told) = text(&inside.inside(&format!("set -e\n{script}\ngit status --porcelain")));
-    assert!(!told.contains("rror") && !told.contains("not taken over"), "{site}: {script}: {told}");
+    let (_, stderr) = text(&inside.inside(&format!("set -e\n{script}\ngit status --porcelain")));
+    assert!(
+        !stderr.contains("rror") && !stderr.contains("not taken over"),
+        "{site}: {script}: {stderr}"
+    );
     let (now, expected) = (inside.host(LOOK), outside.host(LOOK));
-    assert_eq!(now, expected, "{site}: {script}: {told}");
+    assert_eq!(now, expected, "{site}: {script}: {stderr}");
     assert!(!now.starts_with([' ', '?', 'M', 'A', 'D']), "{site}: {script}: {now}");
 }
 
@@ -65,9 +68,9 @@ fn a_stash_over_a_protected_directory_keeps_both_sides() {
         let case = repository(&site);
         let script = "echo x > .vscode/settings.json; git stash -q; git checkout -q other; \
                       git checkout -q main; git stash pop -q; cat .vscode/settings.json";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "x\n", "{site}: {told}");
-        assert!(told.contains(".vscode/settings.json (set aside;"), "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "x\n", "{site}: {stderr}");
+        assert!(stderr.contains(".vscode/settings.json (set aside;"), "{site}: {stderr}");
         assert_eq!(
             case.host("cat .vscode/settings.json; git status --porcelain"),
             "main\n",
@@ -77,7 +80,7 @@ fn a_stash_over_a_protected_directory_keeps_both_sides() {
 }
 
 #[test]
-fn what_a_session_writes_itself_is_set_aside_and_named() {
+fn gitfile_that_a_session_writes_is_set_aside_and_named() {
     for site in sites() {
         let case = repository(&site);
         let before =
@@ -85,17 +88,17 @@ fn what_a_session_writes_itself_is_set_aside_and_named() {
         let script = "echo evil > .vscode/settings.json; echo evil > .vscode/tasks.json; \
                       cp evil .husky/pre-commit; mkdir .claude/hooks; cp evil .claude/hooks/x; \
                       chmod -x .husky/pre-commit; rm .vscode/old.json; cat .vscode/tasks.json";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "evil\n", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "evil\n", "{site}: {stderr}");
         for name in [".vscode/settings.json", ".vscode/tasks.json", ".husky/pre-commit", ".claude"]
         {
-            let said =
-                told.contains(&format!("{name} (set aside; `pinfold adopt {name}` puts it back)"));
-            assert!(said, "{site}: {name}: {told}");
+            let said = stderr
+                .contains(&format!("{name} (set aside; `pinfold adopt {name}` puts it back)"));
+            assert!(said, "{site}: {name}: {stderr}");
         }
         assert!(
-            told.contains(".vscode/old.json (deleted in the sandbox; it stays)"),
-            "{site}: {told}"
+            stderr.contains(".vscode/old.json (deleted in the sandbox; it stays)"),
+            "{site}: {stderr}"
         );
         let look = "git status --porcelain; git ls-files -s; stat -c '%i %Z' .vscode/settings.json .husky/pre-commit";
         assert_eq!(case.host(look), before, "{site}");
@@ -112,19 +115,19 @@ fn what_a_session_writes_itself_is_set_aside_and_named() {
 }
 
 #[test]
-fn what_a_session_commits_is_not_applied_when_it_is_checked_out() {
+fn commits_of_a_session_are_not_applied_to_a_branch_that_is_checked_out() {
     for site in sites() {
         let case = repository(&site);
         let script = "git config user.name t; git config user.email t@t; git checkout -q -b bad; \
                       cp evil .husky/pre-commit; cp evil .husky/post-checkout; git add .husky; \
                       git commit -qm bad --no-verify; git checkout -q main; git branch -f same bad; \
                       sleep 2; git checkout -q bad; git status --porcelain";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "", "{site}: {told}");
-        assert!(told.contains(".husky/pre-commit (set aside;"), "{site}: {told}");
-        assert!(told.contains(".husky/post-checkout (set aside;"), "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {stderr}");
+        assert!(stderr.contains(".husky/pre-commit (set aside;"), "{site}: {stderr}");
+        assert!(stderr.contains(".husky/post-checkout (set aside;"), "{site}: {stderr}");
         let look = "git status --porcelain; ls .husky; git config core.hooksPath .husky; git commit -q --allow-empty -m x";
-        assert_eq!(case.host(look), "lib\npre-commit\n", "{site}: {told}");
+        assert_eq!(case.host(look), "lib\npre-commit\n", "{site}: {stderr}");
         assert!(!case.was_marked(), "{site}");
     }
 }
@@ -144,7 +147,7 @@ fn content_of_another_path_or_mode_is_not_applied() {
                       rm .vscode/link; printf settings.json > .vscode/link; chmod -x .husky/pre-commit; \
                       rm .vscode/old.json; ln -s old .vscode/old.json; \
                       git show v:.vscode/fetched.json > .vscode/fetched.json";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         let names = [
             ".vscode/tasks.json",
             ".husky/post-checkout",
@@ -154,10 +157,10 @@ fn content_of_another_path_or_mode_is_not_applied() {
             ".vscode/fetched.json",
         ];
         for name in names {
-            assert!(told.contains(&format!("{name} (set aside;")), "{site}: {name}: {told}");
+            assert!(stderr.contains(&format!("{name} (set aside;")), "{site}: {name}: {stderr}");
         }
-        assert!(!told.contains("as your branches"), "{site}: {told}");
-        assert_eq!(case.host("git status --porcelain"), "", "{site}: {told}");
+        assert!(!stderr.contains("as your branches"), "{site}: {stderr}");
+        assert_eq!(case.host("git status --porcelain"), "", "{site}: {stderr}");
     }
 }
 
@@ -172,16 +175,16 @@ fn links_pipes_and_masses_of_files_are_harmless() {
                       ln file .vscode/hard 2>/dev/null; mkdir .vscode/closed; echo c > .vscode/closed/c; \
                       chmod 0 .vscode/closed .vscode/settings.json; mv .vscode .v 2>/dev/null; \
                       mkdir .claude/many; seq 1 25000 | (cd .claude/many && xargs touch); echo done";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "done\n", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "done\n", "{site}: {stderr}");
         let look = "git status --porcelain; cat $HOME/precious; ls .claude 2>/dev/null || true; \
                     ls .vscode; ls .husky/lib";
         let expected = "?? .vscode/second\nprecious\nlink\nold.json\nsecond\nsettings.json\nl\n";
-        assert_eq!(case.host(look), expected, "{site}: {told}");
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
         for name in [".claude", ".vscode/a", ".vscode/closed", ".vscode/fifo", ".vscode/x"] {
-            assert!(told.contains(&format!("{name} (set aside;")), "{site}: {name}: {told}");
+            assert!(stderr.contains(&format!("{name} (set aside;")), "{site}: {name}: {stderr}");
         }
-        assert!(told.len() < 20_000, "{site}: {}", told.len());
+        assert!(stderr.len() < 20_000, "{site}: {}", stderr.len());
     }
 }
 
@@ -191,15 +194,15 @@ fn a_link_in_the_place_of_a_copy_leads_nowhere() {
         let case = repository(&site);
         let script = "cd /run/pinfold/git/protected; for n in *; do mv $n x$n; \
                       ln -s $HOME $n; done; echo done";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "done\n", "{site}: {told}");
-        assert!(told.contains("the sandbox moved its copy"), "{site}: {told}");
-        assert_eq!(case.host("git status --porcelain"), "", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "done\n", "{site}: {stderr}");
+        assert!(stderr.contains("the sandbox moved its copy"), "{site}: {stderr}");
+        assert_eq!(case.host("git status --porcelain"), "", "{site}: {stderr}");
     }
 }
 
 #[test]
-fn what_the_host_changed_meanwhile_stays() {
+fn changes_of_the_host_during_the_session_stay() {
     for site in sites() {
         let case = repository(&site);
         let mut run = case.spawn_inside("echo ready; read go; git checkout -q other");
@@ -209,16 +212,16 @@ fn what_the_host_changed_meanwhile_stays() {
              touch -d 2001-01-01 .vscode/old.json; echo h > .husky/new; mv .husky/lib .husky/l2",
         );
         drop(run.stdin.take());
-        let (_, told) = text(&run.wait_with_output().unwrap());
+        let (_, stderr) = text(&run.wait_with_output().unwrap());
         for name in [".vscode/settings.json", ".vscode/tasks.json"] {
             let changed = format!(
                 "{name} (set aside; `pinfold adopt {name}` puts it back): the host changed it in the meantime"
             );
-            assert!(told.contains(&changed), "{site}: {told}");
+            assert!(stderr.contains(&changed), "{site}: {stderr}");
         }
         let look = "cat .vscode/settings.json .vscode/tasks.json .husky/new .husky/l2/l .vscode/old.json; ls -A .vscode";
         let expected = "main\nmine\nmine\nh\nl\nold\nlink\nold.json\nsettings.json\ntasks.json\n";
-        assert_eq!(case.host(look), expected, "{site}: {told}");
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
     }
 }
 
@@ -232,12 +235,15 @@ fn a_directory_that_the_host_replaced_stays() {
         case.host("mkdir ../n; echo mine > ../n/mine; mv .vscode ../v; mv ../n .vscode");
         std::thread::sleep(std::time::Duration::from_millis(500));
         drop(run.stdin.take());
-        let (_, told) = text(&run.wait_with_output().unwrap());
-        assert!(told.contains("the host replaced the directory in the meantime"), "{site}: {told}");
+        let (_, stderr) = text(&run.wait_with_output().unwrap());
+        assert!(
+            stderr.contains("the host replaced the directory in the meantime"),
+            "{site}: {stderr}"
+        );
         assert_eq!(
             case.host("ls -A .vscode; cat ../v/settings.json"),
             "mine\nmain\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
     }
 }
@@ -252,16 +258,16 @@ fn the_next_start_settles_the_copies_of_a_killed_session() {
         wait_for_line(&mut run, "ready");
         run.kill().unwrap();
         run.wait().unwrap();
-        let (shown, told) = text(&case.inside(
+        let (shown, stderr) = text(&case.inside(
             "cat .vscode/evil.json 2>/dev/null; git status --porcelain; cat .vscode/tasks.json",
         ));
-        assert_eq!(shown, "t\n", "{site}: {told}");
-        assert!(told.contains("killed: not taken over: "), "{site}: {told}");
-        assert!(told.contains(".vscode/evil.json (set aside;"), "{site}: {told}");
+        assert_eq!(shown, "t\n", "{site}: {stderr}");
+        assert!(stderr.contains("killed: not taken over: "), "{site}: {stderr}");
+        assert!(stderr.contains(".vscode/evil.json (set aside;"), "{site}: {stderr}");
         assert_eq!(
             case.host("git status --porcelain; git symbolic-ref HEAD"),
             "refs/heads/other\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
     }
 }
@@ -276,12 +282,12 @@ fn secrets_in_a_protected_directory_stay_hidden() {
         );
         let script = "cat .claude/.credentials.json .vscode/.env .husky/.aws/credentials .vscode/notes; \
                       grep -r key . /run/pinfold; echo mine > .vscode/.env; rm -rf .husky/.aws; true";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "", "{site}: {told}");
-        assert!(told.contains(".vscode/.env (set aside;"), "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {stderr}");
+        assert!(stderr.contains(".vscode/.env (set aside;"), "{site}: {stderr}");
         let look =
             "cat .claude/.credentials.json .vscode/.env .husky/.aws/credentials .vscode/notes";
-        assert_eq!(case.host(look), "key\nkey\nkey\nkey\n", "{site}: {told}");
+        assert_eq!(case.host(look), "key\nkey\nkey\nkey\n", "{site}: {stderr}");
     }
 }
 
@@ -305,11 +311,11 @@ fn nested_repositories_and_further_roots_are_judged_by_their_own_branches() {
             second.display(),
             plain.display()
         );
-        let (_, told) = text(&case.run(&options, &script));
-        assert!(told.contains("lib/.vscode/old.json (set aside;"), "{site}: {told}");
-        assert!(told.contains("plain/.vscode/p (set aside;"), "{site}: {told}");
+        let (_, stderr) = text(&case.run(&options, &script));
+        assert!(stderr.contains("lib/.vscode/old.json (set aside;"), "{site}: {stderr}");
+        assert!(stderr.contains("plain/.vscode/p (set aside;"), "{site}: {stderr}");
         let look = "for r in lib ../second; do git -C $r status --porcelain; cat $r/.vscode/settings.json; done; cat ../plain/.vscode/p";
-        assert_eq!(case.host(look), "b\nb\np\n", "{site}: {told}");
+        assert_eq!(case.host(look), "b\nb\np\n", "{site}: {stderr}");
     }
 }
 
@@ -319,16 +325,20 @@ fn a_large_protected_directory_stays_read_only_and_is_named() {
         let case = repository(&site);
         case.host("mkdir .idea .direnv; for i in $(seq 1 300); do echo > .idea/$i; echo > .direnv/$i; done; \
              git add .idea; git commit -qm idea; mkdir sub .vscode/n; git init -q .vscode/n");
-        let (shown, told) = text(
+        let (shown, stderr) = text(
             &case.inside("echo x > .idea/1; echo x > .direnv/1; echo x > .vscode/x; echo x > .husky/x && echo wrote"),
         );
-        assert_eq!(shown, "wrote\n", "{site}: {told}");
+        assert_eq!(shown, "wrote\n", "{site}: {stderr}");
         assert!(
-            told.contains(".idea is read-only: protected directories of more than"),
-            "{site}: {told}"
+            stderr.contains(".idea is read-only: protected directories of more than"),
+            "{site}: {stderr}"
         );
-        assert!(!told.contains(".direnv is read-only"), "{site}: {told}");
-        assert_eq!(case.host("cat .idea/1; ls .vscode/x 2>&1 | wc -l"), "\n1\n", "{site}: {told}");
+        assert!(!stderr.contains(".direnv is read-only"), "{site}: {stderr}");
+        assert_eq!(
+            case.host("cat .idea/1; ls .vscode/x 2>&1 | wc -l"),
+            "\n1\n",
+            "{site}: {stderr}"
+        );
     }
 }
 
@@ -343,14 +353,14 @@ fn new_protected_files_of_a_branch_stay_and_others_are_set_aside() {
         );
         let script = "git checkout -q tools; mkdir .husky/_; cp evil .husky/_/h; echo evil > pkg/.vscode/tasks.json; \
                       chmod 777 .husky/pre-commit";
-        let (_, told) = text(&case.inside(script));
-        assert!(told.contains(".husky/_ (set aside;"), "{site}: {told}");
-        assert!(told.contains("pkg/.vscode/tasks.json (set aside;"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside(script));
+        assert!(stderr.contains(".husky/_ (set aside;"), "{site}: {stderr}");
+        assert!(stderr.contains("pkg/.vscode/tasks.json (set aside;"), "{site}: {stderr}");
         let look = "git status --porcelain; git symbolic-ref HEAD; stat -c '%A %U' .husky/pre-commit; stat -c %U .";
         let shown = case.host(look);
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[0], "refs/heads/tools", "{site}: {told}");
-        assert_eq!(lines[1], format!("-rwxr-xr-x {}", lines[2]), "{site}: {told}");
+        assert_eq!(lines[0], "refs/heads/tools", "{site}: {stderr}");
+        assert_eq!(lines[1], format!("-rwxr-xr-x {}", lines[2]), "{site}: {stderr}");
     }
 }
 
@@ -363,10 +373,10 @@ fn git_says_that_a_protected_file_is_read_only() {
              echo b > .envrc; echo '{ }' > .mcp.json; git commit -qam b; git checkout -q main",
         );
         let output = case.inside("git checkout b; git status --porcelain");
-        let (_, told) = text(&output);
-        assert!(told.contains(".envrc'") && told.contains("busy"), "{site}: {told}");
-        println!("{told}");
-        assert_eq!(case.host("cat .envrc .mcp.json"), "a\n{}\n", "{site}: {told}");
+        let (_, stderr) = text(&output);
+        assert!(stderr.contains(".envrc'") && stderr.contains("busy"), "{site}: {stderr}");
+        println!("{stderr}");
+        assert_eq!(case.host("cat .envrc .mcp.json"), "a\n{}\n", "{site}: {stderr}");
     }
 }
 
@@ -377,10 +387,10 @@ fn links_on_the_way_to_the_copies_lead_nowhere() {
         case.host("mkdir -p $HOME/p/0/new $HOME/p/1; echo mine > $HOME/p/0/new/f; chmod 500 $HOME/p/0/new");
         let script = "cd /run/pinfold/git; mv protected x; ln -s $H/p protected; echo done";
         let home = case.path().with_file_name("home");
-        let (shown, told) = text(&case.inside(&script.replace("$H", home.to_str().unwrap())));
-        assert_eq!(shown, "done\n", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(&script.replace("$H", home.to_str().unwrap())));
+        assert_eq!(shown, "done\n", "{site}: {stderr}");
         let look = "cat $HOME/p/0/new/f; stat -c %a $HOME/p/0/new; git status --porcelain";
-        assert_eq!(case.host(look), "mine\n500\n", "{site}: {told}");
+        assert_eq!(case.host(look), "mine\n500\n", "{site}: {stderr}");
     }
 }
 
@@ -391,9 +401,9 @@ fn large_files_are_not_read_at_the_end() {
         let script = "for i in $(seq 1 2000); do truncate -s 16M .vscode/$i; done; \
                       truncate -s 8T .vscode/settings.json; echo done";
         let started = std::time::Instant::now();
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "done\n", "{site}: {told}");
-        assert!(told.contains(".vscode (set aside;"), "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "done\n", "{site}: {stderr}");
+        assert!(stderr.contains(".vscode (set aside;"), "{site}: {stderr}");
         assert!(started.elapsed().as_secs() < 20, "{site}");
         assert_eq!(case.host("git status --porcelain"), "", "{site}");
     }
@@ -409,15 +419,15 @@ fn branches_of_a_repository_that_a_session_made_do_not_count() {
                       cp ../evil x; git add x; git commit -qm x; b=$(git hash-object -w ../evil); \
                       git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json; \
                       git commit -qm evil; git branch evil; git reset -q --hard HEAD~";
-        let (_, told) = text(&case.inside(script));
+        let (_, stderr) = text(&case.inside(script));
         case.host("git -C sub rev-parse -q --verify evil:.vscode/tasks.json");
         let (shown, second) = text(
             &case
                 .inside("cd sub; git show evil:.vscode/tasks.json > .vscode/tasks.json; echo done"),
         );
-        assert_eq!(shown, "done\n", "{site}: {told}: {second}");
-        assert!(second.contains("a session made this repository"), "{site}: {told}: {second}");
-        assert_eq!(case.host("cat sub/.vscode/tasks.json"), "mine\n", "{site}: {told}: {second}");
+        assert_eq!(shown, "done\n", "{site}: {stderr}: {second}");
+        assert!(second.contains("a session made this repository"), "{site}: {stderr}: {second}");
+        assert_eq!(case.host("cat sub/.vscode/tasks.json"), "mine\n", "{site}: {stderr}: {second}");
     }
 }
 
@@ -437,10 +447,10 @@ fn deletions_that_a_session_commits_are_not_applied() {
                  git checkout -q main",
             );
             let script = format!("set -e; {script}; ls .husky/pre-commit || true; sleep 2");
-            let (shown, told) = text(&case.inside(&script));
-            assert_eq!(shown, "", "{site}: {script}: {told}");
+            let (shown, stderr) = text(&case.inside(&script));
+            assert_eq!(shown, "", "{site}: {script}: {stderr}");
             let stays = ".husky/pre-commit (deleted in the sandbox; it stays)";
-            assert!(told.contains(stays), "{site}: {script}: {told}");
+            assert!(stderr.contains(stays), "{site}: {script}: {stderr}");
             assert_eq!(case.host("test -x .husky/pre-commit; echo there"), "there\n", "{site}");
         }
     }

@@ -22,9 +22,9 @@ fn hooks_of_a_session_run_in_no_scratch_sandbox() {
              chmod +x .git/hooks/*; echo y >> file; git commit -qam second 2>/dev/null; git branch b; \
              echo z >> file; git add file 2>/dev/null; sleep 1"
         );
-        let (_, told) = text(&case.inside(&script));
-        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine\n", "{site}: {told}");
-        assert_eq!(case.host("git log -1 --format=%s"), "second\n", "{site}: {told}");
+        let (_, stderr) = text(&case.inside(&script));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine\n", "{site}: {stderr}");
+        assert_eq!(case.host("git log -1 --format=%s"), "second\n", "{site}: {stderr}");
     }
 }
 

@@ -8,15 +8,15 @@ const TRACKED: &str = "mkdir -p testdata sub/.aws; echo pem > testdata/server.pe
     echo secret >> prod.env; echo typed >> sub/.aws/credentials; echo free > sub/local.env";
 
 #[test]
-fn what_git_has_as_it_is_is_not_hidden() {
+fn secret_names_with_committed_content_are_not_hidden() {
     for site in sites() {
         let case = site.repository();
         case.host(TRACKED);
         case.host("git update-index --index-version 4");
         let script = "cat testdata/server.pem .env; cat prod.env sub/local.env sub/.aws/credentials; \
                       echo more >> .env; echo more >> testdata/server.pem";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "pem\nA=\n", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "pem\nA=\n", "{site}: {stderr}");
         assert_eq!(case.host("cat .env; tail -n1 testdata/server.pem"), "A=\nmore\nmore\n");
     }
 }
@@ -43,13 +43,13 @@ fn git_skips_what_is_hidden() {
                       echo b >> file; git stash -q; git stash pop -q; git reset -q --hard; \
                       git checkout -q -b b HEAD~; git checkout -q main; git rebase -q b";
         let output = case.inside(script);
-        let (shown, told) = text(&output);
-        assert!(output.status.success(), "{site}: {shown}{told}");
-        assert_eq!(shown, "", "{site}: {told}");
+        let (shown, stderr) = text(&output);
+        assert!(output.status.success(), "{site}: {shown}{stderr}");
+        assert_eq!(shown, "", "{site}: {stderr}");
         let look = "git show --stat --format=%s HEAD; git status --porcelain; tail -n1 prod.env";
         let expected = "a\n\n file | 1 +\n 1 file changed, 1 insertion(+)\n M prod.env\n \
                         M sub/.aws/credentials\n?? sub/local.env\nsecret\n";
-        assert_eq!(case.host(look), expected, "{site}: {told}");
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
     }
 }
 
@@ -69,16 +69,16 @@ fn hidden_files_look_empty_and_cannot_be_changed() {
                 for c in 'echo x >.env' 'echo x >>.env' 'rm -f .env' 'mv .env y' 'chmod 600 .env' \
                     'touch .env' 'ln .env y' 'echo x >.aws/x' 'rmdir .aws' 'mv x.pem .env' 'truncate -s 9 .env' \
                     './.env'; do (eval \"$c\") 2>/dev/null && echo \"did $c\"; done; echo end";
-            let (shown, told) = text(&case.run(&["--workspace", mode], script));
+            let (shown, stderr) = text(&case.run(&["--workspace", mode], script));
             let year = &case.host("date +%s | cut -c1-3");
             let expected = format!(
                 ".env regular empty file 0 -r--r--r--\nx.pem regular empty file 0 -r--r--r--\n\
                  .aws directory dr-xr-xr-x\n{year}end\n"
             );
-            assert_eq!(shown, expected, "{site}, {mode}: {told}");
+            assert_eq!(shown, expected, "{site}, {mode}: {stderr}");
             let note = "pinfold: note: hidden in the sandbox: .aws, .env, x.pem (`pinfold check read .aws`";
-            assert!(told.starts_with(note), "{site}, {mode}: {told}");
-            assert_eq!(told.matches("hidden in the sandbox").count(), 1, "{told}");
+            assert!(stderr.starts_with(note), "{site}, {mode}: {stderr}");
+            assert_eq!(stderr.matches("hidden in the sandbox").count(), 1, "{stderr}");
             let after = case.host("stat -c '%n %i %s %Y %a' .env .aws x.pem; cat .env x.pem");
             assert_eq!(after, before, "{site}, {mode}");
         }
@@ -97,8 +97,8 @@ fn the_note_names_few_hidden_files_and_none_where_there_is_none() {
             "{site}: {}",
             note(&case)
         );
-        let (_, told) = text(&case.run_in("sub", &[], "true"));
-        assert!(told.contains("/work/1.pem, "), "{site}: {told}");
+        let (_, stderr) = text(&case.run_in("sub", &[], "true"));
+        assert!(stderr.contains("/work/1.pem, "), "{site}: {stderr}");
     }
 }
 
@@ -112,8 +112,8 @@ fn git_takes_nothing_of_what_stands_for_a_hidden_file() {
         );
         let script = "set -e; git status --short; echo new >new; git add -A; git add .; git commit -qm new
              git ls-files; git stash -qu 2>/dev/null || true; git clean -fdq; cd wt; git add -A; git status --short";
-        let (shown, told) = text(&case.inside(script));
-        assert_eq!(shown, "evil\nfile\nnew\n", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside(script));
+        assert_eq!(shown, "evil\nfile\nnew\n", "{site}: {stderr}");
         assert_eq!(
             case.host("cat .env wt/.env 'a [b]*.env' .git/info/exclude"),
             "k\nk\nk\n*.log\n/wt\n"
@@ -151,7 +151,7 @@ fn an_index_that_lies_shows_nothing() {
                    git update-index --assume-unchanged .env; cd ..; cp s/.git/index .git/index; \
                    printf 'DIRC\\000\\000\\000\\004\\377\\377\\377\\377' > s/.git/index";
         case.inside(lie);
-        let (shown, told) = text(&case.inside("cat s/.env"));
-        assert_eq!(shown, "", "{site}: {told}");
+        let (shown, stderr) = text(&case.inside("cat s/.env"));
+        assert_eq!(shown, "", "{site}: {stderr}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::common::{Case, Site, sites, text, wait_for_line};
 
-/// A library beside the workspace, with a submodule `inner` of its own, and a workspace with a
+/// A library next to the workspace, with a submodule `inner` of its own, and a workspace with a
 /// submodule `known` that is checked out and `later` that is not.
 const PREPARE: &str = "git config --global protocol.file.allow always; cd ..; \
     for name in inner lib; do git init -q -b main $name; (cd $name; git config user.name a; \
@@ -36,9 +36,9 @@ fn inside(case: &Case, script: &str) -> String {
     let (lib, inner) = (format!("{outer}/lib"), format!("{outer}/inner"));
     let script = format!("set -e; {ALLOW}{script}");
     let output = case.run(&["--read", &lib, "--read", &inner], &script);
-    let (shown, told) = text(&output);
-    assert!(output.status.success(), "{shown}{told}");
-    told
+    let (shown, stderr) = text(&output);
+    assert!(output.status.success(), "{shown}{stderr}");
+    stderr
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn submodules_of_a_session_work_on_the_host_afterwards() {
     for site in sites() {
         let case = prepared(&site);
         let lib = format!("{}/lib", outer(&case));
-        let told = inside(
+        let stderr = inside(
             &case,
             &format!(
                 "git submodule --quiet add {lib} vendor/dep; git -C vendor/dep submodule --quiet update --init; \
@@ -62,15 +62,15 @@ fn submodules_of_a_session_work_on_the_host_afterwards() {
             .filter(|line| !line.contains("inner"))
             .map(|it| format!("{it}\n"))
             .collect();
-        assert_eq!(without, expected, "{site}: {shown}{told}");
-        assert!(shown.contains(" vendor/dep/inner (heads/main)"), "{site}: {shown}{told}");
-        assert!(told.contains("taken over: submodule"), "{site}: {told}");
-        assert!(!told.contains("/.git (set aside"), "{site}: {told}");
+        assert_eq!(without, expected, "{site}: {shown}{stderr}");
+        assert!(shown.contains(" vendor/dep/inner (heads/main)"), "{site}: {shown}{stderr}");
+        assert!(stderr.contains("taken over: submodule"), "{site}: {stderr}");
+        assert!(!stderr.contains("/.git (set aside"), "{site}: {stderr}");
         assert_eq!(case.host("cat vendor/dep/.git"), "gitdir: ../../.git/modules/vendor/dep\n");
         assert_eq!(
             case.host("git -C vendor/dep log -1 --format=%s own"),
             "more\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
         // The next session sees them as any other, and its commits cross.
         inside(&case, "cd vendor/dep; git commit -q --allow-empty -m again");
@@ -92,8 +92,8 @@ fn git_on_the_host_works_while_a_session_checks_a_submodule_out() {
         assert_eq!(case.host(look), " later (heads/main)\n", "{site}");
         drop(child.stdin.take());
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(case.host("git -C later log -1 --format=%s late"), "late\n", "{site}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(case.host("git -C later log -1 --format=%s late"), "late\n", "{site}: {stderr}");
     }
 }
 
@@ -117,16 +117,16 @@ fn a_new_submodule_waits_until_git_on_the_host_can_enter_it() {
                        git status; git diff; git submodule status; git checkout -q -f other || :; git status");
             assert!(!case.was_marked(), "{site}, {branch}");
             drop(child.stdin.take());
-            let (_, told) = text(&child.wait_with_output().unwrap());
+            let (_, stderr) = text(&child.wait_with_output().unwrap());
             case.use_git_everywhere();
-            assert!(!case.was_marked(), "{site}, {branch}: {told}");
+            assert!(!case.was_marked(), "{site}, {branch}: {stderr}");
         }
     }
 }
 
 /// git leaves a submodule out of a comparison that `.gitmodules` ignores, and the session can take that back.
 #[test]
-fn a_new_submodule_that_git_is_told_to_ignore_waits_as_well() {
+fn new_submodule_that_git_ignores_waits_as_well() {
     for site in sites() {
         let case = prepared(&site);
         let evil = case.evil().display().to_string();
@@ -151,9 +151,9 @@ fn a_new_submodule_that_git_is_told_to_ignore_waits_as_well() {
         case.host("git status; git diff; git submodule status");
         assert!(!case.was_marked(), "{site}");
         drop(child.stdin.take());
-        let (_, told) = text(&child.wait_with_output().unwrap());
+        let (_, stderr) = text(&child.wait_with_output().unwrap());
         case.use_git_everywhere();
-        assert!(!case.was_marked(), "{site}: {told}");
+        assert!(!case.was_marked(), "{site}: {stderr}");
     }
 }
 
@@ -163,7 +163,7 @@ fn a_fetch_on_the_host_calls_no_remote_of_a_submodule_of_a_session() {
         let case = prepared(&site);
         case.host("git init -q --bare -b main ../upstream; git remote add origin ../upstream; git push -q origin main");
         let lib = format!("{}/lib", outer(&case));
-        let told = inside(
+        let stderr = inside(
             &case,
             &format!(
                 "git submodule --quiet add {lib} dep; git -C dep remote set-url origin https://localhost:1/x; \
@@ -175,8 +175,8 @@ fn a_fetch_on_the_host_calls_no_remote_of_a_submodule_of_a_session() {
             ),
         );
         let fetched = case.host("GIT_TRACE=1 git fetch origin 2>&1; git pull -q origin main");
-        assert!(!fetched.contains("localhost"), "{site}: {fetched}{told}");
-        assert!(case.host("git -C dep remote -v").contains("localhost"), "{site}: {told}");
+        assert!(!fetched.contains("localhost"), "{site}: {fetched}{stderr}");
+        assert!(case.host("git -C dep remote -v").contains("localhost"), "{site}: {stderr}");
     }
 }
 
@@ -187,10 +187,10 @@ fn a_git_file_that_leads_to_a_git_directory_of_the_host_stays() {
         let case = prepared(&site);
         case.host("rm known/.git");
         let script = "rm -rf .git/modules; echo 'gitdir: ../.git/modules/known' >known/.git; ln known/.git copy";
-        let (_, told) = text(&case.inside(script));
-        assert!(!told.contains("known/.git (set aside"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside(script));
+        assert!(!stderr.contains("known/.git (set aside"), "{site}: {stderr}");
         let look = "cat known/.git; git -C known log -1 --format=%s; stat -c %h known/.git";
-        assert_eq!(case.host(look), "gitdir: ../.git/modules/known\nwith\n1\n", "{site}: {told}");
+        assert_eq!(case.host(look), "gitdir: ../.git/modules/known\nwith\n1\n", "{site}: {stderr}");
     }
 }
 
@@ -217,9 +217,9 @@ fn submodules_of_a_submodule_that_was_being_replaced_come_back() {
              cp -r later .pinfold-new-$s; rm -r .pinfold-new-$s/modules; \
              mv later/modules .pinfold-new-$s/modules",
         );
-        let (_, told) = text(&case.inside("true"));
+        let (_, stderr) = text(&case.inside("true"));
         let look = format!("ls -A .git/modules; test -f {nested} && echo nested");
-        assert_eq!(case.host(&look), "known\nlater\nnested\n", "{site}: {told}");
+        assert_eq!(case.host(&look), "known\nlater\nnested\n", "{site}: {stderr}");
     }
 }
 
@@ -230,9 +230,9 @@ fn a_new_submodule_comes_at_the_end() {
         let script =
             "git submodule --quiet add $PWD/../lib dep && git commit -qam added; sleep 1.5";
         let lib = format!("{}/lib", outer(&case));
-        let (_, told) = text(&case.run(&["--read", &lib], &format!("{ALLOW}{script}")));
+        let (_, stderr) = text(&case.run(&["--read", &lib], &format!("{ALLOW}{script}")));
         let look = "git log -1 --format=%s; git status --porcelain; git submodule status dep | cut -c1,43-";
-        assert_eq!(case.host(look), "added\n dep (heads/main)\n", "{site}: {told}");
+        assert_eq!(case.host(look), "added\n dep (heads/main)\n", "{site}: {stderr}");
     }
 }
 
@@ -259,30 +259,30 @@ fn nothing_that_a_planted_submodule_says_reaches_the_host() {
              ln -s /etc .git/modules/etc; mkdir e; printf 'gitdir: ../.git/modules/etc\\n' >e/.git; true"
         );
         let output = case.inside(&script);
-        let (shown, told) = text(&output);
-        assert!(output.status.success(), "{site}: {shown}{told}");
+        let (shown, stderr) = text(&output);
+        assert!(output.status.success(), "{site}: {shown}{stderr}");
         let config = case.host("cat .git/modules/fine/config");
         assert!(
             !config.contains("fsmonitor") && config.contains("../../../fine"),
-            "{site}: {config}{told}"
+            "{site}: {config}{stderr}"
         );
         assert_eq!(
             case.host("ls .git/modules; ls .git/modules/fine/hooks 2>/dev/null || :"),
             "fine\nknown\n",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
         let left = case.host("find . -name .git -type f | LC_ALL=C sort");
-        assert_eq!(left, "./fine/.git\n./known/.git\n", "{site}: {told}");
+        assert_eq!(left, "./fine/.git\n./known/.git\n", "{site}: {stderr}");
         let after = case.host("git config --unset submodule.fine.active; git config --remove-section submodule.fine 2>/dev/null || :; \
             cat .git/config; ls .git .git/modules/known; cat .git/modules/known/config");
-        assert_eq!(after, before, "{site}: {told}");
+        assert_eq!(after, before, "{site}: {stderr}");
         case.use_git_everywhere();
-        assert!(!case.was_marked(), "{site}: {told}");
+        assert!(!case.was_marked(), "{site}: {stderr}");
     }
 }
 
 #[test]
-fn a_submodule_that_the_host_made_meanwhile_stays() {
+fn submodule_that_the_host_made_during_the_session_stays() {
     for site in sites() {
         let case = prepared(&site);
         let lib = format!("{}/lib", outer(&case));
@@ -293,12 +293,12 @@ fn a_submodule_that_the_host_made_meanwhile_stays() {
         case.host("git init -q --bare .git/modules/later; git -C .git/modules/later config core.bare false");
         drop(child.stdin.take());
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains("the host has a git directory of its own"), "{site}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("the host has a git directory of its own"), "{site}: {stderr}");
         assert_eq!(
             case.host("git --git-dir=.git/modules/later for-each-ref"),
             "",
-            "{site}: {told}"
+            "{site}: {stderr}"
         );
     }
 }
@@ -314,11 +314,11 @@ fn a_clone_with_submodules_works_on_the_host_afterwards() {
                 "git clone -q --recurse-submodules {}/lib {place}; cd {place}; rm -rf .git/hooks",
                 outer(&case)
             );
-            let told = inside(&case, &clone);
+            let stderr = inside(&case, &clone);
             let look = format!("cd {place}; {USE}; cat inner/.git; git -C inner log --format=%s");
             let expected = " inner (heads/main)\ngitdir: ../.git/modules/inner\ninner\n";
-            assert_eq!(case.host(&look), expected, "{site}: {told}");
-            assert!(!told.contains("inner/.git (set aside"), "{site}: {told}");
+            assert_eq!(case.host(&look), expected, "{site}: {stderr}");
+            assert!(!stderr.contains("inner/.git (set aside"), "{site}: {stderr}");
         }
     }
 }

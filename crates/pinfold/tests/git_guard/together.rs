@@ -22,13 +22,17 @@ fn a_repository_that_a_live_session_made_is_hidden_from_others() {
             wait_for_line(&mut first, "ready");
             let look = "ls -A x/r/.git; git -C x/r branch evil 2>&1; git log --format=%s; echo y >>file; \
                         git config user.name a; git config user.email b; git commit -qam own";
-            let (shown, told) = text(&case.run(options, look));
-            assert!(!shown.contains("HEAD\n"), "{site}: {shown}{told}");
-            assert!(shown.contains("first\n"), "{site}: {shown}{told}");
+            let (shown, stderr) = text(&case.run(options, look));
+            assert!(!shown.contains("HEAD\n"), "{site}: {shown}{stderr}");
+            assert!(shown.contains("first\n"), "{site}: {shown}{stderr}");
             go(&mut first);
-            let (_, told) = text(&first.wait_with_output().unwrap());
-            assert!(told.contains("new repository"), "{site}: {told}");
-            assert_eq!(case.host("git -C x/r for-each-ref | wc -l").trim(), "1", "{site}: {told}");
+            let (_, stderr) = text(&first.wait_with_output().unwrap());
+            assert!(stderr.contains("new repository"), "{site}: {stderr}");
+            assert_eq!(
+                case.host("git -C x/r for-each-ref | wc -l").trim(),
+                "1",
+                "{site}: {stderr}"
+            );
             // The next session has it.
             assert_eq!(text(&case.inside("git -C x/r log --format=%s")).0, "a\n", "{site}");
         }
@@ -52,11 +56,11 @@ fn a_link_that_is_away_while_its_session_ends_is_found_by_the_other() {
         go(&mut second);
         wait_for_line(&mut second, "moved");
         go(&mut first);
-        let (_, told) = text(&first.wait_with_output().unwrap());
-        assert!(!told.contains("set aside"), "{site}: {told}");
+        let (_, stderr) = text(&first.wait_with_output().unwrap());
+        assert!(!stderr.contains("set aside"), "{site}: {stderr}");
         go(&mut second);
-        let (_, told) = text(&second.wait_with_output().unwrap());
-        assert_eq!(case.host("ls -A sub/x/sub"), "", "{site}: {told}");
-        assert!(told.contains("sub/x/sub/l (set aside"), "{site}: {told}");
+        let (_, stderr) = text(&second.wait_with_output().unwrap());
+        assert_eq!(case.host("ls -A sub/x/sub"), "", "{site}: {stderr}");
+        assert!(stderr.contains("sub/x/sub/l (set aside"), "{site}: {stderr}");
     }
 }

@@ -7,7 +7,7 @@ const PLANT: &str = "b=$(echo evil | git hash-object -w --stdin); \
     git update-index --add --cacheinfo 100644,$b,.envrc; git commit -qm planted; \
     git rm -q --cached .envrc;";
 
-/// What a person does with what came out.
+/// What a user does with what came out.
 const USE: &str = "git reset -q --hard; git stash pop -q 2>/dev/null || true; \
     git checkout -q v1 2>/dev/null || true; ls .envrc 2>/dev/null || true";
 
@@ -15,10 +15,10 @@ const USE: &str = "git reset -q --hard; git stash pop -q 2>/dev/null || true; \
 fn a_detached_head_brings_nothing_that_tools_run() {
     for site in sites() {
         let case = site.repository();
-        let (_, told) = text(&case.inside(&format!("git checkout -q --detach; {PLANT} sleep 2")));
-        assert_eq!(case.host(USE), "", "{site}: {told}");
-        assert_eq!(case.host("git log -1 --format=%s"), "first\n", "{site}: {told}");
-        assert!(told.contains("changes .envrc"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside(&format!("git checkout -q --detach; {PLANT} sleep 2")));
+        assert_eq!(case.host(USE), "", "{site}: {stderr}");
+        assert_eq!(case.host("git log -1 --format=%s"), "first\n", "{site}: {stderr}");
+        assert!(stderr.contains("changes .envrc"), "{site}: {stderr}");
     }
 }
 
@@ -37,10 +37,13 @@ fn neither_tags_nor_stashes_bring_what_tools_run() {
                  -p $u HEAD^{{tree}}); git stash store -m s $s; git stash store -m w $w; sleep 2; \
                  echo y > file; git stash -q"
             );
-            let (_, told) = text(&case.inside(&script));
-            assert_eq!(case.host("git stash list | wc -l; git tag"), "1\nv2\n", "{site}: {told}");
-            assert_eq!(case.host(USE), "", "{site}: {told}");
-            assert!(told.contains("git stash apply") && told.contains("git tag v1"), "{told}");
+            let (_, stderr) = text(&case.inside(&script));
+            assert_eq!(case.host("git stash list | wc -l; git tag"), "1\nv2\n", "{site}: {stderr}");
+            assert_eq!(case.host(USE), "", "{site}: {stderr}");
+            assert!(
+                stderr.contains("git stash apply") && stderr.contains("git tag v1"),
+                "{stderr}"
+            );
         }
     }
 }

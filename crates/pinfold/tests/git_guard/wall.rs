@@ -60,8 +60,8 @@ fn a_program_of_roots_session_that_waits_for_a_save_opens_no_secret() {
     else {
         return;
     };
-    let (shown, told) = attack(&case, "    look('.env'); look('sub/.env')", SAVES);
-    assert_eq!(shown, "0 found\n", "{told}");
+    let (shown, stderr) = attack(&case, "    look('.env'); look('sub/.env')", SAVES);
+    assert_eq!(shown, "0 found\n", "{stderr}");
     assert_eq!(case.host("cat .env sub/.env"), "SECRET150\nSECRET150\n");
 }
 
@@ -72,21 +72,21 @@ fn a_renamed_or_linked_file_stays_closed_to_roots_session() {
     // Renamed within the directory, which is where opens are held.
     let renamed = "    try: os.rename('.env', 'x')\n    except OSError: pass\n    look('x')\n    try: os.unlink('x')\n    \
                    except OSError: pass";
-    let (shown, told) = attack(&case, renamed, SAVES);
-    assert_eq!(shown, "0 found\n", "{told}");
+    let (shown, stderr) = attack(&case, renamed, SAVES);
+    assert_eq!(shown, "0 found\n", "{stderr}");
     // Linked elsewhere, and opened once the mask is back. A link of the mask itself is refused.
     let linked = "    try: os.link('.env', f'out/{read}')\n    except OSError: continue\n    read += 1\n\
                   else:\n    import time\n    time.sleep(0.5)\n    for n in range(read): look(f'out/{n}')";
-    let (shown, told) = attack(&case, linked, SAVES);
-    assert_eq!(shown, "0 found\n", "{told}");
+    let (shown, stderr) = attack(&case, linked, SAVES);
+    assert_eq!(shown, "0 found\n", "{stderr}");
     println!("linked {} files", case.host("ls out | wc -l"));
 }
 
-/// An editor makes the new file beside the hidden one. The sandbox gives it a name in a directory whose opens
-/// are not held, and opens it at once.
+/// An editor makes the new file next to the hidden one. The sandbox gives it a name in a directory whose
+/// opens are not held, and opens it at once.
 #[test]
-fn a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories() {
-    let test = "a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories";
+fn file_made_by_the_host_next_to_a_hidden_one_stays_closed_in_other_directories() {
+    let test = "file_made_by_the_host_next_to_a_hidden_one_stays_closed_in_other_directories";
     let Some(case) = case(test) else { return };
     let saves =
         "for n in $(seq 300); do echo SECRET$n >.env.tmp; mv .env.tmp .env; sleep 0.005; done";
@@ -96,8 +96,8 @@ fn a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directori
             "    for n in range(100):\n        try: os.{call}('.env', f'out/{{read}}')\n        \
              except OSError: continue\n        look(f'out/{{read}}'); read += 1"
         );
-        let (shown, told) = attack(&case, &moved, saves);
-        assert_eq!(shown, "0 found\n", "{call}: {told}");
+        let (shown, stderr) = attack(&case, &moved, saves);
+        assert_eq!(shown, "0 found\n", "{call}: {stderr}");
         println!("{call}: {} files", case.host("ls out | wc -l"));
     }
 }
@@ -140,9 +140,9 @@ fn a_session_of_roots_ends_with_the_process_that_holds_opens() {
         wait_for_line(&mut run, "ready");
         std::thread::sleep(Duration::from_millis(delay));
         case.host(&format!("kill -9 {}", wall(&case, &run).unwrap()));
-        let (shown, told) = text(&run.wait_with_output().unwrap());
-        assert!(!shown.contains("lived"), "{told}");
-        assert!(told.contains("what keeps masks in place ended"), "{told}");
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
+        assert!(!shown.contains("lived"), "{stderr}");
+        assert!(stderr.contains("what keeps masks in place ended"), "{stderr}");
     }
 }
 

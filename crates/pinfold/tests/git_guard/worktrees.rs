@@ -1,11 +1,11 @@
-//! Linked worktrees and submodules as workspaces, and those beside the workspace.
+//! Linked worktrees and submodules as workspaces, and those next to the workspace.
 
 use super::common::{Case, sites, text};
 
 /// A repository in which `../linked` is a worktree on the branch `l`, `../other` one on `o`.
 const LINKED: &str = "git worktree add -q -b l ../linked; git worktree add -q -b o ../other";
 
-/// What a person sees in a worktree.
+/// What a user sees in a worktree.
 fn look(case: &Case, directory: &str) -> String {
     let script = "git symbolic-ref HEAD; git log --format=%s; git status --porcelain; git fsck";
     case.host(&format!("cd {directory}; {script}"))
@@ -26,20 +26,20 @@ fn a_linked_worktree_is_a_workspace() {
                       git config extensions.worktreeConfig true; git config --worktree core.fsmonitor x; \
                       git gc -q";
         let output = case.run_in("../linked", &[], script);
-        let (shown, told) = text(&output);
-        assert!(output.status.success() && told.contains("post-checkout"), "{site}: {told}");
+        let (shown, stderr) = text(&output);
+        assert!(output.status.success() && stderr.contains("post-checkout"), "{site}: {stderr}");
         let top = case.path().with_file_name("linked");
-        assert_eq!(shown, format!("{}\n3\nb\na\nfirst\n", top.display()), "{site}: {told}");
+        assert_eq!(shown, format!("{}\n3\nb\na\nfirst\n", top.display()), "{site}: {stderr}");
         let expected = "refs/heads/l\nb\na\nfirst\n M file\n?? .git-x\n";
-        assert_eq!(look(&case, "../linked"), expected, "{site}: {told}");
-        assert_eq!(look(&case, "."), "refs/heads/main\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "../linked"), expected, "{site}: {stderr}");
+        assert_eq!(look(&case, "."), "refs/heads/main\nfirst\n", "{site}: {stderr}");
         assert_eq!(case.host("git log -1 --format=%s b; git stash list"), "a\n", "{site}");
         assert_eq!(case.host("cat .git/config; ls .git .git/worktrees/*"), config, "{site}");
     }
 }
 
 #[test]
-fn what_is_checked_out_elsewhere_is_not_moved() {
+fn branch_checked_out_elsewhere_is_not_moved() {
     for site in sites() {
         let case = site.repository();
         case.host(LINKED);
@@ -48,18 +48,18 @@ fn what_is_checked_out_elsewhere_is_not_moved() {
                       git worktree remove -f -f other || git worktree prune; \
                       git checkout -q -b mine; git symbolic-ref HEAD refs/heads/o";
         let output = case.run_in("../linked", &[], script);
-        let (_, told) = text(&output);
+        let (_, stderr) = text(&output);
         // Nor does HEAD go to a branch that is checked out elsewhere.
         case.host("git -C ../linked reset -q");
-        assert_eq!(look(&case, "../linked"), "refs/heads/l\na\nfirst\n", "{site}: {told}");
-        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
-        assert_eq!(look(&case, "."), "refs/heads/main\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "../linked"), "refs/heads/l\na\nfirst\n", "{site}: {stderr}");
+        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {stderr}");
+        assert_eq!(look(&case, "."), "refs/heads/main\nfirst\n", "{site}: {stderr}");
         let commands: Vec<&str> =
-            told.split('`').filter(|part| part.starts_with("git -C")).collect();
-        assert_eq!(commands.len(), 2, "{site}: {told}");
+            stderr.split('`').filter(|part| part.starts_with("git -C")).collect();
+        assert_eq!(commands.len(), 2, "{site}: {stderr}");
         case.host(&format!("{} >/dev/null", commands.join(" >/dev/null\n")));
-        assert_eq!(look(&case, "../other"), "refs/heads/o\na\nfirst\n", "{site}: {told}");
-        assert_eq!(look(&case, "."), "refs/heads/main\na\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "../other"), "refs/heads/o\na\nfirst\n", "{site}: {stderr}");
+        assert_eq!(look(&case, "."), "refs/heads/main\na\nfirst\n", "{site}: {stderr}");
     }
 }
 
@@ -73,13 +73,13 @@ fn each_worktree_in_the_workspace_follows_and_others_do_not() {
                       git commit -qm i; git update-ref refs/heads/o HEAD; git worktree add -q ../made; \
                       cd ../made; echo m > m; git add m; git commit -qm m";
         let output = case.inside(script);
-        let (_, told) = text(&output);
-        assert!(output.status.success(), "{site}: {told}");
-        assert_eq!(look(&case, "in"), "refs/heads/i\ni\nignore\nfirst\n", "{site}: {told}");
-        assert_eq!(look(&case, "."), "refs/heads/main\na\nignore\nfirst\n", "{site}: {told}");
-        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
-        assert_eq!(case.host("git log -1 --format=%s made --"), "m\n", "{site}: {told}");
-        assert!(told.contains("worktree made of"), "{site}: {told}");
+        let (_, stderr) = text(&output);
+        assert!(output.status.success(), "{site}: {stderr}");
+        assert_eq!(look(&case, "in"), "refs/heads/i\ni\nignore\nfirst\n", "{site}: {stderr}");
+        assert_eq!(look(&case, "."), "refs/heads/main\na\nignore\nfirst\n", "{site}: {stderr}");
+        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {stderr}");
+        assert_eq!(case.host("git log -1 --format=%s made --"), "m\n", "{site}: {stderr}");
+        assert!(stderr.contains("worktree made of"), "{site}: {stderr}");
     }
 }
 
@@ -92,9 +92,9 @@ fn a_worktree_that_the_tree_only_claims_does_not_follow() {
         case.host("mkdir x; echo \"gitdir: $PWD/.git/worktrees/other\" > x/.git");
         let script = "git commit -q --allow-empty -m in; git update-ref refs/heads/o HEAD; cd x && \
                       git checkout -q --detach HEAD && git commit -q --allow-empty -m x";
-        let (_, told) = text(&case.inside(script));
-        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
-        assert!(told.contains("checked out in another worktree"), "{site}: {told}");
+        let (_, stderr) = text(&case.inside(script));
+        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {stderr}");
+        assert!(stderr.contains("checked out in another worktree"), "{site}: {stderr}");
     }
 }
 
@@ -108,9 +108,9 @@ fn a_worktree_of_a_bare_repository_is_a_workspace() {
         );
         let script = "echo a > a; git add a; git commit -qm a";
         let output = case.run_in("../linked", &[], script);
-        let (_, told) = text(&output);
-        assert!(output.status.success() && !told.contains("pinfold:"), "{site}: {told}");
-        assert_eq!(look(&case, "../linked"), "refs/heads/main\na\nfirst\n", "{site}: {told}");
+        let (_, stderr) = text(&output);
+        assert!(output.status.success() && !stderr.contains("pinfold:"), "{site}: {stderr}");
+        assert_eq!(look(&case, "../linked"), "refs/heads/main\na\nfirst\n", "{site}: {stderr}");
         assert_eq!(
             case.host("git -C ../store.git symbolic-ref HEAD; ls ../store.git/index || echo no"),
             "refs/heads/main\nno\n",
@@ -145,9 +145,9 @@ fn a_copy_that_lies_about_worktrees_changes_nothing() {
                 "EVIL={}; c=$(git rev-parse --git-common-dir); d=$(git rev-parse --git-dir); {trick}",
                 case.evil().display()
             );
-            let (_, told) = text(&case.run_in("../linked", &[], &script));
-            assert_eq!(case.host(state), before, "{trick} {site}: {told}");
-            assert!(!case.was_marked(), "{trick} {site}: {told}");
+            let (_, stderr) = text(&case.run_in("../linked", &[], &script));
+            assert_eq!(case.host(state), before, "{trick} {site}: {stderr}");
+            assert!(!case.was_marked(), "{trick} {site}: {stderr}");
         }
     }
 }
@@ -159,11 +159,11 @@ fn a_git_directory_that_was_granted_by_name_is_not_copied() {
         case.host("git clone -q --bare . ../store.git");
         let options = ["--write", "../store.git"];
         let output = case.run(&options, "true");
-        let (_, told) = text(&output);
-        assert_eq!(output.status.code(), Some(125), "{site}: {told}");
+        let (_, stderr) = text(&output);
+        assert_eq!(output.status.code(), Some(125), "{site}: {stderr}");
         assert!(
-            told.contains("looks like a bare repository") && told.contains("hint:"),
-            "{site}: {told}"
+            stderr.contains("looks like a bare repository") && stderr.contains("hint:"),
+            "{site}: {stderr}"
         );
     }
 }
@@ -183,10 +183,10 @@ fn a_submodule_is_a_workspace() {
                       git config alias.x y; echo > $(git rev-parse --git-dir)/hooks/post-checkout; \
                       git worktree list >/dev/null; git log --format=%s";
         let output = case.run_in("m", &[], script);
-        let (shown, told) = text(&output);
-        assert!(output.status.success() && told.contains("post-checkout"), "{site}: {told}");
-        assert_eq!(shown, format!("{}/m\nb\na\nlib\n", case.path().display()), "{site}: {told}");
-        assert_eq!(look(&case, "m"), "refs/heads/b\nb\na\nlib\n", "{site}: {told}");
+        let (shown, stderr) = text(&output);
+        assert!(output.status.success() && stderr.contains("post-checkout"), "{site}: {stderr}");
+        assert_eq!(shown, format!("{}/m\nb\na\nlib\n", case.path().display()), "{site}: {stderr}");
+        assert_eq!(look(&case, "m"), "refs/heads/b\nb\na\nlib\n", "{site}: {stderr}");
         assert_eq!(
             case.host("git -C m log -1 --format=%s main; git status --porcelain"),
             "a\n M m\n"

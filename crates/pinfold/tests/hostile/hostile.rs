@@ -1,8 +1,8 @@
 //! A hostile inside: every way out that we could think of, tried.
 //!
-//! The attempts are small Python functions beside this file, in one program that runs inside,
-//! where each must be refused, and then outside as the same person, where those that a person may
-//! do must succeed: an attempt that fails everywhere proves nothing.
+//! The attempts are small Python functions next to this file, in one program that runs inside,
+//! where each must be refused, and then outside as the same user, where those that a user may do
+//! must succeed: an attempt that fails everywhere proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use pinfold_testkit::{Person, Stage, behind_gvisor, installed, people, skip};
+use pinfold_testkit::{Stage, User, behind_gvisor, installed, people, skip};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -203,9 +203,9 @@ fn summary(inside: &[Line], outside: &[Line]) -> String {
     format!("{} attempts in {time} ms\n{}", inside.len(), each.collect::<String>())
 }
 
-/// What was found against the boundary as this person.
-fn tried_by(person: Person) -> String {
-    let stage = Stage::new(person);
+/// What was found against the boundary as this user.
+fn tried_by(user: User) -> String {
+    let stage = Stage::new(user);
     let mut secret = stage.pinfold(&["secret", "set", "anthropic"]);
     let mut secret = secret.stdin(Stdio::piped()).spawn().unwrap();
     secret.stdin.take().unwrap().write_all(KEY.as_bytes()).unwrap();
@@ -229,11 +229,11 @@ fn tried_by(person: Person) -> String {
     control.args(["-I", program]).arg(host.tell(&stage, true));
     let outside = attempts(control);
 
-    println!("uid {}: {}", person.uid, summary(&inside, &outside));
+    println!("uid {}: {}", user.uid, summary(&inside, &outside));
     let complaints = complaints(&inside, &outside);
     assert_eq!(before, after, "files outside changed");
     assert!(host.end(), "the host's process did not survive");
-    if complaints.is_empty() { complaints } else { format!("as uid {}:\n{complaints}", person.uid) }
+    if complaints.is_empty() { complaints } else { format!("as uid {}:\n{complaints}", user.uid) }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a command beside a session's own may use up.
+//! The limits of a command next to a session's own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Instant;
 
-use pinfold_testkit::{Person, Session, Stage, behind_gvisor, engine, not_behind_gvisor, people};
+use pinfold_testkit::{Session, Stage, User, behind_gvisor, engine, not_behind_gvisor, people};
 
 /// Holds so many megabytes.
 const HOLDS: &str = "head -c $1M /dev/zero | tail >/dev/null";
@@ -15,25 +15,25 @@ const HOLDS: &str = "head -c $1M /dev/zero | tail >/dev/null";
 const OF_NO_PART: &str =
     "gVisor's kernel does not tell what a part of a session uses up: it is refused";
 
-/// Whether this person can have groups below a session's (cgroups(7)): by version 1 root, by version 2
-/// whoever may make groups beside the one that this test is in. Whoever cannot has init's watch.
-fn has_groups(person: Person) -> bool {
+/// Whether this user can have groups below a session's (cgroups(7)): by version 1 root, by version 2
+/// a user who may make groups next to the one that this test is in. Others have init's watch.
+fn has_groups(user: User) -> bool {
     let is_the_engines =
         engine().is_some_and(|engine| ["docker", "podman"].contains(&engine.as_str()));
     if is_the_engines {
         return false;
     }
-    person.is_root() && Path::new("/sys/fs/cgroup/memory/tasks").exists()
-        || has_delegated(person).unwrap_or(false)
+    user.is_root() && Path::new("/sys/fs/cgroup/memory/tasks").exists()
+        || has_delegated(user).unwrap_or(false)
 }
 
-fn has_delegated(person: Person) -> Option<bool> {
+fn has_delegated(user: User) -> Option<bool> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
     let parent = Path::new("/sys/fs/cgroup").join(own).parent()?.to_owned();
     let handed = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
     let has = |wanted| handed.split_whitespace().any(|word| word == wanted);
-    let may = person.is_root() || fs::metadata(&parent).ok()?.uid() == person.uid;
+    let may = user.is_root() || fs::metadata(&parent).ok()?.uid() == user.uid;
     Some(may && ["memory", "pids", "cpu"].into_iter().all(has))
 }
 
@@ -49,8 +49,8 @@ fn memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else() {
     ) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         // Something survives what the kernel kills, and would go on for long.
         let script = format!("({HOLDS}); sleep 1000");
@@ -68,8 +68,8 @@ fn memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else() {
 }
 
 #[test]
-fn what_has_left_its_parent_counts_wherever_its_memory_lies() {
-    if not_behind_gvisor("what_has_left_its_parent_counts_wherever_its_memory_lies", OF_NO_PART) {
+fn orphaned_process_counts_wherever_its_memory_lies() {
+    if not_behind_gvisor("orphaned_process_counts_wherever_its_memory_lies", OF_NO_PART) {
         return;
     }
     let held = [
@@ -77,8 +77,8 @@ fn what_has_left_its_parent_counts_wherever_its_memory_lies() {
         "held = mmap.mmap(-1, 200 << 20); held.write(b'x' * (200 << 20))",
         "held = os.memfd_create('m'); [os.write(held, b'x' * (1 << 20)) for _ in range(200)]",
     ];
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         for held in held {
             let script = format!(
@@ -100,8 +100,8 @@ fn processes_of_its_own_are_counted_alone() {
     if not_behind_gvisor("processes_of_its_own_are_counted_alone", OF_NO_PART) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let script =
             "for i in 1 2 3 4 5 6 7 8 9; do sleep 60 >/dev/null 2>&1 & done; echo all; sleep 1";
@@ -119,12 +119,12 @@ fn a_share_of_the_processors_holds_for_all_that_it_starts() {
     if not_behind_gvisor("a_share_of_the_processors_holds_for_all_that_it_starts", OF_NO_PART) {
         return;
     }
-    for person in people() {
-        if !has_groups(person) {
-            eprintln!("SKIPPED for uid {}: no control groups to be made", person.uid);
+    for user in people() {
+        if !has_groups(user) {
+            eprintln!("SKIPPED for uid {}: no control groups to be made", user.uid);
             continue;
         }
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let script =
             "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done' &
@@ -140,12 +140,12 @@ fn a_share_of_the_processors_holds_for_all_that_it_starts() {
 }
 
 #[test]
-fn what_the_whole_session_may_use_up_bounds_each_of_its_parts() {
-    if not_behind_gvisor("what_the_whole_session_may_use_up_bounds_each_of_its_parts", OF_NO_PART) {
+fn limits_of_the_session_bound_each_of_its_parts() {
+    if not_behind_gvisor("limits_of_the_session_bound_each_of_its_parts", OF_NO_PART) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &["--memory", "64M"]);
         let output = session.exec(&["--memory", "4G"], &["sh", "-c", HOLDS, "sh", "300"]);
         assert!(!output.status.success());
@@ -159,15 +159,15 @@ fn what_the_whole_session_may_use_up_bounds_each_of_its_parts() {
 
 #[test]
 fn limits_that_would_not_hold_are_refused() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let all = ["--memory", "64M", "--pids", "9", "--cpus", "0.5"];
         for options in [&all[..2], &all[2..4], &all[4..], &all] {
             let output = session.exec(options, &["echo", "ran"]);
             let refused = match options {
                 _ if behind_gvisor() => Some(options[0].trim_start_matches('-')),
-                _ if has_groups(person) => None,
+                _ if has_groups(user) => None,
                 _ => options.contains(&"--cpus").then_some("cpus"),
             };
             if let Some(limit) = refused {

@@ -21,8 +21,8 @@ fn named(output: &Output, limit: &str, what: &str) {
 
 #[test]
 fn the_time_limit_ends_the_whole_tree() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let marker = format!("7{}", std::process::id());
         let script = format!("setsid sleep {marker} & sleep {marker}");
         let started = Instant::now();
@@ -39,8 +39,8 @@ fn the_time_limit_ends_the_whole_tree() {
 
 #[test]
 fn a_command_deaf_to_the_time_limit_is_killed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "trap '' TERM HUP INT; while :; do sleep 0.1; done";
         let output = stage.run_shell(&["--timeout", "1s"], script);
         named(&output, "timeout", "ended the run");
@@ -56,8 +56,8 @@ fn the_memory_limit_counts_the_whole_tree() {
     // Each below the limit, both together above it.
     let script = "hog() { exec python3 -c 'import time; a=b\"x\"*(90<<20); time.sleep(20)'; }; \
                   (hog) & (hog) & wait; sleep 20";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run_shell(&["--memory", "150M"], script);
         named(&output, "memory", "ended the run");
         assert_eq!(output.status.code(), Some(128 + 9));
@@ -69,8 +69,8 @@ fn the_memory_limit_counts_the_whole_tree() {
 
 #[test]
 fn a_process_name_that_is_not_utf_8_hits_no_limit() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         // The kernel cuts a name after 15 bytes, here within a character.
         let script = "#!/bin/sh\nsleep 1\ncat /proc/$$/comm\n";
         let path = stage.write("ws/a-メインプログラム.sh", script);
@@ -85,9 +85,9 @@ fn a_process_name_that_is_not_utf_8_hits_no_limit() {
         let started =
             stage.pinfold(&["run", "--detach", "--idle", "--name", "box"]).status().unwrap();
         assert!(started.success());
-        let beside =
+        let next_to_it =
             stage.pinfold(&["exec", "box", "--", "./a-メインプログラム.sh"]).output().unwrap();
-        assert!(beside.status.success(), "{}", text(&beside.stderr));
+        assert!(next_to_it.status.success(), "{}", text(&next_to_it.stderr));
         // Behind gVisor one part of a session cannot be bounded.
         if !behind_gvisor() {
             let bounded = ["exec", "--memory", "400M", "--pids", "50", "box", "--"];
@@ -101,8 +101,8 @@ fn a_process_name_that_is_not_utf_8_hits_no_limit() {
 
 #[test]
 fn signals_and_timers_that_wait_are_bounded() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "sed -n 's/^Max pending signals *\\([0-9]*\\) *\\([0-9]*\\).*/\\1 \\2/p' /proc/self/limits";
         let output = stage.run(&[], &["sh", "-c", script]);
         let bounds = text(&output.stdout);
@@ -127,8 +127,8 @@ fn ids_of_others_are_refused_as_natively() {
                   \x20 try: call(); print('done')\n\
                   \x20 except OSError as error: print(errno.errorcode[error.errno])\n\
                   os.chown('f', *own); os.chown('f', -1, -1); os.setresuid(own[0], -1, -1)\n";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run(&[], &["python3", "-c", script]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(text(&output.stdout), "EPERM\n".repeat(7));
@@ -160,8 +160,8 @@ fn shared_memory_counts_wherever_it_lies() {
     if !installed("python3") {
         return skip("shared memory", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (what, fill) in SHARED {
             let script = format!(
                 "import ctypes, mmap, os, time\nmb = b'x' * (1 << 20)\n{fill}\ntime.sleep(20)"
@@ -185,17 +185,17 @@ fn memory_that_processes_share_counts_once() {
                   m = mmap.mmap(fd, 60 << 20)\n\
                   for at in range(0, 60 << 20, 4096): m[at] = 1\n\
                   time.sleep(1)\n";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run(&["--memory", "250M"], &["python3", "-c", script]);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     }
 }
 
 #[test]
-fn what_lies_in_private_directories_counts_as_memory() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn files_in_private_directories_count_as_memory() {
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "head -c 200M /dev/zero >/tmp/large; sleep 20";
         let output = stage.run_shell(&["--memory", "100M"], script);
         named(&output, "memory", "ended the run");
@@ -215,9 +215,9 @@ fn the_task_limit_stops_a_fork_bomb() {
                 while True:\n\
                 \x20 try: os.fork()\n\
                 \x20 except OSError: time.sleep(0.01)\n";
-    for person in people() {
-        let stage = Stage::new(person);
-        let marker = format!("bomb-{}-{}", person.uid, std::process::id());
+    for user in people() {
+        let stage = Stage::new(user);
+        let marker = format!("bomb-{}-{}", user.uid, std::process::id());
         let mut run = stage.pinfold(&["run", "--pids", "60", "--timeout", "2s", "--"]);
         run.args(["python3", "-c", bomb, &marker]).stderr(Stdio::piped());
         let run = run.spawn().unwrap();
@@ -247,8 +247,8 @@ fn only_the_sessions_own_tasks_count() {
     if !installed("python3") {
         return skip("pids", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         // More processes of the same user than the limit, outside; they end with their input.
         let mut others = stage.command("sh");
         others.args([
@@ -271,7 +271,7 @@ fn only_the_sessions_own_tasks_count() {
         }
         for count in counts {
             let children: u32 = count.trim().parse().unwrap();
-            assert!((35..=39).contains(&children), "{children}, as uid {}", person.uid);
+            assert!((35..=39).contains(&children), "{children}, as uid {}", user.uid);
         }
     }
 }
@@ -296,8 +296,8 @@ fn a_task_too_many_is_refused_and_named() {
                   \x20   children += 1\n\
                   except OSError: print(children, flush=True)\n\
                   time.sleep(2)\n";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run(&["--pids", "40"], &["python3", "-c", script]);
         let children: u32 = text(&output.stdout).trim().parse().unwrap();
         // Init and the parent count, too.
@@ -311,8 +311,8 @@ fn a_task_too_many_is_refused_and_named() {
 fn the_disk_limit_bounds_all_private_directories_together() {
     let script = "head -c 6M /dev/zero >/tmp/a && head -c 6M /dev/zero >$HOME/b 2>/dev/null; \
                   echo $?; sleep 0.5";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run_shell(&["--disk", "8M"], script);
         assert_eq!(text(&output.stdout), "1\n", "{}", text(&output.stderr));
         named(&output, "disk", "was reached");
@@ -330,8 +330,8 @@ fn the_limit_of_open_files_holds_for_each_process() {
                   \x20 while True: held.append(os.open('/dev/null', os.O_RDONLY))\n\
                   except OSError as error: print(len(held), error.errno)\n\
                   print(resource.getrlimit(resource.RLIMIT_NOFILE))\n";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run(&["--files", "64"], &["python3", "-c", script]);
         // 24 is EMFILE; the standard streams count.
         assert_eq!(text(&output.stdout), "61 24\n(64, 64)\n", "{}", text(&output.stderr));
@@ -350,8 +350,8 @@ fn a_process_that_runs_out_of_descriptors_is_named() {
                   except OSError: pass\n\
                   time.sleep(0.5)\n\
                   os._exit(3)\n";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run(&["--files", "64"], &["python3", "-c", script]);
         named(&output, "files", "was reached");
         assert_eq!(output.status.code(), Some(3), "it ended by itself");
@@ -375,8 +375,8 @@ fn a_share_of_the_cpu_is_enforced_or_refused() {
                 end = time.monotonic() + 1\n\
                 while time.monotonic() < end: pass\n\
                 print(time.process_time())\n";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let output = stage.run(&["--cpus", "0.2"], &["python3", "-c", spin]);
         if output.status.success() {
             let used: f64 = text(&output.stdout).trim().parse().unwrap();
@@ -388,7 +388,7 @@ fn a_share_of_the_cpu_is_enforced_or_refused() {
         assert!(errors.contains("cpus") && errors.contains("hint: "), "{errors}");
         // The example of a plug-in says that it shares no CPUs.
         let is_external = engine().is_some_and(|engine| engine == "external");
-        let makes_groups = person.is_root() && control_groups() && !is_external;
+        let makes_groups = user.is_root() && control_groups() && !is_external;
         assert!(!makes_groups, "root can make groups: {errors}");
     }
 }
@@ -404,8 +404,8 @@ fn control_groups() -> bool {
 
 #[test]
 fn a_limit_ends_a_run_at_once() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let started = Instant::now();
         let output = stage.run_shell(&["--memory", "60M"], "head -c 200M /dev/zero | tail -n 1");
         named(&output, "memory", "ended the run");
@@ -415,8 +415,8 @@ fn a_limit_ends_a_run_at_once() {
 
 #[test]
 fn the_soft_limit_of_open_files_stays_the_callers() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let limits = |options: &str| {
             let run = pinfold_testkit::run_line();
             let line = format!("ulimit -Sn 300; {run} {options} -- sh -c 'ulimit -Sn; ulimit -Hn'");

@@ -1,4 +1,4 @@
-//! What pinfold reads of a person's is in no process of the inside, the first of which begins as a copy of
+//! What pinfold reads of a user's is in no process of the sandbox, the first of which begins as a copy of
 //! pinfold's memory.
 
 use std::io::{BufRead as _, BufReader};
@@ -7,10 +7,10 @@ use std::process::Stdio;
 use pinfold_testkit::memory::{descendants, search_memory};
 use pinfold_testkit::{Stage, people, skip};
 
-/// Begins every password below, none of which is written to the inside.
-const PASSWORD: &str = "hunter2-of-the-person";
+/// Begins every password below, none of which is written to the sandbox.
+const PASSWORD: &str = "hunter2-of-the-user";
 
-/// Files of a person's home and of the repository, with passwords in every place of them.
+/// Files of a user's home and of the repository, with passwords in every place of them.
 fn write_passwords(stage: &Stage) {
     let files = [
         (
@@ -41,11 +41,11 @@ fn write_passwords(stage: &Stage) {
 #[test]
 fn no_password_of_a_persons_files_or_variables_is_in_the_insides_memory() {
     if !rustix::process::geteuid().is_root() {
-        return skip("the inside's memory", "only root reads it");
+        return skip("the sandbox's memory", "only root reads it");
     }
-    for person in people() {
+    for user in people() {
         for mode in [&[][..], &["--workspace", "overlay"]] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let made = stage.command("git").args(["init", "--quiet"]).status().unwrap();
             assert!(made.success());
             write_passwords(&stage);

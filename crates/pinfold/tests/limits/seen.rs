@@ -19,8 +19,8 @@ fn numbers(stage: &Stage, options: &[&str], script: &str) -> Vec<u64> {
 
 #[test]
 fn programs_size_themselves_by_the_memory_limit() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let options = ["--memory", "1G"];
         if engine().is_none() {
             let free = numbers(&stage, &options, "free -b | sed -n 2p");
@@ -53,8 +53,8 @@ fn programs_size_themselves_by_the_memory_limit() {
 
 #[test]
 fn programs_count_as_many_cpus_as_the_share_makes_up() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let options = ["--cpus", "1"];
         if !stage.run(&options, &["true"]).status.success() {
             skip("CPUs as programs count them", "this user can make no control group for CPUs");
@@ -73,8 +73,8 @@ fn programs_count_as_many_cpus_as_the_share_makes_up() {
 
 #[test]
 fn lscpu_works_without_a_limit() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let seen = numbers(&stage, &[], "nproc; lscpu | sed -n 's/^CPU(s): *//p'");
         assert_eq!(seen[0], seen[1]);
     }
@@ -83,12 +83,12 @@ fn lscpu_works_without_a_limit() {
 /// A hostile sandbox tries to change what is shown, to see the control groups below, and to hide its use of
 /// memory from what watches it.
 #[test]
-fn what_shows_limits_cannot_be_changed_or_taken_away() {
+fn limits_view_cannot_be_changed_or_removed() {
     if engine().is_some() {
         return skip("the control groups below what is shown", "an engine has none there");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "
             for file in /sys/fs/cgroup/memory.max /proc/meminfo /proc/cgroups /run/pinfold/host-meminfo \\
                 /run/pinfold/limits/meminfo /sys/devices/system/cpu/online; do

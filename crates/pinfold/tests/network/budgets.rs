@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use pinfold_testkit::{ModelServer, Person, Script, Stage, installed, people, skip};
+use pinfold_testkit::{ModelServer, Script, Stage, User, installed, people, skip};
 use serde_json::Value;
 
 const AGENT: &str = r#"
@@ -39,7 +39,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(person: Person, config: &str) -> Self {
+    fn new(person: User, config: &str) -> Self {
         let stage = Stage::new(person);
         let model = ModelServer::start(Script::fix_the_bug()).unwrap();
         stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
@@ -67,7 +67,7 @@ impl Scene {
     }
 }
 
-fn with_python(test: &str) -> Vec<Person> {
+fn with_python(test: &str) -> Vec<User> {
     if installed("python3") {
         return people();
     }

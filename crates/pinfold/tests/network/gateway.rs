@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::{Output, Stdio};
 
-use pinfold_testkit::{Person, Stage, installed, people, skip};
+use pinfold_testkit::{Stage, User, installed, people, skip};
 
 /// A program with a provider that is not there.
 const AGENT: &str = r#"
@@ -28,7 +28,7 @@ fn probe(stage: &Stage, program: &str) -> Output {
     stage.run(&["probe"], &["-c", program])
 }
 
-fn with_python(test: &str) -> Vec<Person> {
+fn with_python(test: &str) -> Vec<User> {
     if installed("python3") {
         return people();
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{ModelServer, Person, Script, Stage, TokenServer, installed, people, skip};
+use pinfold_testkit::{ModelServer, Script, Stage, TokenServer, User, installed, people, skip};
 
 /// A program with a provider on this machine.
 fn agent(model: &ModelServer, tokens: &TokenServer) -> String {
@@ -58,7 +58,7 @@ for turn in range(int(os.environ.get('TURNS', '0'))):
     ask()
 "#;
 
-fn with_python(test: &str) -> Vec<Person> {
+fn with_python(test: &str) -> Vec<User> {
     if installed("python3") {
         return people();
     }
@@ -73,7 +73,7 @@ struct Scene {
 
 impl Scene {
     /// A person with an agent whose upstream takes these keys.
-    fn new(person: Person, keys: &[&str]) -> Self {
+    fn new(person: User, keys: &[&str]) -> Self {
         let (stage, tokens) = (Stage::new(person), TokenServer::start().unwrap());
         let options = pinfold_testkit::Options {
             require_keys: keys.iter().map(|key| (*key).to_owned()).collect(),

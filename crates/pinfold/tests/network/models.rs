@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Person, Stage, installed, people, skip};
+use pinfold_testkit::{Stage, User, installed, people, skip};
 
 /// An agent that speaks every API. Its own provider is not there.
 const AGENT: &str = r#"
@@ -97,7 +97,7 @@ fn stages(test: &str) -> Vec<Stage> {
         skip(test, "python3 is not installed");
         return Vec::new();
     }
-    let stage = |person: Person| {
+    let stage = |person: User| {
         let stage = Stage::new(person);
         stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
         stage

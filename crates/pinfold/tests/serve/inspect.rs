@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use pinfold_testkit::{Person, Stage, executable, people, skip};
+use pinfold_testkit::{Stage, User, executable, people, skip};
 
 const PYTHON: &str = "/usr/bin/python3";
 const INTEGRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integrations/inspect");
@@ -13,7 +13,7 @@ const FILES: [&str; 2] = ["pinfold_inspect.py", "test_self_check.py"];
 fn packages() -> Option<PathBuf> {
     let own = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = match Person::current().is_root() {
+    let cache = match User::current().is_root() {
         true => PathBuf::from("/var/cache"),
         false => own.or_else(home)?,
     };
@@ -27,8 +27,8 @@ fn inspects_conformance_suite_passes_except_for_other_users() {
     let Some(packages) = packages() else {
         return skip("Inspect's conformance suite", "`scripts/inspect` has not installed it");
     };
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for name in FILES {
             let content = fs::read_to_string(Path::new(INTEGRATION).join(name)).unwrap();
             stage.write(&format!("ws/{name}"), &content);

@@ -64,9 +64,9 @@ impl Mcp {
 }
 
 #[test]
-fn tools_work_inside_and_their_results_have_the_shape_that_was_told() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn tools_work_inside_and_their_results_match_their_schemas() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/a.txt", "one\ntwo\n");
         let mut mcp = Mcp::new(&stage, &[]);
         let hello = json!({
@@ -214,7 +214,7 @@ fn a_build_that_is_taken_back_ends_with_all_that_it_has_started() {
 }
 
 #[test]
-fn a_request_that_names_its_revision_is_answered_in_it_and_others_beside_it_in_theirs() {
+fn requests_are_answered_in_the_revision_that_they_name() {
     let stage = Stage::new(people()[0]);
     stage.write("ws/a", "one\n");
     let mut mcp = Mcp::new(&stage, &[]);
@@ -258,7 +258,7 @@ fn a_request_that_names_its_revision_is_answered_in_it_and_others_beside_it_in_t
 }
 
 #[test]
-fn what_is_no_request_is_told_so_and_options_that_are_none_stop_the_start() {
+fn invalid_requests_are_errors_and_invalid_options_stop_the_start() {
     let stage = Stage::new(people()[0]);
     let mut mcp = Mcp::new(&stage, &[]);
     for (line, code) in

@@ -95,8 +95,8 @@ fn sessions(stage: &Stage) -> usize {
 
 #[test]
 fn a_session_is_used_through_the_api_and_ends_with_its_client() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let served = Served::new(&stage);
         let session = served.start(&[]);
         let list = served.client.call(&SessionList {}).unwrap();
@@ -164,9 +164,9 @@ fn output_comes_in_order_byte_by_byte_and_waits_for_a_slow_reader() {
 }
 
 #[test]
-fn what_runs_is_ended_with_all_that_it_has_started() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn running_program_is_ended_with_all_its_children() {
+    for user in people() {
+        let stage = Stage::new(user);
         let served = Served::new(&stage);
         let session = served.start(&[]);
         let mark = format!("1{:07}", std::process::id());
@@ -209,8 +209,8 @@ fn what_runs_is_ended_with_all_that_it_has_started() {
 
 #[test]
 fn a_server_that_is_killed_leaves_no_session() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut served = Served::new(&stage);
         served.start(&[]);
         assert_eq!(sessions(&stage), 1);
@@ -247,7 +247,7 @@ fn a_detached_session_outlives_its_client_until_it_is_stopped() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn failed_start_says_why() {
     let stage = Stage::new(people()[0]);
     let served = Served::new(&stage);
     let options = |options: &[&str]| SessionStart {
@@ -283,9 +283,9 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn who_serves_tools_can_neither_be_read_nor_stopped_from_inside() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn tool_server_can_neither_be_read_nor_stopped_from_inside() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/file", "content");
         let served = Served::new(&stage);
         let session = served.start(&[]);
@@ -325,7 +325,7 @@ fn tools_that_were_killed_say_so_and_come_back() {
 }
 
 #[test]
-fn changes_are_told_as_they_happen() {
+fn changes_are_reported_as_they_happen() {
     let stage = Stage::new(people()[0]);
     let served = Served::new(&stage);
     let session = served.start(&[]);
@@ -343,9 +343,9 @@ fn changes_are_told_as_they_happen() {
 }
 
 #[test]
-fn what_the_inside_asks_of_the_host_is_answered_by_a_client() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn client_answers_requests_of_the_sandbox_to_the_host() {
+    for user in people() {
+        let stage = Stage::new(user);
         let config = "[hostExec]\nexecutables = [\"hostname\"]\napprovalTimeout = \"20s\"\n";
         stage.write("home/.config/pinfold/config.toml", config);
         let served = Served::new(&stage);
@@ -385,8 +385,8 @@ fn what_the_inside_asks_of_the_host_is_answered_by_a_client() {
 
 #[test]
 fn the_socket_is_for_its_user_alone_and_for_one_server() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let socket = stage.base().join("run/api.sock");
         let path = socket.to_str().unwrap();
         let serve =
@@ -405,7 +405,7 @@ fn the_socket_is_for_its_user_alone_and_for_one_server() {
         // What it has left behind is no obstacle.
         let mut server = serve();
         until("it listens again", || UnixStream::connect(&socket).is_ok());
-        if !person.is_root() {
+        if !user.is_root() {
             // Root reaches the socket, and is not its user.
             let client = Client::connect(&socket).unwrap();
             assert!(client.call(&SessionList {}).is_err());

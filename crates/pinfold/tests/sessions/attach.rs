@@ -167,9 +167,9 @@ fn has_written(stage: &Stage, id: &str, text: &str) {
 }
 
 #[test]
-fn what_is_typed_arrives_and_the_end_is_told_with_its_status() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn typed_input_arrives_and_the_end_is_reported_with_its_status() {
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "tty; stty size; read line; echo \"got $line\"; exit 7";
         let id = detached(&stage, &["--tty"], script);
         has_written(&stage, &id, "80\r\n");
@@ -188,13 +188,13 @@ fn what_is_typed_arrives_and_the_end_is_told_with_its_status() {
 }
 
 #[test]
-fn it_is_left_and_found_again() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn client_detaches_and_attaches_again() {
+    for user in people() {
+        let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         let mut desk = Desk::attach(&stage, &[], (30, 100));
-        // What is there is painted anew, since the window is another.
+        // What is there is painted again, since the window is another.
         desk.wait_for("size 30 100");
         desk.keys("one\r");
         desk.wait_for("got one");
@@ -215,8 +215,8 @@ fn it_is_left_and_found_again() {
 
 #[test]
 fn of_several_windows_the_smallest_counts_and_who_only_looks_has_none() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         let mut first = Desk::attach(&stage, &[], (40, 120));
@@ -248,8 +248,8 @@ fn of_several_windows_the_smallest_counts_and_who_only_looks_has_none() {
 
 #[test]
 fn a_client_that_is_killed_leaves_the_session_and_a_sane_terminal() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         for signal in [Signal::KILL, Signal::TERM, Signal::HUP] {
@@ -271,8 +271,8 @@ fn a_client_that_is_killed_leaves_the_session_and_a_sane_terminal() {
 /// Modes that were asked for before somebody attached are his terminal's too, and not after he has gone.
 #[test]
 fn lasting_modes_come_with_attaching_and_go_with_detaching() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let ask = "\\x1b[?1049h\\x1b[?1000;1006h\\x1b[?25l\\x1b[>1uasked";
         let id = echoing(&stage, "true", ask);
         has_written(&stage, &id, "asked");
@@ -287,9 +287,9 @@ fn lasting_modes_come_with_attaching_and_go_with_detaching() {
 }
 
 #[test]
-fn who_stops_looking_stalls_nobody_and_sees_it_anew_later() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn client_that_stops_reading_stalls_nobody_and_is_painted_again_later() {
+    for user in people() {
+        let stage = Stage::new(user);
         let flood = "read go; head -c 80000000 /dev/zero | tr '\\0' x; touch done";
         let id = echoing(&stage, flood, "up");
         let mut stalled = Desk::attach(&stage, &[], (30, 100));
@@ -314,9 +314,9 @@ fn who_stops_looking_stalls_nobody_and_sees_it_anew_later() {
 }
 
 #[test]
-fn what_stops_itself_goes_on() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn command_that_stops_itself_is_continued() {
+    for user in people() {
+        let stage = Stage::new(user);
         detached(&stage, &["--tty"], "read go; kill -TSTP $$; echo went on; read line");
         let mut desk = Desk::attach(&stage, &[], (30, 100));
         desk.keys("\r");
@@ -328,16 +328,16 @@ fn what_stops_itself_goes_on() {
 
 #[test]
 fn a_session_without_a_terminal_shows_what_it_writes_and_how_it_ends() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "echo before; while [ ! -e go ]; do sleep 0.01; done; echo after; exit 3";
         let id = detached(&stage, &[], script);
         let log = stage.state().join("logs").join(&id);
         wait_until("it writes", || fs::read(&log).is_ok_and(|log| log == b"before\n"));
         let mut attach = stage.pinfold(&["attach", "desk", "--read-only"]);
         let mut attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = vec![0; 20];
-        attach.stderr.as_mut().unwrap().read_exact(&mut told).unwrap();
+        let mut stderr = vec![0; 20];
+        attach.stderr.as_mut().unwrap().read_exact(&mut stderr).unwrap();
         stage.write("ws/go", "");
         let output = attach.wait_with_output().unwrap();
         assert_eq!((said(&output).as_str(), output.status.code()), ("after\n", Some(3)));
@@ -346,9 +346,9 @@ fn a_session_without_a_terminal_shows_what_it_writes_and_how_it_ends() {
 }
 
 #[test]
-fn what_cannot_be_attached_to_says_what_to_do_instead() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn attach_to_a_session_without_a_terminal_is_refused_with_a_hint() {
+    for user in people() {
+        let stage = Stage::new(user);
         let mut run =
             stage.pinfold(&["run", "--name", "desk", "--", "sh", "-c", "echo up; read line"]);
         let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -370,9 +370,9 @@ fn what_cannot_be_attached_to_says_what_to_do_instead() {
 /// Its supervisor dies: nothing is left, and who is attached hears of it.
 #[test]
 fn a_session_that_dies_leaves_nobody_attached() {
-    for person in people() {
-        let stage = Stage::new(person);
-        let mark = format!("{}{}", 4_000_000 + std::process::id(), person.uid);
+    for user in people() {
+        let stage = Stage::new(user);
+        let mark = format!("{}{}", 4_000_000 + std::process::id(), user.uid);
         detached(&stage, &["--tty"], &format!("echo up; sleep {mark}"));
         let mut desk = Desk::attach(&stage, &[], (30, 100));
         desk.wait_for("ctrl-p,ctrl-q detaches");
@@ -386,8 +386,8 @@ fn a_session_that_dies_leaves_nobody_attached() {
         let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         follow.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
-        let told = errors(&follow.wait_with_output().unwrap());
-        assert!(told.contains("was killed"), "{told}");
+        let stderr = errors(&follow.wait_with_output().unwrap());
+        assert!(stderr.contains("was killed"), "{stderr}");
         let (seen, status) = desk.end();
         assert!(seen.contains("the session has ended"), "{seen:?}");
         assert_eq!(status.code(), Some(125));

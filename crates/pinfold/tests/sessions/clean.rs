@@ -19,8 +19,8 @@ fn clean(stage: &Stage, args: &[&str]) -> (String, String) {
 
 #[test]
 fn only_what_can_be_made_again_is_removed_unless_it_is_named() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let change = ["run", "--workspace", "overlay", "--apply", "never", "--", "touch", "new"];
         let (_, errors) = text(&stage.pinfold(&change).output().unwrap());
         let view = stage.state().join("review");

@@ -23,8 +23,8 @@ fn names_of_live_sessions_are_completed() {
             );
             continue;
         }
-        for person in people() {
-            let stage = Stage::new(person);
+        for user in people() {
+            let stage = Stage::new(user);
             let mut run = stage.pinfold(&["run", "-d", "--name", "nightly", "--", "sleep", "1000"]);
             assert!(run.status().unwrap().success());
             let tmux = Tmux::start(&stage, &stage.workspace(), &[("PATH", &path)]);
@@ -48,8 +48,8 @@ fn names_of_live_sessions_are_completed() {
 
 #[test]
 fn a_name_of_a_session_is_offered_instead_of_its_number() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let detach = |options: &[&str]| {
             let run =
                 stage.pinfold(&["run", "-d"]).args(options).args(["--", "sleep", "1000"]).output();

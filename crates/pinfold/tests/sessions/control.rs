@@ -38,8 +38,8 @@ fn entries(directory: &Path) -> Vec<String> {
 
 #[test]
 fn rules_come_and_go_and_nothing_is_left() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = live(&stage, &["--allow-host", "a.example.com"]);
         let change = |words: &[&str]| stage.pinfold(words).output().unwrap();
         let allowed = change(&["allow", "B.example.com.:22"]);
@@ -55,8 +55,8 @@ fn rules_come_and_go_and_nothing_is_left() {
         let audit = change(&["audit", "--json"]);
         assert!(said(&audit).contains("\"policy-change\""), "{}", said(&audit));
         end(session);
-        assert_eq!(entries(&stage.state().join("private")), [""; 0], "uid {}", person.uid);
-        assert_eq!(entries(&stage.state().join("sessions")), ["lock"], "uid {}", person.uid);
+        assert_eq!(entries(&stage.state().join("private")), [""; 0], "uid {}", user.uid);
+        assert_eq!(entries(&stage.state().join("sessions")), ["lock"], "uid {}", user.uid);
         let late = change(&["allow", "c.example.com"]);
         assert!(!late.status.success() && said(&late).contains("no live session"));
     }
@@ -76,8 +76,8 @@ fn of_two_sessions_one_has_to_be_named() {
 
 #[test]
 fn an_inside_cannot_change_its_own_rules() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let state = stage.state().join("private");
         let script = format!("ls {0} {0}/* 2>&1; ls /run/pinfold", state.display());
         let output = stage.run_shell(&["--allow-host", "a.example.com"], &script);
@@ -86,7 +86,7 @@ fn an_inside_cannot_change_its_own_rules() {
 }
 
 #[test]
-fn what_runs_beside_a_command_is_not_taken_for_it() {
+fn program_next_to_a_command_is_not_taken_for_it() {
     let stage = Stage::new(people()[0]);
     let start = |words: &[&str]| {
         let run = stage.pinfold(&[&["run", "--detach"], words].concat()).output().unwrap();

@@ -1,4 +1,4 @@
-//! Sessions that go on without whoever started them.
+//! Sessions that go on without the process that started them.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -35,9 +35,9 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn it_runs_is_found_by_its_name_and_leaves_its_log() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn detached_session_is_found_by_its_name_and_leaves_its_log() {
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "echo out; echo err >&2; while [ ! -e go ]; do sleep 0.01; done; echo end";
         let started = detach(&stage, &["--name", "night.1"], script);
         assert!(started.status.success(), "{}", errors(&started));
@@ -73,9 +73,9 @@ fn it_runs_is_found_by_its_name_and_leaves_its_log() {
 }
 
 #[test]
-fn what_keeps_it_from_starting_is_told_with_the_status_of_a_run() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn detached_start_that_fails_reports_why_with_the_status_of_a_run() {
+    for user in people() {
+        let stage = Stage::new(user);
         let missing = pinfold(&stage, &["run", "-d", "--", "no-such-program"]);
         assert_eq!(missing.status.code(), Some(127));
         assert!(errors(&missing).contains("command not found inside: no-such-program"));
@@ -91,8 +91,8 @@ fn what_keeps_it_from_starting_is_told_with_the_status_of_a_run() {
 /// Also one that is over before anybody has looked.
 #[test]
 fn a_short_one_has_run_as_well() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for _ in 0..10 {
             let started = detach(&stage, &[], "echo short");
             assert!(started.status.success(), "{}", errors(&started));
@@ -104,16 +104,16 @@ fn a_short_one_has_run_as_well() {
 }
 
 #[test]
-fn it_outlives_the_terminal_that_it_was_started_in() {
+fn detached_session_outlives_the_terminal_that_started_it() {
     if !installed("tmux") {
         skip("it_outlives_the_terminal", "tmux is not installed");
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let run = run_line();
-        let mark = format!("{}{}", 2_000_000 + std::process::id(), person.uid);
+        let mark = format!("{}{}", 2_000_000 + std::process::id(), user.uid);
         tmux.line(&format!("{run} -d --name long -- sleep {mark}; echo started"));
         tmux.wait_for_line("started");
         drop(tmux);
@@ -133,9 +133,9 @@ fn it_outlives_the_terminal_that_it_was_started_in() {
 
 #[test]
 fn a_supervisor_that_dies_leaves_nothing() {
-    for person in people() {
-        let stage = Stage::new(person);
-        let mark = format!("{}{}", 3_000_000 + std::process::id(), person.uid);
+    for user in people() {
+        let stage = Stage::new(user);
+        let mark = format!("{}{}", 3_000_000 + std::process::id(), user.uid);
         let started = detach(&stage, &[], &format!("(setsid sleep {mark} &); sleep {mark}"));
         assert!(started.status.success());
         let supervisor = processes_with(&mark)
@@ -154,19 +154,19 @@ fn a_supervisor_that_dies_leaves_nothing() {
 }
 
 #[test]
-fn a_log_drives_no_terminal_of_whoever_reads_it() {
+fn log_does_not_control_the_terminal_of_its_reader() {
     let test = "a_log_drives_no_terminal";
     if !installed("script") {
         return skip(test, "script is not installed");
     }
     let stage = Stage::new(people()[0]);
     let hostile = "\\033]0;title\\007\\033]52;c;Y3VybA==\\033\\\\\\033[31mred\\033[2J\\033[6n\\n";
-    let started = detach(&stage, &["--name", "told"], &format!("printf '{hostile}'"));
+    let started = detach(&stage, &["--name", "hostile"], &format!("printf '{hostile}'"));
     assert!(started.status.success(), "{}", errors(&started));
-    wait_until("it has ended", || !said(&pinfold(&stage, &["ps"])).contains("told"));
-    let raw = said(&pinfold(&stage, &["logs", "told"]));
+    wait_until("it has ended", || !said(&pinfold(&stage, &["ps"])).contains("hostile"));
+    let raw = said(&pinfold(&stage, &["logs", "hostile"]));
     assert!(raw.contains("\x1b]52;") && raw.contains("\x1b[2J"), "{raw:?}");
-    let line = format!("{} logs told", executable());
+    let line = format!("{} logs hostile", executable());
     let mut script = stage.command("script");
     let shown = said(&script.args(["-qec", &line, "/dev/null"]).output().unwrap());
     assert_eq!(shown, "\x1b[31mred\r\n\x1b[0m");
@@ -174,8 +174,8 @@ fn a_log_drives_no_terminal_of_whoever_reads_it() {
 
 #[test]
 fn a_start_that_was_interrupted_leaves_neither_session_nor_log() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/sandbox.json", r#"{"resumeCommands": ["touch begun; sleep 1"]}"#);
         let mut run = stage.pinfold(&["run", "--detach", "--", "sh", "-c", "sleep 1; touch ran"]);
         run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -201,8 +201,8 @@ fn a_start_that_was_interrupted_leaves_neither_session_nor_log() {
 
 #[test]
 fn forty_at_once_are_forty() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let names: Vec<String> = (0..40).map(|number| format!("s{number}")).collect();
         let start = |name: &String| {
             let mut run = stage.pinfold(&["run", "-d", "--name", name]);

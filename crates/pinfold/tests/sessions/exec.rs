@@ -1,4 +1,4 @@
-//! Running something beside the command of a live session.
+//! Running a program next to the command of a live session.
 
 mod ends;
 
@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Person, Session, Stage, Tmux, executable, installed, people, skip};
+use pinfold_testkit::{Session, Stage, Tmux, User, executable, installed, people, skip};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -28,8 +28,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A number that the command line of nobody else holds.
-fn mark(person: Person) -> String {
-    format!("{}{}", 1_000_000 + std::process::id(), person.uid)
+fn mark(user: User) -> String {
+    format!("{}{}", 1_000_000 + std::process::id(), user.uid)
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_command_begins_at_its_first_word_with_or_without_dashes_before_it() {
 
 #[test]
 fn status_streams_environment_and_directory_are_its_own() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         fs::create_dir(stage.path("ws/sub")).unwrap();
         let session = Session::start(&stage, &["--env", "A=session", "--env", "B=session"]);
         let sub = stage.path("ws/sub");
@@ -86,9 +86,9 @@ fn status_streams_environment_and_directory_are_its_own() {
 }
 
 #[test]
-fn what_it_does_is_inside_and_is_recorded() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn exec_happens_inside_and_is_recorded() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("private", "secret of the host");
         let session = Session::start(&stage, &[]);
         let script = format!(
@@ -108,11 +108,11 @@ fn what_it_does_is_inside_and_is_recorded() {
 
 #[test]
 fn bytes_cross_exactly_however_slowly_they_are_taken() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let mut slow = session.spawn("head -c 50000000 /dev/urandom | tee copy | cat");
-        // Nobody reads it meanwhile, and others are not slowed down.
+        // Nobody reads it, and others are not slowed down.
         assert_eq!(said(&session.shell("echo there")), "there\n");
         let mut taken = Vec::new();
         slow.stdout.take().unwrap().read_to_end(&mut taken).unwrap();
@@ -131,8 +131,8 @@ fn bytes_cross_exactly_however_slowly_they_are_taken() {
 
 #[test]
 fn many_at_once_do_not_mix() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let execs: Vec<Child> =
             (0..40).map(|number| session.spawn(&format!("read x; echo $x {number}"))).collect();
@@ -146,16 +146,16 @@ fn many_at_once_do_not_mix() {
 }
 
 #[test]
-fn without_a_descriptor_left_clients_are_told_and_the_session_goes_on() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn session_without_free_descriptors_refuses_clients_and_goes_on() {
+    for user in people() {
+        let stage = Stage::new(user);
         let run = "ulimit -n 70; exec \"$0\" run -- sh -c 'echo ready; read line'";
         let mut process = stage.command("sh");
         process.args(["-c", run, executable()]);
         let session = Session::of(&stage, process);
         let mut execs: Vec<Child> = (0..100).map(|_| session.spawn("echo up; read x")).collect();
         let mut up = Vec::new();
-        let mut told = 0;
+        let mut refused = 0;
         for mut exec in execs.drain(..) {
             let mut line = String::new();
             let mut output = BufReader::new(exec.stdout.take().unwrap());
@@ -167,10 +167,10 @@ fn without_a_descriptor_left_clients_are_told_and_the_session_goes_on() {
             let ended = exec.wait_with_output().unwrap();
             assert_eq!(ended.status.code(), Some(125), "{}", errors(&ended));
             assert!(is_of_descriptors(&errors(&ended)), "{}", errors(&ended));
-            told += 1;
+            refused += 1;
         }
         // What other tests have on their way counts, too.
-        assert!(!up.is_empty() && told > 10, "{} ran, {told} were told", up.len());
+        assert!(!up.is_empty() && refused > 10, "{} ran, {refused} were refused", up.len());
         for mut exec in up {
             drop(exec.stdin.take());
             exec.wait().unwrap();
@@ -185,8 +185,8 @@ fn is_of_descriptors(says: &str) -> bool {
     says.contains("RLIMIT_NOFILE") || says.contains("os error 24")
 }
 
-/// The kernel counts what is on its way between all processes of a user (unix(7), `ETOOMANYREFS`): an
-/// inside that keeps as much there as it may hinders its own session, and ends none.
+/// The kernel counts what is on its way between all processes of a user (unix(7), `ETOOMANYREFS`): a
+/// sandbox that keeps as much there as it may hinders its own session, and ends none.
 #[test]
 fn descriptors_that_are_kept_on_their_way_end_no_session() {
     const HOARD: &str = "\
@@ -198,8 +198,8 @@ try:
     while True: own.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, null)])
 except OSError as error: print(os.strerror(error.errno), flush=True)
 sys.stdin.readline()";
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut process = stage.command("sh");
         let run = "ulimit -n 200; exec \"$0\" run -- sh -c 'echo ready; read line'";
         process.args(["-c", run, executable()]);
@@ -210,7 +210,7 @@ sys.stdin.readline()";
         let mut line = String::new();
         BufReader::new(hoarding.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let while_it_hoards = session.shell("echo on");
-        if !person.is_root() {
+        if !user.is_root() {
             assert_eq!(line, "Too many references: cannot splice\n");
             let says = errors(&while_it_hoards);
             assert!(is_of_descriptors(&says), "{says}");
@@ -229,8 +229,8 @@ fn other_users_do_not_reach_it() {
         skip("other_users_do_not_reach_it", "there is one user");
         return;
     };
-    for (person, other) in [(first, second), (second, first)] {
-        let stage = Stage::new(person);
+    for (user, other) in [(first, second), (second, first)] {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let theirs = Stage::new(other);
         let state = stage.path("home/.local/state");
@@ -265,8 +265,8 @@ fn a_shell_in_a_session_has_a_terminal_of_its_own() {
         return;
     }
     let pinfold = executable();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let id = &session.id;
@@ -280,7 +280,7 @@ fn a_shell_in_a_session_has_a_terminal_of_its_own() {
             screen.contains("30 100") && screen.contains("/dev/pts/")
         });
         // In a session that leads its own terminal.
-        tmux.has_job_control("inner>", &format!("sleep {}", mark(person)));
+        tmux.has_job_control("inner>", &format!("sleep {}", mark(user)));
         tmux.line("exit 9");
         tmux.wait_for_prompt("outer>");
         tmux.line("echo status $?");

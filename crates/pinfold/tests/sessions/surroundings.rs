@@ -1,4 +1,4 @@
-//! What a command beside a session's own has for itself: limits, a terminal or none, a user.
+//! What a command next to a session's own has for itself: limits, a terminal or none, a user.
 
 use std::io::Write as _;
 use std::process::{Output, Stdio};
@@ -15,12 +15,12 @@ fn errors(output: &Output) -> String {
 
 #[test]
 fn limits_of_its_own_hold_for_it_alone() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &["--files", "200"]);
         let script = ["sh", "-c", "ulimit -n; ulimit -Hn; nice"];
         let own = session.exec(&["--files", "50", "--nice", "7"], &script);
-        // Of the nice value that whoever runs this test has.
+        // Relative to the nice value of the process that runs this test.
         let before = rustix::process::getpriority_process(None).unwrap();
         let nice = (before + 7).min(19);
         assert_eq!(said(&own), format!("50\n50\n{nice}\n"), "{}", errors(&own));
@@ -36,8 +36,8 @@ fn limits_of_its_own_hold_for_it_alone() {
 
 #[test]
 fn there_is_one_user_and_no_other_is_pretended() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let own = session.exec(&["--user", "agent"], &["sh", "-c", "echo $USER"]);
         assert_eq!(said(&own), "agent\n", "{}", errors(&own));
@@ -54,8 +54,8 @@ fn there_is_one_user_and_no_other_is_pretended() {
 
 #[test]
 fn a_terminal_is_given_where_there_is_none() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         for input in ["line\n", "no end of line"] {
             let mut exec =
@@ -81,8 +81,8 @@ fn a_terminal_here_is_kept_from_it() {
         return;
     }
     let pinfold = executable();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         tmux.line(&format!("{pinfold} exec {} -T -- sh -c 'tty; cat; echo end'", session.id));

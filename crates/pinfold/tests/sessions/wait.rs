@@ -21,8 +21,8 @@ fn pinfold(stage: &Stage, args: &[&str]) -> Output {
 
 #[test]
 fn wait_returns_the_status_of_the_command_before_and_after_its_end() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "while [ ! -e go ]; do sleep 0.01; done; exit 7";
         let id = detach(&stage, "night", script);
         let early = pinfold(&stage, &["wait", "night", "--timeout", "100ms"]);
@@ -42,8 +42,8 @@ fn wait_returns_the_status_of_the_command_before_and_after_its_end() {
 
 #[test]
 fn wait_reports_a_killed_session_and_one_that_never_was() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mark = stage.base().file_name().unwrap().to_str().unwrap().to_owned();
         let id = detach(&stage, "night", &format!("sleep 1000; echo {mark}"));
         let all = processes_with(&format!("\0-c\0sleep 1000; echo {mark}"));

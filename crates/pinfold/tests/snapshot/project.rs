@@ -42,8 +42,8 @@ const COMMANDS: &str = r#"{"env": {"FROM_FILE": "1"}, "resumeCommands": [
 
 #[test]
 fn commands_run_in_order_before_the_command_and_those_of_other_modes_do_not() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, COMMANDS);
         let output = stage.run(&[], &["cat", "order"]);
         let workspace = stage.workspace();
@@ -55,8 +55,8 @@ fn commands_run_in_order_before_the_command_and_those_of_other_modes_do_not() {
 
 #[test]
 fn each_command_has_a_fresh_strict_shell_and_the_first_failure_ends_the_start() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (command, status) in [
             ("false; true", 1),
             ("false | true", 1),
@@ -79,8 +79,8 @@ fn each_command_has_a_fresh_strict_shell_and_the_first_failure_ends_the_start() 
 
 #[test]
 fn a_failure_shows_the_last_800_characters_without_what_drives_a_terminal() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let run =
             "printf 'first\\033[31m'; printf 'ä%.0s' $(seq 2000); printf '\\033]0;x\\007'; exit 3";
         let settings = serde_json::json!({ "resumeCommands": [run] });
@@ -94,8 +94,8 @@ fn a_failure_shows_the_last_800_characters_without_what_drives_a_terminal() {
 
 #[test]
 fn a_command_is_tried_again_as_often_as_it_says() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let run = "echo x >> tries; test $(wc -l < tries) = 3";
         let again = |retries: u32| {
             serde_json::json!({ "resumeCommands": [
@@ -115,9 +115,9 @@ fn a_command_is_tried_again_as_often_as_it_says() {
 }
 
 #[test]
-fn what_a_command_leaves_running_stays_and_its_output_is_drained() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn background_processes_of_a_command_stay_and_its_output_is_drained() {
+    for user in people() {
+        let stage = Stage::new(user);
         let server = "(while :; do echo noise; done) & echo $! > pid";
         let settings = serde_json::json!({ "resumeCommands": [server] });
         repository(&stage, &settings.to_string());
@@ -128,8 +128,8 @@ fn what_a_command_leaves_running_stays_and_its_output_is_drained() {
 
 #[test]
 fn the_time_limit_and_an_interrupt_end_the_commands_too() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, r#"{"resumeCommands": ["touch here; sleep 1000"]}"#);
         let output = stage.run(&["--timeout", "300ms"], &["true"]);
         assert!(errors(&output).contains("the timeout limit ended the run"), "{}", errors(&output));
@@ -147,9 +147,9 @@ fn the_time_limit_and_an_interrupt_end_the_commands_too() {
 }
 
 #[test]
-fn what_a_failed_command_planted_for_the_host_is_set_aside() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn files_that_a_failed_command_planted_for_the_host_are_set_aside() {
+    for user in people() {
+        let stage = Stage::new(user);
         let plant = "mkdir sub && cd sub && git init -q && mkdir -p .git/hooks && \
                      printf '#!/bin/sh\\ntouch /tmp/owned\\n' > .git/hooks/pre-commit && \
                      chmod +x .git/hooks/pre-commit && exit 1";
@@ -165,9 +165,9 @@ const ASKS: &str = r#"{"network": {"allow": ["registry.example"]},
     "resumeCommands": ["sh tools/setup.sh"]}"#;
 
 #[test]
-fn what_widens_waits_and_lapses_with_every_change() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn widening_settings_wait_and_lapse_with_every_change() {
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, ASKS);
         stage.write("ws/tools/setup.sh", "touch set-up");
         let waits = |stage: &Stage| {
@@ -208,8 +208,8 @@ const MOLTNET: &str = r#"{"snapshot": {"setupCommands": ["apk add --no-cache nod
 
 #[test]
 fn a_fresh_clone_starts_without_what_needs_untrusted_set_up_and_names_it() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, MOLTNET);
         let output = stage.run(&[], &["echo", "started"]);
         let said = errors(&output);
@@ -229,9 +229,9 @@ fn a_fresh_clone_starts_without_what_needs_untrusted_set_up_and_names_it() {
 }
 
 #[test]
-fn a_lower_limit_needs_no_trust_anew_and_a_higher_one_does() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn lower_limit_needs_no_new_trust_and_a_higher_one_does() {
+    for user in people() {
+        let stage = Stage::new(user);
         let settings = |memory: &str, host: &str| {
             format!(
                 r#"{{"resources": {{"memory": "{memory}"}}, "network": {{"allow": ["{host}"]}}}}"#
@@ -260,12 +260,12 @@ fn a_lower_limit_needs_no_trust_anew_and_a_higher_one_does() {
 }
 
 #[test]
-fn what_cannot_be_looked_over_waits_for_trust_and_stops_no_run() {
+fn unreadable_base_waits_for_trust_and_stops_no_run() {
     let many: String = (0..1200).map(|n| format!(" d{n}")).collect();
-    for person in people() {
+    for user in people() {
         let cases = [("cat secret", "cannot read"), (many.as_str(), "names too many files")];
-        for (run, why) in cases.into_iter().skip(person.is_root().into()) {
-            let stage = Stage::new(person);
+        for (run, why) in cases.into_iter().skip(user.is_root().into()) {
+            let stage = Stage::new(user);
             let settings = serde_json::json!({
                 "resumeCommands": [format!("true || {run}")], "resources": { "memory": "64G" }
             });
@@ -284,9 +284,9 @@ fn what_cannot_be_looked_over_waits_for_trust_and_stops_no_run() {
 }
 
 #[test]
-fn the_inside_cannot_trust_for_its_user_or_change_its_own_policy() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn sandbox_cannot_trust_for_its_user_or_change_its_own_policy() {
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, ASKS);
         stage.write("ws/tools/setup.sh", "true");
         trust(&stage, &["--yes"]);
@@ -303,8 +303,8 @@ fn the_inside_cannot_trust_for_its_user_or_change_its_own_policy() {
 
 #[test]
 fn linked_worktrees_share_their_repositorys_trust() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, ASKS);
         stage.write("ws/tools/setup.sh", "true");
         let git = |args: &[&str]| {
@@ -332,8 +332,8 @@ fn ci_trusts_a_hash_and_no_other() {
     if not_behind_gvisor("ci_trusts_a_hash_and_no_other", LS_FAILS) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, ASKS);
         stage.write("ws/tools/setup.sh", "touch set-up");
         let hash = hash(&stage);
@@ -356,12 +356,12 @@ fn ci_trusts_a_hash_and_no_other() {
 }
 
 #[test]
-fn a_person_is_asked_at_the_terminal() {
+fn user_is_asked_at_the_terminal() {
     if !installed("tmux") {
-        return skip("a person is asked at the terminal", "tmux is not installed");
+        return skip("user is asked at the terminal", "tmux is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, ASKS);
         stage.write("ws/tools/setup.sh", "true");
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
@@ -377,20 +377,20 @@ fn a_person_is_asked_at_the_terminal() {
 }
 
 #[test]
-fn limits_of_a_repository_hold_and_one_that_nobody_can_enforce_is_told() {
+fn limits_of_a_repository_hold_and_an_unenforceable_one_is_reported() {
     if !installed("python3") {
         return skip("limits of a repository", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, r#"{"resources": {"memory": "150M", "cpus": 4}}"#);
         let hog = "import time; a=b'x'*(300<<20); time.sleep(20)";
         let output = stage.run(&[], &["python3", "-c", hog]);
         assert!(errors(&output).contains("the memory limit ended the run"), "{}", errors(&output));
-        let told = errors(&output).contains("resources.cpus, 4 by");
+        let is_reported = errors(&output).contains("resources.cpus, 4 by");
         // Docker's daemon has some for everybody.
-        let has_groups = person.is_root() || engine().is_some_and(|engine| engine == "docker");
-        assert!(has_groups || told, "an ordinary user has no control group here");
+        let has_groups = user.is_root() || engine().is_some_and(|engine| engine == "docker");
+        assert!(has_groups || is_reported, "an ordinary user has no control group here");
     }
 }
 
@@ -399,8 +399,8 @@ fn a_file_that_is_named_takes_the_place_of_the_repositorys_own() {
     if not_behind_gvisor("a_file_that_is_named_takes_the_place_of_the_repositorys_own", LS_FAILS) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, r#"{"env": {"WHICH": "own"}}"#);
         stage.write(
             "other/named.toml",
@@ -420,8 +420,8 @@ fn a_file_that_is_named_takes_the_place_of_the_repositorys_own() {
 
 #[test]
 fn mistakes_name_file_line_key_and_the_nearest_key() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, "{\n  \"resumeComands\": []\n}");
         let output = stage.run(&[], &["true"]);
         assert_eq!(output.status.code(), Some(125));
@@ -434,9 +434,9 @@ fn mistakes_name_file_line_key_and_the_nearest_key() {
 }
 
 #[test]
-fn ralphs_file_is_honoured_and_its_mistakes_are_told_in_its_words() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn ralphs_file_is_honoured_and_its_mistakes_are_reported_in_its_words() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/.agent-loop/config.json", r#"{"pi": []}"#);
         let run = |stage: &Stage| errors(&stage.pinfold(&["run", "pi"]).output().unwrap());
         let path = stage.path("ws/.agent-loop/config.json");

@@ -32,8 +32,8 @@ fn a_shell_inside_has_colours_size_and_interrupts() {
     if !tmux_is_there("a shell inside") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         let run = run_line();
@@ -61,8 +61,8 @@ fn a_command_is_suspended_and_resumed_as_a_job() {
     if !tmux_is_there("suspending") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         // In two parts, because the shell shows the command itself, too.
@@ -88,12 +88,12 @@ fn a_command_is_suspended_and_resumed_as_a_job() {
 }
 
 #[test]
-fn what_a_command_leaves_writing_ends_with_it() {
+fn writers_that_a_command_leaves_end_with_it() {
     if !tmux_is_there("what a command leaves") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         let run = run_line();
@@ -110,8 +110,8 @@ fn vim_draws_resizes_suspends_and_writes() {
     if !tmux_is_there("vim") || !installed("vim") {
         return skip("vim", "vim or tmux is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         let run = run_line();
@@ -145,8 +145,8 @@ fn a_killed_pinfold_leaves_the_terminal_as_it_was() {
     if !tmux_is_there("a killed pinfold") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         let marker = stage.base().file_name().unwrap().to_str().unwrap().to_owned();
@@ -177,7 +177,7 @@ fn full_screen(agent: &str, greeting: &str) {
         return;
     }
     let Some(scene) = AgentScene::ready(agent) else { return };
-    let cache = agent::cache(scene.stage.person);
+    let cache = agent::cache(scene.stage.user);
     let cache = cache.to_str().unwrap();
     assert!(scene.run(agent, &["--version"]).output().unwrap().status.success(), "provisioned");
     let tmux = Tmux::start(&scene.stage, scene.repo.path(), &[("XDG_CACHE_HOME", cache)]);
@@ -252,9 +252,9 @@ fn a_command_cannot_hide_what_pinfold_says_after_it() {
         "\\033P unfinished",
         "\\033[?1049h\\033[8m\\033(0\\033[4h\\033[3;4r",
     ];
-    for person in people() {
+    for user in people() {
         for hide in hide {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
             let run = run_line();
             let script = format!("printf '{hide}'; sleep 1000");

@@ -38,8 +38,8 @@ fn with_secrets(stage: &Stage) {
 /// The name of a secret counts from where it lies, not from where a grant begins.
 #[test]
 fn secrets_are_hidden_below_every_grant_and_in_every_mode() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         with_secrets(&stage);
         let read = SECRETS.map(|name| format!("cat {}", stage.path("home").join(name).display()));
         let script = read.join("; ");
@@ -77,9 +77,9 @@ fn secrets_are_hidden_below_every_grant_and_in_every_mode() {
 
 /// What a tool of the host runs is not changed by granting its own directory.
 #[test]
-fn what_the_host_runs_in_a_home_is_read_only_in_every_part_of_it() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn files_that_the_host_runs_in_a_home_are_read_only_in_every_part_of_it() {
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.cargo/config.toml", "# mine\n");
         stage.write("home/.cargo/registry/x", "");
         let cargo = stage.path("home/.cargo").display().to_string();
@@ -94,8 +94,8 @@ fn what_the_host_runs_in_a_home_is_read_only_in_every_part_of_it() {
 
 #[test]
 fn directories_of_keys_are_refused_unless_they_are_opted_in() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (name, opt_in) in [
             (".ssh", "user-keys"),
             (".gnupg", "user-keys"),
@@ -123,12 +123,12 @@ fn directories_of_keys_are_refused_unless_they_are_opted_in() {
     }
 }
 
-/// A file with an ordinary name in such a directory stays readable for whoever has it, and its name is
+/// A file with an ordinary name in such a directory stays readable for its owner, and its name is
 /// compared as file systems do that fold case.
 #[test]
 fn an_envrc_that_git_has_is_shown_and_cannot_be_changed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let git = |args: &[&str]| {
             let mut git = stage.command("git");
             git.args(["-c", "user.name=x", "-c", "user.email=x@x"]).args(args);
@@ -149,8 +149,8 @@ fn an_envrc_that_git_has_is_shown_and_cannot_be_changed() {
 
 #[test]
 fn a_grant_at_which_sessions_have_their_own_is_refused_in_one_sentence_or_works() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for path in
             ["/", "/run", "/proc", "/proc/self", "/dev", "/home", "/etc/passwd", "/etc/hosts"]
         {
@@ -172,8 +172,8 @@ fn a_grant_at_which_sessions_have_their_own_is_refused_in_one_sentence_or_works(
 
 #[test]
 fn check_says_what_the_kernel_does_with_files_that_describe_the_session() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for name in ["passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf"] {
             let path = format!("/etc/{name}");
             for (access, script) in
@@ -255,14 +255,14 @@ done
 
 #[test]
 fn files_of_a_session_never_land_in_what_is_granted() {
-    if !people().iter().any(|person| person.is_root()) {
+    if !people().iter().any(|user| user.is_root()) {
         return skip("files_of_a_session", "only root can mount another /home");
     }
     let pinfold = executable();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut unshare = people()[0].command("unshare");
-        unshare.args(["-m", "sh", "-c", AGENT, "sh", &person.uid.to_string()]);
+        unshare.args(["-m", "sh", "-c", AGENT, "sh", &user.uid.to_string()]);
         unshare.arg(Path::new(&pinfold)).arg(TRIALS);
         let output = unshare.current_dir(stage.base()).output().unwrap();
         let (text, errors) = (stdout(&output), stderr(&output));
@@ -277,8 +277,8 @@ fn files_of_a_session_never_land_in_what_is_granted() {
 /// What a build runs may be changed, and is named at the end.
 #[test]
 fn changes_of_what_a_build_runs_are_named_at_the_end() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for name in ["Makefile", "package.json", "node_modules/x/package.json", "src/main.rs"] {
             stage.write(&format!("ws/{name}"), "old");
         }
@@ -296,8 +296,8 @@ fn changes_of_what_a_build_runs_are_named_at_the_end() {
 
 #[test]
 fn devices_are_refused_by_name() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for option in ["--read", "--write"] {
             for device in ["/dev/null", "/dev/random", "/dev/tty"] {
                 let output = stage.run(&[option, device], &["true"]);

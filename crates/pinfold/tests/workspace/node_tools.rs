@@ -16,8 +16,8 @@ fn corepack_enables_package_managers_in_the_sandboxs_home() {
     if !installed("corepack") {
         return skip("corepack", "it is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "corepack enable && command -v pnpm && command -v yarn; \
                       corepack disable && ls ~/.local/bin";
         let found = "/home/agent/.local/bin/pnpm\n/home/agent/.local/bin/yarn\n";
@@ -30,8 +30,8 @@ fn npm_installs_global_packages_in_the_sandboxs_home() {
     if !installed("npm") {
         return skip("npm's global packages", "npm is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let package = r#"{ "name": "tool", "version": "1.0.0", "bin": "tool.js" }"#;
         stage.write("ws/tool/package.json", package);
         stage.write("ws/tool/tool.js", "#!/usr/bin/env node\nconsole.log('works')\n");
@@ -56,8 +56,8 @@ fn the_systems_npm_does_not_hide_another_one_and_cannot_be_replaced() {
     if !installed("npm") || engine().is_some() {
         return skip("npm of a version manager", "npm is not installed, or an engine is tried");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let npm = stage.write("readable/npm", "#!/bin/sh\necho own\n");
         fs::set_permissions(npm, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let readable = stage.path("readable").display().to_string();

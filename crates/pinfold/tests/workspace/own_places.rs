@@ -28,7 +28,7 @@ done
 for above in .config .local/state .local .cache; do
     mv "$above" "$above-away" 2>/dev/null && echo "$above moved"
     [ "$above" = .local ] && continue
-    mkdir -p "$above/pinfold" && (echo planted >"$above/pinfold/config.toml") && echo "$above anew"
+    mkdir -p "$above/pinfold" && (echo planted >"$above/pinfold/config.toml") && echo "$above again"
 done 2>/dev/null
 echo mine >mine
 "#;
@@ -71,10 +71,10 @@ fn plant(stage: &Stage, options: &[&str], directory: &Path, command: &[&str]) {
 
 #[test]
 fn a_grant_above_pinfolds_own_files_gives_none_of_them_whether_they_are_there_or_not() {
-    for person in people() {
+    for user in people() {
         let shell = ["--", "sh", "-c", PLANT, "sh"];
         for is_known in [false, true] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             if is_known {
                 stage.write("home/.config/pinfold/agents/other.toml", OTHER);
                 assert!(stage.run(&[], &["true"]).status.success());
@@ -97,8 +97,8 @@ fn refused(stage: &Stage, options: &[&str], directory: &Path) -> String {
 
 #[test]
 fn pinfolds_own_files_are_refused_as_a_workspace_and_as_a_grant() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.config/pinfold/agents/other.toml", OTHER);
         stage.write("home/.cache/pinfold/agents/known/file", "known");
         assert!(stage.run(&[], &["true"]).status.success());
@@ -132,8 +132,8 @@ fn pinfolds_own_files_are_refused_as_a_workspace_and_as_a_grant() {
 /// What stow and chezmoi make: the settings lie in a repository of dotfiles.
 #[test]
 fn settings_that_lie_elsewhere_behind_a_link_or_under_a_second_name_are_hidden_there() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.config/pinfold/agents/other.toml", OTHER);
         stage.write("home/dot/pf.toml", "# mine\n");
         stage.write("home/dot/later/ours.toml", "");
@@ -181,8 +181,8 @@ fn settings_that_lie_elsewhere_behind_a_link_or_under_a_second_name_are_hidden_t
 /// Another environment is no way to the settings of the next run without it.
 #[test]
 fn the_default_places_are_pinfolds_own_whatever_the_environment_says() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.config/pinfold/config.toml", "# mine\n");
         stage.write("home/.config/pinfold/secrets/x", "secret");
         let other = stage.write("home/xdg/config/x", "");
@@ -215,8 +215,8 @@ fn the_default_places_are_pinfolds_own_whatever_the_environment_says() {
 /// Settings that are not there yet are not made by way of a view, either.
 #[test]
 fn nothing_of_pinfolds_own_comes_out_of_a_view() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let other = stage.write("home/xdg/x", "");
         stage.write("home/.config/nvim/x", "");
         let pinfold = |args: &[&str]| {
@@ -239,8 +239,8 @@ fn nothing_of_pinfolds_own_comes_out_of_a_view() {
 /// together.
 #[test]
 fn kept_state_and_a_grant_above_it_do_not_go_together() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let home = stage.path("home").display().to_string();
         stage.write(
             "home/.config/pinfold/agents/own.toml",
@@ -256,8 +256,8 @@ fn kept_state_and_a_grant_above_it_do_not_go_together() {
 
 #[test]
 fn settings_and_state_that_others_can_change_are_not_used() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let config = stage.write("home/.config/pinfold/config.toml", "# mine\n");
         assert!(stage.run(&[], &["true"]).status.success());
         let set_mode = |path: &Path, mode| {
@@ -286,7 +286,7 @@ fn settings_and_state_that_others_can_change_are_not_used() {
 /// `sudo -E`: root would run the plug-ins and wrappers of the user.
 #[test]
 fn root_does_not_use_the_settings_of_another_user() {
-    let Some(root) = people().into_iter().find(|person| person.is_root()) else { return };
+    let Some(root) = people().into_iter().find(|user| user.is_root()) else { return };
     let stage = Stage::new(root);
     let config = stage.write("home/.config/pinfold/config.toml", "# theirs\n");
     let hint = "sudo -H";
@@ -300,8 +300,8 @@ fn root_does_not_use_the_settings_of_another_user() {
 /// Only the directory above keeps others away from files that do not.
 #[test]
 fn files_of_the_state_are_their_users_alone() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let run =
             ["run", "--detach", "--name", "it", "--workspace", "overlay", "--", "sleep", "60"];
         let output = stage.pinfold(&run).output().unwrap();

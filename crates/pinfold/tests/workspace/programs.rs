@@ -35,9 +35,9 @@ const BIND_AGAIN: &str = "rm left.sock && perl -MIO::Socket::UNIX -e '
 
 #[test]
 fn a_socket_that_nobody_listens_at_can_be_bound_again() {
-    for person in people() {
+    for user in people() {
         for options in [&[][..], &["--workspace", "overlay"]] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let path = stage.workspace().join("left.sock");
             drop(UnixListener::bind(&path).unwrap());
             stage.own(&path);
@@ -52,8 +52,8 @@ fn a_socket_that_nobody_listens_at_can_be_bound_again() {
 
 #[test]
 fn a_socket_that_somebody_listens_at_stays_masked() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let path = stage.workspace().join("live.sock");
         let listener = UnixListener::bind(&path).unwrap();
         stage.own(&path);
@@ -68,8 +68,8 @@ fn a_socket_that_somebody_listens_at_stays_masked() {
 
 #[test]
 fn the_virtual_environment_and_version_that_are_active_outside_count_inside() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let roots = ["ws/.venv", "home/.virtualenvs/app"];
         for root in roots {
             stage.write(&format!("{root}/pyvenv.cfg"), "home = /usr/bin\n");
@@ -94,8 +94,8 @@ fn the_virtual_environment_and_version_that_are_active_outside_count_inside() {
 
 #[test]
 fn a_directory_that_is_no_virtual_environment_is_not_granted() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         program(&stage, "home/private/bin/tool");
         let root = stage.path("home/private").display().to_string();
         let variables = [("PATH", &*format!("{root}/bin:/usr/bin:/bin")), ("VIRTUAL_ENV", &root)];
@@ -106,8 +106,8 @@ fn a_directory_that_is_no_virtual_environment_is_not_granted() {
 
 #[test]
 fn a_path_that_the_user_sets_counts() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         program(&stage, "readable/tool");
         let readable = stage.path("readable").display().to_string();
         let path = format!("PATH={readable}:/usr/bin:/bin");
@@ -124,8 +124,8 @@ fn a_path_that_the_user_sets_counts() {
 
 #[test]
 fn the_hint_for_a_missing_command_names_a_grant_that_works() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         program(&stage, "readable/tool");
         let readable = stage.path("readable").display().to_string();
         let path = format!("{readable}:/usr/bin:/bin");
@@ -145,8 +145,8 @@ fn the_hint_for_a_missing_command_names_a_grant_that_works() {
 
 #[test]
 fn a_nested_pinfold_says_in_one_sentence_that_it_does_not_work() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let own = fs::canonicalize(executable()).unwrap().display().to_string();
         let output = stage.run(&["--read", &own], &[&own, "run", "--", "true"]);
         let (said, errors) = shown(&output);
@@ -165,8 +165,8 @@ fn container_tools_say_in_one_sentence_that_they_do_not_work() {
         let test = "container_tools_say_in_one_sentence_that_they_do_not_work";
         return skip(test, "neither docker nor podman is installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for tool in &tools {
             let output = stage.run(&[], &[tool, "run", "--rm", "alpine", "true"]);
             let (_, errors) = shown(&output);
@@ -187,8 +187,8 @@ fn debians_chromium_finds_its_settings() {
     if !installed("chromium") || !Path::new("/etc/chromium.d").exists() || engine().is_some() {
         return skip(test, "Debian's chromium is not installed, or an engine is tried");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let options = ["--headless", "--no-sandbox", "--dump-dom", "data:text/html,<p>shown"];
         let output = stage.run(&[], &[&["chromium"][..], &options].concat());
         let (said, errors) = shown(&output);

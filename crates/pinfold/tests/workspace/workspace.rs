@@ -4,35 +4,35 @@ use std::process::Output;
 
 use pinfold_testkit::{LS_FAILS, Stage, not_behind_gvisor, people};
 
-fn told(output: &Output) -> (String, String) {
+fn streams(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
 
 fn host(stage: &Stage, script: &str) -> String {
     let output = stage.command("/bin/sh").args(["-ec", script]).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", told(&output).1);
-    told(&output).0
+    assert!(output.status.success(), "{script}: {}", streams(&output).1);
+    streams(&output).0
 }
 
 #[test]
 fn a_scratch_workspace_is_empty_writable_and_gone_afterwards() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo x >file; mkdir .git; echo key >.env");
         let script = "pwd; ls -A; echo y >made; mkdir d; cat made; echo $PINFOLD_WORKSPACE";
         let output = stage.run_shell(&["--workspace", "scratch_mount"], script);
         let here = stage.workspace().display().to_string();
-        assert_eq!(told(&output), (format!("{here}\ny\n{here}\n"), String::new()));
+        assert_eq!(streams(&output), (format!("{here}\ny\n{here}\n"), String::new()));
         assert_eq!(host(&stage, "ls -A; cat file"), ".env\n.git\nfile\nx\n");
         let full = stage.run_shell(
             &["--workspace", "scratch_mount", "--disk", "1M"],
             "head -c 4m /dev/zero >big || echo full",
         );
-        assert!(told(&full).0.contains("full"), "{:?}", told(&full));
+        assert!(streams(&full).0.contains("full"), "{:?}", streams(&full));
         let check = stage.pinfold(&["check", "write", "made", "--workspace", "scratch_mount"]);
         let check = { check }.output().unwrap();
-        assert!(check.status.success(), "{:?}", told(&check));
+        assert!(check.status.success(), "{:?}", streams(&check));
     }
 }
 
@@ -42,7 +42,7 @@ fn shadowed(stage: &Stage, mode: &str, paths: &[&str], script: &str) -> Vec<(Str
     let list = list.join(", ");
     let file = format!("{{\"vfs\": {{\"shadow\": [{list}], \"shadowMode\": {mode:?}}}}}");
     stage.write("ws/sandbox.json", file);
-    let run = |view: &str| told(&stage.run_shell(&["--workspace", view], script));
+    let run = |view: &str| streams(&stage.run_shell(&["--workspace", view], script));
     vec![run("shared_mount"), run("overlay")]
 }
 
@@ -51,8 +51,8 @@ fn tmpfs_shadows_are_private_writable_and_gone_afterwards() {
     if not_behind_gvisor("tmpfs_shadows_are_private_writable_and_gone_afterwards", LS_FAILS) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir -p node_modules/.bin a; echo host >node_modules/x; echo s >secret.txt");
         let paths = ["node_modules", "a/b/c", "./secret.txt"];
         let script = "ls -A node_modules a/b/c; echo in >node_modules/y; echo in >a/b/c/z; \
@@ -70,8 +70,8 @@ fn tmpfs_shadows_are_private_writable_and_gone_afterwards() {
 
 #[test]
 fn denied_shadows_cannot_be_opened() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir keys; echo k >keys/k; echo f >file");
         let script = "mkdir keys/x; cat keys/k; touch missing/x; cat file; echo x >>file; ls -A";
         for (shown, errors) in shadowed(&stage, "deny", &["keys", "missing", "file"], script) {
@@ -84,8 +84,8 @@ fn denied_shadows_cannot_be_opened() {
 
 #[test]
 fn a_shadow_never_leaves_the_workspace() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "ln -s ../other link; mkdir -p real .git; ln -s /etc real/etc");
         for path in ["link", "real/etc", "real/etc/passwd", "../other", "/etc"] {
             for (_, errors) in shadowed(&stage, "tmpfs", &[path], "true") {
@@ -102,8 +102,8 @@ fn a_shadow_never_leaves_the_workspace() {
 
 #[test]
 fn case_and_spelling_are_left_as_they_are() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "mkdir Node_Modules 'cafe\u{301}'; echo x >Node_Modules/x; echo y >'cafe\u{301}/y'",
@@ -120,8 +120,8 @@ fn case_and_spelling_are_left_as_they_are() {
 
 #[test]
 fn a_home_behind_a_link_is_a_home() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         std::os::unix::fs::symlink("home", stage.path("link")).unwrap();
         let mut run = stage.pinfold(&["run", "--", "echo", "ran"]);
         let output = run.env("HOME", stage.path("link")).output().unwrap();

@@ -1,4 +1,4 @@
-//! Runs in a worktree of their own beside the repository.
+//! Runs in a worktree of their own next to the repository.
 
 mod faults;
 mod places;
@@ -7,25 +7,25 @@ use std::process::Output;
 
 use pinfold_testkit::{Stage, people};
 
-fn told(output: &Output) -> (String, String) {
+fn streams(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Runs a script on the host, as the person, which must succeed.
+/// Runs a script on the host, as the user, which must succeed.
 fn host(stage: &Stage, script: &str) -> String {
     let mut shell = stage.command("/bin/sh");
     for name in ["GIT_AUTHOR", "GIT_COMMITTER"] {
         shell.env(format!("{name}_NAME"), "me").env(format!("{name}_EMAIL"), "me@example.org");
     }
     let output = shell.args(["-ec", script]).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", told(&output).1);
-    told(&output).0
+    assert!(output.status.success(), "{script}: {}", streams(&output).1);
+    streams(&output).0
 }
 
 /// A repository in the workspace, with some kinds of files and a directory `sub`.
-fn repository(person: pinfold_testkit::Person) -> Stage {
-    let stage = Stage::new(person);
+fn repository(user: pinfold_testkit::User) -> Stage {
+    let stage = Stage::new(user);
     host(
         &stage,
         "git init -qb main .; git config user.name me; git config user.email me@example.org; \
@@ -38,7 +38,7 @@ fn repository(person: pinfold_testkit::Person) -> Stage {
 /// Runs a script in the worktree of a branch.
 fn session(stage: &Stage, branch: &str, script: &str) -> (String, String) {
     let output = stage.run_shell(&["--worktree-branch", branch], &format!("set -e\n{script}"));
-    let (shown, errors) = told(&output);
+    let (shown, errors) = streams(&output);
     assert!(output.status.success(), "{errors}");
     (shown, errors)
 }
@@ -46,14 +46,14 @@ fn session(stage: &Stage, branch: &str, script: &str) -> (String, String) {
 /// The same, which pinfold must refuse; gives what it says.
 fn refused(stage: &Stage, options: &[&str]) -> String {
     let output = stage.run(options, &["true"]);
-    assert_eq!(output.status.code(), Some(125), "{:?}", told(&output));
-    told(&output).1
+    assert_eq!(output.status.code(), Some(125), "{:?}", streams(&output));
+    streams(&output).1
 }
 
 #[test]
 fn a_run_has_its_own_checkout_of_a_new_branch_that_goes_when_nothing_is_new() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(&stage, "echo dirty >>a; echo key=1 >.env; echo new >untracked; git add untracked");
         let before = host(&stage, "git status --porcelain; cat a .env");
         let top = stage.path("ws-feat-x").display().to_string();
@@ -75,15 +75,15 @@ fn a_run_has_its_own_checkout_of_a_new_branch_that_goes_when_nothing_is_new() {
 
 #[test]
 fn the_worktree_is_the_owners_and_files_are_where_the_caller_stands() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "pwd"]);
         let output = run.current_dir(stage.path("ws/sub")).output().unwrap();
-        assert_eq!(told(&output).0, format!("{}\n", stage.path("ws-b/sub").display()));
+        assert_eq!(streams(&output).0, format!("{}\n", stage.path("ws-b/sub").display()));
         session(&stage, "b", "echo c >c");
         let owners =
             host(&stage, "find ../ws-b .git/worktrees .git/refs -printf '%U:%G\\n' | sort -u");
-        assert_eq!(owners, format!("{}:{}\n", person.uid, person.gid));
+        assert_eq!(owners, format!("{}:{}\n", user.uid, user.gid));
         assert_eq!(host(&stage, "git -C ../ws-b status --porcelain"), "?? c\n");
     }
 }
@@ -119,9 +119,9 @@ fn work_that_would_be_lost_keeps_the_worktree_and_the_note_says_how_to_remove_it
 }
 
 #[test]
-fn what_is_ignored_and_closed_goes_with_the_worktree() {
-    for person in people() {
-        let stage = repository(person);
+fn ignored_closed_directory_goes_with_the_worktree() {
+    for user in people() {
+        let stage = repository(user);
         let script = "mkdir -p build/m/v1 build/shut; echo o >build/m/v1/o; chmod -R a-w build/m; \
                       ln -s ../a build/l; chmod 0 build/shut";
         let (_, errors) = session(&stage, "b", script);
@@ -132,8 +132,8 @@ fn what_is_ignored_and_closed_goes_with_the_worktree() {
 
 #[test]
 fn a_kept_worktree_is_used_again_and_stays_the_persons() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         session(&stage, "b", "echo more >>a; git commit -qam two");
         host(&stage, "git merge -q b");
         let (shown, errors) = session(&stage, "b", "git log --format=%s; cat a");
@@ -147,11 +147,11 @@ fn a_kept_worktree_is_used_again_and_stays_the_persons() {
 
 #[test]
 fn commits_come_out_into_the_worktree() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let options = ["--worktree-branch", "b"];
         let output = stage.run_shell(&options, "echo more >>a; git commit -qam two");
-        assert!(told(&output).1.contains("no other branch has"), "{:?}", told(&output));
+        assert!(streams(&output).1.contains("no other branch has"), "{:?}", streams(&output));
         let shown =
             host(&stage, "cd ../ws-b; git status --porcelain; git log --format=%s b; cat a");
         assert_eq!(shown, "two\none\na\nmore\n");
@@ -161,8 +161,8 @@ fn commits_come_out_into_the_worktree() {
 
 #[test]
 fn nothing_of_the_repositorys_configuration_runs_on_the_host() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let ran = stage.path("other/ran").display().to_string();
         host(
             &stage,
@@ -194,8 +194,8 @@ fn nothing_of_the_repositorys_configuration_runs_on_the_host() {
 
 #[test]
 fn line_ends_are_as_the_configuration_and_the_private_attributes_say() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(&stage, "git config core.autocrlf true; echo 'x -text' >.git/info/attributes");
         let (shown, errors) = session(&stage, "b", "od -An -c a; od -An -c x | tail -n 1");
         assert!(shown.contains("a  \\r  \\n") && !shown.ends_with("\\r  \\n\n"), "{shown}");

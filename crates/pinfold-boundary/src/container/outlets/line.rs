@@ -124,7 +124,7 @@ impl Line {
         }
     }
 
-    /// What the inside says next.
+    /// What the sandbox says next.
     fn hear(&self) -> Result<LineOut, Errno> {
         let received = self.channel.receive().ok().flatten().ok_or(Errno::PIPE)?;
         Ok(received.message)
@@ -138,8 +138,8 @@ impl Line {
         }
         if pending.resized {
             let size = rustix::termios::tcgetwinsize(user)?;
-            let told = LineIn::Window((size.ws_row, size.ws_col));
-            pending.resized = or_none(self.channel.offer(&told))?.is_none();
+            let window = LineIn::Window((size.ws_row, size.ws_col));
+            pending.resized = or_none(self.channel.offer(&window))?.is_none();
         }
         if pending.typed.is_empty() {
             let mut typed = [0; CHUNK];

@@ -4,7 +4,7 @@ use super::{Makes, container};
 use crate::container::listed::Listed;
 
 #[test]
-fn a_container_is_told_this_and_nothing_else() {
+fn spec_of_a_container_has_this_and_nothing_else() {
     let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), Makes::Proc);
     let namespaces = ["pid", "mount", "ipc", "uts", "cgroup"];
     let expected = json!({
@@ -50,18 +50,18 @@ fn a_container_is_told_this_and_nothing_else() {
             "readonlyPaths": ["/proc/sys", "/proc/pressure"],
         },
     });
-    let told: Value = serde_json::to_value(&spec).unwrap();
-    assert_eq!(told, expected);
+    let written: Value = serde_json::to_value(&spec).unwrap();
+    assert_eq!(written, expected);
 }
 
 /// What is written below a mount that may be must not depend on what that kernel knows by itself.
 #[test]
-fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
+fn spec_for_an_engine_with_its_own_kernel_lists_each_mount_with_its_access() {
     let listed = [("/a", false), ("/a/b", true)]
         .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
     let spec = container("/r".as_ref(), "h", (0, (1, 1)), Makes::Kernel(&listed));
-    let told = serde_json::to_value(&spec).unwrap();
-    assert_eq!(told["root"], json!({ "path": "/r", "readonly": true }));
+    let written = serde_json::to_value(&spec).unwrap();
+    assert_eq!(written["root"], json!({ "path": "/r", "readonly": true }));
     let bind = |path: &str, access: &str| {
         json!({
             "destination": path,
@@ -70,26 +70,27 @@ fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
             "options": ["rbind", access, "nosuid", "nodev"],
         })
     };
-    assert_eq!(told["mounts"][2], bind("/a", "rw"));
-    assert_eq!(told["mounts"][3], bind("/a/b", "ro"));
+    assert_eq!(written["mounts"][2], bind("/a", "rw"));
+    assert_eq!(written["mounts"][3], bind("/a/b", "ro"));
 }
 
-/// youki makes links and devices in an empty directory, and what else is there has to be told, too.
+/// youki makes links and devices in an empty directory, so everything else there has to be listed,
+/// too.
 #[test]
 fn an_engine_that_makes_devices_gets_an_empty_place_for_them_which_nobody_can_write_to_later() {
     let listed = [("/pts", false), ("/shm", false)]
         .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
     let spec = container("/r".as_ref(), "h", (3, (1, 1)), Makes::Devices(&listed));
-    let told = serde_json::to_value(&spec).unwrap();
-    assert_eq!(told["mounts"][1]["type"], "tmpfs");
+    let written = serde_json::to_value(&spec).unwrap();
+    assert_eq!(written["mounts"][1]["type"], "tmpfs");
     for (mount, place) in [(2, "/dev/pts"), (3, "/dev/shm")] {
         let options = ["rbind", "rw", "nosuid"];
         assert_eq!(
-            told["mounts"][mount],
+            written["mounts"][mount],
             json!({ "destination": place, "type": "bind", "source": place, "options": options })
         );
     }
-    let read_only = told["linux"]["readonlyPaths"].as_array().unwrap();
+    let read_only = written["linux"]["readonlyPaths"].as_array().unwrap();
     assert!(read_only.contains(&json!("/dev")));
 }
 

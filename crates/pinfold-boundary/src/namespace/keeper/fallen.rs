@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read_again() {
+    fn outcome_survives_encoding() {
         let numbered = [Fallen::PutBack(0), Fallen::PutBack(7), Fallen::Lost(0), Fallen::Lost(9)];
         for said in numbered.into_iter().chain([Fallen::None, Fallen::Over]) {
             assert_eq!(Fallen::from_bytes(said.to_bytes()), said);

@@ -7,7 +7,7 @@
 //! name, or had one. Under a mask such a file cannot be reached, so an honest program sees no difference.
 //!
 //! The moment without a mask is long enough to link or rename the file to a directory whose opens are not
-//! held. So opens of a file that a program of the host makes beside a hidden one are held by any of its
+//! held. So opens of a file that a program of the host makes next to a hidden one are held by any of its
 //! names from the start: it may be what is renamed over the hidden file.
 //!
 //! It stays in the host's namespaces, and must never open a file in these directories itself. If it

@@ -120,8 +120,8 @@ impl Assembler {
         self.jump_over(at, distance);
     }
 
-    /// Makes the jump at `at` skip `distance` instructions when it is taken. A conditional
-    /// jump reaches 255: a longer one goes by way of an unconditional jump beside it.
+    /// Makes the jump at `at` skip `distance` instructions when it is taken. A conditional jump
+    /// reaches 255: a longer one goes by way of an unconditional jump next to it.
     fn jump_over(&mut self, at: usize, distance: usize) {
         const JUMP: u16 = 0x05;
         if let Ok(short) = u8::try_from(distance) {
@@ -272,7 +272,7 @@ impl Assembler {
         self.give(REFUSE);
     }
 
-    /// renameat2(2): init moves by it with a flag itself, and must not be told of that.
+    /// renameat2(2): init itself moves files by it with a flag, and must not be notified of that.
     fn renames(&mut self) {
         self.load(argument(4));
         if !self.character.nested {

@@ -17,7 +17,7 @@ use bpf::Assembler;
 pub(crate) use profile::profile;
 use table::{TABLE, Verdict};
 
-/// What an inside is to the filter.
+/// What a sandbox is to the filter.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Character {
     /// It may make namespaces of its own.
@@ -91,7 +91,7 @@ fn ranges(character: Character) -> Vec<Range> {
     ranges
 }
 
-/// What a verdict comes to for an inside of this character.
+/// What a verdict comes to for a sandbox of this character.
 fn effective(verdict: Verdict, character: Character) -> Verdict {
     match verdict {
         Verdict::Nested | Verdict::Namespaces if character.nested => Verdict::Allow,

@@ -1,4 +1,4 @@
-//! The list for a container around the inside, as OCI engines read it.
+//! The list for a container around the sandbox, as OCI engines read it.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::table::{Row, TABLE, Verdict};
 /// filter cannot see them, and to name the host and leave its keyring in namespaces of its own.
 const OF_INIT: [&str; 4] = ["clone3", "keyctl", "openat2", "sethostname"];
 
-/// The system calls that a container has in which init makes the inside (config-linux.md of the OCI
+/// The system calls that a container has in which init makes the sandbox (config-linux.md of the OCI
 /// runtime specification, as Docker and Podman read it too). The filter that init loads comes on top.
 pub(crate) fn profile() -> String {
     let is_needed = |row: &&Row| {

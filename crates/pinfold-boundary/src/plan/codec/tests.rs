@@ -48,13 +48,13 @@ fn plan() -> LaunchPlan {
 
 #[test]
 fn a_plan_comes_back_as_it_went() {
-    let told = plan();
-    let heard = LaunchPlan::decode(&told.encode()).unwrap();
-    assert_eq!(format!("{heard:?}"), format!("{told:?}"));
+    let written = plan();
+    let heard = LaunchPlan::decode(&written.encode()).unwrap();
+    assert_eq!(format!("{heard:?}"), format!("{written:?}"));
 }
 
 #[test]
-fn what_is_cut_short_or_changed_is_refused_or_another_plan() {
+fn truncated_or_changed_plan_is_refused_or_another_plan() {
     let bytes = plan().encode();
     for end in 0..bytes.len() {
         assert!(LaunchPlan::decode(&bytes[..end]).is_err(), "{end}");

@@ -3,7 +3,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 
 use super::*;
 
-/// What a stream becomes, however it is cut: as its whole, but for one byte where a piece ends right
+/// What a stream becomes, however it is cut: as its whole, except one byte where a piece ends right
 /// behind it.
 fn scrubbed(patterns: &Patterns, text: &[u8]) -> String {
     let whole = patterns.scrub(text);
@@ -143,7 +143,7 @@ fn base64_of_short_and_long_secrets_keeps_none_of_their_bits() {
                     let decoded = decoded.unwrap_or_else(|_| panic!("{coded} became {clean}"));
                     let inner = &decoded[before.len()..before.len() + secret.len()];
                     assert!(inner.iter().all(|byte| *byte == 0), "{coded} became {clean}");
-                    // The rest is at its place, but for bits beside.
+                    // The rest is at its place, except bits between.
                     assert_eq!(decoded.len(), blank.len());
                 }
             }
@@ -183,7 +183,7 @@ fn base64_in_lines_and_with_escapes_is_found() {
 }
 
 #[test]
-fn what_is_no_secret_passes() {
+fn text_that_only_resembles_a_secret_passes() {
     let patterns = of(&[ODD, "hunter2!"]);
     for text in [
         "Pa55/w+rd&<x>\"q\\z_R3AL-s3cret~98",

@@ -11,7 +11,7 @@ fn inspected(json: &str) -> Inspected {
 }
 
 #[test]
-fn an_image_is_told_by_its_registrys_digest_else_by_its_id() {
+fn image_is_identified_by_its_registry_digest_else_by_its_id() {
     let pulled = inspected(
         r#"[{"Id": "sha256:1", "RepoDigests": ["node@sha256:2"], "Created": "2025-05-20T10:11:12.5Z",
             "Config": {"User": "", "Labels": null}}]"#,
@@ -29,7 +29,7 @@ fn an_image_is_told_by_its_registrys_digest_else_by_its_id() {
 }
 
 #[test]
-fn what_an_engine_says_becomes_an_error_with_a_way_out() {
+fn output_of_an_engine_becomes_an_error_with_a_hint() {
     let docker = engine(ImageEngine::Docker);
     let stopped = docker.failed(
         "x",

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_context_goes_with_whoever_made_it() {
+fn context_is_removed_with_its_maker() {
     let above = tempfile::tempdir().unwrap();
     let one = Scratch::make(above.path()).unwrap();
     fs::write(one.path().join("Dockerfile"), "FROM a").unwrap();
@@ -11,7 +11,7 @@ fn a_context_goes_with_whoever_made_it() {
 }
 
 #[test]
-fn what_a_killed_one_left_goes_with_the_next_and_what_is_used_stays() {
+fn leftovers_of_a_killed_build_go_with_the_next_and_used_files_stay() {
     let above = tempfile::tempdir().unwrap();
     let left = above.path().join("1-0");
     fs::create_dir_all(left.join("packages")).unwrap();

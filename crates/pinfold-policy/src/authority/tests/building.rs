@@ -31,7 +31,7 @@ fn the_same_root_twice_is_the_union_under_the_stricter_rules() {
 }
 
 #[test]
-fn what_has_ended_or_allows_nothing_is_refused() {
+fn expired_or_empty_grant_is_refused() {
     let mut ended = grant("/w", "/a", Access::READ);
     ended.expires = Some(SystemTime::UNIX_EPOCH);
     assert!(matches!(build([ended.clone()], []), Err(AuthorityError::Expired { .. })));
@@ -66,7 +66,7 @@ fn a_grant_in_what_is_taken_away_is_refused() {
 }
 
 #[test]
-fn what_nobody_named_may_have_a_private_copy() {
+fn path_that_nobody_named_may_have_a_private_copy() {
     let of = |source: Origin| {
         let granted = Grant { source, ..grant("/w", "/w", Access::FULL) };
         build([granted], [restriction("/w", Effect::Private)])
@@ -155,7 +155,7 @@ fn a_grant_that_appears_in_what_is_taken_away_is_refused() {
 }
 
 #[test]
-fn what_lies_in_something_hidden_has_no_place_inside() {
+fn path_below_a_hidden_directory_has_no_place_inside() {
     let restrictions =
         [restriction("/w/hidden", Effect::Hide), restriction("/w/hidden/x", Effect::ReadOnly)];
     let authority = build([grant("/w", "/w", Access::FULL)], restrictions).unwrap();

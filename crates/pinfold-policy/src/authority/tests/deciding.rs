@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use super::support::*;
 use crate::access::Access;
-use crate::authority::{Answer, Decision, DenyReason, Effect, HardLinks, Person, Verdict};
+use crate::authority::{Answer, Decision, DenyReason, Effect, HardLinks, UserPresence, Verdict};
 use crate::glob::Glob;
 
 fn tree() -> MemoryTree {
@@ -57,7 +57,7 @@ fn restrictions_beat_grants() {
 }
 
 #[test]
-fn what_leads_to_something_protected_stays_in_place() {
+fn parent_of_a_protected_file_cannot_be_moved() {
     for path in ["/w", "/w/.vscode", "/w/sub", "/w/sub/.git", "/w/sub/.git/config"] {
         assert!(!allowed(Access::MOVE, path), "{path}");
         assert!(!allowed(Access::DELETE, path), "{path}");
@@ -87,7 +87,7 @@ fn hiding_wins_and_otherwise_the_innermost() {
 }
 
 #[test]
-fn a_question_without_a_person_is_a_refusal() {
+fn question_without_a_user_is_a_refusal() {
     let mut root = grant("/w", "/w", Access::READ_ONLY);
     root.ask = Access::WRITE;
     let authority = build([root], []).unwrap();
@@ -97,8 +97,8 @@ fn a_question_without_a_person_is_a_refusal() {
         decision,
         Decision::Ask { prompt: "allow write on /w/f?".to_owned(), default: Answer::No }
     );
-    assert_eq!(decision.clone().settle(Person::Present), decision);
-    let settled = decision.settle(Person::Absent);
+    assert_eq!(decision.clone().settle(UserPresence::Present), decision);
+    let settled = decision.settle(UserPresence::Absent);
     assert!(matches!(settled, Decision::Deny(DenyReason::NobodyToAsk { .. })));
     assert!(!decide(&authority, &tree, Access::DELETE, "/w/f").is_allowed());
 }
@@ -163,7 +163,7 @@ fn an_explanation_names_every_step() {
     assert_eq!(json["verdict"], "deny");
     assert_eq!(json["access"][0], "write");
     let absent = authority.explain(&tree, Access::READ, "/etc/passwd").unwrap();
-    assert_eq!(absent.cure.unwrap(), "grant it with --read /etc/passwd or --write /etc/passwd");
+    assert_eq!(absent.hint.unwrap(), "grant it with --read /etc/passwd or --write /etc/passwd");
 }
 
 #[test]

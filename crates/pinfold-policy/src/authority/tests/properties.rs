@@ -159,8 +159,8 @@ proptest! {
     #[test]
     fn string_prefixes_are_not_path_prefixes(tree in tree(), suffix in "[a-z]{1,3}") {
         let authority = build([grant("/w", "/a", Access::FULL)], []).unwrap();
-        let beside = format!("/w{suffix}/b");
-        prop_assert!(!decide(&authority, &tree, Access::READ, &beside).is_allowed());
+        let outside = format!("/w{suffix}/b");
+        prop_assert!(!decide(&authority, &tree, Access::READ, &outside).is_allowed());
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn a_name_is_not_followed() {
 }
 
 #[test]
-fn what_cannot_be_walked_says_why() {
+fn unwalkable_directory_says_why() {
     assert_eq!(block("/w/loop"), Block::Loop);
     assert_eq!(block("/w/README/x"), Block::NotADirectory);
     assert_eq!(block("/w/README/"), Block::NotADirectory);
@@ -78,7 +78,7 @@ fn what_cannot_be_walked_says_why() {
 }
 
 #[test]
-fn what_leads_to_a_grant_is_a_synthetic_directory() {
+fn parent_of_a_grant_is_a_synthetic_directory() {
     assert_eq!(place(&workspace(), "/"), Place::Synthetic(inside("/")));
     assert_eq!(place(&workspace(), "/.."), Place::Synthetic(inside("/")));
     let nested = build([grant("/a/b/c", "/home/me/w", Access::READ)], []).unwrap();

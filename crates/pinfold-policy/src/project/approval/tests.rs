@@ -44,7 +44,7 @@ fn a_rule_allows_what_begins_so_and_nothing_that_is_excluded() {
 }
 
 #[test]
-fn what_is_excluded_is_so_in_whatever_words() {
+fn excluded_option_is_refused_in_any_spelling() {
     let force = ["--force", "-f", "--force-with-lease"];
     let push = rule("push", "", "--force");
     assert!(push.allows(b"git", &words("push origin main"), &[]));
@@ -66,7 +66,7 @@ fn a_rule_for_all_the_arguments_allows_no_others() {
 }
 
 #[test]
-fn what_must_be_there_may_be_anywhere_in_any_order() {
+fn required_arguments_may_be_anywhere_in_any_order() {
     let rule = rule("", "--draft --web", "");
     assert!(rule.allows(b"git", &words("x --web y --draft"), &[]));
     assert!(!rule.allows(b"git", &words("x --web --draftt"), &[]));

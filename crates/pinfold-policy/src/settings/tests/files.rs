@@ -94,7 +94,7 @@ fn the_users_file_is_read_in_full() {
 }
 
 #[test]
-fn mistakes_in_the_users_file_are_told() {
+fn mistakes_in_the_users_file_are_reported() {
     for (text, expected) in [
         ("boundary = \"dokcer\"", "unknown boundary \"dokcer\"; known: namespace, container"),
         (

@@ -12,7 +12,7 @@ const OWN: &str = "[[secrets]]\nid = \"t\"\nenv = \"GH_TOKEN\"\nhosts = [\"githu
 #[test]
 fn a_token_for_github_is_for_admins_and_for_sessions_of_no_group() {
     let member = "group_trust = \"member\"";
-    for (ceiling, user, brokered, cure) in [
+    for (ceiling, user, brokered, hint) in [
         ("", TOKEN, true, true),
         ("", ADMIN, false, false),
         ("", OWN, false, false),
@@ -31,7 +31,7 @@ fn a_token_for_github_is_for_admins_and_for_sessions_of_no_group() {
         assert_eq!(policy.brokered.len(), usize::from(brokered), "{ceiling} {user}");
         assert_eq!(policy.allow.is_empty(), brokered, "{ceiling} {user}");
         assert_eq!(settings.placed().count(), usize::from(!brokered), "{ceiling} {user}");
-        assert!(policy.brokered.iter().all(|one| one.cure.is_some() == cure), "{ceiling} {user}");
+        assert!(policy.brokered.iter().all(|one| one.hint.is_some() == hint), "{ceiling} {user}");
     }
     let above = ceiling(member, ADMIN).error();
     assert!(above.starts_with("groups.trust: admin by config.toml:3 is above member"), "{above}");
@@ -56,7 +56,7 @@ fn git_is_let_through_to_its_repositories_unless_all_of_github_is_open() {
     for refused in ["github.com:80", "api.github.com:443", "uploads.github.com:443"] {
         let refused = settings.network.decide(&at(refused)).unwrap_err();
         assert!(refused.to_string().contains("group a does not get the token t"), "{refused}");
-        assert_eq!(refused.cure().unwrap().to_string(), "trust = \"admin\" under [groups.a]");
+        assert_eq!(refused.hint().unwrap().to_string(), "trust = \"admin\" under [groups.a]");
     }
     let mut open = Case { user: TOKEN, ..Case::default() };
     open.flags.network.allow.push("github.com".parse().unwrap());

@@ -125,8 +125,8 @@ fn grants_lie_under_the_administrators_roots() {
     );
     let settings = ceiling(roots, "[files]\nread = [\"/srv/x\"]").resolve().unwrap();
     assert_eq!(settings.files.deny[0].origin.layer(), "ceiling");
-    let beside = HostPath::new("/srvx").unwrap();
-    assert!(settings.ceiling.check_path("workspace", &beside, &Origin::Default).is_err());
+    let outside = HostPath::new("/srvx").unwrap();
+    assert!(settings.ceiling.check_path("workspace", &outside, &Origin::Default).is_err());
 }
 
 #[test]

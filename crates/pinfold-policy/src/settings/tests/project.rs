@@ -45,7 +45,7 @@ fn moltnets_example_is_read_as_it_is() {
 }
 
 #[test]
-fn what_widens_waits_and_what_narrows_does_not() {
+fn widening_settings_wait_and_narrowing_ones_do_not() {
     let case = project(EXAMPLE);
     let settings = case.resolve().unwrap();
     assert_eq!(
@@ -259,7 +259,7 @@ fn ralph(agent: &str, text: &'static str) -> Case {
 }
 
 #[test]
-fn ralphs_file_chooses_pis_model_unless_a_person_does() {
+fn ralphs_file_chooses_pis_model_unless_the_user_does() {
     let text = r#"{"type": "docker-sandbox", "pi": {"provider": "openai", "model": "any-name"}}"#;
     let chosen = |case: &Case| {
         let settings = case.resolve().unwrap();
@@ -293,7 +293,7 @@ fn ralphs_file_chooses_pis_model_unless_a_person_does() {
 }
 
 #[test]
-fn mistakes_in_ralphs_file_are_told_in_its_words() {
+fn mistakes_in_ralphs_file_are_reported_in_its_words() {
     for (text, message) in [
         (r#"{"pi": []}"#, "'pi' section in .agent-loop/config.json must be an object"),
         (r#"{"pi": null}"#, "'pi' section in .agent-loop/config.json must be an object"),
@@ -310,7 +310,7 @@ fn mistakes_in_ralphs_file_are_told_in_its_words() {
 }
 
 #[test]
-fn the_inside_can_ask_once_somebody_who_may_has_said_so() {
+fn sandbox_can_ask_once_trusted_settings_allow_it() {
     let silent = Case::default().resolve().unwrap();
     assert!(!silent.host_exec.enabled.value);
     let asks = r#"{"hostExec": {"autoApprove": [{"executable": "git"}], "executables": ["make"],

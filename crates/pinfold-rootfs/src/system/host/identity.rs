@@ -1,4 +1,4 @@
-//! What a version of this machine's system is told by.
+//! What identifies a version of this machine's system.
 //!
 //! SHA-256 over `pinfold-host-2` and, for each thing, its path, mode, size and time of change of its
 //! content: directories of programs two levels deep (and one more below /usr/local), what is copied of

@@ -6,7 +6,7 @@ use super::users::{groups, users};
 use super::*;
 
 #[test]
-fn addresses_with_a_login_are_told_from_others() {
+fn addresses_with_a_login_are_recognised() {
     for text in [
         "deb https://me:secret@packages.example.org/debian stable main",
         "URIs: https://deb.example.org/ http://token@packages.example.org",
@@ -54,7 +54,7 @@ fn nothing_that_holds_a_secret_is_copied() {
 }
 
 #[test]
-fn a_version_is_told_by_files_links_and_directories_that_change() {
+fn version_changes_with_files_links_and_directories() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("a/b")).unwrap();
     fs::write(root.path().join("a/b/file"), "one").unwrap();

@@ -35,7 +35,7 @@ pub(super) fn make(etc: &Path) -> io::Result<()> {
     )
 }
 
-/// Lines for passwd(5), without what they say of a person, and for shadow(5).
+/// Lines for passwd(5), without what they say of a user, and for shadow(5).
 pub(super) fn users(passwd: &str) -> (String, String) {
     let (mut users, mut shadow) = (String::new(), String::new());
     for line in passwd.lines() {

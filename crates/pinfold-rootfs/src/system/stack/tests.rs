@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A lower and an upper tree, beside something that no link may lead to.
+/// A lower and an upper tree, next to something that no link may lead to.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -54,7 +54,7 @@ fn a_link_for_home_leads_nowhere_on_the_host() {
 }
 
 #[test]
-fn files_are_found_as_the_inside_finds_them() {
+fn files_are_found_as_in_the_sandbox() {
     let world = World::new();
     world.file("lower/etc/certs/bundle");
     world.file("lower/etc/hidden/bundle");

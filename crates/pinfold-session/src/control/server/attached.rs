@@ -1,4 +1,5 @@
-//! Clients that are attached to the session's terminal, or wait for its end beside its log.
+//! Clients that are attached to the session's terminal, or that follow its log and wait for its
+//! end.
 
 use std::os::fd::AsFd as _;
 

@@ -25,13 +25,13 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Whether the inside's one user is called so.
+    /// Whether the sandbox's one user is called so.
     pub(super) fn is_user(&self, user: &str) -> bool {
         self.env.iter().any(|(name, own)| name == "USER" && own == user)
     }
 
     /// What a client has said, and what it has left to the session: a shell for no words.
-    pub(super) fn complete(&self, told: Program) -> Program {
+    pub(super) fn complete(&self, asked: Program) -> Program {
         let name =
             |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
         let own = self.env.iter().map(|(name, value)| {
@@ -39,15 +39,15 @@ impl Base {
             [name.as_bytes(), b"=", value].concat()
         });
         let mut env: Vec<Vec<u8>> = Vec::new();
-        for variable in own.chain(self.variables.iter().cloned()).chain(told.env) {
+        for variable in own.chain(self.variables.iter().cloned()).chain(asked.env) {
             env.retain(|other| name(other) != name(&variable));
             env.push(variable);
         }
         let shell = env.iter().find_map(|variable| variable.strip_prefix(b"SHELL="));
         let shell = vec![shell.unwrap_or(b"/bin/sh").to_vec()];
-        let argv = if told.argv.is_empty() { shell } else { told.argv };
-        let cwd = if told.cwd.is_empty() { self.cwd.clone() } else { told.cwd };
-        Program { argv, env, cwd, ignored: told.ignored }
+        let argv = if asked.argv.is_empty() { shell } else { asked.argv };
+        let cwd = if asked.cwd.is_empty() { self.cwd.clone() } else { asked.cwd };
+        Program { argv, env, cwd, ignored: asked.ignored }
     }
 }
 

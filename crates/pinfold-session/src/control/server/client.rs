@@ -107,7 +107,7 @@ impl Client {
     pub(super) fn is_over(&mut self, limit: LimitReached) {
         if let State::Running { deadline, over: over @ None, .. } = &mut self.state {
             *over = Some(limit);
-            // That it has ended is told by what the inside can stop: then it is not waited for.
+            // The sandbox can hold back the message that it has ended, so it is not waited for.
             *deadline = Some(Instant::now() + GRACE);
         }
     }

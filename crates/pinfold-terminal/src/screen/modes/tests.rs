@@ -13,7 +13,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn what_an_editor_asks_for_is_asked_again_and_taken_back() {
+fn modes_of_an_editor_are_set_again_and_reset() {
     let modes = after(b"\x1b[?1049h\x1b[?1;25l\x1b[?1h\x1b=\x1b[?2004hhello\x1b[31m");
     assert_eq!(text(modes.enter()), "\x1b[?1049h\x1b[?1h\x1b[?25l\x1b[?2004h\x1b=");
     let left = text(modes.leave());
@@ -23,7 +23,7 @@ fn what_an_editor_asks_for_is_asked_again_and_taken_back() {
 }
 
 #[test]
-fn what_a_program_has_taken_back_itself_is_not_touched() {
+fn mode_that_a_program_has_reset_itself_is_not_touched() {
     let modes = after(b"\x1b[?1049h\x1b[?25l\x1b[>1u\x1b[<u\x1b[?25h\x1b[?1049l");
     assert_eq!(text(modes.enter()), "");
     let left = text(modes.leave());
@@ -74,7 +74,8 @@ fn text_alone_leaves_nothing_to_take_back() {
 }
 
 proptest! {
-    /// Where a read ends means nothing, whatever is written; and what is told tells a follower the same.
+    /// Where a read ends means nothing, whatever is written; and the sequences for a follower set the
+    /// same modes in it.
     #[test]
     fn cuts_change_nothing(
         pieces in proptest::collection::vec(
@@ -91,8 +92,8 @@ proptest! {
         let mut single = Modes::default();
         all.iter().for_each(|byte| single.follow(&[*byte]));
         prop_assert_eq!(whole.enter(), single.enter());
-        let told = after(&whole.enter());
-        prop_assert_eq!(told.enter(), whole.enter());
+        let follower = after(&whole.enter());
+        prop_assert_eq!(follower.enter(), whole.enter());
         let back = after(&[whole.enter(), whole.leave()].concat());
         prop_assert_eq!(back.enter(), b"");
     }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_beside_or_in_another_module_is_a_conflict() {
+    fn name_next_to_or_in_another_module_is_a_conflict() {
         let dir = tempfile::tempdir().unwrap();
         let git = dir.path().canonicalize().unwrap();
         let opened = below(rustix::fs::CWD, &git);

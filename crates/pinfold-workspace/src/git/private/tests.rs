@@ -40,7 +40,7 @@ fn make_and_pack(host: &Path, made: &AtomicUsize, most: usize) {
 }
 
 #[test]
-fn references_that_the_host_packs_meanwhile_are_all_copied() {
+fn references_that_the_host_packs_during_a_copy_are_all_copied() {
     const MOST: usize = 1000;
     let dir = tempfile::tempdir().unwrap();
     let host = dir.path().join("host");

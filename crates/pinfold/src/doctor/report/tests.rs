@@ -3,7 +3,7 @@ use pinfold_boundary::Capabilities;
 use super::*;
 
 fn finding(what: &str, hint: Option<&str>, fatal: bool) -> Finding {
-    Finding { what: what.to_owned(), cure: hint.map(str::to_owned), fatal }
+    Finding { what: what.to_owned(), hint: hint.map(str::to_owned), fatal }
 }
 
 fn works() -> Probe {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_testkit::agent::ready;
-use pinfold_testkit::{Person, Stage, executable, people, skip};
+use pinfold_testkit::{Stage, User, executable, people, skip};
 
 use super::{newer_node, packages};
 
@@ -52,12 +52,7 @@ fn the_official_conformance_suite_fails_nothing_but_what_the_server_says_it_has_
     }
 }
 
-fn conforms(
-    person: Person,
-    modules: &Path,
-    node: &Path,
-    (revision, inapplicable, passed): Revision,
-) {
+fn conforms(person: User, modules: &Path, node: &Path, (revision, inapplicable, passed): Revision) {
     let stage = Stage::new(person);
     stage.write("ws/text.txt", "text\n");
     stage.write("ws/image.png", IMAGE);

@@ -193,7 +193,7 @@ impl Scene {
 
 /// The agent's program in its layer, fetched if that is not there.
 fn provisioned(stage: &Stage, agent: Agent) -> PathBuf {
-    let layers = cache(stage.person).join("pinfold/agents");
+    let layers = cache(stage.user).join("pinfold/agents");
     let find = || {
         let layers = fs::read_dir(&layers).into_iter().flatten().flatten();
         layers.map(|layer| layer.path()).find(|layer| {
@@ -209,7 +209,7 @@ fn provisioned(stage: &Stage, agent: Agent) -> PathBuf {
             set.stdin(fs::File::open(&key).unwrap()).stderr(Stdio::null()).status().unwrap();
         }
         let mut run = stage.pinfold(&["run", "--unattended", agent.name(), "--", "--version"]);
-        run.env("XDG_CACHE_HOME", cache(stage.person)).output().unwrap();
+        run.env("XDG_CACHE_HOME", cache(stage.user)).output().unwrap();
     }
     find().unwrap().join("tree/bin").join(agent.name())
 }

@@ -99,7 +99,7 @@ fn provisioned(stage: &Stage, version: &str) -> PathBuf {
         .replace("name = \"pi\"", "name = \"pi-old\"")
         .replace("recipe = \"pi\"", "recipe = \"pi-0.74\"");
     stage.write("home/.config/pinfold/agents/pi-old.toml", own);
-    let agents = cache(stage.person).join("pinfold/agents");
+    let agents = cache(stage.user).join("pinfold/agents");
     let find = || {
         let layers = fs::read_dir(&agents).into_iter().flatten().flatten();
         layers.map(|layer| layer.path()).find(|layer| {
@@ -115,7 +115,7 @@ fn provisioned(stage: &Stage, version: &str) -> PathBuf {
         let key = stage.write("tmp/key", KEY);
         set.stdin(fs::File::open(key).unwrap()).stderr(Stdio::null()).status().unwrap();
         let mut run = stage.pinfold(&["run", "--unattended", name, "--", "--version"]);
-        run.env("XDG_CACHE_HOME", cache(stage.person)).output().unwrap();
+        run.env("XDG_CACHE_HOME", cache(stage.user)).output().unwrap();
     }
     find().unwrap().join("tree")
 }

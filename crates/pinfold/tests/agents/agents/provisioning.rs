@@ -23,7 +23,7 @@ const RECIPE: &str = r#"{
 const AGENT: &str = "name = \"tiny\"\ncli_command = \"ls\"\nrecipe = \"tiny\"\n";
 
 /// A user whose own agent shows what is in its layer.
-fn stage_with(person: pinfold_testkit::Person, recipe: &str) -> Stage {
+fn stage_with(person: pinfold_testkit::User, recipe: &str) -> Stage {
     let stage = Stage::new(person);
     stage.write("home/.config/pinfold/agents/tiny.toml", AGENT);
     stage.write("home/.config/pinfold/agents/recipes/tiny.json", recipe);

@@ -1,4 +1,4 @@
-//! A person is asked: at the session's terminal, and by `pinfold approvals`.
+//! A user is asked: at the session's terminal, and by `pinfold approvals`.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ fn waiting(scene: &Scene, script: &str) -> Child {
 
 #[test]
 fn answers_count_once_for_the_session_or_always_and_no_more_than_was_shown() {
-    for person in people() {
-        let scene = Scene::new(person, "");
+    for user in people() {
+        let scene = Scene::new(user, "");
         let ask = |rest: &str| format!("pinfold-host moltnet a 'b c' </dev/null; {rest}");
         let child = waiting(&scene, &ask("pinfold-host moltnet a 'b c' </dev/null; echo $?"));
         answer(&scene, &["approve"]);
@@ -77,10 +77,10 @@ fn a_detached_session_waits_where_somebody_watches() {
     assert!(output.status.success(), "{}", said(&output));
     let mut watch = scene.pinfold(&["approvals", "--watch", "--json", "--session", "n"]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = String::new();
+    let mut line = String::new();
     let mut errors = std::io::BufReader::new(watch.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut errors, &mut told).unwrap();
-    assert!(told.contains("wait for an answer"), "{told}");
+    std::io::BufRead::read_line(&mut errors, &mut line).unwrap();
+    assert!(line.contains("wait for an answer"), "{line}");
     scene.stage.write("ws/go", "");
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
     let asked: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
@@ -102,7 +102,7 @@ fn a_detached_session_waits_where_somebody_watches() {
 }
 
 /// What has no room in a message is too much to be read, too: it is refused, and hides no other request
-/// from whoever lists or watches.
+/// from clients that list or watch.
 #[test]
 fn a_request_that_is_too_long_to_be_shown_hides_no_other() {
     let scene = Scene::new(people()[0], "");
@@ -229,8 +229,8 @@ const READY: &str = "[y]es, once";
 #[test]
 fn a_question_comes_over_the_screen_and_leaves_it_as_it_was() {
     let pinfold = executable();
-    for person in people() {
-        let scene = Scene::new(person, "");
+    for user in people() {
+        let scene = Scene::new(user, "");
         let Some(tmux) = terminal(&scene, "a question") else { return };
         scene.stage.write(
             "ws/ask.sh",

@@ -16,8 +16,8 @@ struct Attack {
 }
 
 impl Attack {
-    fn new(person: pinfold_testkit::Person) -> Self {
-        let scene = Scene::with_repository(person, GIT);
+    fn new(user: pinfold_testkit::User) -> Self {
+        let scene = Scene::with_repository(user, GIT);
         let mark = scene.stage.path("other/mark");
         // A program on the host that runs git itself, as gh does.
         scene.program("moltnet", "#!/bin/sh\ngit status; git log -1; git diff; git remote -v; git ls-files; git config -l; true\n");
@@ -38,9 +38,9 @@ impl Attack {
 
 #[test]
 fn nothing_that_a_repository_holds_runs_on_the_host() {
-    for person in people_with_git("git attacks") {
+    for user in people_with_git("git attacks") {
         for (name, plant) in PLANTS {
-            let attack = Attack::new(person);
+            let attack = Attack::new(user);
             let said = attack.run(plant);
             assert!(!attack.mark.exists(), "{name}: {said}");
             // The remotes are the host's own, so what is harmless goes on.
@@ -50,9 +50,9 @@ fn nothing_that_a_repository_holds_runs_on_the_host() {
 }
 
 #[test]
-fn a_push_goes_where_the_host_says_whatever_the_inside_configures() {
-    for person in people_with_git("redirection") {
-        let scene = Scene::with_repository(person, GIT);
+fn push_goes_where_the_host_says_whatever_the_sandbox_configures() {
+    for user in people_with_git("redirection") {
+        let scene = Scene::with_repository(user, GIT);
         scene.outside("git init -q --bare -b main ../evil.git");
         let evil = scene.stage.path("evil.git");
         let script = format!(
@@ -73,8 +73,8 @@ fn a_push_goes_where_the_host_says_whatever_the_inside_configures() {
 
 #[test]
 fn a_git_that_leads_elsewhere_is_not_followed() {
-    let Some(person) = people_with_git("links").pop() else { return };
-    let scene = Scene::with_repository(person, GIT);
+    let Some(user) = people_with_git("links").pop() else { return };
+    let scene = Scene::with_repository(user, GIT);
     scene.outside(
         "git init -q ../other/private && cd ../other/private && git config user.name x && \
          git config user.email x@y && echo secret >s && git add s && git commit -qm 'the secret' && \
@@ -129,8 +129,8 @@ fn approved_after(
 }
 
 #[test]
-fn what_was_shown_is_what_goes() {
-    let Some(person) = people_with_git("what was shown").pop() else { return };
+fn pushed_commits_are_those_that_were_shown() {
+    let Some(user) = people_with_git("what was shown").pop() else { return };
     let commit = "echo 2 >>file; git commit -qam shown; git rev-parse HEAD >shown";
     for change in [
         "echo 3 >>file; git commit -qam hidden",
@@ -139,7 +139,7 @@ fn what_was_shown_is_what_goes() {
         "mv .git old; git init -q -b main .; git config user.name x; git config user.email x; echo >e; git add e; git commit -qm hidden; git remote add origin ../evil",
         "git remote set-url origin ../evil.git; git config core.hooksPath /nowhere",
     ] {
-        let scene = Scene::with_repository(person, "");
+        let scene = Scene::with_repository(user, "");
         let (pending, output) = approved_after(&scene, commit, "push origin main", change);
         let shown = std::fs::read_to_string(scene.stage.path("ws/shown")).unwrap();
         assert!(pending["details"].to_string().contains("shown"), "{pending}");
@@ -149,9 +149,9 @@ fn what_was_shown_is_what_goes() {
 
 #[test]
 fn a_remote_that_is_elsewhere_than_was_shown_gets_nothing() {
-    let Some(person) = people_with_git("another remote").pop() else { return };
-    let scene = Scene::with_repository(person, "");
-    // The inside lies about where the remote is, so that less seems to go.
+    let Some(user) = people_with_git("another remote").pop() else { return };
+    let scene = Scene::with_repository(user, "");
+    // The sandbox lies about where the remote is, so that less seems to go.
     let before = "git checkout -q --orphan evil; echo e >e; git add e; git commit -qm hidden; \
                   git update-ref refs/remotes/origin/main HEAD; echo f >f; git add f; git commit -qm shown";
     let (pending, output) = approved_after(&scene, before, "push --force origin evil:main", "true");
@@ -163,11 +163,11 @@ fn a_remote_that_is_elsewhere_than_was_shown_gets_nothing() {
 
 #[test]
 fn a_new_branch_sends_no_commit_that_the_remote_was_only_said_to_have() {
-    let Some(person) = people_with_git("a new branch").pop() else { return };
+    let Some(user) = people_with_git("a new branch").pop() else { return };
     let before = "git checkout -q -b new; echo e >e; git add e; git commit -qm hidden; LIE; \
                   echo f >f; git add f; git commit -qm shown";
     for (lie, goes) in [("git update-ref refs/remotes/origin/lie HEAD", false), (":", true)] {
-        let scene = Scene::with_repository(person, "");
+        let scene = Scene::with_repository(user, "");
         let (pending, output) =
             approved_after(&scene, &before.replace("LIE", lie), "push origin new", "true");
         let shown = pending["details"].to_string();
@@ -178,8 +178,8 @@ fn a_new_branch_sends_no_commit_that_the_remote_was_only_said_to_have() {
 
 #[test]
 fn replaced_and_grafted_objects_hide_nothing() {
-    let Some(person) = people_with_git("replaced objects").pop() else { return };
-    let scene = Scene::with_repository(person, "");
+    let Some(user) = people_with_git("replaced objects").pop() else { return };
+    let scene = Scene::with_repository(user, "");
     let before = "echo 2 >>file; git commit -qam hidden; bad=$(git rev-parse HEAD); echo 3 >>file; \
                   git commit -qam last; good=$(git commit-tree -m harmless HEAD^{tree}); \
                   git replace $bad $good; git replace --graft HEAD HEAD~2; mkdir -p .git/info; \
@@ -192,8 +192,8 @@ fn replaced_and_grafted_objects_hide_nothing() {
 
 #[test]
 fn a_repository_that_keeps_git_waiting_holds_up_nobody_else_and_no_end() {
-    let Some(person) = people_with_git("a git that waits").pop() else { return };
-    let scene = Scene::with_repository(person, GIT);
+    let Some(user) = people_with_git("a git that waits").pop() else { return };
+    let scene = Scene::with_repository(user, GIT);
     let began = std::time::Instant::now();
     let script =
         "mkfifo .git/refs/heads/waits; pinfold-host git log & sleep 0.5; pinfold-host moltnet";
@@ -203,8 +203,8 @@ fn a_repository_that_keeps_git_waiting_holds_up_nobody_else_and_no_end() {
 
 #[test]
 fn references_with_odd_names_drive_no_terminal() {
-    let Some(person) = people_with_git("odd names").pop() else { return };
-    let scene = Scene::with_repository(person, "");
+    let Some(user) = people_with_git("odd names").pop() else { return };
+    let scene = Scene::with_repository(user, "");
     let before = "printf '%s refs/heads/a\\033[2Jb\\n' \"$(git rev-parse HEAD)\" >>.git/packed-refs; \
                   git branch \"$(printf 'x\\342\\200\\256y')\"";
     let (pending, _) = approved_after(&scene, before, "push origin --all", "true");

@@ -10,8 +10,8 @@ const SHOW: &str = "#!/bin/sh\nfor word; do printf '<%s>' \"$word\"; done\nprint
 
 #[test]
 fn words_streams_and_status_are_the_programs_own() {
-    for person in people() {
-        let scene = Scene::new(person, ALL);
+    for user in people() {
+        let scene = Scene::new(user, ALL);
         scene.program(
             "moltnet",
             "#!/bin/sh\nfor w; do printf '<%s>' \"$w\"; done; cat; printf err >&2; exit 7\n",
@@ -42,7 +42,7 @@ fn a_result_in_json_has_a_status_that_is_no_error() {
 }
 
 #[test]
-fn a_program_has_few_variables_and_no_path_that_the_inside_writes() {
+fn program_has_few_variables_and_no_path_that_the_sandbox_writes() {
     let scene = Scene::new(people()[0], ALL);
     scene.program("moltnet", "#!/bin/sh\nenv\n");
     let planted = scene.stage.write("ws/bin/moltnet", "#!/bin/sh\necho planted\n");
@@ -67,7 +67,7 @@ fn a_program_has_few_variables_and_no_path_that_the_inside_writes() {
 }
 
 #[test]
-fn what_is_not_listed_named_or_there_is_refused_with_the_way_out() {
+fn program_that_is_not_listed_or_missing_is_refused_with_a_hint() {
     let scene = Scene::new(people()[0], ALL);
     let output = scene.run(
         &[],
@@ -87,9 +87,9 @@ fn what_is_not_listed_named_or_there_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn it_runs_where_the_caller_stands_and_nowhere_else() {
-    for person in people() {
-        let scene = Scene::new(person, ALL);
+fn host_command_runs_in_the_callers_directory_and_nowhere_else() {
+    for user in people() {
+        let scene = Scene::new(user, ALL);
         scene.program("moltnet", SHOW);
         scene.stage.write("ws/deep/er/file", "");
         let deep = scene.stage.path("ws/deep/er");
@@ -121,7 +121,7 @@ fn it_runs_where_the_caller_stands_and_nowhere_else() {
 }
 
 #[test]
-fn without_a_word_of_its_user_the_inside_cannot_ask() {
+fn sandbox_cannot_ask_unless_its_user_allows_it() {
     let scene = Scene::new(people()[0], ALL);
     std::fs::remove_file(scene.stage.path("home/.config/pinfold/config.toml")).unwrap();
     scene
@@ -144,8 +144,8 @@ fn without_a_word_of_its_user_the_inside_cannot_ask() {
 
 #[test]
 fn a_time_limit_ends_the_whole_tree() {
-    for person in people() {
-        let scene = Scene::new(person, "autoApprove = true\ntimeout = \"1s\"");
+    for user in people() {
+        let scene = Scene::new(user, "autoApprove = true\ntimeout = \"1s\"");
         let mark = format!("31{}", std::process::id());
         // One that has left its session, and one that has left its parent.
         scene.program(
@@ -165,7 +165,7 @@ fn a_time_limit_ends_the_whole_tree() {
 }
 
 #[test]
-fn what_a_program_leaves_ends_with_it_and_with_who_asked() {
+fn processes_that_a_host_program_leaves_end_with_it_and_with_its_client() {
     let scene = Scene::new(people()[0], ALL);
     let mark = format!("32{}", std::process::id());
     scene.program("moltnet", &format!("#!/bin/sh\nsetsid sleep {mark} >/dev/null 2>&1 &\necho began\n[ -z \"$1\" ] || sleep {mark}9\n"));
@@ -181,7 +181,7 @@ fn what_a_program_leaves_ends_with_it_and_with_who_asked() {
 
 /// For want of memory the kernel may choose the process that minds a program.
 #[test]
-fn what_a_minder_minds_ends_with_it() {
+fn program_ends_with_its_killed_minder() {
     let scene = Scene::new(people()[0], ALL);
     let mark = format!("33{}", std::process::id());
     scene.program("moltnet", &format!("#!/bin/sh\nsleep {mark}1 & echo began; sleep {mark}2\n"));
@@ -234,9 +234,9 @@ fn a_gigabyte_passes_through_a_broker_that_stays_small() {
 
 #[test]
 fn names_on_path_ask_and_of_git_only_what_needs_a_login() {
-    for person in super::people_with_git("names on PATH") {
+    for user in super::people_with_git("names on PATH") {
         let scene =
-            Scene::with_repository(person, "autoApprove = true\nonPath = [\"git\", \"moltnet\"]");
+            Scene::with_repository(user, "autoApprove = true\nonPath = [\"git\", \"moltnet\"]");
         let said = scene.inside("moltnet; echo two >>file; git commit -qam two; git push -q origin main; git status -sb");
         assert!(said.contains("moltnet ran") && said.contains("## main"), "{said}");
         assert_eq!(
@@ -277,8 +277,8 @@ fn a_program_starts_with_no_signal_blocked() {
 
 #[test]
 fn nothing_is_left_of_a_request() {
-    for person in super::people_with_git("what is left") {
-        let scene = Scene::with_repository(person, ALL);
+    for user in super::people_with_git("what is left") {
+        let scene = Scene::with_repository(user, ALL);
         scene.inside("pinfold-host git push origin main; pinfold-host git push none; pinfold-host moltnet; ls -A /tmp >&2; true");
         let private = scene.stage.state().join("private");
         assert_eq!(std::fs::read_dir(private).unwrap().count(), 0);
@@ -288,15 +288,15 @@ fn nothing_is_left_of_a_request() {
 }
 
 #[test]
-fn what_runs_on_the_host_is_what_the_wrappers_make_of_it() {
+fn host_command_runs_as_the_wrappers_change_it() {
     if !pinfold_testkit::installed("python3") {
         return pinfold_testkit::skip("wrappers", "python3 is not installed");
     }
     let wrap = "#!/usr/bin/python3\nimport json, sys\nit = json.load(sys.stdin)\n\
                 if it['boundary'] == 'host':\n    it['args'].append('wrapped')\nprint(json.dumps(it))\n";
     let refuse = "#!/bin/sh\nexit 1\n";
-    for person in people() {
-        let scene = Scene::new(person, "");
+    for user in people() {
+        let scene = Scene::new(user, "");
         scene.program("moltnet", SHOW);
         let path = scene.stage.path("bin/wrap");
         let wrapper =

@@ -1,4 +1,4 @@
-//! Git that the host runs: what is shown of a push is what goes, and the inside knows of it.
+//! Git that the host runs: what is shown of a push is what goes, and the sandbox knows of it.
 
 use super::{Scene, people_with_git, said};
 
@@ -6,8 +6,8 @@ const GIT: &str = "autoApprove = [{ executable = \"git\" }]";
 
 #[test]
 fn a_push_goes_out_and_the_sandbox_knows_of_it() {
-    for person in people_with_git("a push") {
-        let scene = Scene::with_repository(person, GIT);
+    for user in people_with_git("a push") {
+        let scene = Scene::with_repository(user, GIT);
         let script = "echo two >>file && git commit -qam two && pinfold-host git push origin main \
                       && git status -sb && git rev-parse HEAD origin/main";
         let output = scene.run(&[], script);
@@ -22,8 +22,8 @@ fn a_push_goes_out_and_the_sandbox_knows_of_it() {
 
 #[test]
 fn branches_tags_deletions_force_and_upstreams_are_git_s_own() {
-    let Some(person) = people_with_git("branches").pop() else { return };
-    let scene = Scene::with_repository(person, GIT);
+    let Some(user) = people_with_git("branches").pop() else { return };
+    let scene = Scene::with_repository(user, GIT);
     let said = scene.inside(
         "git checkout -qb topic && echo 2 >>file && git commit -qam two && \
          pinfold-host git push -u origin topic && git rev-parse --abbrev-ref topic@{u} && \
@@ -39,9 +39,9 @@ fn branches_tags_deletions_force_and_upstreams_are_git_s_own() {
 }
 
 #[test]
-fn what_was_pushed_by_others_is_fetched_into_the_insides_repository() {
-    for person in people_with_git("a fetch") {
-        let scene = Scene::with_repository(person, GIT);
+fn commits_pushed_by_others_are_fetched_into_the_sandboxs_repository() {
+    for user in people_with_git("a fetch") {
+        let scene = Scene::with_repository(user, GIT);
         scene.outside(
             "git clone -q ../remote.git ../clone && cd ../clone && git config user.name B && \
              git config user.email b@c.d && echo b >b && git add b && git commit -qm b && \
@@ -58,8 +58,8 @@ fn what_was_pushed_by_others_is_fetched_into_the_insides_repository() {
 
 #[test]
 fn a_linked_worktree_pushes_its_own_branch() {
-    let Some(person) = people_with_git("a worktree").pop() else { return };
-    let scene = Scene::with_repository(person, GIT);
+    let Some(user) = people_with_git("a worktree").pop() else { return };
+    let scene = Scene::with_repository(user, GIT);
     scene.outside("git worktree add -q ../linked -b side");
     let mut run = scene.pinfold(&["run", "--", "sh", "-c", "echo 3 >>file && git commit -qam three && pinfold-host git push origin HEAD && git rev-parse HEAD"]);
     let output = run.current_dir(scene.stage.path("linked")).output().unwrap();
@@ -68,9 +68,9 @@ fn a_linked_worktree_pushes_its_own_branch() {
 }
 
 #[test]
-fn a_person_sees_where_to_which_references_and_which_commits() {
-    let Some(person) = people_with_git("what is shown").pop() else { return };
-    let scene = Scene::with_repository(person, "");
+fn question_about_a_push_shows_remote_references_and_commits() {
+    let Some(user) = people_with_git("what is shown").pop() else { return };
+    let scene = Scene::with_repository(user, "");
     scene.outside("git checkout -qb other && echo o >>file && git commit -qam other && git push -q origin other && git checkout -q main");
     let script = "echo 2 >>file; git commit -qam \"$(printf 'two \\033[2J\\342\\200\\256x')\"; git branch new; \
                   git branch -f other main; \
@@ -107,9 +107,9 @@ fn a_person_sees_where_to_which_references_and_which_commits() {
 }
 
 #[test]
-fn what_git_would_not_do_is_told_in_gits_words_and_nobody_is_asked() {
-    let Some(person) = people_with_git("a rejection").pop() else { return };
-    let scene = Scene::with_repository(person, "");
+fn git_commands_that_would_fail_are_refused_in_its_words_without_a_question() {
+    let Some(user) = people_with_git("a rejection").pop() else { return };
+    let scene = Scene::with_repository(user, "");
     let script = "git commit -q --amend -m other; pinfold-host git push origin main; echo $?; \
                   pinfold-host git status; pinfold-host git push origin none; pinfold-host git pull; \
                   pinfold-host git push nowhere; cd /; true";
@@ -124,8 +124,8 @@ fn what_git_would_not_do_is_told_in_gits_words_and_nobody_is_asked() {
 
 #[test]
 fn a_rule_for_a_push_moves_no_other_reference() {
-    let Some(person) = people_with_git("a rule for a push").pop() else { return };
-    let scene = Scene::with_repository(person, "");
+    let Some(user) = people_with_git("a rule for a push").pop() else { return };
+    let scene = Scene::with_repository(user, "");
     scene.outside("git config push.default current");
     let commit = "echo 2 >>file; git commit -qam two";
     let mut run = scene.pinfold(&[
@@ -165,8 +165,8 @@ fn a_rule_for_a_push_moves_no_other_reference() {
 
 /// A rule that excludes an option excludes what it does: there are other words for it.
 #[test]
-fn what_a_rule_excludes_it_excludes_in_whatever_words() {
-    let Some(person) = people_with_git("what a rule excludes").pop() else { return };
+fn rule_excludes_an_option_in_any_spelling() {
+    let Some(user) = people_with_git("what a rule excludes").pop() else { return };
     let rule = |excludes: &str| {
         format!(
             "autoApprove = [{{ executable = \"git\", argsPrefix = [\"push\"], argsExcludes = [{excludes}] }}]"
@@ -191,7 +191,7 @@ fn what_a_rule_excludes_it_excludes_in_whatever_words() {
         ("\"--force\"", "", "origin :topic", true),
         ("\"--force\", \"--delete\"", "git commit -q --allow-empty -m two; ", "origin +main", true),
     ] {
-        let scene = Scene::with_repository(person, &rule(excludes));
+        let scene = Scene::with_repository(user, &rule(excludes));
         scene.outside(other);
         let output = said(&scene.run(&[], &format!("{prepare}pinfold-host git push {push}")));
         let is_asked = output.contains("no user can be asked");

@@ -1,10 +1,11 @@
-//! A push by the host has the person's login for the remote's host, in a pen that reaches nothing else.
+//! A push by the host has the user's login for the remote's host, in a scratch sandbox that reaches
+//! nothing else.
 
 use crate::ssh::world::{World, people_with_hosts};
 
-/// A world whose person lets git be run on the host.
-fn world(person: pinfold_testkit::Person) -> World {
-    let world = World::new(person);
+/// A world whose user lets git be run on the host.
+fn world(user: pinfold_testkit::User) -> World {
+    let world = World::new(user);
     let config = world.stage.path("home/.config/pinfold/config.toml");
     let ssh = std::fs::read_to_string(&config).unwrap();
     let text = format!("{ssh}\n[hostExec]\nautoApprove = true\n");
@@ -15,9 +16,9 @@ fn world(person: pinfold_testkit::Person) -> World {
 }
 
 #[test]
-fn a_push_over_ssh_is_logged_in_by_a_key_that_no_pen_has() {
-    for person in people_with_hosts("a push over ssh") {
-        let world = world(person);
+fn push_over_ssh_uses_a_key_that_no_scratch_sandbox_has() {
+    for user in people_with_hosts("a push over ssh") {
+        let world = world(user);
         world.outside("git", &["remote", "add", "origin", &world.url()]).succeeded();
         let said = world.inside("pinfold-host git push origin main && pinfold-host git ls-remote origin && git status -sb").succeeded();
         assert!(said.contains("[new branch]") && said.contains("refs/heads/main"), "{said}");
@@ -25,28 +26,28 @@ fn a_push_over_ssh_is_logged_in_by_a_key_that_no_pen_has() {
         let there = world.outside("git", &["-C", "../remote.git", "rev-parse", "main"]).succeeded();
         assert_eq!(here, there);
         let audit = world.audit();
-        let pens: Vec<serde_json::Value> = audit
+        let sandboxes: Vec<serde_json::Value> = audit
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .filter(|one: &serde_json::Value| {
                 one["subject"].as_str().is_some_and(|it| it.contains("host-exec"))
             })
             .collect();
-        assert_eq!(pens.len(), 2, "{audit}");
-        let pen = pens[0]["session"].as_str().unwrap();
-        let of_the_pen = |event: &str| {
-            audit.lines().filter(|line| line.contains(pen) && line.contains(event)).count()
+        assert_eq!(sandboxes.len(), 2, "{audit}");
+        let scratch = sandboxes[0]["session"].as_str().unwrap();
+        let count_of = |event: &str| {
+            audit.lines().filter(|line| line.contains(scratch) && line.contains(event)).count()
         };
         // The remote is asked what it has before a new branch goes.
-        assert_eq!(of_the_pen("ssh-login"), 2, "{audit}");
-        assert_eq!(of_the_pen("\"connection\""), 2, "{audit}");
+        assert_eq!(count_of("ssh-login"), 2, "{audit}");
+        assert_eq!(count_of("\"connection\""), 2, "{audit}");
     }
 }
 
 #[test]
-fn without_a_login_for_the_host_nothing_is_tried_and_the_way_out_is_told() {
-    let Some(person) = people_with_hosts("no login").pop() else { return };
-    let world = world(person);
+fn push_without_a_login_for_the_host_is_refused_with_a_hint() {
+    let Some(user) = people_with_hosts("no login").pop() else { return };
+    let world = world(user);
     for (url, way_out) in [
         ("git@github.com:a/b.git", "hosts = [{ host = \"github.com\" }]"),
         ("ssh://other@git.example.com/x", "name that user in ssh.hosts"),

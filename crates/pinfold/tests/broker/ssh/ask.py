@@ -54,7 +54,7 @@ assert ask(sign(b"")) == FAILURE
 assert ask(sign(document(b"git"), 2)) == FAILURE
 assert ask(sign(login(b"publickey"))) == FAILURE
 assert ask(sign(login(b"publickey-hostbound-v00@openssh.com", string(KEY)))) == FAILURE
-# A binding that the inside made up: no host has signed it.
+# A binding that the sandbox made up: no host has signed it.
 bind = b"\x1b" + string(b"session-bind@openssh.com") + string(KEY) + string(bytes(32))
 assert ask(bind + string(string(b"ssh-ed25519") + string(bytes(64))) + b"\0") == FAILURE
 # Adding, removing, locking, other extensions, nonsense.

@@ -12,8 +12,8 @@ const HOP: &str = "d=$(mktemp -d) && trap 'rm -rf $d' EXIT && cd $d && ssh-add -
 
 #[test]
 fn the_agent_signs_nothing_else_for_a_program_that_speaks_to_it() {
-    for person in people_with("hostile requests", &["python3", "ssh-keygen"]) {
-        let stage = stage_with_key(person, "ed25519");
+    for user in people_with("hostile requests", &["python3", "ssh-keygen"]) {
+        let stage = stage_with_key(user, "ed25519");
         stage.write("home/.config/pinfold/config.toml", "[ssh]\nkey = \"~/.ssh/id\"\n");
         stage.write("ws/ask.py", include_str!("ask.py"));
         let output = stage.run(&[], &["python3", "ask.py"]);
@@ -34,8 +34,8 @@ fn refused(said: Said, reason: &str) {
 
 #[test]
 fn a_host_with_another_key_is_refused_by_ssh_and_by_the_agent() {
-    for person in people_with_hosts("other host keys") {
-        let world = World::new(person);
+    for user in people_with_hosts("other host keys") {
+        let world = World::new(user);
         let said = world.inside("ssh evil.example.com true").failed();
         assert!(said.contains("Host key verification failed"), "{said}");
         let said = world.inside(&format!("{GULLIBLE} evil.example.com true"));
@@ -46,8 +46,8 @@ fn a_host_with_another_key_is_refused_by_ssh_and_by_the_agent() {
 
 #[test]
 fn another_user_is_refused() {
-    for person in people_with_hosts("other users") {
-        let world = World::new(person);
+    for user in people_with_hosts("other users") {
+        let world = World::new(user);
         // The control: the account itself takes the key.
         let control = ["-i", "../home/.ssh/id", "-o", "IdentitiesOnly=yes"];
         let options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
@@ -60,8 +60,8 @@ fn another_user_is_refused() {
 
 #[test]
 fn a_login_whose_signature_names_no_host_key_is_refused_unless_the_settings_say_so() {
-    for person in people_with_hosts("plain publickey") {
-        let world = World::new(person);
+    for user in people_with_hosts("plain publickey") {
+        let world = World::new(user);
         let script = "ssh -o PubkeyAuthentication=unbound git.example.com true";
         refused(world.inside(script), "set hostbound = false for it in config.toml");
         let config = world.stage.path("home/.config/pinfold/config.toml");
@@ -74,8 +74,8 @@ fn a_login_whose_signature_names_no_host_key_is_refused_unless_the_settings_say_
 
 #[test]
 fn a_forwarded_agent_signs_nothing() {
-    for person in people_with_hosts("forwarding") {
-        let world = World::new(person);
+    for user in people_with_hosts("forwarding") {
+        let world = World::new(user);
         let hop = world.stage.write("world/hop.sh", HOP);
         // The control: without pinfold both work.
         let ssh =

@@ -10,8 +10,8 @@ use super::world::{World, people_with_hosts};
 
 #[test]
 fn git_pushes_and_clones_over_ssh() {
-    for person in people_with_hosts("git over ssh") {
-        let world = World::new(person);
+    for user in people_with_hosts("git over ssh") {
+        let world = World::new(user);
         let url = world.url();
         let script = format!(
             "git -c user.name=Agent -c user.email=agent@example.com commit -q -S --allow-empty -m one \
@@ -33,8 +33,8 @@ fn git_pushes_and_clones_over_ssh() {
 
 #[test]
 fn a_host_of_the_users_known_hosts_is_found_by_its_hash() {
-    for person in people_with_hosts("hashed hosts") {
-        let world = World::new(person);
+    for user in people_with_hosts("hashed hosts") {
+        let world = World::new(user);
         let key = fs::read_to_string(world.stage.path("world/host.pub")).unwrap();
         world.stage.write("home/.ssh/known_hosts", format!("git.example.com {key}"));
         world.outside("ssh-keygen", &["-q", "-H", "-f", "../home/.ssh/known_hosts"]).succeeded();
@@ -56,8 +56,8 @@ fn secret_line(world: &World) -> String {
 
 #[test]
 fn the_private_key_is_nowhere_inside() {
-    for person in people_with_hosts("the private key") {
-        let world = World::new(person);
+    for user in people_with_hosts("the private key") {
+        let world = World::new(user);
         let line = secret_line(&world);
         assert!(line.len() >= 48, "{}", line.len());
         // The shell that looks for it does not hold it whole.

@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
-use pinfold_testkit::{LS_FAILS, Person, Stage, not_behind_gvisor};
+use pinfold_testkit::{LS_FAILS, Stage, User, not_behind_gvisor};
 
 use super::world::{make_key, people_with};
 
 const SECRET: &str = "s3cr3t-of-alice";
 
 /// A repository with one commit and the identity alice, in `place`.
-fn stage(person: Person, place: &str) -> Stage {
-    let stage = Stage::new(person);
+fn stage(user: User, place: &str) -> Stage {
+    let stage = Stage::new(user);
     let git = |args: &[&str]| {
         let mut git = stage.command("git");
         git.args(["-c", "user.name=Me", "-c", "user.email=me@example.com"]).args(args);
@@ -85,9 +85,9 @@ fn signed_by_alice(stage: &Stage, directory: &Path, place: &str) {
 
 #[test]
 fn a_brokered_identity_signs_and_none_of_its_secrets_is_inside() {
-    for person in people_with("brokered identity", &["git", "ssh-keygen"]) {
+    for user in people_with("brokered identity", &["git", "ssh-keygen"]) {
         for place in [".moltnet", ".pinfold/identities"] {
-            let stage = stage(person, place);
+            let stage = stage(user, place);
             let script = format!(
                 "git commit -q --allow-empty -m signed && ! ls {place}/alice 2>/dev/null && \
                  test ! -e ~/.moltnet && ! env | grep -q SECRET && \
@@ -107,8 +107,8 @@ fn a_brokered_identity_signs_and_none_of_its_secrets_is_inside() {
 
 #[test]
 fn an_identity_is_found_in_the_main_worktree_from_a_linked_one() {
-    for person in people_with("linked worktree", &["git", "ssh-keygen"]) {
-        let stage = stage(person, ".moltnet");
+    for user in people_with("linked worktree", &["git", "ssh-keygen"]) {
+        let stage = stage(user, ".moltnet");
         let linked = stage.path("other/linked");
         let mut git = stage.command("git");
         git.args(["worktree", "add", "-q"]).arg(&linked);
@@ -120,12 +120,12 @@ fn an_identity_is_found_in_the_main_worktree_from_a_linked_one() {
 }
 
 #[test]
-fn an_injected_identity_is_inside_with_the_paths_of_the_inside() {
-    if not_behind_gvisor("an_injected_identity_is_inside_with_the_paths_of_the_inside", LS_FAILS) {
+fn injected_identity_has_the_paths_of_the_sandbox() {
+    if not_behind_gvisor("injected_identity_has_the_paths_of_the_sandbox", LS_FAILS) {
         return;
     }
-    for person in people_with("injected identity", &["git", "ssh-keygen"]) {
-        let stage = stage(person, ".moltnet");
+    for user in people_with("injected identity", &["git", "ssh-keygen"]) {
+        let stage = stage(user, ".moltnet");
         let script = "cd ~/.moltnet/alice && stat -c '%a %n' env moltnet.json gitconfig app.pem \
              ssh/id_ed25519 ssh/id_ed25519.pub ssh/allowed_signers && cat moltnet.json gitconfig env && \
              echo \"$GIT_CONFIG_GLOBAL $ALICE_GITHUB_APP_PRIVATE_KEY_PATH $MOLTNET_CLIENT_SECRET\" && \
@@ -163,7 +163,7 @@ fn an_injected_identity_is_inside_with_the_paths_of_the_inside() {
 
 #[test]
 fn an_identity_that_is_missing_or_cannot_be_trusted_is_refused_with_the_reason() {
-    for person in people_with("identity refusals", &["git", "ssh-keygen"]) {
+    for user in people_with("identity refusals", &["git", "ssh-keygen"]) {
         type Break = fn(&Stage, &Path);
         let cases: [(&str, Break); 9] = [
             ("no identity alice: looked for ", |_, alice| {
@@ -204,7 +204,7 @@ fn an_identity_that_is_missing_or_cannot_be_trusted_is_refused_with_the_reason()
         ];
         for (expected, damage) in cases {
             for mode in ["brokered", "inject"] {
-                let stage = stage(person, ".moltnet");
+                let stage = stage(user, ".moltnet");
                 damage(&stage, &stage.workspace().join(".moltnet/alice"));
                 let options = ["--identity-mode", mode];
                 let (ok, text) = said(&stage, &stage.workspace(), &options, "echo RAN");
@@ -220,8 +220,8 @@ fn an_identity_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return pinfold_testkit::skip("another user's identity", "only root gives files away");
     }
-    for person in people_with("another user's identity", &["git", "ssh-keygen"]) {
-        let stage = stage(person, ".moltnet");
+    for user in people_with("another user's identity", &["git", "ssh-keygen"]) {
+        let stage = stage(user, ".moltnet");
         chown(stage.workspace().join(".moltnet/alice/gitconfig"), Some(65534), None).unwrap();
         let (ok, text) = said(&stage, &stage.workspace(), &[], "echo RAN");
         assert!(!ok && text.contains("belongs to another user"), "{text}");

@@ -26,9 +26,9 @@ fn init(stage: &Stage) {
 
 #[test]
 fn a_commit_and_a_tag_signed_inside_verify_outside_for_each_kind_of_key() {
-    for person in people_with("signing", &["git", "ssh-keygen"]) {
+    for user in people_with("signing", &["git", "ssh-keygen"]) {
         for kind in ["ed25519", "ecdsa", "rsa"] {
-            let stage = stage_with_key(person, kind);
+            let stage = stage_with_key(user, kind);
             stage.write("home/.config/pinfold/config.toml", "[ssh]\nkey = \"~/.ssh/id\"\n");
             init(&stage);
             let script = format!(
@@ -48,8 +48,8 @@ fn a_commit_and_a_tag_signed_inside_verify_outside_for_each_kind_of_key() {
 
 #[test]
 fn the_users_own_agent_signs_with_the_one_key_that_is_named() {
-    for person in people_with("own agent", &["git", "ssh-keygen", "ssh-agent", "ssh-add"]) {
-        let stage = stage_with_key(person, "ed25519");
+    for user in people_with("own agent", &["git", "ssh-keygen", "ssh-agent", "ssh-add"]) {
+        let stage = stage_with_key(user, "ed25519");
         super::world::make_key(&stage, "ed25519", &stage.path("home/.ssh/second"));
         let public = fs::read_to_string(stage.path("home/.ssh/id.pub")).unwrap();
         let config = format!("[ssh]\nagent = true\npublic_key = {:?}\n", public.trim());
@@ -69,8 +69,8 @@ fn the_users_own_agent_signs_with_the_one_key_that_is_named() {
 
 #[test]
 fn without_a_key_in_the_settings_there_is_no_agent_inside() {
-    for person in people_with("no agent", &["sh"]) {
-        let stage = Stage::new(person);
+    for user in people_with("no agent", &["sh"]) {
+        let stage = Stage::new(user);
         let output = stage.run_shell(&[], "echo \"${SSH_AUTH_SOCK-none}\"; ls /run/pinfold");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.starts_with("none\n") && !said.contains("ssh-agent"), "{said}");
@@ -78,9 +78,9 @@ fn without_a_key_in_the_settings_there_is_no_agent_inside() {
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_refused_with_the_way_out() {
-    for person in people_with("unusable keys", &["ssh-keygen"]) {
-        let stage = stage_with_key(person, "ed25519");
+fn unusable_key_is_refused_with_a_hint() {
+    for user in people_with("unusable keys", &["ssh-keygen"]) {
+        let stage = stage_with_key(user, "ed25519");
         let config = |text: &str| stage.write("home/.config/pinfold/config.toml", text);
         let key = stage.path("home/.ssh/id");
         let refused = |expected: &str| {
@@ -94,7 +94,7 @@ fn a_key_that_cannot_be_used_is_refused_with_the_way_out() {
         let protect = ["-q", "-p", "-P", "", "-N", "passphrase", "-f", key.to_str().unwrap()];
         assert!(stage.command("ssh-keygen").args(protect).status().unwrap().success());
         refused("a passphrase protects it");
-        let other = stage_with_key(person, "ed25519");
+        let other = stage_with_key(user, "ed25519");
         stage.write("home/.ssh/id", fs::read(other.path("home/.ssh/id")).unwrap());
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         stage.write("home/.ssh/id.pub", {

@@ -35,7 +35,7 @@ def prepare():
         run("ip", "address", "add", address + "/32", "dev", "lo")
         hosts += f"{address} {name}\n"
     over("/etc/hosts", hosts)
-    # Both users are the person's: sshd run by an ordinary user logs in to that one alone.
+    # Both users are the user's own: sshd run by an ordinary user logs in to that one alone.
     users = f"git:x:{UID}:{GID}::{DIR}:/bin/sh\nother:x:{UID}:{GID}::{DIR}:/bin/sh\n"
     with open("/etc/passwd", encoding="utf-8") as passwd:
         over("/etc/passwd", users + passwd.read())

@@ -5,9 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
-use pinfold_testkit::{Person, Stage, executable, installed, people, skip};
+use pinfold_testkit::{Stage, User, executable, installed, people, skip};
 
-/// A person with an SSH key, and namespaces with two git hosts that accept it.
+/// A user with an SSH key, and namespaces with two git hosts that accept it.
 pub(crate) struct World {
     pub(crate) stage: Stage,
     holder: Child,
@@ -39,7 +39,7 @@ impl Said {
 }
 
 /// Everybody who can run a test with these programs; says why nobody can.
-pub(crate) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
+pub(crate) fn people_with(test: &str, programs: &[&str]) -> Vec<User> {
     let lacking = programs.iter().filter(|name| {
         !installed(name)
             && !["/usr/sbin", "/usr/local/bin"].iter().any(|d| Path::new(d).join(name).exists())
@@ -53,20 +53,20 @@ pub(crate) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
 }
 
 /// Everybody who can run a test that needs git hosts.
-pub(crate) fn people_with_hosts(test: &str) -> Vec<Person> {
+pub(crate) fn people_with_hosts(test: &str) -> Vec<User> {
     people_with(test, &["git", "ssh", "sshd", "ssh-keygen", "python3", "unshare", "nsenter", "ip"])
 }
 
-/// Makes a key pair in a file of the person's.
+/// Makes a key pair in a file of the user's.
 pub(crate) fn make_key(stage: &Stage, kind: &str, path: &Path) {
     let mut keygen = stage.command("ssh-keygen");
     keygen.args(["-q", "-t", kind, "-N", "", "-C", "agent@example.com", "-f"]).arg(path);
     assert!(keygen.status().unwrap().success(), "ssh-keygen -t {kind}");
 }
 
-/// A stage whose person has a key of this kind at `~/.ssh/id`.
-pub(crate) fn stage_with_key(person: Person, kind: &str) -> Stage {
-    let stage = Stage::new(person);
+/// A stage whose user has a key of this kind at `~/.ssh/id`.
+pub(crate) fn stage_with_key(user: User, kind: &str) -> Stage {
+    let stage = Stage::new(user);
     stage.write("home/.ssh/placeholder", "");
     make_key(&stage, kind, &stage.path("home/.ssh/id"));
     stage
@@ -77,8 +77,8 @@ fn read(path: PathBuf) -> String {
 }
 
 impl World {
-    pub(crate) fn new(person: Person) -> Self {
-        let stage = stage_with_key(person, "ed25519");
+    pub(crate) fn new(user: User) -> Self {
+        let stage = stage_with_key(user, "ed25519");
         let dir = stage.path("world");
         stage.write("world/world.py", include_str!("world.py"));
         stage.write("world/authorized", read(stage.path("home/.ssh/id.pub")));
@@ -92,14 +92,14 @@ impl World {
             pinned.trim()
         );
         stage.write("home/.config/pinfold/config.toml", config);
-        let mut holder = person.command("unshare");
-        if !person.is_root() {
+        let mut holder = user.command("unshare");
+        if !user.is_root() {
             holder.args(["-U", "--map-current-user", "--keep-caps"]);
         }
         holder
             .args(["-n", "-m", "python3"])
             .args([dir.join("world.py"), dir])
-            .args([person.uid.to_string(), person.gid.to_string()])
+            .args([user.uid.to_string(), user.gid.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut holder = holder.spawn().unwrap();
@@ -115,10 +115,10 @@ impl World {
 
     /// A program on the host of this world.
     pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
-        let person = self.stage.person;
-        let mut command = person.command("nsenter");
+        let user = self.stage.user;
+        let mut command = user.command("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-n", "-m"]);
-        if !person.is_root() {
+        if !user.is_root() {
             command.args(["-U", "--preserve-credentials"]);
         }
         command

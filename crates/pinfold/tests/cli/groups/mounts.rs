@@ -11,8 +11,8 @@ use super::{ALLOWLIST, SETTINGS, refused, run, said, scene, shown};
 
 #[test]
 fn extras_are_what_the_allowlist_lets_through_and_nothing_else() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         for file in ["projects/passwords/mark", "projects/.ssh/mark", "private/mark"] {
             stage.write(&format!("home/{file}"), "not for groups");
@@ -72,8 +72,8 @@ fn extras_are_what_the_allowlist_lets_through_and_nothing_else() {
 
 #[test]
 fn an_allowlist_that_a_session_could_write_is_refused() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let path = stage.path("home/.config/pinfold/mount-allowlist.toml");
         // Hidden with pinfold's other files.
@@ -112,8 +112,8 @@ fn an_allowlist_that_a_session_could_write_is_refused() {
 
 #[test]
 fn pinfolds_own_files_are_no_groups() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let own = stage.path("home/.config/pinfold");
         let list = ALLOWLIST.replace("~/docs", "~/.config");
@@ -149,8 +149,8 @@ fn pinfolds_own_files_are_no_groups() {
 
 #[test]
 fn a_mount_in_another_is_refused_and_makes_nothing_on_the_host() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         let nested = SETTINGS.replace(
             "readonly = false\n[groups.dev]",
@@ -166,8 +166,8 @@ fn a_mount_in_another_is_refused_and_makes_nothing_on_the_host() {
 
 #[test]
 fn a_link_that_is_put_there_after_the_decision_is_not_followed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         scene(&stage);
         stage.write("home/projects/x/notes/mark", "notes");
         stage.write("home/projects/x/notes/.env", "SECRET=1");

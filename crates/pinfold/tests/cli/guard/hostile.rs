@@ -1,4 +1,4 @@
-//! Bundles that are made to break whoever looks into them.
+//! Bundles that are made to break a program that reads them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{guard, stage, text};
 
 #[test]
-fn what_a_parser_does_not_get_through_is_refused_and_the_rest_is_read() {
+fn file_that_ends_the_parser_is_refused_and_the_rest_is_read() {
     let (_, stage) = stage();
     let deep = [
         ("parentheses", "(".repeat(300_000)),

@@ -66,8 +66,8 @@ fn an_image_builds_on_what_its_provider_here_builds_on() {
 }
 
 #[test]
-fn a_base_is_asked_for_anew_after_seven_days() {
-    const TEST: &str = "a_base_is_asked_for_anew_after_seven_days";
+fn base_is_asked_for_again_after_seven_days() {
+    const TEST: &str = "base_is_asked_for_again_after_seven_days";
     for room in Room::all(TEST) {
         let Some(registry) = Registry::start(TEST) else { return };
         let scene = Scene::new(&room);

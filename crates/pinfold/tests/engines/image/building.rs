@@ -137,8 +137,8 @@ fn a_users_directories_are_the_files_and_extensions_without_an_option() {
 }
 
 #[test]
-fn what_a_tag_does_not_tell_is_built_anew_all_the_same() {
-    for room in Room::all("what_a_tag_does_not_tell_is_built_anew_all_the_same") {
+fn change_that_the_tag_does_not_cover_is_built_again() {
+    for room in Room::all("change_that_the_tag_does_not_cover_is_built_again") {
         let scene = Scene::new(&room);
         let tag = good(&scene.build(&[]));
         scene.stage.write("files/settings.json", "{\"a\": 1}");
@@ -187,7 +187,7 @@ fn a_context_is_gone_when_a_build_fails_or_is_ended() {
 }
 
 #[test]
-fn what_can_be_no_part_of_an_image_is_refused_before_anything_is_built() {
+fn special_files_are_refused_before_an_image_is_built() {
     let Some(room) = Room::podman("what_can_be_no_part_of_an_image_is_refused") else { return };
     let scene = Scene::new(&room);
     let folder = scene.path("ext");

@@ -80,7 +80,7 @@ fn a_list_of_packages_is_installed_over_a_real_system_for_its_own_user() {
     }
 }
 
-/// What is data in this repository is a working image: pi, an extension of a person's that is built and
+/// What is data in this repository is a working image: pi, an extension of a user's that is built and
 /// linked, pi's settings, and a user who owns them.
 #[test]
 fn pis_own_image_has_pi_its_extensions_and_its_settings() {

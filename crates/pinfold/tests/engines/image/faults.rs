@@ -6,9 +6,9 @@ use pinfold_testkit::{Stage, people};
 use super::{NEW, Scene, refused};
 
 #[test]
-fn an_engine_that_is_missing_or_does_not_run_is_told_with_a_way_out() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn missing_or_stopped_engine_is_reported_with_a_hint() {
+    for user in people() {
+        let stage = Stage::new(user);
         let tag = |engine: &str| {
             stage.pinfold(&["image", "tag", "pi", "--agent-only", "--engine", engine])
         };
@@ -24,7 +24,7 @@ fn an_engine_that_is_missing_or_does_not_run_is_told_with_a_way_out() {
         assert!(error.contains("error: neither docker nor podman is installed"), "{error}");
         let mut unknown = tag("rkt");
         assert_eq!(unknown.output().unwrap().status.code(), Some(2));
-        // An inside may have put a program of that name into the workspace, which is first in PATH.
+        // A sandbox may have put a program of that name into the workspace, which is first in PATH.
         let planted = stage.write("ws/bin/docker", "#!/bin/sh\necho planted >&2\n");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&planted, mode).unwrap();
@@ -43,10 +43,10 @@ fn an_engine_that_is_missing_or_does_not_run_is_told_with_a_way_out() {
 }
 
 #[test]
-fn a_socket_that_is_somebody_elses_is_told() {
-    let Some(room) = Room::docker("a_socket_that_is_somebody_elses_is_told") else { return };
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let stage = Stage::new(person);
+fn socket_of_another_user_is_reported() {
+    let Some(room) = Room::docker("socket_of_another_user_is_reported") else { return };
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
         let mut list = stage.pinfold(&["image", "ls", "--engine", "docker"]);
         let error = refused(&list.env("DOCKER_HOST", room.closed_socket()).output().unwrap());
         assert!(error.contains("error: you may not use docker: permission denied"), "{error}");
@@ -55,8 +55,8 @@ fn a_socket_that_is_somebody_elses_is_told() {
 }
 
 #[test]
-fn a_mistake_in_a_dockerfile_is_told_before_an_engine_is_asked() {
-    let Some(room) = Room::podman("a_mistake_in_a_dockerfile_is_told") else { return };
+fn mistake_in_a_dockerfile_is_reported_before_an_engine_is_asked() {
+    let Some(room) = Room::podman("mistake_in_a_dockerfile_is_reported") else { return };
     let scene = Scene::new(&room);
     for (text, says) in
         [("RUN true\n", "has no FROM"), ("FROM ${BASE_IMAGE}\n", "without ARG BASE_IMAGE before")]
@@ -78,8 +78,8 @@ fn a_mistake_in_a_dockerfile_is_told_before_an_engine_is_asked() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told_as_such() {
-    let Some(room) = Room::podman("a_disk_that_is_full_is_told_as_such") else { return };
+fn full_disk_is_reported_as_such() {
+    let Some(room) = Room::podman("full_disk_is_reported_as_such") else { return };
     let scene = Scene::new(&room);
     room.write("base:2", NEW, "two");
     scene.stage.write("files/Dockerfile", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY large /\n");

@@ -15,8 +15,8 @@ fn trust(scene: &Scene<'_>, options: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it() {
-    let rooms = Room::all("what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it");
+fn layer_of_a_repository_is_built_only_as_the_user_has_seen_it() {
+    let rooms = Room::all("layer_of_a_repository_is_built_only_as_the_user_has_seen_it");
     for (index, room) in rooms.into_iter().enumerate() {
         let scene = Scene::new(&room);
         scene.stage.write("ws/.agent-loop/config.json", "{}");
@@ -46,7 +46,7 @@ fn what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it() {
             // Trust is the same behind each engine.
             continue;
         }
-        // Another word beside it is another content.
+        // Another word next to it is another content.
         scene.stage.write("ws/.agent-loop/tool.sh", "another");
         assert!(refused(&scene.build(&[])).contains(untrusted));
         assert_ne!(good(&scene.tag(&["--base-image", "base:1"])), tag);
@@ -76,7 +76,7 @@ fn a_hostile_repository_gets_nothing_of_the_host_into_a_context() {
             .contains(link)
     );
     fs::remove_file(directory.join("tool.sh")).unwrap();
-    // It passes over the agent's image, or names what is no package.
+    // It skips the agent's image, or names what is no package.
     scene.stage.write("ws/.agent-loop/Dockerfile.sandbox", "FROM base:1\n");
     assert!(refused(&scene.build(&[])).contains("does not build on the agent's image"));
     fs::remove_file(directory.join("Dockerfile.sandbox")).unwrap();

@@ -23,7 +23,7 @@ const NEW: &str = "2999-01-01T00:00:00Z";
 const DOCKERFILE: &str = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY . /context\n\
                           RUN cd /context && find . -type f | sort > /list && cat /list /mark\n";
 
-/// A person with an engine and an agent's files.
+/// A user with an engine and an agent's files.
 struct Scene<'r> {
     stage: Stage,
     room: &'r Room,

@@ -8,7 +8,7 @@ use pinfold_testkit::{has_engine, people};
 
 use super::{NEW, Scene, good, said};
 
-/// An image that says and holds what could hurt whoever runs it.
+/// An image that says and holds what could hurt the user who runs it.
 fn hostile(name: &str) -> Vec<u8> {
     const CONFIG: &str = r#"{
         "Entrypoint": ["/bin/evil"], "Cmd": ["evil"], "User": "0:0", "WorkingDir": "/evil",
@@ -149,9 +149,9 @@ fn an_agent_runs_in_its_own_image() {
 
 /// An engine is believed that it has an image, and not what is in it.
 #[test]
-fn what_an_engine_saves_is_held_against_what_it_said() {
-    let person = people().remove(0);
-    let stage = pinfold_testkit::Stage::new(person);
+fn saved_image_is_checked_against_the_engines_listing() {
+    let user = people().remove(0);
+    let stage = pinfold_testkit::Stage::new(user);
     let image = pack("lie:1", NEW, "{}", vec![layer("lie")]);
     let archive = stage.write("image.tar", &image);
     let digest = "0".repeat(64);
@@ -182,8 +182,8 @@ fn what_an_engine_saves_is_held_against_what_it_said() {
         ("[]".to_owned(), &copy, "docker has no image lie:1"),
         ("{".to_owned(), &copy, "its answer is not understood"),
     ] {
-        let told = fake(&said, saves);
-        assert!(told.contains(error), "{error}: {told}");
+        let listed = fake(&said, saves);
+        assert!(listed.contains(error), "{error}: {listed}");
         let kept = fs::read_dir(stage.path("home/.cache/pinfold/bases"));
         let trees =
             kept.into_iter().flatten().flatten().filter(|one| one.path().join("tree").exists());

@@ -36,12 +36,12 @@ fn a_container_that_is_not_as_asked_for_is_found_out_before_anything_runs() {
         assert!(scene.shell("true").status.success());
         // A user's own daemon has no network to give where it has no bridge, and says so itself.
         let no_network = scene.room.name == "docker" && scene.room.is_rootless();
-        for (change, told) in cases.into_iter().skip(no_network.into()) {
+        for (change, expected) in cases.into_iter().skip(no_network.into()) {
             let mut run = scene.run(&["--", "touch", "ran"]);
             let output = run.env("PATH", impostor(&scene, change)).output().unwrap();
             let errors = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(125), "{told}: {errors}");
-            assert!(errors.contains(told), "{}: {told}: {errors}", scene.room.name);
+            assert_eq!(output.status.code(), Some(125), "{expected}: {errors}");
+            assert!(errors.contains(expected), "{}: {expected}: {errors}", scene.room.name);
             assert!(!scene.stage.workspace().join("ran").exists());
             super::until("it is gone", || scene.containers().is_empty());
         }
@@ -75,9 +75,9 @@ fn a_limit_that_an_engine_forgets_is_refused_or_watched() {
 
 #[test]
 fn names_that_mean_something_in_a_list_are_names() {
-    for person in people() {
+    for user in people() {
         let Some(room) = Room::docker("names_that_mean_something_in_a_list") else { return };
-        let scene = Scene { room, stage: Stage::new(person) };
+        let scene = Scene { room, stage: Stage::new(user) };
         for name in ["a,readonly", "a \"b\"", "target=etc", " two  spaces "] {
             let workspace = scene.stage.path(&format!("other/{name}"));
             fs::create_dir(&workspace).unwrap();
@@ -93,7 +93,7 @@ fn names_that_mean_something_in_a_list_are_names() {
         scene.stage.own(&workspace);
         let output = scene.run(&["--", "true"]).current_dir(&workspace).output().unwrap();
         // Root's is mounted by another name.
-        match person.is_root() {
+        match user.is_root() {
             true => assert!(output.status.success(), "{}", text(&output.stderr)),
             false => {
                 assert!(text(&output.stderr).contains("not UTF-8"), "{}", text(&output.stderr))

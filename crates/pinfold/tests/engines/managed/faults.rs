@@ -6,22 +6,22 @@ use pinfold_testkit::{Stage, people};
 use super::{Scene, text};
 
 #[test]
-fn who_is_not_there_does_not_serve_or_serves_others_is_told_with_the_way_out() {
+fn missing_or_unreachable_engine_is_reported_with_a_hint() {
     let Some(room) = Room::docker("who_is_not_there") else { return };
     let closed = room.closed_socket();
-    for person in people() {
-        let stage = Stage::new(person);
-        let case = |host: &str, told: &str, out: &str| {
+    for user in people() {
+        let stage = Stage::new(user);
+        let case = |host: &str, expected: &str, out: &str| {
             let mut run = stage.pinfold(&["run"]);
             run.args(["--engine", "docker", "--", "touch", "ran"]).env("DOCKER_HOST", host);
             let output = run.output().unwrap();
             let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(125), "{errors}");
-            assert!(errors.contains(told) && errors.contains(out), "{errors}");
+            assert!(errors.contains(expected) && errors.contains(out), "{errors}");
             assert_eq!(std::fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
         };
         case("unix:///nonexistent/socket", "docker does not run", "systemctl start docker");
-        if !person.is_root() {
+        if !user.is_root() {
             case(&closed, "you may not use docker", "is root on this machine");
         }
         let mut run = stage.pinfold(&["run"]);
@@ -69,7 +69,7 @@ fn a_supervisor_that_is_killed_at_any_time_leaves_nothing_for_long() {
 
 /// By the engine's control group where it has one, else by init.
 #[test]
-fn what_needs_more_memory_than_it_may_have_ends_with_the_limits_name() {
+fn command_over_its_memory_limit_ends_with_the_limits_name() {
     for scene in Scene::all("what_needs_more_memory") {
         let name = scene.room.name;
         // tail keeps a line whole, and nothing here ends one.
@@ -86,7 +86,7 @@ fn what_needs_more_memory_than_it_may_have_ends_with_the_limits_name() {
 /// A machine that lost its power comes back with what lay on its disk: the session's files, and a container that
 /// nobody runs.
 #[test]
-fn what_a_power_failure_left_is_swept_by_the_next_run() {
+fn leftovers_of_a_power_failure_are_swept_by_the_next_run() {
     let Some(room) = Room::docker("what_a_power_failure_left") else { return };
     let mut scene = Scene { room, stage: Stage::new(people().remove(0)) };
     let (mut run, name) = scene.waiting(&[]);
@@ -112,10 +112,10 @@ fn what_a_power_failure_left_is_swept_by_the_next_run() {
 /// Podman itself warns and goes on.
 #[test]
 fn a_share_of_the_cpu_that_an_engine_would_leave_out_is_refused() {
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let Some(room) = Room::rootless("a_share_of_the_cpu", person) else { continue };
-        let scene = Scene { room, stage: Stage::new(person) };
-        let own = format!("/sys/fs/cgroup/user.slice/user-{0}.slice/user@{0}.service", person.uid);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let Some(room) = Room::rootless("a_share_of_the_cpu", user) else { continue };
+        let scene = Scene { room, stage: Stage::new(user) };
+        let own = format!("/sys/fs/cgroup/user.slice/user-{0}.slice/user@{0}.service", user.uid);
         if std::path::Path::new(&own).exists() {
             pinfold_testkit::skip("a_share_of_the_cpu", "systemd delegates control groups here");
             continue;

@@ -11,9 +11,9 @@ use super::{text, until};
 /// The one of the documentation.
 const EXAMPLE: &str = include_str!("../../../../../examples/boundaries/runc.py");
 
-/// A person whose plug-in this is.
-fn stage(person: pinfold_testkit::Person, program: &str) -> Stage {
-    let stage = Stage::new(person);
+/// A user whose plug-in this is.
+fn stage(user: pinfold_testkit::User, program: &str) -> Stage {
+    let stage = Stage::new(user);
     let path = stage.write("home/plugin", program);
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     stage.write("home/.config/pinfold/config.toml", "plugin = \"~/plugin\"\n");
@@ -33,8 +33,8 @@ fn the_documented_one_runs_and_leaves_nothing() {
     if !installed("python3") || !(installed("runc") || fs::exists("/usr/sbin/runc").unwrap()) {
         return skip("the_documented_one", "python3 or runc is not installed");
     }
-    for person in people() {
-        let stage = stage(person, EXAMPLE);
+    for user in people() {
+        let stage = stage(user, EXAMPLE);
         let output = run(&stage, "id -u; echo $PINFOLD_HANDLED_BY; touch made; exit 6");
         assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
         assert!(text(&output.stdout).ends_with("\nexternal\n"));
@@ -44,7 +44,7 @@ fn the_documented_one_runs_and_leaves_nothing() {
             || fs::read_dir(&place).unwrap().all(|entry| entry.unwrap().file_name() == "state");
         until("nothing is left", is_clean);
 
-        let mark = format!("{}.{}", 50_000 + std::process::id(), person.uid);
+        let mark = format!("{}.{}", 50_000 + std::process::id(), user.uid);
         let mut long = stage.pinfold(&["run"]);
         let script = format!("touch runs; sleep {mark}");
         let mut long =
@@ -60,9 +60,9 @@ fn the_documented_one_runs_and_leaves_nothing() {
 
 #[test]
 fn a_plugin_that_fails_is_an_error_in_its_words_and_nothing_runs() {
-    for person in people() {
+    for user in people() {
         let says = "#!/bin/sh\ncat >/dev/null\nprintf '\\033]0;title\\007words\\n' >&2; exit 1\n";
-        let stage = stage(person, says);
+        let stage = stage(user, says);
         let output = run(&stage, "touch ran");
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{errors}");
@@ -74,9 +74,9 @@ fn a_plugin_that_fails_is_an_error_in_its_words_and_nothing_runs() {
 }
 
 #[test]
-fn it_is_taken_from_the_persons_settings_alone_and_never_from_the_workspace() {
-    for person in people() {
-        let stage = stage(person, "#!/bin/sh\ntouch ~/executed\n");
+fn plugin_is_taken_from_the_users_settings_and_never_from_the_workspace() {
+    for user in people() {
+        let stage = stage(user, "#!/bin/sh\ntouch ~/executed\n");
         let planted = stage.write("ws/plugin", "#!/bin/sh\ntouch ~/executed\n");
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
         let line = format!("plugin = \"{}\"\n", planted.display());

@@ -42,8 +42,8 @@ def users(host):
     return strange
 
 
-@attempt("host files", "find what lies beside the grants")
-def beside(host):
+@attempt("host files", "find what lies next to the grants")
+def next_to_grants(host):
     granted = ("ws", "readable", "writable")
     strange = [name for name in os.listdir(os.path.dirname(host.home)) if name not in granted]
     if not strange:
@@ -201,7 +201,7 @@ def read_pinfold(host):
     return read("/proc/1/exe")[:4]
 
 
-# A lease or a delegation makes whoever opens the file wait for its holder.
+# A lease or a delegation makes a process that opens the file wait for its holder.
 LEASES = [("F_SETLEASE", 1024, 0), ("F_SETDELEG", 1040, 0)]
 
 

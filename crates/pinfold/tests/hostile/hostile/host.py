@@ -24,7 +24,7 @@ def put(base, name, content=SECRET):
 
 
 def keep(base, name):
-    """A file that the person may have."""
+    """A file that the user may have."""
     path = os.path.join(base, name)
     return path if os.path.exists(path) else put(base, name, "")
 
@@ -109,7 +109,7 @@ def shared():
 
 
 def key():
-    """A key of the person's; gives what takes it away again."""
+    """A key of the user's; gives what takes it away again."""
     add, control = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
     users_ring, revoke = ctypes.c_int(-4), 3
     name, payload = b"pinfold-victims-key", SECRET.encode()

@@ -22,7 +22,7 @@ def count(host):
             if pid != 1 and os.getpgid(pid) != os.getpgid(0):
                 seen.append(pid)
         except ProcessLookupError:
-            pass  # It has ended meanwhile.
+            pass  # It has ended since.
     if not seen:
         raise Refused("init and one's own")
     return len(seen)

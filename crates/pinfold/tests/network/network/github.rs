@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_testkit::memory::{MEMORY_SEARCH, descendants, disguised, search_memory};
-use pinfold_testkit::{Person, Stage};
+use pinfold_testkit::{Stage, User};
 
 use super::World;
 use super::git::run;
@@ -53,7 +53,7 @@ pub(super) fn repositories(stage: &Stage) {
     run(stage, "git", &["push", "-q", bare.to_str().unwrap(), "main"]);
 }
 
-fn world(person: Person, config: &str) -> World {
+fn world(person: User, config: &str) -> World {
     let world = World::prepared(person, &["github"], repositories);
     world.config(config);
     world.set_secret("github", REAL);

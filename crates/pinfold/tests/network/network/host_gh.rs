@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::Person;
+use pinfold_testkit::User;
 use pinfold_testkit::git_attacks::PLANTS;
 
 use super::World;
@@ -16,7 +16,7 @@ use super::world::{Said, people_with};
 const ELSEWHERE: &str = "other.example.org";
 
 /// A world whose person is logged in to GitHub by gh, with this under `[hostExec]`.
-fn world(person: Person, settings: &str) -> World {
+fn world(person: User, settings: &str) -> World {
     let world = World::prepared(person, &["github", "elsewhere"], |stage| {
         repositories(stage);
         let login = format!("github.com:\n    user: me\n    oauth_token: {REAL}\n");

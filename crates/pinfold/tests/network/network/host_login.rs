@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use pinfold_testkit::memory::{descendants, search_memory};
-use pinfold_testkit::{Person, skip};
+use pinfold_testkit::{User, skip};
 
 use super::World;
 use super::github::{REAL, repositories, seen};
@@ -16,7 +16,7 @@ const PUSH: &str = "git checkout -q -b change && echo more > file && git commit 
     pinfold-host git push origin change 2>&1; echo $?";
 
 /// A world whose person's git has this as a helper for github.com, and whose repository has another one.
-fn world(person: Person, settings: &str, helper: &str) -> World {
+fn world(person: User, settings: &str, helper: &str) -> World {
     let world = World::prepared(person, &["github"], |stage| {
         repositories(stage);
         let text = format!(

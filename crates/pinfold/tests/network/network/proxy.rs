@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use pinfold_testkit::memory::{MEMORY_SEARCH, descendants, disguised, search_memory};
-use pinfold_testkit::{Person, Stage};
+use pinfold_testkit::{Stage, User};
 
 use super::World;
 use super::secrets::await_file;
@@ -64,7 +64,7 @@ secret = "far"
 env = { URL = "{gateway}", KEY = "{key}" }
 "#;
 
-fn world(person: Person, access: &str) -> World {
+fn world(person: User, access: &str) -> World {
     let world = World::prepared(person, &["web", "squid"], squid(access));
     world.config(CONFIG);
     world.stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
@@ -179,8 +179,8 @@ fn the_proxys_password_is_not_inside_and_is_asked_for_where_it_is_missing() {
             let said = self::run(&world, user, &[], SCRIPT);
             for name in ["tunnel", "plain"] {
                 let line = said.line(name);
-                let cure = "wants a user and a password, or others: set $HTTPS_PROXY";
-                assert!(line.starts_with("502 pinfold: ") && line.contains(cure), "{line}");
+                let hint = "wants a user and a password, or others: set $HTTPS_PROXY";
+                assert!(line.starts_with("502 pinfold: ") && line.contains(hint), "{line}");
             }
             assert!(said.line("direct").starts_with("200"), "{}", said.out);
         }

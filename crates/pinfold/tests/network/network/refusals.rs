@@ -122,9 +122,9 @@ print('literal', attempt(literal))
     for person in people_with("refusals through TLS", &["wget", "git"]) {
         let world = World::new(person, &["web"]);
         let said = world.shell(&WITH_AUTHORITY, curl);
-        let cure = "pinfold: no rule allows other.example.org. If the work needs it, the user who \
+        let hint = "pinfold: no rule allows other.example.org. If the work needs it, the user who \
             started this session can allow it with `pinfold run --allow-host other.example.org`";
-        assert_eq!(said.out.matches(cure).count(), 5, "{}", said.out);
+        assert_eq!(said.out.matches(hint).count(), 5, "{}", said.out);
         said.has(&["403 1.1\n", "Could not resolve host: other.example.org"]);
         said.has(&["no rule allows the address 93.184.216.35:443", "HTTP Error 403: pinfold: no"]);
         said.has(&["curl: (56) CONNECT tunnel failed, response 403"]);

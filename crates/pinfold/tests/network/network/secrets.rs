@@ -31,7 +31,7 @@ hosts = ["deep.web.example.com"]
 where = ["basic"]
 "#;
 
-fn with_secrets(person: pinfold_testkit::Person, servers: &[&str]) -> World {
+fn with_secrets(person: pinfold_testkit::User, servers: &[&str]) -> World {
     let world = World::new(person, servers);
     world.config(CONFIG);
     for id in ["svc", "headers-only", "basic-only"] {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-use pinfold_testkit::{Person, Stage, executable, installed, people, skip};
+use pinfold_testkit::{Stage, User, executable, installed, people, skip};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 /// Programs without which no test of the network can run.
@@ -27,7 +27,7 @@ pub(super) struct World {
 }
 
 /// Everybody who can run a test that needs these programs; says why nobody can.
-pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
+pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<User> {
     let beside = |name: &str| PathBuf::from("/usr/sbin").join(name).exists();
     let lacking: Vec<&str> = NEEDED
         .iter()
@@ -48,12 +48,12 @@ pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
 
 impl World {
     /// A world with the servers that `world.py` knows by these names.
-    pub(super) fn new(person: Person, servers: &[&str]) -> Self {
+    pub(super) fn new(person: User, servers: &[&str]) -> Self {
         Self::prepared(person, servers, |_| {})
     }
 
     /// The same, with files that the servers need, written before they start.
-    pub(super) fn prepared(person: Person, servers: &[&str], prepare: impl FnOnce(&Stage)) -> Self {
+    pub(super) fn prepared(person: User, servers: &[&str], prepare: impl FnOnce(&Stage)) -> Self {
         let stage = Stage::new(person);
         let dir = stage.path("world");
         for (name, content) in [
@@ -96,7 +96,7 @@ impl World {
 
     /// A program on the host of this world, as its person.
     pub(super) fn outside(&self, program: &str, args: &[&str]) -> Command {
-        let person = self.stage.person;
+        let person = self.stage.user;
         // Started by root, nsenter drops what it has.
         let mut command = runner().command("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-n", "-m"]);
@@ -182,9 +182,9 @@ impl Drop for World {
 }
 
 /// Who runs the tests.
-fn runner() -> Person {
+fn runner() -> User {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    Person { uid: uid.as_raw(), gid: gid.as_raw() }
+    User { uid: uid.as_raw(), gid: gid.as_raw() }
 }
 
 /// What a run said.

@@ -14,7 +14,7 @@ fn mcp(stage: &Stage) -> Mcp {
 }
 
 #[test]
-fn arguments_of_every_wrong_type_are_told_so_and_nothing_comes_of_them() {
+fn arguments_of_every_wrong_type_are_errors_without_effect() {
     let stage = Stage::new(people()[0]);
     stage.write("ws/a", "text");
     let mut mcp = mcp(&stage);

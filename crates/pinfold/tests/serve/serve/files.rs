@@ -10,8 +10,8 @@ use super::{Served, shell, until};
 
 #[test]
 fn files_of_the_host_that_the_session_was_not_given_escape() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         fs::write(stage.path("secret"), "secret").unwrap();
         std::os::unix::fs::symlink(stage.path("secret"), stage.path("ws/link")).unwrap();
         stage.write("ws/.env", "KEY=secret\n");
@@ -46,8 +46,8 @@ fn files_of_the_host_that_the_session_was_not_given_escape() {
 
 #[test]
 fn files_of_the_api_are_those_of_a_command() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let served = Served::new(&stage);
         let session = served.start(&[]);
         let script = "echo command > /tmp/of-the-api; echo command > ~/a; cat /etc/passwd; echo ~";
@@ -73,8 +73,8 @@ fn files_of_the_api_are_those_of_a_command() {
 /// A command swaps a link while the API uses it: the API reaches no more than the command.
 #[test]
 fn a_link_that_a_command_swaps_leads_the_api_to_nothing_of_the_host() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("other/file", "secret");
         let other = stage.path("other");
         let served = Served::new(&stage);

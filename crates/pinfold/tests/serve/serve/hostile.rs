@@ -225,9 +225,9 @@ fn a_server_without_descriptors_refuses_and_is_well_afterwards() {
 }
 
 #[test]
-fn what_is_no_socket_is_not_removed_to_make_room_for_one() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn file_that_is_not_a_socket_is_not_removed_for_one() {
+    for user in people() {
+        let stage = Stage::new(user);
         let key = stage.write("home/.ssh/id_ed25519", "KEY");
         let above = key.parent().unwrap();
         fs::set_permissions(above, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -338,7 +338,7 @@ fn begun(
 }
 
 #[test]
-fn what_is_taken_back_before_it_has_begun_is_taken_back() {
+fn request_cancelled_before_it_begins_is_cancelled() {
     let stage = stage();
     stage.write("ws/large", "no needle here, however long one looks\n".repeat(4_000_000));
     let listening = Listening::new(&stage, None);
@@ -367,7 +367,7 @@ fn what_is_taken_back_before_it_has_begun_is_taken_back() {
 }
 
 #[test]
-fn what_a_client_has_run_ends_with_it_however_soon_it_goes() {
+fn program_of_a_client_ends_with_it_however_soon_it_goes() {
     let stage = stage();
     let listening = Listening::new(&stage, None);
     let (client, _, session) = begun(&listening, &stage);

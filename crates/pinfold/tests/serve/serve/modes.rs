@@ -21,9 +21,9 @@ fn a_file_is_read_edited_and_written_in_every_workspace_mode() {
         &["--workspace", "scratch_mount"],
         &["--workspace", "dedicated_worktree", "--worktree-branch", "side"],
     ];
-    for person in people() {
+    for user in people() {
         for mode in modes {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             repository(&stage);
             let served = Served::new(&stage);
             let session = served.start(mode);
@@ -41,7 +41,7 @@ fn a_file_is_read_edited_and_written_in_every_workspace_mode() {
                 let write = Write { path: path.into(), parents: true, new: false };
                 let write = FilesWrite { session: session(), write, content: "all\n".into() };
                 let written = served.client.call(&write);
-                assert_eq!(written.map(|told| told.created).ok(), Some(created), "{mode:?}");
+                assert_eq!(written.map(|stat| stat.created).ok(), Some(created), "{mode:?}");
             }
             let (_, seen) = served.shell(&session(), "cat kept.txt new/file.txt");
             assert_eq!(seen, "all\nall\n", "{mode:?}");

@@ -39,8 +39,8 @@ fn in_terminal(session: &str, script: &str) -> ExecStart {
 
 #[test]
 fn a_terminal_has_its_size_takes_keys_and_tells_all_in_one_stream() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let served = Served::new(&stage);
         let session = served.start(&[]);
         let script = "tty -s && stty size; echo error >&2; read line; echo \"<$line>\"; cat; \
@@ -109,9 +109,9 @@ fn a_program_that_is_not_there_says_so_and_one_of_no_duration_loses_nothing() {
 }
 
 #[test]
-fn whoever_goes_ends_what_runs_and_resizes_without_end_hold_up_nobody() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn client_that_leaves_ends_its_program_and_endless_resizes_block_nobody() {
+    for user in people() {
+        let stage = Stage::new(user);
         let served = Served::new(&stage);
         let session = served.start(&[]);
         let mark = format!("2{:07}", std::process::id());
@@ -161,7 +161,7 @@ fn whoever_goes_ends_what_runs_and_resizes_without_end_hold_up_nobody() {
 }
 
 #[test]
-fn what_has_no_terminal_cannot_be_given_a_size() {
+fn program_without_a_terminal_cannot_be_resized() {
     let stage = Stage::new(people()[0]);
     let served = Served::new(&stage);
     let session = served.start(&[]);

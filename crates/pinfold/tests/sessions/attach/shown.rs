@@ -7,14 +7,14 @@ use pinfold_testkit::{Stage, Tmux, executable, installed, people, skip};
 use super::{detached, end};
 
 #[test]
-fn an_editor_is_painted_anew_for_whoever_attaches() {
+fn editor_is_painted_again_for_each_attached_client() {
     if !installed("tmux") || !installed("vim") {
-        skip("an_editor_is_painted_anew", "tmux or vim is not installed");
+        skip("editor_is_painted_again", "tmux or vim is not installed");
         return;
     }
     let pinfold = executable();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/file", "first line\nsecond line\n");
         detached(&stage, &["--tty"], "vim -u NONE file; echo left; exit 5");
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
@@ -29,7 +29,7 @@ fn an_editor_is_painted_anew_for_whoever_attaches() {
         tmux.resize(100, 30);
         tmux.line(&format!("clear; {pinfold} attach desk"));
         tmux.wait_for_line("hello first line");
-        // Stopped by the keyboard, as any editor, it is continued and painted anew.
+        // Stopped by the keyboard, as any editor, it is continued and painted again.
         tmux.keys(&["C-z"]);
         tmux.wait_for_line("hello first line");
         tmux.line(":wq");
@@ -42,15 +42,15 @@ fn an_editor_is_painted_anew_for_whoever_attaches() {
 
 /// A string that has no end takes all that follows, and what is shown after it is seen by nobody.
 #[test]
-fn what_was_left_unfinished_ends_with_leaving() {
+fn unfinished_sequence_ends_on_detach() {
     if !installed("tmux") {
-        skip("what_was_left_unfinished_ends_with_leaving", "tmux is not installed");
+        skip("unfinished_sequence_ends_on_detach", "tmux is not installed");
         return;
     }
     let pinfold = executable();
-    for person in people() {
+    for user in people() {
         for begun in ["\\033P", "\\033]2;", "\\033_", "\\033^", "\\033X", "\\033[38;5", "\\033"] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let script = format!("read -r go; printf 'ready\\n{begun}'; sleep 60");
             detached(&stage, &["--tty"], &script);
             let tmux = Tmux::start(&stage, &stage.workspace(), &[]);

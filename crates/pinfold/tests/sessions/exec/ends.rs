@@ -10,14 +10,14 @@ use rustix::process::Signal;
 
 use super::{PATIENCE, errors, mark, said, wait_until};
 
-/// The process that stands above what `exec` runs is one of the inside's user.
+/// The process that stands above what `exec` runs is one of the sandbox's user.
 const ABOVE: &str = "for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
                      [ \"$name\" = '(sleep)' ] && [ $parent != 1 ] && echo $parent; done 2>/dev/null";
 
 #[test]
 fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let signal = |pid: u32, signal| {
             let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -39,7 +39,7 @@ fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
         assert_eq!(refused.status.code(), Some(125));
         let says = errors(&refused);
         assert!(says.contains("is suspended") && says.contains("kill -CONT"), "{says}");
-        // One that waits already can be ended as ever.
+        // One that waits already can be ended as usual.
         signal(begun.id(), Signal::TERM);
         assert_eq!(begun.wait().unwrap().code(), Some(125));
         signal(session.process.id(), Signal::CONT);
@@ -55,10 +55,10 @@ fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
 /// However it has forked: nothing of it is left, and the session goes on.
 #[test]
 fn a_time_that_is_over_ends_the_whole_tree() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
-        let mark = mark(person);
+        let mark = mark(user);
         let script = format!(
             "trap '' TERM HUP; (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; \
              (trap '' TERM; sleep {mark}) & sleep {mark}"
@@ -73,14 +73,14 @@ fn a_time_that_is_over_ends_the_whole_tree() {
 }
 
 #[test]
-fn what_a_client_ran_ends_when_it_dies_and_the_session_goes_on() {
+fn program_of_a_client_ends_when_it_dies_and_the_session_goes_on() {
     if not_behind_gvisor("what a client ran", OWN_PROCESSES) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
-        let mark = mark(person);
+        let mark = mark(user);
         // Some hear that it has gone, others do not.
         for deaf in ["trap '' HUP; ", ""] {
             let script = format!("(trap '' HUP; setsid sleep {mark} &); {deaf}sleep {mark}");
@@ -97,8 +97,8 @@ fn what_a_client_ran_ends_when_it_dies_and_the_session_goes_on() {
 
 #[test]
 fn signals_reach_what_runs() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let mut client = session.spawn("trap 'echo caught; exit 3' TERM; echo up; read x; read y");
         let mut output = BufReader::new(client.stdout.take().unwrap());
@@ -115,9 +115,9 @@ fn signals_reach_what_runs() {
 }
 
 #[test]
-fn it_ends_with_the_session_and_says_so() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn exec_ends_with_the_session_and_says_so() {
+    for user in people() {
+        let stage = Stage::new(user);
         for stop in [true, false] {
             let mut session = Session::start(&stage, &[]);
             let mut client = session.spawn("echo up; sleep 1000");
@@ -146,8 +146,8 @@ fn it_ends_with_the_session_and_says_so() {
 
 #[test]
 fn a_session_deaf_to_the_wish_to_end_is_killed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut run = stage.pinfold(&["run", "--", "sh", "-c"]);
         run.arg("trap '' TERM; echo ready; while :; do sleep 1; done").stdout(Stdio::piped());
         let mut process = run.spawn().unwrap();
@@ -162,9 +162,9 @@ fn a_session_deaf_to_the_wish_to_end_is_killed() {
 }
 
 #[test]
-fn what_stops_itself_stops_nobody_who_watches_it() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn command_that_stops_itself_stops_no_attached_client() {
+    for user in people() {
+        let stage = Stage::new(user);
         let begun = Instant::now();
         let mut run = stage.pinfold(&["run", "--timeout", "1s", "--", "sh", "-c", "kill -STOP $$"]);
         let output = run.stdin(Stdio::null()).output().unwrap();
@@ -180,9 +180,9 @@ fn what_stops_itself_stops_nobody_who_watches_it() {
 }
 
 #[test]
-fn what_is_above_a_task_can_be_stopped_but_the_time_goes_on() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn stopped_minder_of_a_task_does_not_stop_its_time_limit() {
+    for user in people() {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         let begun = Instant::now();
         let mut exec =
@@ -202,8 +202,8 @@ fn what_is_above_a_task_can_be_stopped_but_the_time_goes_on() {
 /// It could not be ended any more.
 #[test]
 fn a_session_ends_when_what_is_above_a_task_is_killed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut session = Session::start(&stage, &[]);
         let mut exec = session.spawn("echo up; exec sleep 99");
         BufReader::new(exec.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
@@ -215,8 +215,8 @@ fn a_session_ends_when_what_is_above_a_task_is_killed() {
 
 #[test]
 fn nobody_inside_keeps_a_client_by_holding_its_output() {
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let stage = Stage::new(person);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
         // Takes hold of the output of whatever is called so, when it is there.
         let script = "echo up; until pid=$(pgrep -x sleep); do :; done; \

@@ -18,8 +18,8 @@ fn a_tarball_a_directory_and_an_image_are_systems_to_run_on() {
     }
     let registry = Registry::start(TEST);
     let archive = || Archive::system().file("usr/mark", "ours");
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("system.tar", archive().bytes());
         stage.write("packed.tar.gz", gzip(&archive().bytes()));
         let unpack = "mkdir ../system && tar -xf ../system.tar -C ../system";
@@ -40,12 +40,12 @@ fn a_tarball_a_directory_and_an_image_are_systems_to_run_on() {
 }
 
 #[test]
-fn what_a_session_writes_to_its_system_goes_with_it() {
-    if !possible("what_a_session_writes_to_its_system_goes_with_it") {
+fn changes_of_a_session_to_its_system_go_with_it() {
+    if !possible("changes_of_a_session_to_its_system_go_with_it") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, BASE);
         let write =
             "echo x >/usr/new; rm /bin/true; echo y >>/etc/own; mkdir /usr/bin/d; echo z >~/f";
@@ -64,14 +64,14 @@ fn overlay_size_bounds_what_a_session_writes() {
     if !possible("overlay_size_bounds_what_a_session_writes") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, &format!(r#"{BASE}, "overlaySize": "4M""#));
         let script = "head -c 3000000 /dev/zero >/usr/a && echo fits; \
                       cat /usr/a >/var/b || echo full";
         let output = stage.run_shell(&[], script);
         assert_eq!(said(&output), "fits\nfull\n");
-        assert!(super::told(&output).contains("No space left on device"));
+        assert!(super::stderr(&output).contains("No space left on device"));
     }
 }
 
@@ -80,8 +80,8 @@ fn check_tells_of_the_system_that_sessions_run_on() {
     if !possible("check_tells_of_the_system_that_sessions_run_on") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, BASE);
         let check =
             |access: &str, path: &str| stage.pinfold(&["check", access, path]).output().unwrap();
@@ -105,8 +105,8 @@ fn the_sessions_authority_is_trusted_where_the_system_has_its_certificates() {
     }
     let certificate = rcgen::generate_simple_self_signed(["own.example".to_owned()]).unwrap();
     let own = certificate.cert.pem();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let archive = Archive::system()
             .directory("etc/ssl")
             .file("etc/ssl/bundle", &own)
@@ -132,8 +132,8 @@ fn alpine_is_chosen_for_apk_and_named_where_it_cannot_be_had() {
     if !possible("alpine_is_chosen_for_apk") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, r#""setupCommands": ["apk add git"]"#);
         let mut build = stage.pinfold(&["snapshot", "build"]);
         // Nobody listens there, so that nothing is downloaded wherever the test runs.
@@ -149,8 +149,8 @@ fn a_directory_with_the_users_home_in_it_is_no_system() {
     if !possible("a_directory_with_the_users_home_in_it_is_no_system") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/bin/program", "x");
         for base in ["../home", "/", ".."] {
             stage.write("bin/program", "x");
@@ -165,7 +165,7 @@ fn a_directory_with_the_users_home_in_it_is_no_system() {
 fn waits(stage: &Stage) -> bool {
     let output = stage.run_shell(&[], "test -d /usr/share");
     said(&output);
-    super::told(&output).contains("waits for `pinfold trust`")
+    super::stderr(&output).contains("waits for `pinfold trust`")
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn a_base_of_the_repository_that_a_session_changes_waits_for_trust() {
     if !possible("a_base_of_the_repository_that_a_session_changes_waits_for_trust") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/system.tar", Archive::system().file("usr/mark", "ours").bytes());
         stage.write("ws/other.tar", Archive::system().file("usr/mark", "theirs").bytes());
         let unpack = "mkdir system && tar -xf system.tar -C system";
@@ -206,8 +206,8 @@ fn a_directory_in_the_workspace_is_no_link_out_of_it() {
     if !possible("a_directory_in_the_workspace_is_no_link_out_of_it") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/system.tar", Archive::system().file("usr/mark", "ours").bytes());
         let unpack = "mkdir system && tar -xf system.tar -C system";
         said(&stage.command("/bin/sh").args(["-c", unpack]).output().unwrap());
@@ -237,8 +237,8 @@ fn a_system_cannot_point_its_home_at_the_users_files() {
     if !possible("a_system_cannot_point_its_home_at_the_users_files") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("home/.pi/agent/auth.json", "secret-token");
         let absolute = stage.path("home/.pi").display().to_string();
         // From the tree through the cache to the user's home, and by name.

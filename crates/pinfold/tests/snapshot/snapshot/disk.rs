@@ -5,9 +5,9 @@ use std::process::{Output, Stdio};
 
 use pinfold_testkit::archive::{Archive, gzip};
 use pinfold_testkit::snapshot::{BASE, commands, possible, repository};
-use pinfold_testkit::{Person, Stage, executable, installed, people, skip};
+use pinfold_testkit::{Stage, User, executable, installed, people, skip};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 fn limits(stage: &Stage, resources: &str) {
     let text = format!("[resources]\n{resources}\n");
@@ -19,8 +19,8 @@ fn a_build_that_writes_more_than_it_may_is_ended_and_leaves_nothing() {
     if !possible("a_build_that_writes_more_than_it_may_is_ended") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         limits(&stage, "build = \"8M\"");
         // One that ends by itself, one that does not, many small ones, and one that hides it.
         for command in [
@@ -46,8 +46,8 @@ fn a_base_that_is_larger_than_a_build_may_be_is_refused() {
     if !possible("a_base_that_is_larger_than_a_build_may_be") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         limits(&stage, "build = \"8M\"");
         let large = Archive::system().file("usr/large", &"x".repeat(9 << 20)).bytes();
         for (name, bytes, says) in [
@@ -68,8 +68,8 @@ fn builds_have_the_limits_of_the_settings() {
     if !possible("builds_have_the_limits_of_the_settings") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         limits(&stage, "files = 77\nmemory = \"64M\"\ntimeout = \"1s\"");
         // The time of a session is none of a build's.
         commands(&stage, &["ulimit -n >/opt/files; sleep 1.2"]);
@@ -82,10 +82,10 @@ fn builds_have_the_limits_of_the_settings() {
     }
 }
 
-/// A build by this person whose cache is a file system of its own, with these options; and what is
+/// A build by this user whose cache is a file system of its own, with these options; and what is
 /// left in it.
 fn build_on(stage: &Stage, options: &str) -> Output {
-    let Person { uid, gid } = stage.person;
+    let User { uid, gid } = stage.user;
     fs::create_dir_all(stage.path("cache")).unwrap();
     let line = format!(
         "mount -t tmpfs -o {options},mode=700,uid={uid},gid={gid} full ../cache && exec setpriv \
@@ -93,29 +93,29 @@ fn build_on(stage: &Stage, options: &str) -> Output {
          find ../cache -mindepth 3 ! -name \"*.lock\" ! -path \"*/names*\" ! -path \"*/bases/*\"'",
         executable()
     );
-    let mut shell = Person { uid: 0, gid: 0 }.command("unshare");
+    let mut shell = User { uid: 0, gid: 0 }.command("unshare");
     shell.args(["-m", "sh", "-c", &line]).current_dir(stage.workspace());
     shell.env("HOME", stage.path("home")).env("XDG_CACHE_HOME", stage.path("cache"));
     shell.stdin(Stdio::null()).output().unwrap()
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_left() {
-    const TEST: &str = "a_full_disk_is_told_and_nothing_is_left";
+fn full_disk_is_reported_and_nothing_is_left() {
+    const TEST: &str = "full_disk_is_reported_and_nothing_is_left";
     let root = rustix::process::geteuid().is_root();
     if !possible(TEST) || !root || !installed("unshare") || !installed("setpriv") {
         return skip(TEST, "it takes root, unshare and setpriv");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let big = Archive::system().file("usr/big", &"x".repeat(6 << 20)).bytes();
         stage.write("big.tar", &big);
         stage.write("big.tar.gz", gzip(&big));
         for name in ["big.tar", "big.tar.gz"] {
             repository(&stage, &format!(r#""base": "../{name}""#));
             let output = build_on(&stage, "size=8m");
-            assert!(told(&output).contains("no space left in "), "{}", told(&output));
-            assert_eq!(said(&output), "status 125\n", "{}", told(&output));
+            assert!(stderr(&output).contains("no space left in "), "{}", stderr(&output));
+            assert_eq!(said(&output), "status 125\n", "{}", stderr(&output));
         }
         for (options, command) in [
             ("size=8m", "dd if=/dev/zero of=/opt/x bs=1M count=9"),
@@ -126,7 +126,7 @@ fn a_full_disk_is_told_and_nothing_is_left() {
         ] {
             repository(&stage, &format!(r#"{BASE}, "setupCommands": ["{command}"]"#));
             let output = build_on(&stage, options);
-            let error = told(&output);
+            let error = stderr(&output);
             let cache = stage.path("cache/pinfold/snapshots");
             let says = format!("the disk of {} is nearly full", cache.display());
             assert!(error.contains(&says), "{command}: {error}");
@@ -135,19 +135,19 @@ fn a_full_disk_is_told_and_nothing_is_left() {
         }
         let gone = "exec 3>/opt/x; rm /opt/x; dd if=/dev/zero bs=1M count=9 >&3";
         repository(&stage, &format!(r#"{BASE}, "setupCommands": ["{gone}"]"#));
-        let error = told(&build_on(&stage, "size=8m"));
+        let error = stderr(&build_on(&stage, "size=8m"));
         let way_out = "set XDG_CACHE_HOME to a directory on another disk";
         assert!(error.contains("No space left") && error.contains(way_out), "{error}");
     }
 }
 
 #[test]
-fn a_session_that_fills_its_system_is_told_which_limit_it_was() {
-    if !possible("a_session_that_fills_its_system_is_told_which_limit_it_was") {
+fn session_that_fills_its_system_reports_which_limit_it_was() {
+    if !possible("session_that_fills_its_system_reports_which_limit_it_was") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         repository(&stage, &format!(r#"{BASE}, "overlaySize": "4M""#));
         assert_eq!(session(&stage, "dd if=/dev/zero of=/usr/x bs=1M count=3; echo fits"), "fits\n");
         for script in [
@@ -158,14 +158,14 @@ fn a_session_that_fills_its_system_is_told_which_limit_it_was() {
             let output = stage.run_shell(&[], script);
             assert_eq!(said(&output), "full\n", "a limit that ends nothing");
             assert!(
-                told(&output).contains("the overlaySize limit was reached"),
+                stderr(&output).contains("the overlaySize limit was reached"),
                 "{}",
-                told(&output)
+                stderr(&output)
             );
         }
         let audit = said(&stage.pinfold(&["audit", "--json"]).output().unwrap());
         assert!(audit.contains(r#""limit":"overlaySize""#), "{audit}");
         let fits = stage.run_shell(&[], "true");
-        assert!(!told(&fits).contains("limit"), "{}", told(&fits));
+        assert!(!stderr(&fits).contains("limit"), "{}", stderr(&fits));
     }
 }

@@ -6,14 +6,14 @@ use std::process::{Child, Stdio};
 
 use pinfold_testkit::snapshot::{commands, possible};
 use pinfold_testkit::tracer::kill_at;
-use pinfold_testkit::{Person, Stage, people, processes_with, skip};
+use pinfold_testkit::{Stage, User, people, processes_with, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 /// A build that has come to a command that never ends, and what tells that command apart.
-fn endless(stage: &Stage, person: Person) -> (Child, String) {
-    let marker = format!("6{}{}", std::process::id(), person.uid);
+fn endless(stage: &Stage, user: User) -> (Child, String) {
+    let marker = format!("6{}{}", std::process::id(), user.uid);
     commands(
         stage,
         &["echo x >/opt/x", &format!("touch /bin/s; chmod u+s /bin/s; sleep {marker}")],
@@ -39,9 +39,9 @@ fn a_killed_build_leaves_no_process_and_the_next_call_no_file() {
     if !possible("a_killed_build_leaves_no_process") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
-        let (mut child, marker) = endless(&stage, person);
+    for user in people() {
+        let stage = Stage::new(user);
+        let (mut child, marker) = endless(&stage, user);
         child.kill().unwrap();
         child.wait().unwrap();
         gone(&marker);
@@ -63,13 +63,13 @@ fn a_build_whose_processes_are_killed_at_any_step_is_made_by_the_next() {
     if !possible("a_build_whose_processes_are_killed_at_any_step") {
         return;
     }
-    for person in people() {
+    for user in people() {
         let mut killed = 0;
         // The builder, the unpacker and its init, the command and its init.
         for nth in 0..5 {
             let mut step = 1;
             loop {
-                let stage = Stage::new(person);
+                let stage = Stage::new(user);
                 commands(&stage, &["echo whole >/opt/x"]);
                 let mut build = stage.pinfold(&["snapshot", "build"]);
                 build.stdout(Stdio::null()).stderr(Stdio::null());
@@ -93,10 +93,10 @@ fn an_interrupted_build_leaves_nothing() {
     if !possible("an_interrupted_build_leaves_nothing") {
         return;
     }
-    for person in people() {
+    for user in people() {
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-            let stage = Stage::new(person);
-            let (mut child, marker) = endless(&stage, person);
+            let stage = Stage::new(user);
+            let (mut child, marker) = endless(&stage, user);
             kill_process(Pid::from_child(&child), signal).unwrap();
             assert!(!child.wait().unwrap().success());
             gone(&marker);
@@ -110,15 +110,15 @@ fn builds_of_one_hash_at_once_share_the_work() {
     if !possible("builds_of_one_hash_at_once_share_the_work") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo made; sleep 1"]);
         let start = || {
             let mut build = stage.pinfold(&["snapshot", "build"]);
             build.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
         let outputs = [start(), start(), start()].map(|build| build.wait_with_output().unwrap());
-        let made = outputs.iter().filter(|output| told(output).contains("\nmade\n")).count();
+        let made = outputs.iter().filter(|output| stderr(output).contains("\nmade\n")).count();
         assert_eq!(made, 1);
         let paths = outputs.each_ref().map(said);
         assert!(paths.iter().all(|path| *path == paths[0]), "{paths:?}");
@@ -127,12 +127,12 @@ fn builds_of_one_hash_at_once_share_the_work() {
 }
 
 #[test]
-fn what_is_half_written_or_damaged_is_made_again() {
-    if !possible("what_is_half_written_or_damaged_is_made_again") {
+fn half_written_or_damaged_layer_is_made_again() {
+    if !possible("half_written_or_damaged_layer_is_made_again") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo whole >/opt/x"]);
         said(&build(&stage));
         let whole = |shelf: &str| cache(&stage, shelf).join(&kept(&stage, shelf)[0]);
@@ -165,8 +165,8 @@ fn a_cache_of_somebody_else_is_refused() {
     if !possible(TEST) || !rustix::process::geteuid().is_root() {
         return skip(TEST, "it takes root, who can give files away");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo theirs >/opt/x"]);
         said(&build(&stage));
         for shelf in ["snapshots", "bases"] {
@@ -175,7 +175,7 @@ fn a_cache_of_somebody_else_is_refused() {
             chown(&dir, Some(65534), None).unwrap();
             let error = refused(&stage.run_shell(&[], "cat /opt/x"));
             assert!(error.contains("belongs to another user"), "{error}");
-            chown(&dir, Some(person.uid), None).unwrap();
+            chown(&dir, Some(user.uid), None).unwrap();
             assert_eq!(session(&stage, "cat /opt/x"), "theirs\n");
             let mode = fs::metadata(&dir).unwrap().permissions().mode();
             assert_eq!(mode & 0o7777, 0o700, "closed again");
@@ -188,8 +188,8 @@ fn directories_deeper_than_a_path_are_removed_as_well() {
     if !possible("directories_deeper_than_a_path_are_removed_as_well") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         // A hundred of 60 bytes each are longer than PATH_MAX; 3 000 are more than descriptors.
         let deep = "cd /opt; i=0; while [ $i -lt 3000 ]; do \
                     mkdir 0123456789012345678901234567890123456789; \

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use pinfold_testkit::snapshot::repository;
-use pinfold_testkit::{Person, Stage, executable, installed, people, skip};
+use pinfold_testkit::{Stage, User, executable, installed, people, skip};
 
 use super::{build, kept, refused, said, session};
 
@@ -33,9 +33,9 @@ fn reached(test: &str, registry: &str, programs: &[&str]) -> bool {
 }
 
 #[test]
-fn what_is_set_up_for_all_programs_can_be_changed_in_place() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn system_configuration_can_be_changed_in_place() {
+    for user in people() {
+        let stage = Stage::new(user);
         commands(
             &stage,
             &[
@@ -70,7 +70,7 @@ const REFUSALS: [&str; 4] = [
 ];
 
 #[test]
-fn what_cannot_be_changed_in_place_is_refused_with_a_hint() {
+fn setup_that_changes_host_files_in_place_is_refused_with_a_hint() {
     let own: &[&str] = &[
         "chmod 700 /usr/bin/env",
         "echo x >>/usr/bin/env",
@@ -78,13 +78,16 @@ fn what_cannot_be_changed_in_place_is_refused_with_a_hint() {
         "mv /usr/bin/env /usr/bin/moved",
         "ln /usr/bin/env /usr/bin/linked",
     ];
-    let beside: &[&str] = &["mkdir /data", "mkdir /home/bob"];
+    let outside_system: &[&str] = &["mkdir /data", "mkdir /home/bob"];
     let before = fs::metadata("/usr/bin/env").unwrap();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (refused_ones, hint) in [
             (own, "put a copy in place first (cp -p F F.own && mv F.own F)"),
-            (beside, "directories can be made below those of the system (/opt, /srv, /var)"),
+            (
+                outside_system,
+                "directories can be made below those of the system (/opt, /srv, /var)",
+            ),
         ] {
             // One build tries them all: it fails at the end, with what the kernel said of each.
             let tries = refused_ones.iter().map(|one| format!("! ( {one} ) || done=1; "));
@@ -107,15 +110,15 @@ fn apt_installs_from_debian() {
     if !reached("apt_installs_from_debian", "deb.debian.org:80", &["apt-get", "dpkg"]) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         // It has configuration files, an owner of its own, a set-group-ID program, and alternatives.
         commands(
             &stage,
             &[
                 "apt-get update -q=2",
                 "apt-get install -q=2 -y --no-install-recommends cron nginx-light",
-                // It comes with directories beside /usr.
+                // It comes with directories next to /usr.
                 "apt-get install -q=2 -y --reinstall base-files",
             ],
         );
@@ -140,8 +143,8 @@ fn npm_installs_from_its_registry() {
     if !reached("npm_installs_from_its_registry", "registry.npmjs.org:443", &["node", "npm"]) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["npm install -g --silent cowsay@1.6.0"]);
         said(&build(&stage));
         assert!(session(&stage, "cowsay moo").contains("< moo >"));
@@ -153,8 +156,8 @@ fn pip_installs_from_its_index() {
     if !reached("pip_installs_from_its_index", "pypi.org:443", &["pip3", "python3"]) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(
             &stage,
             &[
@@ -173,7 +176,7 @@ fn pip_installs_from_its_index() {
     }
 }
 
-/// A call by this person whose home has the programs of a home with rustup.
+/// A call by this user whose home has the programs of a home with rustup.
 fn with_rustup(stage: &Stage, theirs: &Rustup, args: &[&str]) -> Output {
     let home = stage.path("home");
     fs::create_dir_all(home.join(".rustup/toolchains")).unwrap();
@@ -182,8 +185,8 @@ fn with_rustup(stage: &Stage, theirs: &Rustup, args: &[&str]) -> Output {
     let script = "home=$1; cargo=$2; rustup=$3; shift 3; \
         mount --bind \"$cargo/bin\" \"$home/.cargo/bin\"; \
         mount --bind \"$rustup/toolchains\" \"$home/.rustup/toolchains\"; exec \"$@\"";
-    let Person { uid, gid } = stage.person;
-    let mut shell = Person { uid: 0, gid: 0 }.command("unshare");
+    let User { uid, gid } = stage.user;
+    let mut shell = User { uid: 0, gid: 0 }.command("unshare");
     shell.args(["-m", "sh", "-ec", script, "sh"]).args([&home, &theirs.cargo, &theirs.rustup]);
     shell.args(["setpriv", "--clear-groups", "--reuid", &uid.to_string()]);
     shell.args(["--regid", &gid.to_string(), executable()]).args(args);
@@ -220,8 +223,8 @@ fn cargo_of_the_home_installs_and_fetches_from_its_registry() {
     let (Some(theirs), true) = (Rustup::find(), rustix::process::geteuid().is_root()) else {
         return skip(TEST, "it takes rustup, and root, who can put it into a home");
     };
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(
             &stage,
             &[

@@ -18,9 +18,9 @@ fn an_image_that_reaches_out_of_its_tree_gets_nowhere() {
     if !possible(TEST) {
         return;
     }
-    for person in people() {
+    for user in people() {
         let Some(registry) = Registry::start(TEST) else { return };
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         let victim = stage.write("victim/file", "untouched");
         let outside = stage.path("victim").display().to_string();
         let first = Archive::system()
@@ -74,8 +74,8 @@ fn an_archive_that_climbs_or_links_to_what_is_not_there_is_refused_whole() {
     if !possible("an_archive_that_climbs_is_refused_whole") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let cases = [
             (Archive::system().file("../climbs", "x"), "leads out of the tree"),
             (Archive::system().file("usr/../../climbs", "x"), "leads out of the tree"),
@@ -100,7 +100,7 @@ fn bombs_and_endless_archives_end() {
     if !possible("bombs_and_endless_archives_end") {
         return;
     }
-    // One person: it is the unpacker that is tried, which is the same for all.
+    // One user: it is the unpacker that is tried, which is the same for all.
     let stage = Stage::new(people().pop().unwrap());
     // Zeros, a name that does not end, and more entries than a system may have.
     let zeros = vec![0; 80 << 20];

@@ -25,14 +25,14 @@ fn refresh(stage: &Stage) -> Output {
 }
 
 #[test]
-fn a_tag_means_what_it_meant_until_it_is_looked_up_anew() {
-    const TEST: &str = "a_tag_means_what_it_meant_until_it_is_looked_up_anew";
+fn tag_keeps_its_meaning_until_it_is_looked_up_again() {
+    const TEST: &str = "tag_keeps_its_meaning_until_it_is_looked_up_again";
     if !possible(TEST) {
         return;
     }
-    for person in people() {
+    for user in people() {
         let Some(registry) = Registry::start(TEST) else { return };
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         registry.push("sys", "latest", &[(GZIP, &system("one"))]);
         let name = format!("{}/sys", registry.address);
         assert_eq!(base(&stage, &name), "one");
@@ -56,9 +56,9 @@ fn a_digest_is_of_an_image_or_an_index_and_of_nothing_else() {
     if !possible(TEST) {
         return;
     }
-    for person in people() {
+    for user in people() {
         let Some(registry) = Registry::start(TEST) else { return };
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         let ours = registry.push("sys", "a", &[(GZIP, &system("ours"))]);
         let other = registry.push("sys", "b", &[(GZIP, &system("other"))]);
         let (own, foreign) = match std::env::consts::ARCH {
@@ -96,9 +96,9 @@ fn other_content_than_was_asked_for_is_not_used() {
     if !possible(TEST) {
         return;
     }
-    for person in people() {
+    for user in people() {
         let Some(registry) = Registry::start(TEST) else { return };
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         let layer = system("ours");
         let manifest = registry.push("sys", "1", &[(GZIP, &layer)]);
         let file = registry.stored(&digest_of(&layer));
@@ -130,9 +130,9 @@ fn layers_of_every_packing_take_away_what_they_say() {
     if !possible(TEST) || !installed("zstd") {
         return skip(TEST, "it takes zstd");
     }
-    for person in people() {
+    for user in people() {
         let Some(registry) = Registry::start(TEST) else { return };
-        let stage = Stage::new(person);
+        let stage = Stage::new(user);
         let lowest = Archive::system()
             .file("usr/gone", "lower")
             .file("usr/kept", "lower")

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use pinfold_testkit::snapshot::{BASE, commands, possible, repository};
 use pinfold_testkit::{Stage, people};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 fn snapshot(stage: &Stage, args: &[&str]) -> Output {
     stage.pinfold(&["snapshot"]).args(args).output().unwrap()
@@ -17,8 +17,8 @@ fn of_a_repository_the_current_snapshot_and_one_old_are_kept() {
     if !possible("of_a_repository_the_current_snapshot_and_one_old_are_kept") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let list = || said(&snapshot(&stage, &["ls", "--json"]));
         let mut last = String::new();
         for turn in 0..4 {
@@ -45,12 +45,12 @@ fn of_a_repository_the_current_snapshot_and_one_old_are_kept() {
 }
 
 #[test]
-fn what_a_session_runs_on_is_not_removed() {
-    if !possible("what_a_session_runs_on_is_not_removed") {
+fn snapshot_in_use_is_not_removed() {
+    if !possible("snapshot_in_use_is_not_removed") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo used >/opt/mark"]);
         let mut run =
             stage.pinfold(&["run", "--", "sh", "-c", "echo on; cat; cat /opt/mark /etc/passwd"]);
@@ -60,11 +60,11 @@ fn what_a_session_runs_on_is_not_removed() {
         assert_eq!(lines.next().unwrap(), "on");
         let output = snapshot(&stage, &["prune", "--all"]);
         assert_eq!(said(&output), "");
-        let told = told(&output);
+        let stderr = stderr(&output);
         assert_eq!(
-            told.matches("is in use and stays").count(),
+            stderr.matches("is in use and stays").count(),
             1,
-            "and its base is needed: {told}"
+            "and its base is needed: {stderr}"
         );
         drop(run.stdin.take());
         assert_eq!(lines.next().unwrap(), "used");
@@ -75,12 +75,12 @@ fn what_a_session_runs_on_is_not_removed() {
 }
 
 #[test]
-fn what_is_there_can_be_seen() {
-    if !possible("what_is_there_can_be_seen") {
+fn snapshots_are_listed_and_inspected() {
+    if !possible("snapshots_are_listed_and_inspected") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         assert_eq!(said(&snapshot(&stage, &["ls"])), "");
         repository(
             &stage,

@@ -24,17 +24,17 @@ fn session(stage: &Stage, script: &str) -> String {
 }
 
 fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{}", told(output));
+    assert!(output.status.success(), "{}", stderr(output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// What a call that must fail says.
 fn refused(output: &Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    told(output)
+    stderr(output)
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -42,7 +42,7 @@ fn cache(stage: &Stage, shelf: &str) -> PathBuf {
     stage.path("home/.cache/pinfold").join(shelf)
 }
 
-/// What a shelf of the cache holds, but for locks and the names of images.
+/// What a shelf of the cache holds, except locks and the names of images.
 fn kept(stage: &Stage, shelf: &str) -> Vec<String> {
     let entries = std::fs::read_dir(cache(stage, shelf)).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());

@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use pinfold_testkit::snapshot::{BASE, commands, possible, settings};
 use pinfold_testkit::{Stage, people};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 #[test]
 fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
     if !possible("commands_run_in_order_as_root_by_name") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/source", "x");
         stage.write("home/private", "x");
         let workspace = stage.workspace();
@@ -38,7 +38,7 @@ fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
         let mut build = stage.pinfold(&["snapshot", "build"]);
         let output = build.env("SECRET", "s").output().unwrap();
         said(&output);
-        let log = told(&output);
+        let log = stderr(&output);
         let steps = ["set-up 1 of 6: echo one", "set-up 6 of 6: test -z", "\nout\n", "\nerr\n"];
         assert!(steps.iter().all(|step| log.contains(step)), "{log}");
         let seen = session(&stage, "cat /opt/order ~/file; ls -d ~/.cache/x; id -un");
@@ -56,12 +56,12 @@ fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
 }
 
 #[test]
-fn a_failure_is_told_and_leaves_nothing() {
-    if !possible("a_failure_is_told_and_leaves_nothing") {
+fn failure_is_reported_and_leaves_nothing() {
+    if !possible("failure_is_reported_and_leaves_nothing") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (command, status) in [
             ("echo first >/opt/x; echo last-words; false; echo never", 1),
             ("echo last-words; exit 42", 42),
@@ -83,24 +83,24 @@ fn a_failure_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn a_changed_recipe_is_made_anew_and_what_runs_at_each_start_is_no_part_of_it() {
-    if !possible("a_changed_recipe_is_made_anew") {
+fn changed_recipe_is_built_again_and_start_commands_are_not_part_of_it() {
+    if !possible("changed_recipe_is_built_again") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let with = |commands: &str, rest: &str| {
             settings(&stage, &format!(r#"{{"snapshot": {{{BASE}, {commands}}}{rest}}}"#));
             let output = build(&stage);
             said(&output);
-            told(&output).contains("set-up")
+            stderr(&output).contains("set-up")
         };
         let first = r#""setupCommands": ["echo a >/opt/x"]"#;
         assert!(with(first, ""), "made");
         assert!(!with(first, ""), "there");
         assert!(!with(first, r#", "resumeCommands": ["true"], "env": {"A": "1"}"#));
         assert!(!with(&format!(r#"{first}, "overlaySize": "1G""#), ""));
-        assert!(with(r#""setupCommands": ["echo b >/opt/x"]"#, ""), "made anew");
+        assert!(with(r#""setupCommands": ["echo b >/opt/x"]"#, ""), "made again");
         assert_eq!(session(&stage, "cat /opt/x"), "b\n");
         let hosts = r#""setupCommands": ["echo b >/opt/x"], "allowedHosts": ["x.example"]"#;
         assert!(with(hosts, ""), "other hosts");
@@ -112,15 +112,18 @@ fn a_repository_that_is_not_trusted_has_nothing_built() {
     if !possible("a_repository_that_is_not_trusted_has_nothing_built") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo trusted"]);
         let changed = r#"{"snapshot": {"base": "../base.tar", "setupCommands": ["echo changed"]}}"#;
         stage.write("ws/sandbox.json", changed);
         let output = build(&stage);
         said(&output);
-        let told = told(&output);
-        assert!(told.contains("waits for `pinfold trust`") && !told.contains("set-up 1"), "{told}");
+        let stderr = stderr(&output);
+        assert!(
+            stderr.contains("waits for `pinfold trust`") && !stderr.contains("set-up 1"),
+            "{stderr}"
+        );
         session(&stage, "true");
         assert_eq!(kept(&stage, "snapshots"), Vec::<String>::new());
         assert_eq!(kept(&stage, "bases"), Vec::<String>::new());

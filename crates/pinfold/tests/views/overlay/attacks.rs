@@ -8,8 +8,8 @@ use super::{host, pinfold, sessions, work};
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir -p dir/sub; echo a >dir/a; echo target >../other/target; echo f >file");
         // The session's own links are links, whatever they name.
         work(
@@ -33,12 +33,12 @@ fn nothing_is_written_through_a_link() {
 }
 
 #[test]
-fn what_is_no_file_stays_behind_and_bits_are_dropped() {
+fn special_files_stay_behind_and_setuid_bits_are_dropped() {
     if !installed("python3") {
         return skip("what_is_no_file_stays_behind", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(
             &stage,
             "mkfifo fifo; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"; \
@@ -54,17 +54,17 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
         assert!(!patch.contains("fifo") && !patch.contains("socket"), "{patch}");
         let (_, notes) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert!(notes.contains("setuid: `apply` takes no set-user-id"), "{notes}");
-        let (_, told) = pinfold(&stage, &["apply"]).unwrap();
-        assert!(told.contains("left: fifo: it is not a file"), "{told}");
-        assert!(told.contains("left: socket: it is not a file"), "{told}");
+        let (_, stderr) = pinfold(&stage, &["apply"]).unwrap();
+        assert!(stderr.contains("left: fifo: it is not a file"), "{stderr}");
+        assert!(stderr.contains("left: socket: it is not a file"), "{stderr}");
         assert_eq!(
             host(&stage, "stat -c %a setuid; ls -d fifo socket device white 2>/dev/null || true"),
             "755\n"
         );
-        assert!(told.contains("it is too deep"), "{told}");
-        if !person.is_root() {
-            assert!(told.contains("left: closed: it cannot be read"), "{told}");
-            assert!(told.contains("left: unreadable: it cannot be read"), "{told}");
+        assert!(stderr.contains("it is too deep"), "{stderr}");
+        if !user.is_root() {
+            assert!(stderr.contains("left: closed: it cannot be read"), "{stderr}");
+            assert!(stderr.contains("left: unreadable: it cannot be read"), "{stderr}");
         }
         pinfold(&stage, &["discard"]).unwrap();
         assert_eq!(sessions(&stage), Vec::<String>::new());
@@ -73,8 +73,8 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
 
 #[test]
 fn nobody_else_can_look_into_a_layer() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "chmod 777 .");
         work(&stage, "echo secret >x; chmod 666 x");
         let session = sessions(&stage).remove(0);
@@ -87,8 +87,8 @@ fn nobody_else_can_look_into_a_layer() {
 
 #[test]
 fn a_session_sees_neither_its_layer_nor_that_of_others() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "echo x >x");
         let state = stage.state();
         let seen = work(
@@ -115,7 +115,7 @@ fn a_workspace_with_other_file_systems_in_it_is_refused() {
         executable()
     );
     let output = stage.command("unshare").args(["-m", "sh", "-c", &line]).output().unwrap();
-    let told = super::errors(&output);
-    assert!(told.contains("in side is mounted in it"), "{told}");
+    let stderr = super::errors(&output);
+    assert!(stderr.contains("in side is mounted in it"), "{stderr}");
     assert_eq!(sessions(&stage), Vec::<String>::new());
 }

@@ -14,18 +14,18 @@ const CHANGES: &str =
 /// Asserts that applying is refused for these and changes nothing.
 fn refused(stage: &Stage, conflicts: &[&str]) {
     let before = host(stage, super::LISTING);
-    let told = pinfold(stage, &["apply"]).unwrap_err();
+    let stderr = pinfold(stage, &["apply"]).unwrap_err();
     for conflict in conflicts {
-        assert!(told.lines().any(|line| line.trim() == *conflict), "{conflict}: {told}");
+        assert!(stderr.lines().any(|line| line.trim() == *conflict), "{conflict}: {stderr}");
     }
-    assert_eq!(told.matches("\n  ").count(), conflicts.len(), "{told}");
+    assert_eq!(stderr.matches("\n  ").count(), conflicts.len(), "{stderr}");
     assert_eq!(host(stage, super::LISTING), before);
 }
 
 #[test]
 fn changes_after_the_session_are_found() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(&stage, CHANGES);
         host(
@@ -48,8 +48,8 @@ fn changes_after_the_session_are_found() {
 
 #[test]
 fn changes_during_the_session_are_found() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let script = format!("echo ready; read line; {CHANGES}; echo other >unrelated");
         let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", &script]);
@@ -57,28 +57,29 @@ fn changes_during_the_session_are_found() {
         let mut line = String::new();
         let mut output = BufReader::new(run.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
-        // The session sees what the host changes before it touches it, and still it is told.
-        host(&stage, "echo host >>a; rm d; echo host >beside; mv c new; echo f2 >>dir/f");
+        // The session sees what the host changes before it touches it, and still the conflict is
+        // reported.
+        host(&stage, "echo host >>a; rm d; echo host >next; mv c new; echo f2 >>dir/f");
         drop(run.stdin.take());
         run.wait().unwrap();
         refused(&stage, &["changed: a", "removed: d", "changed: dir/f", "made: new"]);
         pinfold(&stage, &["apply", "unrelated", "b"]).unwrap();
         assert_eq!(
-            host(&stage, "cat unrelated a beside; ls"),
-            "other\na\nhost\nhost\na\nbeside\ndir\ne\nnew\nunrelated\n"
+            host(&stage, "cat unrelated a next; ls"),
+            "other\na\nhost\nhost\na\ndir\ne\nnew\nnext\nunrelated\n"
         );
     }
 }
 
 #[test]
-fn a_directory_that_somebody_else_removed_is_made_again_only_when_told() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn directory_that_the_host_removed_is_made_again_only_with_overwrite() {
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(&stage, "echo inside >>dir/f; mkdir dir/g; echo h >dir/g/h");
         host(&stage, "rm -r dir");
-        let told = pinfold(&stage, &["apply"]).unwrap_err();
-        assert!(told.contains("removed: dir\n") && told.contains("removed: dir/f"), "{told}");
+        let stderr = pinfold(&stage, &["apply"]).unwrap_err();
+        assert!(stderr.contains("removed: dir\n") && stderr.contains("removed: dir/f"), "{stderr}");
         pinfold(&stage, &["apply", "--overwrite"]).unwrap();
         assert_eq!(host(&stage, "cat dir/f dir/g/h"), "f\ninside\nh\n");
     }
@@ -86,8 +87,8 @@ fn a_directory_that_somebody_else_removed_is_made_again_only_when_told() {
 
 #[test]
 fn another_workspace_in_its_place_is_not_changed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(&stage, CHANGES);
         let session = sessions(&stage).remove(0);
@@ -96,8 +97,8 @@ fn another_workspace_in_its_place_is_not_changed() {
         stage.own(&stage.workspace());
         host(&stage, BEFORE);
         for command in ["diff", "apply"] {
-            let told = pinfold(&stage, &[command]).unwrap_err();
-            assert!(told.contains("another one has been put in its place"), "{told}");
+            let stderr = pinfold(&stage, &[command]).unwrap_err();
+            assert!(stderr.contains("another one has been put in its place"), "{stderr}");
         }
         pinfold(&stage, &["discard", &session[..6]]).unwrap();
         assert_eq!(host(&stage, "cat a"), "a\n");
@@ -106,16 +107,16 @@ fn another_workspace_in_its_place_is_not_changed() {
 
 #[test]
 fn a_session_that_runs_is_not_applied() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "echo x >x; echo ready; read line";
         let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", script]);
         let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(run.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         for command in ["apply", "discard"] {
-            let told = pinfold(&stage, &[command]).unwrap_err();
-            assert!(told.contains("still runs"), "{told}");
+            let stderr = pinfold(&stage, &[command]).unwrap_err();
+            assert!(stderr.contains("still runs"), "{stderr}");
         }
         let (shown, _) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert_eq!(shown, "x\n");

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use pinfold_testkit::tracer::kill_at;
-use pinfold_testkit::{Person, Stage, executable, installed, people, processes_with, skip};
+use pinfold_testkit::{Stage, User, executable, installed, people, processes_with, skip};
 
 use super::{LISTING, host, pinfold, sessions, work};
 
@@ -23,11 +23,11 @@ fn an_apply_killed_at_any_step_is_done_whole_or_not_at_all() {
     if !installed("git") {
         return skip("an_apply_killed_at_any_step", "it takes git");
     }
-    for person in people() {
+    for user in people() {
         // Other steps each time.
         let (mut step, mut done, mut undone) = (1 + std::process::id() % STRIDE, 0, 0);
         loop {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             host(&stage, BEFORE);
             let before = host(&stage, LISTING);
             let view = work(&stage, &format!("{CHANGES} >&2; {LISTING}"));
@@ -37,7 +37,7 @@ fn an_apply_killed_at_any_step_is_done_whole_or_not_at_all() {
             if !traced.killed {
                 break;
             }
-            // Whatever a person does next finishes it.
+            // Whatever a user does next finishes it.
             pinfold(&stage, &["ps", "--all"]).unwrap();
             let now = host(&stage, LISTING);
             if now == view {
@@ -73,8 +73,8 @@ fn an_apply_that_was_killed_while_git_moves_a_branch_is_finished_after_it() {
     if !std::path::Path::new("/usr/bin/git").exists() {
         return skip("an_apply_that_was_killed_while_git_moves_a_branch", "it takes /usr/bin/git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         host(&stage, SLOW_GIT);
         work(&stage, &format!("{CHANGES} >&2"));
@@ -108,8 +108,8 @@ fn an_apply_that_was_killed_while_git_moves_a_branch_is_finished_after_it() {
 
 #[test]
 fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >a");
         let marker = format!("7{}", std::process::id());
         let script = format!("echo x >>a; echo n >n; exec sleep {marker}");
@@ -133,25 +133,25 @@ fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
 
 #[test]
 fn a_record_that_was_lost_hides_no_other_session() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "echo 1 >first");
         let lost = stage.state().join("review").join(sessions(&stage).remove(0)).join("record");
         work(&stage, "echo 2 >second");
         std::fs::write(lost, "").unwrap();
-        let (shown, told) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
+        let (shown, stderr) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert_eq!(shown, "second\n");
-        assert!(told.contains("note: "), "{told}");
+        assert!(stderr.contains("note: "), "{stderr}");
         assert_eq!(sessions(&stage).len(), 2, "what was changed is still there");
     }
 }
 
-/// Runs a line as a person in a mount namespace of root's making, so that mounts go with it.
-fn with_mount(stage: &Stage, person: Person, mount: &str, line: &str) -> (String, String) {
-    let root = Person { uid: 0, gid: 0 };
+/// Runs a line as a user in a mount namespace of root's making, so that mounts go with it.
+fn with_mount(stage: &Stage, user: User, mount: &str, line: &str) -> (String, String) {
+    let root = User { uid: 0, gid: 0 };
     let line = format!(
         "{mount} && exec setpriv --reuid {} --regid {} --clear-groups sh -c '{line}'",
-        person.uid, person.gid
+        user.uid, user.gid
     );
     let mut shell = root.command("unshare");
     shell.args(["-m", "sh", "-c", &line]).current_dir(stage.base());
@@ -164,22 +164,22 @@ fn a_full_disk_changes_nothing() {
     if !rustix::process::geteuid().is_root() || !installed("unshare") || !installed("setpriv") {
         return skip("a_full_disk_changes_nothing", "it takes root, unshare and setpriv");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let pinfold = executable();
         let mount = format!(
             "mount -t tmpfs -o size=1m,mode=755,uid={},gid={} full {}",
-            person.uid,
-            person.gid,
+            user.uid,
+            user.gid,
             stage.workspace().display()
         );
         let line = format!(
             "cd ws; echo a >a; {pinfold} run --workspace overlay -- sh -c \"echo x >>a; head -c 4m /dev/zero | tr x y >big; tr a b </dev/zero | head -c 3m >big; rm -f none\"; \
              {pinfold} apply; echo status $?; ls -A; cat a; {pinfold} apply a; cat a"
         );
-        let (shown, told) = with_mount(&stage, person, &mount, &line);
-        assert!(told.contains("nothing was taken over: No space left"), "{told}");
-        assert_eq!(shown, "status 1\na\na\na\nx\n", "{told}");
+        let (shown, stderr) = with_mount(&stage, user, &mount, &line);
+        assert!(stderr.contains("nothing was taken over: No space left"), "{stderr}");
+        assert_eq!(shown, "status 1\na\na\na\nx\n", "{stderr}");
     }
 }
 
@@ -188,13 +188,13 @@ fn a_full_layer_is_the_sessions_own_affair() {
     if !rustix::process::geteuid().is_root() || !installed("unshare") || !installed("setpriv") {
         return skip("a_full_layer", "it takes root, unshare and setpriv");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let pinfold = executable();
         let mount = format!(
             "mkdir -p {state} && mount -t tmpfs -o size=2m,mode=700,uid={},gid={} full {state}",
-            person.uid,
-            person.gid,
+            user.uid,
+            user.gid,
             state = stage.path("tmp").display()
         );
         let line = format!(
@@ -202,12 +202,12 @@ fn a_full_layer_is_the_sessions_own_affair() {
              {pinfold} apply; ls -A; cat x",
             stage.path("tmp").display()
         );
-        let (shown, told) = with_mount(&stage, person, &mount, &line);
-        if told.contains("takes one of the two file systems") {
+        let (shown, stderr) = with_mount(&stage, user, &mount, &line);
+        if stderr.contains("takes one of the two file systems") {
             skip("a_full_layer", "tmpfs has no attributes of users here (Linux 6.6)");
             continue;
         }
-        assert_eq!(shown, "full\nx\nx\n", "{told}");
+        assert_eq!(shown, "full\nx\nx\n", "{stderr}");
     }
 }
 
@@ -219,15 +219,15 @@ fn a_session_that_fills_the_state_directory_leaves_nothing_that_runs() {
             "it takes root, unshare and setpriv",
         );
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let pinfold = executable();
         let state = stage.path("tmp");
         let mount = format!(
             "mkdir -p {state} && mount -t tmpfs -o size=2m,mode=700,uid={},gid={} full {state}",
-            person.uid,
-            person.gid,
+            user.uid,
+            user.gid,
             state = state.display()
         );
         let line = format!(
@@ -235,9 +235,9 @@ fn a_session_that_fills_the_state_directory_leaves_nothing_that_runs() {
              ls -A | grep -v shut; ls -A sub/.git* | grep HEAD",
             state.display()
         );
-        let (shown, told) = with_mount(&stage, person, &mount, &line);
-        assert!(shown.contains(".envrc.pinfold-quarantine\n"), "{shown}{told}");
-        assert!(!shown.contains(".envrc\n") && !shown.contains("\nHEAD\n"), "{shown}{told}");
-        assert!(told.contains("so it was renamed to .envrc.pinfold-quarantine"), "{told}");
+        let (shown, stderr) = with_mount(&stage, user, &mount, &line);
+        assert!(shown.contains(".envrc.pinfold-quarantine\n"), "{shown}{stderr}");
+        assert!(!shown.contains(".envrc\n") && !shown.contains("\nHEAD\n"), "{shown}{stderr}");
+        assert!(stderr.contains("so it was renamed to .envrc.pinfold-quarantine"), "{stderr}");
     }
 }

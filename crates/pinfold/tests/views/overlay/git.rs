@@ -13,8 +13,8 @@ fn commits_come_with_the_files_and_not_before() {
     if !installed("git") {
         return skip("commits_come_with_the_files_and_not_before", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, REPOSITORY);
         work(
             &stage,
@@ -24,13 +24,13 @@ fn commits_come_with_the_files_and_not_before() {
             host(&stage, "git log --format=%s; git branch --list side; cat file"),
             "first\none\n"
         );
-        let (_, told) = pinfold(&stage, &["apply"]).unwrap();
+        let (_, stderr) = pinfold(&stage, &["apply"]).unwrap();
         assert_eq!(
             host(&stage, "git log --format=%s; git status --short; git log --format=%s side"),
             "inside\nfirst\nside\ninside\nfirst\n",
-            "{told}"
+            "{stderr}"
         );
-        assert_eq!(sessions(&stage), Vec::<String>::new(), "{told}");
+        assert_eq!(sessions(&stage), Vec::<String>::new(), "{stderr}");
         host(&stage, "git fsck --strict");
     }
 }
@@ -40,8 +40,8 @@ fn hooks_and_configuration_stay_in_the_view() {
     if !installed("git") {
         return skip("hooks_and_configuration_stay_in_the_view", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             &format!(
@@ -66,12 +66,12 @@ fn hooks_and_configuration_stay_in_the_view() {
 }
 
 #[test]
-fn what_the_host_would_execute_is_left_and_can_be_taken() {
+fn files_that_the_host_would_execute_are_left_and_can_be_taken() {
     if !installed("git") {
-        return skip("what_the_host_would_execute_is_left_and_can_be_taken", "it takes git");
+        return skip("files_that_the_host_would_execute_are_left_and_can_be_taken", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, &format!("{REPOSITORY}; mkdir tools; git config core.hooksPath tools/hooks"));
         work(
             &stage,
@@ -79,19 +79,19 @@ fn what_the_host_would_execute_is_left_and_can_be_taken() {
              mkdir -p tools/hooks; echo x >tools/hooks/pre-commit; git init -q --template= nested; echo n >nested/n; \
              git init -q --bare --template= bare; echo ok >fine; mkdir sub; echo 'gitdir: /x' >sub/.git",
         );
-        let (_, told) = pinfold(&stage, &["apply"]).unwrap();
+        let (_, stderr) = pinfold(&stage, &["apply"]).unwrap();
         for left in
             [".vscode", ".husky", ".envrc", "tools/hooks", "nested/.git", "bare", "sub/.git"]
         {
-            assert!(told.contains(&format!("left: {left}: ")), "{left}: {told}");
+            assert!(stderr.contains(&format!("left: {left}: ")), "{left}: {stderr}");
         }
         assert_eq!(
             host(&stage, "find . -path ./.git -prune -o -type f -print | sort"),
             "./file\n./fine\n./nested/n\n./other\n"
         );
-        let (_, told) =
+        let (_, stderr) =
             pinfold(&stage, &["apply", "--protected", ".vscode", "nested/.git/HEAD"]).unwrap();
-        assert!(told.contains("took"), "{told}");
+        assert!(stderr.contains("took"), "{stderr}");
         assert_eq!(
             host(&stage, "cat .vscode/tasks.json nested/.git/HEAD; ls -A nested/.git"),
             "{}\nref: refs/heads/master\nHEAD\n"
@@ -107,8 +107,8 @@ fn a_linked_worktree_works_in_a_view_too() {
     if !installed("git") {
         return skip("a_linked_worktree_works_in_a_view_too", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, &format!("{REPOSITORY}; git worktree add -q ../other/linked -b linked"));
         let run = |args: &[&str]| {
             let output =

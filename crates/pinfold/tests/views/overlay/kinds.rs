@@ -26,16 +26,16 @@ const CHANGES: &str = "
 
 #[test]
 fn applied_the_workspace_is_what_the_view_was() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let before = host(&stage, LISTING);
         let view = work(&stage, &format!("{CHANGES}\n{LISTING}"));
         assert_eq!(host(&stage, LISTING), before, "the session reached the workspace");
         // The odd name waits otherwise.
-        let (_, told) = pinfold(&stage, &["apply", "--protected"]).unwrap();
-        assert_eq!(host(&stage, LISTING), view, "{told}");
-        assert_eq!(sessions(&stage), Vec::<String>::new(), "{told}");
+        let (_, stderr) = pinfold(&stage, &["apply", "--protected"]).unwrap();
+        assert_eq!(host(&stage, LISTING), view, "{stderr}");
+        assert_eq!(sessions(&stage), Vec::<String>::new(), "{stderr}");
         assert_eq!(host(&stage, "stat -c %h hard copied a/hard linked"), "3\n3\n3\n1\n");
         let blocks: u64 = host(&stage, "stat -c %b sparse").trim().parse().unwrap();
         assert!(blocks < 1024, "a file of holes takes {blocks} blocks");
@@ -44,8 +44,8 @@ fn applied_the_workspace_is_what_the_view_was() {
 
 #[test]
 fn a_part_can_be_applied_and_the_rest_later() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let view = work(&stage, &format!("{CHANGES}\n{LISTING}"));
         pinfold(&stage, &["apply", "a/b", "tree", "file"]).unwrap();
@@ -73,8 +73,8 @@ fn attributes_of_users_come_along() {
     if !installed("python3") {
         return skip("attributes_of_users_come_along", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >a; mkdir d");
         let set = "import os; os.setxattr('a', 'user.note', b'x' * 3000); os.setxattr('d', 'user.d', b'1')";
         work(&stage, &format!("python3 -c \"{set}\""));
@@ -91,11 +91,11 @@ fn files_keep_their_owner() {
     if not_behind_gvisor("files_keep_their_owner", LS_FAILS) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >a; mkdir d");
         // For root the workspace may belong to somebody else.
-        let owner = if person.is_root() { people().last().copied().unwrap() } else { person };
+        let owner = if user.is_root() { people().last().copied().unwrap() } else { user };
         for path in ["ws", "ws/a", "ws/d"] {
             std::os::unix::fs::lchown(stage.path(path), Some(owner.uid), Some(owner.gid)).unwrap();
         }
@@ -107,9 +107,9 @@ fn files_keep_their_owner() {
 }
 
 #[test]
-fn what_was_taken_over_is_newer_than_what_was_built_before() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn applied_file_is_newer_than_earlier_builds() {
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >source");
         work(&stage, "echo b >source; touch -d 2001-01-01 source");
         host(&stage, "touch product");
@@ -120,8 +120,8 @@ fn what_was_taken_over_is_newer_than_what_was_built_before() {
 
 #[test]
 fn a_session_that_changes_nothing_leaves_nothing() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(
             &stage,
@@ -136,8 +136,8 @@ fn a_session_that_changes_nothing_leaves_nothing() {
 
 #[test]
 fn the_path_of_a_workspace_may_hold_anything() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let odd = stage.write("ws/a,b:c \\ d\ne\"'$x/file", "one\n");
         let run = |args: &[&str]| {
             let output = stage.pinfold(args).current_dir(odd.parent().unwrap()).output().unwrap();
@@ -150,9 +150,9 @@ fn the_path_of_a_workspace_may_hold_anything() {
 }
 
 #[test]
-fn what_lies_in_a_closed_directory_is_taken_over_and_it_is_closed_again() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn file_in_a_closed_directory_is_applied_and_the_directory_is_closed_again() {
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "mkdir -p kept/sub gone/sub; echo a >kept/a; echo b >kept/b; echo c >gone/sub/c; chmod 500 kept/sub kept gone/sub gone",
@@ -173,8 +173,8 @@ fn a_list_of_who_may_use_a_file_stays_its_own() {
     if !installed("setfacl") {
         return skip("a_list_of_who_may_use_a_file", "it takes setfacl");
     }
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let stage = Stage::new(person);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
         host(&stage, "echo a >listed; setfacl -m u:daemon:rw listed; cp -p listed replaced");
         work(
             &stage,
@@ -192,34 +192,34 @@ fn a_list_of_who_may_use_a_file_stays_its_own() {
 
 #[test]
 fn a_list_that_names_others_keeps_root_from_changing_a_file() {
-    let root = people().into_iter().find(|person| person.is_root());
+    let root = people().into_iter().find(|user| user.is_root());
     let Some(root) = root.filter(|_| installed("setfacl")) else {
         return skip("a_list_that_names_others", "it takes root and setfacl");
     };
     let stage = Stage::new(root);
     host(&stage, "echo a >listed; setfacl -m u:daemon:rw listed; echo a >plain");
-    let told = super::errors(&super::session(&stage, "echo b >>plain; echo b >>listed"));
-    assert!(told.contains("listed: Invalid argument"), "{told}");
+    let stderr = super::errors(&super::session(&stage, "echo b >>plain; echo b >>listed"));
+    assert!(stderr.contains("listed: Invalid argument"), "{stderr}");
     pinfold(&stage, &["apply"]).unwrap();
     assert_eq!(host(&stage, "cat listed plain"), "a\na\nb\n");
 }
 
 #[test]
-fn a_group_that_a_view_does_not_have_is_told() {
-    let Some(person) = people().into_iter().find(|person| !person.is_root()) else { return };
+fn group_that_a_view_does_not_have_is_reported() {
+    let Some(user) = people().into_iter().find(|user| !user.is_root()) else { return };
     if !rustix::process::geteuid().is_root() {
         return skip("a_group_that_a_view_does_not_have", "it takes root");
     }
-    let stage = Stage::new(person);
+    let stage = Stage::new(user);
     stage.write("ws/file", "a\n");
     std::os::unix::fs::chown(stage.workspace(), None, Some(1)).unwrap();
     std::os::unix::fs::chown(stage.path("ws/file"), None, Some(1)).unwrap();
     let output = super::session(&stage, "chmod 700 .; echo x >>file");
-    let told = super::errors(&output);
+    let stderr = super::errors(&output);
     assert!(
-        told.contains("is of group 1, which is not the one") && told.contains("EOVERFLOW"),
-        "{told}"
+        stderr.contains("is of group 1, which is not the one") && stderr.contains("EOVERFLOW"),
+        "{stderr}"
     );
-    assert!(told.contains("Value too large"), "{told}");
-    assert!(told.contains("the mode of the workspace itself stays"), "{told}");
+    assert!(stderr.contains("Value too large"), "{stderr}");
+    assert!(stderr.contains("the mode of the workspace itself stays"), "{stderr}");
 }

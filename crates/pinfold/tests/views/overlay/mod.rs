@@ -31,7 +31,7 @@ fn work(stage: &Stage, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a script on the host, as the person, which must succeed.
+/// Runs a script on the host, as the user, which must succeed.
 fn host(stage: &Stage, script: &str) -> String {
     let output = stage.command("/bin/sh").args(["-ec", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", errors(&output));
@@ -41,10 +41,10 @@ fn host(stage: &Stage, script: &str) -> String {
 /// Runs pinfold, and gives its output with its errors if it succeeds.
 fn pinfold(stage: &Stage, args: &[&str]) -> Result<(String, String), String> {
     let output = stage.pinfold(args).output().unwrap();
-    let told = errors(&output);
+    let stderr = errors(&output);
     match output.status.success() {
-        true => Ok((String::from_utf8_lossy(&output.stdout).into_owned(), told)),
-        false => Err(told),
+        true => Ok((String::from_utf8_lossy(&output.stdout).into_owned(), stderr)),
+        false => Err(stderr),
     }
 }
 

@@ -25,8 +25,8 @@ fn a_directory_that_was_there_before_is_renamed_as_it_is() {
     if !installed("python3") {
         return skip("a_directory_that_was_there_before", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let seen = python(
             &stage,
@@ -69,8 +69,8 @@ fn git_moves_directories() {
     if !installed("git") {
         return skip("git_moves_directories", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "git init -q --template= -b main; git config user.name T; \
@@ -85,12 +85,12 @@ fn git_moves_directories() {
 }
 
 #[test]
-fn what_cannot_be_renamed_stays_as_it_was() {
+fn failed_rename_leaves_both_files_as_they_were() {
     if !installed("python3") {
         return skip("what_cannot_be_renamed_stays", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         host(
             &stage,
@@ -135,8 +135,8 @@ fn a_program_behind_a_wall_of_its_own_moves_nothing_through_it() {
     if !installed("python3") {
         return skip("a_program_behind_a_wall_of_its_own", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         match python(&stage, WALL).as_str() {
             "no Landlock\n" => skip("a_program_behind_a_wall_of_its_own", "it takes Landlock"),
@@ -146,16 +146,15 @@ fn a_program_behind_a_wall_of_its_own_moves_nothing_through_it() {
 }
 
 #[test]
-fn renames_under_signals_and_beside_each_other_are_each_made_once() {
-    if not_behind_gvisor("renames_under_signals_and_beside_each_other_are_each_made_once", NO_MOVES)
-    {
+fn concurrent_renames_under_signals_are_each_made_once() {
+    if not_behind_gvisor("concurrent_renames_under_signals_are_each_made_once", NO_MOVES) {
         return;
     }
     if !installed("python3") {
         return skip("renames_under_signals", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "for i in 1 2 3 4; do mkdir -p tree$i/in; for f in 1 2 3 4 5 6 7 8; do echo $i >tree$i/in/$f; done; done",
@@ -192,8 +191,8 @@ fn init_keeps_its_limits() {
     if !installed("python3") {
         return skip("init_keeps_its_limits", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let seen = python(
             &stage,
             "import resource\n\
@@ -212,8 +211,8 @@ fn a_directory_that_is_renamed_to_itself_stays_itself() {
     if !installed("python3") {
         return skip("a_directory_that_is_renamed_to_itself", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir empty");
         let seen = python(
             &stage,

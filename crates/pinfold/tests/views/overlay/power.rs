@@ -37,8 +37,8 @@ fn restart(stage: &Stage) -> PathBuf {
 
 #[test]
 fn a_restart_keeps_nothing_from_being_taken_over() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         before_a_restart(&stage);
         pinfold(&stage, &["apply", "a"]).unwrap();
         pinfold(&stage, &["apply"]).unwrap();
@@ -51,8 +51,8 @@ fn commits_alone_outlive_a_restart() {
     if !installed("git") {
         return skip("commits_alone_outlive_a_restart", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, COMMITTED);
         work(&stage, "git commit -q --allow-empty -m inside");
         restart(&stage);
@@ -63,7 +63,7 @@ fn commits_alone_outlive_a_restart() {
 
 #[test]
 fn of_a_layer_that_lost_something_in_a_power_failure_nothing_is_taken_over() {
-    for person in people() {
+    for user in people() {
         let damages = [
             // Delayed allocation: a name, and no content.
             (": >UPPER/n", "n is not"),
@@ -76,15 +76,18 @@ fn of_a_layer_that_lost_something_in_a_power_failure_nothing_is_taken_over() {
             ("rm UPPER/../../seen", "it was running then"),
         ];
         for (damage, why) in damages {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let review = before_a_restart(&stage);
             let before = host(&stage, LISTING);
             let upper = review.join("layers/upper");
             host(&stage, &damage.replace("UPPER", &upper.to_string_lossy()));
             for words in [&["diff"][..], &["apply"]] {
-                let told = pinfold(&stage, words).unwrap_err();
-                assert!(told.contains("is not whole") && told.contains(why), "{damage}: {told}");
-                assert!(told.contains("/layers/upper; drop it"), "{damage}: {told}");
+                let stderr = pinfold(&stage, words).unwrap_err();
+                assert!(
+                    stderr.contains("is not whole") && stderr.contains(why),
+                    "{damage}: {stderr}"
+                );
+                assert!(stderr.contains("/layers/upper; drop it"), "{damage}: {stderr}");
             }
             assert_eq!(host(&stage, LISTING), before, "{damage}");
             pinfold(&stage, &["discard"]).unwrap();

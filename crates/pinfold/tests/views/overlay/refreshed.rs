@@ -73,8 +73,8 @@ fn assert_changes_are_seen(stage: &Stage, options: &[&str]) {
 
 #[test]
 fn a_view_shows_what_the_host_changes() {
-    for person in people() {
-        assert_changes_are_seen(&Stage::new(person), &[]);
+    for user in people() {
+        assert_changes_are_seen(&Stage::new(user), &[]);
     }
 }
 
@@ -85,8 +85,8 @@ fn a_view_behind_an_engine_shows_what_the_host_changes() {
             skip("a_view_behind_an_engine_shows_what_the_host_changes", engine);
             continue;
         }
-        for person in people() {
-            assert_changes_are_seen(&Stage::new(person), &["--engine", engine]);
+        for user in people() {
+            assert_changes_are_seen(&Stage::new(user), &["--engine", engine]);
         }
     }
 }
@@ -94,8 +94,8 @@ fn a_view_behind_an_engine_shows_what_the_host_changes() {
 /// A file that is open is not looked up again; it is when it was closed.
 #[test]
 fn a_file_that_was_open_is_seen_once_it_is_closed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = view(&stage, &[], "echo 0 >f; echo 0 >other");
         let holder =
             "exec 3<f; touch held; until test -e go; do sleep 0.1; done; exec 3<&-; sleep 10";
@@ -114,8 +114,8 @@ fn a_file_that_was_open_is_seen_once_it_is_closed() {
 /// Saves on the host, a writer inside through the same names, and renames of them.
 #[test]
 fn nothing_that_a_session_writes_is_lost_by_a_thousand_saves() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = view(
             &stage,
             &[],
@@ -142,18 +142,18 @@ fn nothing_that_a_session_writes_is_lost_by_a_thousand_saves() {
         assert!((count..=count + 1).contains(&kept), "{kept} of {count}");
         session.end();
         // What both changed is a conflict, as without a refresh.
-        let told = pinfold(&stage, &["apply"]).unwrap_err();
-        assert!(told.contains("changed: d/shared2"), "{told}");
+        let stderr = pinfold(&stage, &["apply"]).unwrap_err();
+        assert!(stderr.contains("changed: d/shared2"), "{stderr}");
         assert_eq!(host(&stage, "cat d/shared2"), "200\n");
     }
 }
 
 /// Masks lie on names of the view, which are in use as long as they do, and go with a directory that
-/// the host renames. What the host makes anew in its place has no mask (docs/security).
+/// the host renames. What the host makes again in its place has no mask (docs/security).
 #[test]
 fn masks_in_a_view_stay_when_it_is_refreshed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let before = "mkdir sub; echo SECRET0 >.env; echo SECRET0 >sub/.env; echo 0 >seen";
         let session = view(&stage, &[], before);
         let script = "until test -e stop; do cat .env sub/.env sub2/.env 2>/dev/null; done";
@@ -175,9 +175,9 @@ fn masks_in_a_view_stay_when_it_is_refreshed() {
 
 /// A directory takes its mask to its new name, and a file leaves it behind.
 #[test]
-fn what_is_hidden_in_a_view_stays_hidden_when_the_host_renames_it() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn hidden_file_in_a_view_stays_hidden_when_the_host_renames_it() {
+    for user in people() {
+        let stage = Stage::new(user);
         let session =
             view(&stage, &[], "mkdir sub; echo SECRET >sub/.env; echo SECRET >.env; echo 0 >seen");
         // Until the workspace is watched.
@@ -199,8 +199,8 @@ fn what_is_hidden_in_a_view_stays_hidden_when_the_host_renames_it() {
 /// At rest a thread waits, and the watches of a large workspace cost a short session nothing.
 #[test]
 fn a_view_at_rest_costs_no_processor_time() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let session = view(&stage, &[], "for n in $(seq 300); do mkdir -p d$((n % 20))/s$n; done");
         std::thread::sleep(Duration::from_secs(2));
         let before = ticks(&session);

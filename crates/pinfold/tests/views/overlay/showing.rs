@@ -1,4 +1,4 @@
-//! What a person sees.
+//! What a user sees.
 
 use pinfold_testkit::{Stage, Tmux, executable, installed, people, skip};
 
@@ -9,8 +9,8 @@ fn a_patch_is_one_that_git_applies() {
     if !installed("git") {
         return skip("a_patch_is_one_that_git_applies", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "seq 100 >numbers; echo x >gone; echo same >old-name; printf 'no end' >end; echo k >kind; cp -a . ../other/copy",
@@ -31,8 +31,8 @@ fn a_patch_is_one_that_git_applies() {
 
 #[test]
 fn summaries_count_and_name() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "seq 10 >numbers; echo x >gone");
         work(
             &stage,
@@ -49,11 +49,11 @@ fn summaries_count_and_name() {
         let (list, _) = pinfold(&stage, &["ps", "--all", "--json"]).unwrap();
         assert!(list.contains(&format!("\"session\": \"{session}\"")), "{list}");
         assert!(pinfold(&stage, &["ps"]).unwrap().0.is_empty());
-        let told = pinfold(&stage, &["diff", "../elsewhere"]).unwrap_err();
-        assert!(told.contains("path escapes workspace: ../elsewhere"), "{told}");
+        let stderr = pinfold(&stage, &["diff", "../elsewhere"]).unwrap_err();
+        assert!(stderr.contains("path escapes workspace: ../elsewhere"), "{stderr}");
         pinfold(&stage, &["discard"]).unwrap();
-        let told = pinfold(&stage, &["diff"]).unwrap_err();
-        assert!(told.contains("no session has changes"), "{told}");
+        let stderr = pinfold(&stage, &["diff"]).unwrap_err();
+        assert!(stderr.contains("no session has changes"), "{stderr}");
         assert_eq!(host(&stage, "ls"), "gone\nnumbers\n");
     }
 }
@@ -63,8 +63,8 @@ fn a_terminal_gets_colours_and_no_command_of_the_session() {
     if !installed("script") {
         return skip("a_terminal_gets_colours", "it takes script");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(
             &stage,
             "printf 'a\\033]0;title\\007b\\r\\n' >evil; echo x >\"$(printf 'n\\033[2J')\"",
@@ -89,8 +89,8 @@ fn a_terminal_gets_colours_and_no_command_of_the_session() {
 
 #[test]
 fn the_newest_session_of_this_directory_is_meant() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "echo 1 >first");
         work(&stage, "echo 2 >second");
         assert_eq!(pinfold(&stage, &["diff", "--name-only"]).unwrap().0, "second\n");
@@ -101,18 +101,18 @@ fn the_newest_session_of_this_directory_is_meant() {
             (output.status.success(), super::errors(&output))
         };
         let session = sessions(&stage).remove(0);
-        let (done, told) = elsewhere(&["diff"]);
-        assert!(!done && told.contains(&session), "{told}");
-        let (done, told) = elsewhere(&["apply", &session[..4], "first"]);
-        assert!(done, "{told}");
+        let (done, stderr) = elsewhere(&["diff"]);
+        assert!(!done && stderr.contains(&session), "{stderr}");
+        let (done, stderr) = elsewhere(&["apply", &session[..4], "first"]);
+        assert!(done, "{stderr}");
         assert_eq!(host(&stage, "cat first second"), "1\n2\n");
     }
 }
 
 #[test]
 fn a_change_is_shown_with_what_it_lies_in_and_a_rename_as_one() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "{ echo 'fn first() {'; seq 1 20 | sed 's/^/  /'; echo '}'; } >code; mkdir d; echo x >d/old",
@@ -131,15 +131,15 @@ fn keys_are_the_pagers_while_it_shows_a_large_change() {
     if !installed("tmux") || !installed("less") {
         return skip("keys_are_the_pagers", "it takes tmux and less");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "seq -f 'line %g' 100000 >long; echo end >zlast");
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         tmux.line(&format!("{} diff; echo shown: $?", executable()));
         tmux.wait_for("+line 10");
         // Ends a search in the pager, and nothing else.
         tmux.keys(&["C-c"]);
-        // Keys that come with it less may pass over.
+        // Keys that come with it less may skip.
         tmux.wait_until("the end", |screen| {
             tmux.keys(&["G"]);
             screen.contains("+end")

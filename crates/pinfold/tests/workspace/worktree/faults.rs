@@ -5,12 +5,12 @@ use std::process::{Output, Stdio};
 
 use pinfold_testkit::{Stage, people, tracer};
 
-use super::{host, refused, repository, session, told};
+use super::{host, refused, repository, session, streams};
 
 #[test]
 fn two_runs_share_a_worktree_and_the_last_one_removes_it() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let mut first = stage.pinfold(&["run", "--worktree-branch", "b", "--"]);
         let first = first.args(["sh", "-c", "echo started; read line"]);
         let first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -23,15 +23,15 @@ fn two_runs_share_a_worktree_and_the_last_one_removes_it() {
         assert!(stage.path("ws-b").exists());
         first.stdin.take().unwrap().write_all(b"\n").unwrap();
         let first = first.wait_with_output().unwrap();
-        assert!(told(&first).1.contains("removed the worktree"), "{:?}", told(&first));
+        assert!(streams(&first).1.contains("removed the worktree"), "{:?}", streams(&first));
         assert!(!stage.path("ws-b").exists());
     }
 }
 
 #[test]
 fn runs_that_start_together_make_it_once() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let start = |_| {
             let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--"]);
             run.args(["sh", "-c", "cat a; read line"]).stdin(Stdio::piped());
@@ -48,7 +48,7 @@ fn runs_that_start_together_make_it_once() {
             input.write_all(b"\n").unwrap();
         }
         let ends: Vec<_> = runs.into_iter().map(|run| run.wait_with_output().unwrap()).collect();
-        let removed = |end: &&Output| told(end).1.contains("removed the worktree");
+        let removed = |end: &&Output| streams(end).1.contains("removed the worktree");
         assert!(ends.iter().all(|end| end.status.success()), "{ends:?}");
         assert_eq!(ends.iter().filter(removed).count(), 1, "{ends:?}");
         assert!(!stage.path("ws-b").exists());
@@ -58,9 +58,9 @@ fn runs_that_start_together_make_it_once() {
 
 #[test]
 fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
-    for person in people() {
+    for user in people() {
         for name in ["packed-refs", "objects/info/alternates", "info/exclude"] {
-            let stage = repository(person);
+            let stage = repository(user);
             host(&stage, &format!("rm -f .git/{name}; mkfifo .git/{name}"));
             let says = refused(&stage, &["--worktree-branch", "b"]);
             assert!(says.contains(&format!("{name} is a FIFO")), "{says}");
@@ -86,9 +86,9 @@ const KILLS: [(usize, u32); 12] = [
 ];
 
 #[test]
-fn what_a_kill_leaves_is_gone_on_with() {
-    for person in people() {
-        let stage = repository(person);
+fn next_run_continues_after_a_kill_at_any_stage() {
+    for user in people() {
+        let stage = repository(user);
         for (nth, step) in KILLS {
             let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
             run.stdout(Stdio::null()).stderr(Stdio::null());
@@ -106,8 +106,8 @@ fn what_a_kill_leaves_is_gone_on_with() {
 
 /// What git leaves at each step of making a worktree (`add_worktree` in its builtin/worktree.c).
 #[test]
-fn a_worktree_that_git_has_half_made_is_made_anew() {
-    for person in people() {
+fn worktree_that_git_has_half_made_is_made_again() {
+    for user in people() {
         let steps = [
             "true",
             "printf initializing >$own/locked",
@@ -120,7 +120,7 @@ fn a_worktree_that_git_has_half_made_is_made_anew() {
             "echo half >$top/a; echo torn >$top/x",
         ];
         for last in 0..steps.len() {
-            let stage = repository(person);
+            let stage = repository(user);
             session(&stage, "z", "true");
             let record = stage.state().join("worktrees").join(record_of(&stage));
             let made: String = steps[..=last].join("; ");
@@ -149,8 +149,8 @@ fn record_of(stage: &Stage) -> String {
 
 #[test]
 fn a_checkout_that_fails_leaves_nothing() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "blob=$(git rev-parse HEAD:sub/b); rm -f .git/objects/$(echo $blob | \
@@ -165,8 +165,8 @@ fn a_checkout_that_fails_leaves_nothing() {
 
 #[test]
 fn a_program_that_the_worktree_has_otherwise_is_not_what_was_trusted() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         stage.write("ws/setup.sh", "echo trusted\n");
         let file =
             r#"{"resumeCommands": ["sh ./setup.sh"], "network": {"allow": ["example.org"]}}"#;
@@ -178,7 +178,7 @@ fn a_program_that_the_worktree_has_otherwise_is_not_what_was_trusted() {
                       git checkout -q main",
         );
         let trusted = stage.pinfold(&["trust", "--yes"]).output().unwrap();
-        assert!(told(&trusted).1.contains("trusted until"), "{:?}", told(&trusted));
+        assert!(streams(&trusted).1.contains("trusted until"), "{:?}", streams(&trusted));
         session(&stage, "same", "true");
         let other = refused(&stage, &["--worktree-branch", "other"]);
         assert!(other.contains("is not the same in"), "{other}");

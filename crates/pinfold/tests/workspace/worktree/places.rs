@@ -2,12 +2,12 @@
 
 use pinfold_testkit::{Stage, installed, people, skip};
 
-use super::{host, refused, repository, session, told};
+use super::{host, refused, repository, session, streams};
 
 #[test]
 fn the_main_worktree_names_it_also_from_a_linked_one() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git worktree add -q -b other ../other/linked; cd ../other/linked; \
@@ -17,14 +17,14 @@ fn the_main_worktree_names_it_also_from_a_linked_one() {
         run.args(["sh", "-c", "pwd; git log -1 --format=%s; cat o"]);
         let output = run.current_dir(stage.path("other/linked")).output().unwrap();
         let top = stage.path("ws-b").display().to_string();
-        assert_eq!(told(&output).0, format!("{top}\nof-other\no\n"), "{}", told(&output).1);
+        assert_eq!(streams(&output).0, format!("{top}\nof-other\no\n"), "{}", streams(&output).1);
     }
 }
 
 #[test]
 fn bare_and_shallow_repositories_have_worktrees_too() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git commit -qm two --allow-empty; git clone -q --bare . ../other/r.git; \
@@ -43,16 +43,16 @@ fn bare_and_shallow_repositories_have_worktrees_too() {
             run.args(["sh", "-c", "pwd; cat a; git status --porcelain"]);
             let output = run.current_dir(stage.path(directory)).output().unwrap();
             let top = stage.path(&top.replace("-b/q", "-b-q")).display().to_string();
-            assert_eq!(told(&output).0, format!("{top}\na\n"), "{}", told(&output).1);
-            assert!(told(&output).1.contains("removed"), "{}", told(&output).1);
+            assert_eq!(streams(&output).0, format!("{top}\na\n"), "{}", streams(&output).1);
+            assert!(streams(&output).1.contains("removed"), "{}", streams(&output).1);
         }
     }
 }
 
 #[test]
 fn submodules_are_left_empty_and_a_note_says_so() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git clone -q . ../other/lib; git -c protocol.file.allow=always \
@@ -65,14 +65,14 @@ fn submodules_are_left_empty_and_a_note_says_so() {
         // A submodule is a repository like any other.
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "pwd"]);
         let output = run.current_dir(stage.path("ws/lib")).output().unwrap();
-        assert_eq!(told(&output).0, format!("{}\n", stage.path("ws/lib-b").display()));
+        assert_eq!(streams(&output).0, format!("{}\n", stage.path("ws/lib-b").display()));
     }
 }
 
 #[test]
 fn a_branch_of_one_remote_begins_where_the_remote_has_it() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git clone -q . ../other/up; cd ../other/up; git checkout -qb far; \
@@ -86,9 +86,9 @@ fn a_branch_of_one_remote_begins_where_the_remote_has_it() {
 }
 
 #[test]
-fn what_is_in_the_way_is_named() {
-    for person in people() {
-        let stage = repository(person);
+fn obstacle_to_a_worktree_is_named() {
+    for user in people() {
+        let stage = repository(user);
         let here = stage.base().display().to_string();
         let run = |branch: &str| refused(&stage, &["--worktree-branch", branch]);
         assert!(run("main").contains(&format!("branch main is checked out in {here}/ws\n")));
@@ -121,8 +121,8 @@ fn what_is_in_the_way_is_named() {
 
 #[test]
 fn a_clone_of_another_repository_there_is_not_entered() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(&stage, "git clone -q . ../ws-b; git -C ../ws-b checkout -qb b");
         assert!(
             refused(&stage, &["--worktree-branch", "b"]).contains("exists and is not a worktree")
@@ -138,8 +138,8 @@ fn a_clone_of_another_repository_there_is_not_entered() {
 
 #[test]
 fn the_mode_and_the_branch_need_each_other() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         stage.write("ws/sandbox.json", r#"{"workspaceMode": "dedicated_worktree"}"#);
         let asked = refused(&stage, &[]);
         assert!(asked.contains("sandbox.json") && asked.contains("--worktree-branch"), "{asked}");
@@ -148,18 +148,18 @@ fn the_mode_and_the_branch_need_each_other() {
         let none = stage.path("other");
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
         let output = run.current_dir(none).output().unwrap();
-        assert!(told(&output).1.contains("is in no git repository"), "{:?}", told(&output));
+        assert!(streams(&output).1.contains("is in no git repository"), "{:?}", streams(&output));
     }
 }
 
 #[test]
-fn an_empty_repository_and_a_parent_that_is_closed_are_told() {
-    for person in people() {
-        let stage = Stage::new(person);
+fn empty_repository_and_closed_parent_are_reported() {
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "git init -q .");
         assert!(refused(&stage, &["--worktree-branch", "b"]).contains("no commit yet"));
-        let stage = repository(person);
-        if person.is_root() {
+        let stage = repository(user);
+        if user.is_root() {
             // Root's own directories are closed to nobody; a read-only one is.
             continue;
         }
@@ -174,8 +174,8 @@ fn an_empty_repository_and_a_parent_that_is_closed_are_told() {
 
 #[test]
 fn a_worktree_in_another_checkout_shows_nothing_of_it() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "echo key=1 >.env; echo other >secret; git worktree add -q -b in sub/tree; \
@@ -190,29 +190,29 @@ fn a_worktree_in_another_checkout_shows_nothing_of_it() {
             );
             let output = run.current_dir(stage.path("ws").join(place)).output().unwrap();
             let name = place.rsplit('/').next().unwrap();
-            assert_eq!(told(&output).0, format!("{name}\n{seen}"), "{}", told(&output).1);
+            assert_eq!(streams(&output).0, format!("{name}\n{seen}"), "{}", streams(&output).1);
         }
     }
 }
 
 #[test]
-fn a_person_is_told_what_would_be_allowed_where_the_worktree_is() {
-    for person in people() {
-        let stage = repository(person);
+fn check_says_what_a_worktree_would_allow_once_it_exists() {
+    for user in people() {
+        let stage = repository(user);
         let check = || stage.pinfold(&["check", "write", "a", "--worktree-branch", "b"]).output();
         let before = check().unwrap();
-        assert!(told(&before).1.contains("does not exist yet"), "{:?}", told(&before));
+        assert!(streams(&before).1.contains("does not exist yet"), "{:?}", streams(&before));
         assert!(!stage.path("ws-b").exists());
         session(&stage, "b", "echo more >>a");
         let after = check().unwrap();
-        assert!(after.status.success(), "{:?}", told(&after));
+        assert!(after.status.success(), "{:?}", streams(&after));
     }
 }
 
 #[test]
 fn a_part_is_checked_out_where_the_repository_has_a_part() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "mkdir far; echo f >far/f; git add .; git commit -qm far; git sparse-checkout set sub",
@@ -221,7 +221,7 @@ fn a_part_is_checked_out_where_the_repository_has_a_part() {
             session(&stage, "b", "ls; git status --porcelain; git sparse-checkout list");
         assert_eq!(shown, "a\nl\nsub\nx\nsub\n", "{errors}");
         assert!(errors.contains("removed the worktree"), "{errors}");
-        // What git passes over counts when it is there.
+        // What git skips counts when it is there.
         let hide =
             "mkdir far; echo mine >far/f; git update-index --skip-worktree far/f a; echo mine >>a";
         let (_, errors) = session(
@@ -238,14 +238,14 @@ fn a_part_is_checked_out_where_the_repository_has_a_part() {
         );
         let mut run = stage.pinfold(&["run", "--worktree-branch", "c", "--", "ls"]);
         let output = run.current_dir(stage.path("other/whole")).output().unwrap();
-        assert_eq!(told(&output).0, "a\nfar\nl\nsub\nx\n", "{}", told(&output).1);
+        assert_eq!(streams(&output).0, "a\nfar\nl\nsub\nx\n", "{}", streams(&output).1);
     }
 }
 
 #[test]
-fn a_partial_clone_is_refused_with_the_way_out_where_something_is_missing() {
-    for person in people() {
-        let stage = repository(person);
+fn partial_clone_with_missing_objects_is_refused_with_a_hint() {
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git config uploadpack.allowFilter true; git config uploadpack.allowAnySHA1InWant true; \
@@ -258,8 +258,8 @@ fn a_partial_clone_is_refused_with_the_way_out_where_something_is_missing() {
             run.current_dir(stage.path("other/clone")).output().unwrap()
         };
         let here = run("new");
-        assert_eq!(told(&here).0, "b\n", "{}", told(&here).1);
-        let (_, errors) = told(&run("more"));
+        assert_eq!(streams(&here).0, "b\n", "{}", streams(&here).1);
+        let (_, errors) = streams(&run("more"));
         assert!(
             errors.contains("is a partial clone, and for a worktree nothing is fetched"),
             "{errors}"
@@ -268,15 +268,15 @@ fn a_partial_clone_is_refused_with_the_way_out_where_something_is_missing() {
         assert!(!stage.path("other/clone-more").exists(), "{errors}");
         host(&stage, &way);
         let there = run("more");
-        assert_eq!(told(&there).0, "more\n", "{}", told(&there).1);
+        assert_eq!(streams(&there).0, "more\n", "{}", streams(&there).1);
     }
 }
 
 #[test]
 fn every_format_of_a_repository_has_worktrees() {
-    for person in people() {
+    for user in people() {
         for format in ["--object-format=sha256", "--ref-format=reftable"] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let made = stage.command("git").args(["init", "-qb", "main", format]).output().unwrap();
             if !made.status.success() {
                 skip("every_format_of_a_repository", &format!("git does not know {format}"));
@@ -299,8 +299,8 @@ fn files_of_git_lfs_are_there_as_far_as_their_content_is() {
     if !installed("git-lfs") {
         return skip("files_of_git_lfs_are_there", "it takes git-lfs");
     }
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git lfs install --skip-repo; git lfs track '*.big'; echo content >one.big; echo other >two.big; \

@@ -59,7 +59,7 @@ fn bytes_sizes_and_the_end_cross() {
 }
 
 #[test]
-fn who_writes_more_than_is_read_waits() {
+fn writer_waits_for_its_reader() {
     let outer = start();
     let much = LineOut::Written(vec![b'x'; 4096]);
     let mut sent = 0;

@@ -31,7 +31,7 @@ pub(super) struct Judge<'a> {
     /// Files that have a hidden name, or had one. They are open, so that no other file gets the number of
     /// one of them.
     secret: VecDeque<(Id, OwnedFd)>,
-    /// New files of the host beside hidden ones, which may get a hidden name.
+    /// New files of the host next to hidden ones, which may get a hidden name.
     new: VecDeque<New>,
 }
 

@@ -36,7 +36,7 @@ fn the_names_of_moltnet_do_what_they_do_there_and_the_types_are_strict() {
 
 /// Has the compiler of TypeScript look at it all.
 fn strict(scene: &Scene, modules: &Path) {
-    let kept = cache(scene.stage.person).join("typescript");
+    let kept = cache(scene.stage.user).join("typescript");
     if !kept.join("node_modules/typescript").exists() {
         let mut npm = scene.stage.command("npm");
         npm.args(["install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix"])

@@ -1,5 +1,5 @@
-//! A person's machine in a temporary directory, and what the person does there after a session:
-//! ordinary commands of git and other tools, under strace(1), which tells what they executed and whom they called.
+//! A user's machine in a temporary directory, and what the user does there after a session: ordinary commands
+//! of git and other tools, under strace(1), which tells what they executed and whom they called.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,29 +49,29 @@ const LATE: i32 = 124;
 const MOST_PLACES: usize = 6;
 
 /// The machine.
-pub(super) struct Person {
+pub(super) struct User {
     directory: tempfile::TempDir,
 }
 
-impl Person {
+impl User {
     /// Makes it, with a repository that has names which tools run and secrets in it.
     ///
     /// # Errors
     /// Returns what could not be made.
     pub(super) fn new() -> Result<Self, Box<dyn std::error::Error>> {
         let directory = tempfile::Builder::new().prefix("pinfold-attack").tempdir()?;
-        let person = Self { directory };
-        for path in [person.home(), person.work()] {
+        let user = Self { directory };
+        for path in [user.home(), user.work()] {
             fs::create_dir(path)?;
         }
-        let evil = format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", person.mark().display());
-        for path in [person.evil(), person.work().join("evil")] {
+        let evil = format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", user.mark().display());
+        for path in [user.evil(), user.work().join("evil")] {
             fs::write(&path, &evil)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
-        fs::write(person.home().join(".bashrc"), "true\n")?;
+        fs::write(user.home().join(".bashrc"), "true\n")?;
         let script = "git init -q --bare ../upstream; git init -q -b main .; \
-            git config user.name person; git config user.email person@example.org; \
+            git config user.name user; git config user.email user@example.org; \
             git remote add origin ../upstream; mkdir -p sub/deep lib .vscode .husky .claude; \
             echo 1 > file; echo '{}' > .vscode/settings.json; echo true > .husky/pre-push; \
             echo '{}' > .claude/settings.json; echo x > sub/deep/x; \
@@ -81,11 +81,11 @@ impl Person {
             git commit -qm two; git push -q -u origin main; \
             for d in . sub lib; do echo KEY=secret-old > $d/.env; done; \
             echo 'export A=1' > .envrc; if command -v direnv >/dev/null; then direnv allow .; fi";
-        let made = person.shell(script).output()?;
+        let made = user.shell(script).output()?;
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into());
         }
-        Ok(person)
+        Ok(user)
     }
 
     fn home(&self) -> PathBuf {
@@ -107,7 +107,7 @@ impl Person {
         self.directory.path().join("evil")
     }
 
-    /// A program in the workspace, with the person's own settings and nobody else's.
+    /// A program in the workspace, with the user's own settings and nobody else's.
     pub(super) fn program(&self, program: &Path) -> Command {
         let mut command = command(program);
         command.env_clear().current_dir(self.work()).stdin(Stdio::null());
@@ -119,7 +119,7 @@ impl Person {
         command
     }
 
-    /// A script of the person's.
+    /// A script of the user's.
     pub(super) fn shell(&self, script: &str) -> Command {
         let mut shell = self.program(Path::new("/bin/sh"));
         shell.args(["-c", script]);
@@ -152,7 +152,7 @@ impl Person {
     }
 
     /// Builds, as a program does that writes what a session chose to what it finds: through each link that
-    /// leads to something of the person's. Links that git has came by a commit, which the person looks at.
+    /// leads to something of the user's. Links that git has came by a commit, which the user looks at.
     ///
     /// # Errors
     /// Returns that a program cannot be started.

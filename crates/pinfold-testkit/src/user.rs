@@ -10,7 +10,7 @@ const NAME: &str = "pinfold-test";
 
 /// A user of this machine whom a test runs programs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Person {
+pub struct User {
     /// Numeric user id.
     pub uid: u32,
     /// Numeric id of the primary group.
@@ -20,20 +20,20 @@ pub struct Person {
 /// Returns the users to run a test as: the current user, and also an ordinary user if that is root.
 ///
 /// With `PINFOLD_TEST_PEOPLE=user`, root runs tests as the ordinary user only.
-pub fn people() -> Vec<Person> {
-    let own = Person::current();
+pub fn people() -> Vec<User> {
+    let own = User::current();
     let others_alone = std::env::var("PINFOLD_TEST_PEOPLE").is_ok_and(|who| who == "user");
     let mut people = if others_alone && own.is_root() { Vec::new() } else { vec![own] };
     if own.is_root() {
         match ordinary() {
-            Some(person) => people.push(person),
+            Some(user) => people.push(user),
             None => eprintln!("SKIPPED as an ordinary user: `useradd {NAME}` failed"),
         }
     }
     people
 }
 
-impl Person {
+impl User {
     /// Returns the user that runs the tests.
     #[must_use]
     pub fn current() -> Self {
@@ -59,15 +59,15 @@ impl Person {
     }
 }
 
-fn ordinary() -> Option<Person> {
+fn ordinary() -> Option<User> {
     let known = || {
         let users = fs::read_to_string("/etc/passwd").ok()?;
         let line = users.lines().find_map(|line| line.strip_prefix(&format!("{NAME}:")))?;
         let mut fields = line.split(':').skip(1);
-        Some(Person { uid: fields.next()?.parse().ok()?, gid: fields.next()?.parse().ok()? })
+        Some(User { uid: fields.next()?.parse().ok()?, gid: fields.next()?.parse().ok()? })
     };
     known().or_else(|| {
-        let root = Person { uid: 0, gid: 0 };
+        let root = User { uid: 0, gid: 0 };
         // Another test may be making the same user: what counts is whether it is there after.
         let _ = root.command("useradd").args(["--no-create-home", "--user-group", NAME]).output();
         known()

@@ -192,13 +192,8 @@ impl Loop<'_> {
                 self.servants.extend(servant);
             }
             Order::Finish => drop(self.channel.send(&Report::Finished, &[])),
-            Order::Cover(_)
-            | Order::Mapped
-            | Order::Seal(_)
-            | Order::Plan(_)
-            | Order::LastSteps(_)
-            | Order::Terminal { .. }
-            | Order::Command { .. } => {}
+            // Only a process that is not in the sandbox makes one.
+            Order::Terminal { .. } => {}
         }
         Ok(true)
     }

@@ -85,7 +85,7 @@ impl Masks {
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
     pub fn keep(self, masks: Vec<Cover>, mounts: &OwnedFd, init: OwnedFd) -> io::Result<Kept> {
         let Self { channel, helper, mut reports } = self;
-        let first = pinfold_wire::Order::Cover(Vec::new());
+        let first = pinfold_wire::LaunchOrder::Cover(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
         channel.seal(masks.clone()).map_err(io::Error::other)?;
         let mut ready = [PollFd::new(&reports, PollFlags::IN)];
@@ -111,7 +111,7 @@ impl Masks {
 }
 
 impl Kept {
-    /// Takes further masks (`Order::Cover`). The helper lives until this is dropped.
+    /// Takes further masks (`LaunchOrder::Cover`). The helper lives until this is dropped.
     pub fn channel(&self) -> Arc<Channel> {
         Arc::clone(&self.channel)
     }

@@ -14,7 +14,7 @@ use rustix::net::{
 use thiserror::Error;
 
 use crate::codec::{DecodeError, MAX_MESSAGE};
-use crate::message::{Bounds, Cover, LastSteps, Order, Program, Streams, Wire};
+use crate::message::{Bounds, Cover, LastSteps, LaunchOrder, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 9;
@@ -172,15 +172,15 @@ impl Channel {
         let mut size = 0;
         for cover in covers {
             // Two paths with their lengths, and the tags.
-            let cost = Order::Cover(vec![cover.clone()]).encode().len();
+            let cost = LaunchOrder::Cover(vec![cover.clone()]).encode().len();
             if size + cost > MAX_MESSAGE / 2 && !batch.is_empty() {
-                self.send(&Order::Cover(std::mem::take(&mut batch)), &[])?;
+                self.send(&LaunchOrder::Cover(std::mem::take(&mut batch)), &[])?;
                 size = 0;
             }
             size += cost;
             batch.push(cover);
         }
-        self.send(&Order::Seal(batch), &[])
+        self.send(&LaunchOrder::Seal(batch), &[])
     }
 
     /// Says what the sandbox is to be, in as many messages as it needs.
@@ -188,8 +188,8 @@ impl Channel {
     /// # Errors
     /// As [`Channel::send`].
     pub fn plan<M: Wire>(&self, plan: &M) -> Result<(), ChannelError> {
-        let rest = self.parts(plan)?;
-        self.send(&Order::Plan(rest), &[])
+        let rest = self.parts(plan, LaunchOrder::Part)?;
+        self.send(&LaunchOrder::Plan(rest), &[])
     }
 
     /// Says what is left to do, in as many messages as it needs.
@@ -197,8 +197,8 @@ impl Channel {
     /// # Errors
     /// As [`Channel::send`].
     pub fn last_steps(&self, steps: &LastSteps) -> Result<(), ChannelError> {
-        let rest = self.parts(steps)?;
-        self.send(&Order::LastSteps(rest), &[])
+        let rest = self.parts(steps, LaunchOrder::Part)?;
+        self.send(&LaunchOrder::LastSteps(rest), &[])
     }
 
     /// Says what the command will be, in as many messages as it needs. The descriptors are those
@@ -212,8 +212,8 @@ impl Channel {
         streams: Streams,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let rest = self.parts(program)?;
-        self.send(&Order::Command { rest, streams }, descriptors)
+        let rest = self.parts(program, LaunchOrder::Part)?;
+        self.send(&LaunchOrder::Command { rest, streams }, descriptors)
     }
 
     /// Orders init to run a program next to the command. Its end is reported with this id.
@@ -228,17 +228,21 @@ impl Channel {
         streams: Streams,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let rest = self.parts(program)?;
+        let rest = self.parts(program, Order::Part)?;
         self.send(&Order::Run { id, bounds, rest, streams }, descriptors)
     }
 
     /// Sends what an order has no room for, and returns the rest.
-    fn parts<M: Wire>(&self, whole: &M) -> Result<Vec<u8>, ChannelError> {
+    fn parts<M: Wire, P: Wire>(
+        &self,
+        whole: &M,
+        part: fn(Vec<u8>) -> P,
+    ) -> Result<Vec<u8>, ChannelError> {
         const MOST: usize = MAX_MESSAGE / 2;
         let mut rest = whole.encode();
         while rest.len() > MOST {
             let left = rest.split_off(MOST);
-            self.send(&Order::Part(rest), &[])?;
+            self.send(&part(rest), &[])?;
             rest = left;
         }
         Ok(rest)

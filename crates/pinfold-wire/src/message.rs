@@ -1,14 +1,16 @@
 //! What the two ends say to each other.
 
 mod last_steps;
+mod launch_order;
 mod line;
 mod order;
 mod report;
 mod streams;
 
 pub use last_steps::LastSteps;
+pub use launch_order::{Cover, CoverKind, LaunchOrder};
 pub use line::{LineIn, LineOut};
-pub use order::{Bounds, Cover, CoverKind, Order, Program};
+pub use order::{Bounds, Order, Program};
 pub(crate) use order::{read_list, write_list};
 pub use report::{Ended, Limit, Report, Step};
 pub(crate) use report::{read_ended, write_ended};

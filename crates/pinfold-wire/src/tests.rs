@@ -3,8 +3,8 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use crate::{
-    Attributes, Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, Limit, LineIn,
-    LineOut, Order, Program, Report, Step, StreamEnd, Streams, Wire,
+    Attributes, Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, LaunchOrder,
+    Limit, LineIn, LineOut, Order, Program, Report, Step, StreamEnd, Streams, Wire,
 };
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -23,6 +23,7 @@ fn cover() -> impl Strategy<Value = Cover> {
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused_without_panic(bytes in any::<Vec<u8>>()) {
+        let _ = LaunchOrder::decode(&bytes);
         let _ = Order::decode(&bytes);
         let _ = Report::decode(&bytes);
         let _ = LineIn::decode(&bytes);
@@ -31,8 +32,8 @@ proptest! {
 
     #[test]
     fn covers_come_back_as_they_went(covers in proptest::collection::vec(cover(), 0..20)) {
-        for order in [Order::Cover(covers.clone()), Order::Seal(covers)] {
-            prop_assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+        for order in [LaunchOrder::Cover(covers.clone()), LaunchOrder::Seal(covers)] {
+            prop_assert_eq!(LaunchOrder::decode(&order.encode()).unwrap(), order);
         }
     }
 }
@@ -84,35 +85,45 @@ fn last_steps() -> LastSteps {
     }
 }
 
-fn orders() -> Vec<Order> {
+fn launch_orders() -> Vec<LaunchOrder> {
     let rest = program(&["sh", "-c", "true"]).encode();
     let ends = [StreamEnd::Terminal, StreamEnd::Descriptor, StreamEnd::Same(1)];
     let streams = |window| Streams { window, ..Streams::plain(ends) };
     let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::NOCTTY).unwrap();
     let attributes = Some(Attributes::of(&rustix::termios::tcgetattr(&terminal).unwrap()));
+    let relayed = Streams { attributes, is_relayed: true, ..streams(None) };
     let covers = [CoverKind::Pin, CoverKind::Replace(b"/l".to_vec())];
     let covers = covers.map(|kind| Cover { path: b"/p".to_vec(), kind }).to_vec();
     vec![
-        Order::Cover(covers.clone()),
-        Order::Mapped,
-        Order::Seal(covers),
+        LaunchOrder::Cover(covers.clone()),
+        LaunchOrder::Mapped,
+        LaunchOrder::Seal(covers),
+        LaunchOrder::Part(rest.clone()),
+        LaunchOrder::Plan(rest.clone()),
+        LaunchOrder::LastSteps(last_steps().encode()),
+        LaunchOrder::Command { rest: rest.clone(), streams: streams(None) },
+        LaunchOrder::Command { rest: rest.clone(), streams: streams(Some((24, 80))) },
+        LaunchOrder::Command { rest, streams: relayed },
+    ]
+}
+
+fn orders() -> Vec<Order> {
+    let rest = program(&["sh", "-c", "true"]).encode();
+    let ends = [StreamEnd::Terminal, StreamEnd::Descriptor, StreamEnd::Same(1)];
+    vec![
         Order::Signal(15),
         Order::Socket,
         Order::Start(vec![b"A=1".to_vec()]),
         Order::Part(rest.clone()),
-        Order::LastSteps(last_steps().encode()),
         Order::Run {
             id: 3,
             bounds: Bounds { files: Some(64), nice: 5, groups: 2, memory: None, pids: Some(9) },
-            rest: rest.clone(),
-            streams: streams(None),
+            rest,
+            streams: Streams::plain(ends),
         },
         Order::SignalTask { id: 3, signal: 15 },
         Order::EndTask(3),
         Order::Finish,
-        Order::Command { rest: rest.clone(), streams: streams(None) },
-        Order::Command { rest: rest.clone(), streams: streams(Some((24, 80))) },
-        Order::Command { rest, streams: Streams { attributes, is_relayed: true, ..streams(None) } },
         Order::Terminal { task: None, window: Some((24, 80)) },
         Order::Terminal { task: Some(3), window: None },
     ]
@@ -122,6 +133,19 @@ fn orders() -> Vec<Order> {
 fn every_order_comes_back_as_it_went() {
     for order in orders() {
         assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+    }
+    for order in launch_orders() {
+        assert_eq!(LaunchOrder::decode(&order.encode()).unwrap(), order);
+    }
+}
+
+#[test]
+fn an_order_of_one_kind_is_none_of_the_other() {
+    for order in launch_orders().iter().filter(|order| !matches!(order, LaunchOrder::Part(_))) {
+        assert!(Order::decode(&order.encode()).is_err(), "{order:?}");
+    }
+    for order in orders().iter().filter(|order| !matches!(order, Order::Part(_))) {
+        assert!(LaunchOrder::decode(&order.encode()).is_err(), "{order:?}");
     }
 }
 
@@ -277,10 +301,10 @@ fn many_covers_are_split_into_messages_that_fit() {
         std::thread::spawn(move || left.seal(covers).unwrap())
     };
     let mut got = Vec::new();
-    while let Some(received) = right.receive::<Order>().unwrap() {
+    while let Some(received) = right.receive::<LaunchOrder>().unwrap() {
         match received.message {
-            Order::Cover(batch) => got.extend(batch),
-            Order::Seal(batch) => {
+            LaunchOrder::Cover(batch) => got.extend(batch),
+            LaunchOrder::Seal(batch) => {
                 got.extend(batch);
                 break;
             }

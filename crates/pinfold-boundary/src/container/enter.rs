@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 
 use pinfold_init::Failure;
-use pinfold_wire::{Channel, LastSteps, Order, Program, Report, Step, Wire as _};
+use pinfold_wire::{Channel, LastSteps, LaunchOrder, Program, Report, Step, Wire as _};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -91,18 +91,18 @@ fn receive(channel: &Channel) -> Result<Option<(LastSteps, Asked)>, Failure> {
     let failed = |errno| Failure::at(Step::Engine)(errno);
     let (mut steps, mut part) = (None, Vec::new());
     loop {
-        let received = match channel.receive::<Order>() {
+        let received = match channel.receive::<LaunchOrder>() {
             Ok(Some(received)) => received,
             Ok(None) | Err(_) => return Ok(None),
         };
         match received.message {
-            Order::Part(more) => part.extend(more),
-            Order::LastSteps(rest) => {
+            LaunchOrder::Part(more) => part.extend(more),
+            LaunchOrder::LastSteps(rest) => {
                 part.extend(rest);
                 let all = LastSteps::decode(&std::mem::take(&mut part));
                 steps = Some(all.map_err(|_| failed(Errno::INVAL))?);
             }
-            Order::Command { rest, streams } => {
+            LaunchOrder::Command { rest, streams } => {
                 part.extend(rest);
                 let program = Program::decode(&part).map_err(|_| failed(Errno::INVAL))?;
                 let streams = pinfold_init::Streams::new(streams, received.descriptors);

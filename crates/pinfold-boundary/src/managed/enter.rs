@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 
 use pinfold_init::Failure;
-use pinfold_wire::{Channel, Order, Step, Wire as _};
+use pinfold_wire::{Channel, LaunchOrder, Step, Wire as _};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{WaitId, WaitIdOptions};
@@ -117,13 +117,13 @@ fn receive(channel: &Channel) -> Result<Option<Errand>, Failure> {
     let failed = Failure::at(Step::Engine);
     let mut part = Vec::new();
     loop {
-        let received = match channel.receive::<Order>() {
+        let received = match channel.receive::<LaunchOrder>() {
             Ok(Some(received)) => received,
             Ok(None) | Err(_) => return Ok(None),
         };
         match received.message {
-            Order::Part(more) => part.extend(more),
-            Order::Plan(rest) => {
+            LaunchOrder::Part(more) => part.extend(more),
+            LaunchOrder::Plan(rest) => {
                 part.extend(rest);
                 return Errand::decode(&part).map(Some).map_err(|_| failed(Errno::INVAL));
             }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_init::{Command, Failure, Streams};
-use pinfold_wire::{Channel, Cover, CoverKind, Order, Program, Step, Wire as _};
+use pinfold_wire::{Channel, Cover, CoverKind, LaunchOrder, Program, Step, Wire as _};
 use rustix::io::Errno;
 
 use super::last::Asked;
@@ -22,35 +22,24 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
     let (mut program, mut asked) = (Vec::new(), None);
     let mut closed = Closed::default();
     loop {
-        let received = match channel.receive::<Order>() {
+        let received = match channel.receive::<LaunchOrder>() {
             Ok(Some(received)) => received,
             Ok(None) | Err(_) => return Ok(None),
         };
         let (covers, last) = match received.message {
-            Order::Cover(covers) => (covers, false),
-            Order::Seal(covers) => (covers, true),
-            Order::Part(part) => {
+            LaunchOrder::Cover(covers) => (covers, false),
+            LaunchOrder::Seal(covers) => (covers, true),
+            LaunchOrder::Part(part) => {
                 program.extend(part);
                 continue;
             }
-            Order::Command { rest, streams } => {
+            LaunchOrder::Command { rest, streams } => {
                 program.extend(rest);
                 let streams = Streams::new(streams, received.descriptors);
                 asked = Some((command(&program)?, streams.map_err(Failure::at(Step::Execute))?));
                 continue;
             }
-            Order::Start(_)
-            | Order::Run { .. }
-            | Order::SignalTask { .. }
-            | Order::EndTask(_)
-            | Order::Tools { .. }
-            | Order::Finish
-            | Order::Mapped
-            | Order::Plan(_)
-            | Order::LastSteps(_)
-            | Order::Signal(_)
-            | Order::Socket
-            | Order::Terminal { .. } => continue,
+            LaunchOrder::Mapped | LaunchOrder::Plan(_) | LaunchOrder::LastSteps(_) => continue,
         };
         for cover in covers {
             put(root, &cover, &mut closed).map_err(Failure::about(Step::Covers, &cover.path))?;

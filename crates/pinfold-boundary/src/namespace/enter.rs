@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pinfold_init::{Failure, close_all_but};
-use pinfold_wire::{Channel, LastSteps, Order, Step};
+use pinfold_wire::{Channel, LastSteps, LaunchOrder, Step};
 use rustix::io::Errno;
 
 use super::detached::Source;
@@ -144,8 +144,8 @@ fn take_identity(
     if let Some(own) = own_ids {
         super::identity::map_own_ids(ids, own)
     } else {
-        match channel.receive::<Order>() {
-            Ok(Some(received)) if received.message == Order::Mapped => {}
+        match channel.receive::<LaunchOrder>() {
+            Ok(Some(received)) if received.message == LaunchOrder::Mapped => {}
             _ => return Err(Failure::at(Step::Identity)(Errno::PIPE)),
         }
         sys::become_user(ids.0, ids.1)

@@ -25,7 +25,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pinfold_wire::{Channel, Cover, Order};
+use pinfold_wire::{Channel, Cover, LaunchOrder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, statx};
@@ -109,12 +109,12 @@ fn receive(channel: &Channel) -> Result<Option<(Vec<Cover>, OwnedFd)>, Errno> {
     let mut all = Vec::new();
     let mut namespace = None;
     loop {
-        let received = channel.receive::<Order>().map_err(|_| Errno::PROTO)?;
+        let received = channel.receive::<LaunchOrder>().map_err(|_| Errno::PROTO)?;
         let Some(received) = received else { return Ok(None) };
         namespace = received.descriptors.into_iter().next().or(namespace);
         match received.message {
-            Order::Cover(covers) => all.extend(covers),
-            Order::Seal(covers) => {
+            LaunchOrder::Cover(covers) => all.extend(covers),
+            LaunchOrder::Seal(covers) => {
                 all.extend(covers);
                 return Ok(namespace.map(|namespace| (all, namespace)));
             }
@@ -222,8 +222,8 @@ impl<'a> Keeper<'a> {
     /// # Errors
     /// Returns the error of putting one in place.
     fn heed(&mut self, channel: &Channel) -> Result<bool, Errno> {
-        let Ok(Some(received)) = channel.receive::<Order>() else { return Ok(false) };
-        if let Order::Cover(covers) = received.message {
+        let Ok(Some(received)) = channel.receive::<LaunchOrder>() else { return Ok(false) };
+        if let LaunchOrder::Cover(covers) = received.message {
             for cover in covers.iter().filter(|cover| !self.is_in_place(cover)) {
                 match put(&self.root, cover, &mut Closed::default()) {
                     // It was removed a moment ago.

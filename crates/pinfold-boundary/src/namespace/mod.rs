@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 use pinfold_init::{Failure, Watched};
 use pinfold_policy::path::HostPath;
-use pinfold_wire::{Channel, LastSteps, Order, Step};
+use pinfold_wire::{Channel, LastSteps, LaunchOrder, Step};
 use rustix::io::Errno;
 
 pub use cause::explain;
@@ -148,7 +148,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
     if as_root {
         identity::map_ids_of(pid, ids, identity::SUBORDINATE)
             .map_err(|source| LaunchError::System { what: "cannot write the id maps", source })?;
-        inside.channel.send(&Order::Mapped, &[])?;
+        inside.channel.send(&LaunchOrder::Mapped, &[])?;
     }
     Ok(inside)
 }

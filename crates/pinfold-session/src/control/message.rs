@@ -29,7 +29,7 @@ pub struct RulesNow {
 pub(super) enum Request {
     /// Answered by the rules that are in force then.
     Change(Change),
-    /// Run what the next messages say ([`pinfold_wire::Order::Command`]), for so many milliseconds
+    /// Run what the next messages say ([`pinfold_wire::LaunchOrder::Command`]), for so many milliseconds
     /// at most. The connection lasts as long as it runs.
     Exec {
         /// None for as long as it takes.

@@ -17,7 +17,9 @@ use pinfold_host::launcher::record_launch;
 use pinfold_host::wrappers::Launch;
 use pinfold_hostexec::{Approvals, attend};
 use pinfold_terminal::screen::Screen;
-use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
+use pinfold_wire::{
+    Bounds, Channel, Ended, LaunchOrder, Order, Program, Step, StreamEnd, Streams, Wire as _,
+};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -297,13 +299,13 @@ impl Control {
         (asked, mut program): (Asked, Vec<u8>),
         inside: &Inside,
     ) {
-        let Ok(Some(received)) = client.channel.receive::<Order>() else { return };
+        let Ok(Some(received)) = client.channel.receive::<LaunchOrder>() else { return };
         match received.message {
-            Order::Part(part) if program.len() + part.len() <= LONGEST => {
+            LaunchOrder::Part(part) if program.len() + part.len() <= LONGEST => {
                 program.extend(part);
                 client.state = State::Telling { asked, program };
             }
-            Order::Command { rest, streams } => {
+            LaunchOrder::Command { rest, streams } => {
                 program.extend(rest);
                 let wanted = streams.ends.iter().filter(|end| **end == StreamEnd::Descriptor);
                 if wanted.count() > received.descriptors.len() {

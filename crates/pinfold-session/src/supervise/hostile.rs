@@ -22,7 +22,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_host::wrappers::Wrappers;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::PublishedPort;
-use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
+use pinfold_wire::{Channel, Ended, LaunchOrder, Limit, Order, Program, Report, Step, Wire};
 use proptest::prelude::any;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -406,16 +406,18 @@ fn clients_that_talk_nonsense_are_let_go() {
         &|client| {
             drop(client.send(&Raw(exec.clone()), &[]));
             // A program that has too few streams, and a message that is not a program.
-            drop(client.send(&Order::Command { rest: vec![1], streams }, &[reader.as_fd()]));
+            drop(client.send(&LaunchOrder::Command { rest: vec![1], streams }, &[reader.as_fd()]));
         },
         &|client| {
             drop(client.send(&Raw(exec.clone()), &[]));
-            drop(client.send(&Order::Command { rest: vec![1], streams }, &[reader.as_fd(); 3]));
+            drop(
+                client.send(&LaunchOrder::Command { rest: vec![1], streams }, &[reader.as_fd(); 3]),
+            );
         },
         &|client| {
             drop(client.send(&Raw(exec.clone()), &[]));
             // More than execve(2) takes.
-            while client.send(&Order::Part(vec![0; 60_000]), &[]).is_ok() {}
+            while client.send(&LaunchOrder::Part(vec![0; 60_000]), &[]).is_ok() {}
         },
     ];
     let before = open_files();

@@ -64,7 +64,7 @@ struct Asked {
     is_alternate: bool,
     /// Keypad for applications (DECKPAM).
     keypad: bool,
-    /// Kitty's stack of how keys are reported.
+    /// Kitty's stack of keyboard reporting flags.
     keyboards: Vec<u16>,
     /// How modified keys are reported (modifyOtherKeys).
     modified: Option<u16>,

@@ -4,46 +4,6 @@ use super::Wire;
 use super::streams::{Streams, Window, read_streams, read_window, write_streams, write_window};
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// What a cover puts over a path inside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CoverKind {
-    /// An empty file or directory that everybody may read and nobody may change.
-    Hide,
-    /// The file at this inside path, read-only, in the place of one that is hidden.
-    HideWith(Vec<u8>),
-    /// A file or directory that nobody may open.
-    Close,
-    /// What is there, read-only.
-    ReadOnly,
-    /// What is there, writable, but neither removable nor renamable: the path is a mount point.
-    Pin,
-    /// The file or directory at this inside path.
-    Replace(Vec<u8>),
-    /// The directory at this inside path, read-only, where nothing lies yet. The mount point is made in
-    /// the sandbox's own root.
-    Borrow(Vec<u8>),
-}
-
-impl CoverKind {
-    /// Whether nothing of what lies on the host can be read behind it.
-    #[must_use]
-    pub fn hides(&self) -> bool {
-        match self {
-            Self::Hide | Self::HideWith(_) | Self::Close => true,
-            Self::ReadOnly | Self::Pin | Self::Replace(_) | Self::Borrow(_) => false,
-        }
-    }
-}
-
-/// One path inside that looks different from what lies there on the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cover {
-    /// Absolute path inside.
-    pub path: Vec<u8>,
-    /// What is put over it.
-    pub kind: CoverKind,
-}
-
 /// Something to be run. It can be longer than a message ([`crate::Channel::command`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
@@ -92,33 +52,14 @@ pub struct Bounds {
     pub pids: Option<u64>,
 }
 
-/// From the supervisor to init.
+/// From the supervisor to init, once the sandbox is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Covers to put in place before the command starts; may come several times.
-    Cover(Vec<Cover>),
-    /// The id maps are written; only a supervisor that is root writes them itself.
-    Mapped,
-    /// Put these last covers in place, close the root and drop every privilege.
-    Seal(Vec<Cover>),
-    /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
-    /// in addition to its others.
+    /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`) in
+    /// addition to its own.
     Start(Vec<Vec<u8>>),
-    /// A program that an order has no room for begins so; its rest follows.
+    /// The beginning of a program that an order has no room for. The rest follows.
     Part(Vec<u8>),
-    /// Where init makes the sandbox itself: the plan, of which this is what follows the parts
-    /// before.
-    Plan(Vec<u8>),
-    /// Where an engine has started init: what is left to do ([`super::LastSteps`]), of which this is what
-    /// follows the parts before.
-    LastSteps(Vec<u8>),
-    /// This will be the command: the rest of its program, and its streams.
-    Command {
-        /// What follows the parts before.
-        rest: Vec<u8>,
-        /// With as many descriptors as they need.
-        streams: Streams,
-    },
     /// Run this next to the command.
     Run {
         /// The id that its end is reported with.
@@ -166,19 +107,9 @@ impl Wire for Order {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
-            Self::Cover(covers) => write_covers(writer.u8(1), covers),
             Self::Start(variables) => write_list(writer.u8(2), variables),
             Self::Part(part) => {
                 writer.u8(8).bytes(part);
-            }
-            Self::Plan(rest) => {
-                writer.u8(15).bytes(rest);
-            }
-            Self::LastSteps(rest) => {
-                writer.u8(14).bytes(rest);
-            }
-            Self::Command { rest, streams } => {
-                write_streams(writer.u8(9).bytes(rest), *streams);
             }
             Self::Run { id, bounds, rest, streams } => {
                 write_bounds(writer.u8(7).u32(*id), *bounds);
@@ -194,13 +125,9 @@ impl Wire for Order {
                 write_list(writer.u8(13), roots);
                 writer.bytes(cwd);
             }
-            Self::Mapped => {
-                writer.u8(4);
-            }
             Self::Finish => {
                 writer.u8(12);
             }
-            Self::Seal(covers) => write_covers(writer.u8(5), covers),
             Self::Signal(signal) => {
                 writer.u8(3).i32(*signal);
             }
@@ -218,7 +145,6 @@ impl Wire for Order {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let order = match reader.u8()? {
-            1 => Self::Cover(read_covers(&mut reader)?),
             2 => Self::Start(read_list(&mut reader)?),
             7 => {
                 let (id, bounds) = (reader.u32()?, read_bounds(&mut reader)?);
@@ -230,12 +156,6 @@ impl Wire for Order {
             12 => Self::Finish,
             13 => Self::Tools { roots: read_list(&mut reader)?, cwd: reader.bytes()? },
             8 => Self::Part(reader.bytes()?),
-            14 => Self::LastSteps(reader.bytes()?),
-            15 => Self::Plan(reader.bytes()?),
-            9 => {
-                let rest = reader.bytes()?;
-                Self::Command { rest, streams: read_streams(&mut reader)? }
-            }
             3 => Self::Signal(reader.i32()?),
             6 => Self::Socket,
             16 => {
@@ -243,8 +163,6 @@ impl Wire for Order {
                 let window = read_window(&mut reader)?;
                 Self::Terminal { task: has_task.then_some(task), window }
             }
-            4 => Self::Mapped,
-            5 => Self::Seal(read_covers(&mut reader)?),
             value => return Err(DecodeError::Unknown { what: "order", value }),
         };
         reader.finish()?;
@@ -291,40 +209,4 @@ pub(crate) fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {
 pub(crate) fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, DecodeError> {
     let count = reader.u32()?;
     (0..count).map(|_| reader.bytes()).collect()
-}
-
-fn write_covers(writer: &mut Writer, covers: &[Cover]) {
-    writer.u32(covers.len() as u32);
-    for cover in covers {
-        writer.bytes(&cover.path);
-        match &cover.kind {
-            CoverKind::Hide => writer.u8(1),
-            CoverKind::ReadOnly => writer.u8(2),
-            CoverKind::Pin => writer.u8(3),
-            CoverKind::Replace(from) => writer.u8(4).bytes(from),
-            CoverKind::HideWith(from) => writer.u8(5).bytes(from),
-            CoverKind::Close => writer.u8(6),
-            CoverKind::Borrow(from) => writer.u8(7).bytes(from),
-        };
-    }
-}
-
-fn read_covers(reader: &mut Reader<'_>) -> Result<Vec<Cover>, DecodeError> {
-    let count = reader.u32()?;
-    (0..count).map(|_| read_cover(reader)).collect()
-}
-
-fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
-    let path = reader.bytes()?;
-    let kind = match reader.u8()? {
-        1 => CoverKind::Hide,
-        2 => CoverKind::ReadOnly,
-        3 => CoverKind::Pin,
-        4 => CoverKind::Replace(reader.bytes()?),
-        5 => CoverKind::HideWith(reader.bytes()?),
-        6 => CoverKind::Close,
-        7 => CoverKind::Borrow(reader.bytes()?),
-        value => return Err(DecodeError::Unknown { what: "cover", value }),
-    };
-    Ok(Cover { path, kind })
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pinfold_boundary::Cover;
 use pinfold_policy::path::Escaped;
-use pinfold_wire::{Channel, Order};
+use pinfold_wire::{Channel, LaunchOrder};
 use rustix::fs::inotify::ReadFlags;
 
 /// Renames of which one side is known, and renames that are listed.
@@ -97,7 +97,7 @@ impl Hidden {
     }
 
     fn send(&self, masks: &[Cover]) {
-        let order = Order::Cover(masks.to_vec());
+        let order = LaunchOrder::Cover(masks.to_vec());
         // If the helper has ended, so does the session.
         let _ = self.keeper.as_ref().map(|keeper| keeper.send(&order, &[]));
     }

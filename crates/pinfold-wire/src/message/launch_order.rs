@@ -1,0 +1,154 @@
+//! What the supervisor says to init, and to the keeper of masks, before the command starts.
+
+use super::Wire;
+use super::streams::{Streams, read_streams, write_streams};
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// What a cover puts over a path inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CoverKind {
+    /// An empty file or directory that everybody may read and nobody may change.
+    Hide,
+    /// The file at this inside path, read-only, in the place of one that is hidden.
+    HideWith(Vec<u8>),
+    /// A file or directory that nobody may open.
+    Close,
+    /// What is there, read-only.
+    ReadOnly,
+    /// What is there, writable, but neither removable nor renamable: the path is a mount point.
+    Pin,
+    /// The file or directory at this inside path.
+    Replace(Vec<u8>),
+    /// The directory at this inside path, read-only, where nothing lies yet. The mount point is made in
+    /// the sandbox's own root.
+    Borrow(Vec<u8>),
+}
+
+impl CoverKind {
+    /// Whether nothing of what lies on the host can be read behind it.
+    #[must_use]
+    pub fn hides(&self) -> bool {
+        match self {
+            Self::Hide | Self::HideWith(_) | Self::Close => true,
+            Self::ReadOnly | Self::Pin | Self::Replace(_) | Self::Borrow(_) => false,
+        }
+    }
+}
+
+/// One path inside that looks different from what lies there on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cover {
+    /// Absolute path inside.
+    pub path: Vec<u8>,
+    /// What is put over it.
+    pub kind: CoverKind,
+}
+
+/// From the supervisor to init, until the sandbox is closed.
+///
+/// No number is that of an [`super::Order`] of another meaning, so a message of one kind is never read as
+/// the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaunchOrder {
+    /// Masks to put in place. It may come several times.
+    Cover(Vec<Cover>),
+    /// The id maps are written. Only a supervisor that is root writes them itself.
+    Mapped,
+    /// Put these last masks in place, close the root and drop every privilege.
+    Seal(Vec<Cover>),
+    /// The beginning of what an order has no room for. The rest follows.
+    Part(Vec<u8>),
+    /// Where init makes the sandbox itself: the plan, without the parts before.
+    Plan(Vec<u8>),
+    /// Where an engine has started init: what is left to do ([`super::LastSteps`]), without the parts
+    /// before.
+    LastSteps(Vec<u8>),
+    /// The command.
+    Command {
+        /// Its program, without the parts before.
+        rest: Vec<u8>,
+        /// With as many descriptors as they need.
+        streams: Streams,
+    },
+}
+
+impl Wire for LaunchOrder {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        match self {
+            Self::Cover(covers) => write_covers(writer.u8(1), covers),
+            Self::Mapped => {
+                writer.u8(4);
+            }
+            Self::Seal(covers) => write_covers(writer.u8(5), covers),
+            Self::Part(part) => {
+                writer.u8(8).bytes(part);
+            }
+            Self::Command { rest, streams } => {
+                write_streams(writer.u8(9).bytes(rest), *streams);
+            }
+            Self::LastSteps(rest) => {
+                writer.u8(14).bytes(rest);
+            }
+            Self::Plan(rest) => {
+                writer.u8(15).bytes(rest);
+            }
+        }
+        writer.finish()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let order = match reader.u8()? {
+            1 => Self::Cover(read_covers(&mut reader)?),
+            4 => Self::Mapped,
+            5 => Self::Seal(read_covers(&mut reader)?),
+            8 => Self::Part(reader.bytes()?),
+            9 => {
+                let rest = reader.bytes()?;
+                Self::Command { rest, streams: read_streams(&mut reader)? }
+            }
+            14 => Self::LastSteps(reader.bytes()?),
+            15 => Self::Plan(reader.bytes()?),
+            value => return Err(DecodeError::Unknown { what: "launch order", value }),
+        };
+        reader.finish()?;
+        Ok(order)
+    }
+}
+
+fn write_covers(writer: &mut Writer, covers: &[Cover]) {
+    writer.u32(covers.len() as u32);
+    for cover in covers {
+        writer.bytes(&cover.path);
+        match &cover.kind {
+            CoverKind::Hide => writer.u8(1),
+            CoverKind::ReadOnly => writer.u8(2),
+            CoverKind::Pin => writer.u8(3),
+            CoverKind::Replace(from) => writer.u8(4).bytes(from),
+            CoverKind::HideWith(from) => writer.u8(5).bytes(from),
+            CoverKind::Close => writer.u8(6),
+            CoverKind::Borrow(from) => writer.u8(7).bytes(from),
+        };
+    }
+}
+
+fn read_covers(reader: &mut Reader<'_>) -> Result<Vec<Cover>, DecodeError> {
+    let count = reader.u32()?;
+    (0..count).map(|_| read_cover(reader)).collect()
+}
+
+fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
+    let path = reader.bytes()?;
+    let kind = match reader.u8()? {
+        1 => CoverKind::Hide,
+        2 => CoverKind::ReadOnly,
+        3 => CoverKind::Pin,
+        4 => CoverKind::Replace(reader.bytes()?),
+        5 => CoverKind::HideWith(reader.bytes()?),
+        6 => CoverKind::Close,
+        7 => CoverKind::Borrow(reader.bytes()?),
+        value => return Err(DecodeError::Unknown { what: "cover", value }),
+    };
+    Ok(Cover { path, kind })
+}

@@ -81,7 +81,7 @@ struct Typed {
 /// Where what is written comes from.
 enum Shown {
     /// The session's terminal, and what it has asked of this one.
-    Screen { output: Option<OwnedFd>, modes: Modes },
+    Screen { output: Option<OwnedFd>, modes: Box<Modes> },
     /// The log of a session without one.
     Log(File),
 }
@@ -102,7 +102,7 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
     let (shown, to) = match received.message.0 {
         Answer::Attached => {
             let output = Some(ends.next().ok_or_else(gone)?);
-            (Shown::Screen { output, modes: Modes::default() }, ends.next())
+            (Shown::Screen { output, modes: Box::default() }, ends.next())
         }
         Answer::NoTerminal => (follow(places, &session)?, None),
         answer => return Err(refused(answer)),

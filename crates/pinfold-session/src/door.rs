@@ -17,6 +17,7 @@ use pinfold_host::io::lock;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notices::Notices;
 use pinfold_terminal::notify;
 
 use crate::RunError;
@@ -187,11 +188,27 @@ pub(crate) struct Records {
 
 /// What was refused so far.
 struct Refusals {
-    /// Whether lines are shown as they come; not over the screen of an interactive program.
-    live: bool,
+    live: LiveLines,
     shown: HashSet<String>,
     waiting: Vec<String>,
     pace: Pace,
+}
+
+/// What is shown while the session lives; the rest is shown at its end.
+pub(crate) enum LiveLines {
+    /// All lines: nothing else writes on the user's screen.
+    All,
+    /// Urgent ones, over the screen of the sandbox.
+    Urgent(Arc<Notices>),
+    /// None: nobody may be looking.
+    None,
+}
+
+/// Whether the user can do something about a line now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    Usual,
+    Urgent,
 }
 
 /// Hosts that one session remembers having reached.
@@ -201,9 +218,8 @@ const MOST_REACHED: usize = 1000;
 const MOST_LINES: usize = 20;
 
 impl Records {
-    /// Records for a session; `live` if nothing else writes on the person's screen. Refusals of `silent`
-    /// hosts are recorded and not shown.
-    pub(crate) fn new(audit: Arc<Audit>, live: bool, silent: Vec<HostPattern>) -> Self {
+    /// Returns the records of a session. Refusals of `silent` hosts are recorded and not shown.
+    pub(crate) fn new(audit: Arc<Audit>, live: LiveLines, silent: Vec<HostPattern>) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
         let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
         Self { audit, silent, refusals, reached: Mutex::default() }
@@ -227,7 +243,7 @@ impl Records {
     /// Records a fault of ours, and tells the person once.
     pub(crate) fn fault(&self, what: &str) {
         let mut refusals = lock(&self.refusals);
-        refusals.show(format!("a fault of pinfold's own: {what}"));
+        refusals.show(format!("a fault of pinfold's own: {what}"), Urgency::Usual);
         let step = refusals.pace.step();
         drop(refusals);
         if step.is_some() {
@@ -246,7 +262,7 @@ impl Records {
         if !self.is_silent(asked) {
             let mut refusals = lock(&self.refusals);
             let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
-            refusals.show(format!("refused: {reason}{cure}"));
+            refusals.show(format!("refused: {reason}{cure}"), Urgency::Usual);
         }
         self.denied(door, asked.to_owned(), reason.to_owned())
     }
@@ -273,7 +289,7 @@ impl Records {
 
 impl Refusals {
     /// Shows each line once, and not more than a person reads.
-    fn show(&mut self, line: String) {
+    fn show(&mut self, line: String, urgency: Urgency) {
         if self.shown.len() > MOST_LINES || self.shown.contains(&line) {
             return;
         }
@@ -282,11 +298,13 @@ impl Refusals {
             true => "refused: more hosts; `pinfold audit` lists them".to_owned(),
             false => line,
         };
-        if self.live {
-            notify!("pinfold: {line}");
-        } else {
-            self.waiting.push(line);
+        match &self.live {
+            LiveLines::All => return notify!("pinfold: {line}"),
+            LiveLines::Urgent(notices) if urgency == Urgency::Urgent => notices.show(&line),
+            LiveLines::Urgent(_) | LiveLines::None => {}
         }
+        // What was on the screen for a few seconds may have been missed.
+        self.waiting.push(line);
     }
 }
 
@@ -302,7 +320,8 @@ impl Journal for Records {
             }
             DoorEvent::Denied { status, reason, method, host, path, for_user } => {
                 if *for_user {
-                    lock(&self.refusals).show(reason.trim_start_matches("pinfold: ").to_owned());
+                    let line = reason.trim_start_matches("pinfold: ").to_owned();
+                    lock(&self.refusals).show(line, Urgency::Urgent);
                 }
                 let what = format!("{method} {host}{path}");
                 self.denied("gateway", what, format!("{status}: {reason}"))
@@ -359,7 +378,8 @@ impl Journal for Records {
                 self.refused("ssh-agent", what, reason, *cure)
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
-                lock(&self.refusals).show(format!("provider {provider} at {host} {what}"));
+                let line = format!("provider {provider} at {host} {what}");
+                lock(&self.refusals).show(line, Urgency::Urgent);
                 Ok(())
             }
             // Events that this version does not know are no reason to let a request pass.

@@ -4,7 +4,9 @@
 pub mod caller;
 pub mod detach_keys;
 pub mod input;
+pub mod notices;
 pub mod notify;
+pub mod page;
 pub mod prompt_overlay;
 pub mod screen;
 pub mod stdio;

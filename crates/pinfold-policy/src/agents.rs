@@ -5,6 +5,7 @@
 
 mod host;
 mod keys;
+mod moved;
 mod place;
 mod profile;
 mod read;
@@ -15,6 +16,7 @@ mod template;
 
 pub use host::{Host, HostFile, HostKey, HostVariables, MOST_READ, ProviderPlace};
 pub(crate) use keys::AGENT;
+pub use moved::{HostDirectory, MovedPath};
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
     AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::host::{HostFile, HostVariables};
+use super::moved::HostDirectory;
 use super::place::UrlTemplate;
 use super::template::Template;
 use crate::env::EnvName;
@@ -100,6 +101,8 @@ pub struct AgentProfile {
     pub model_variables: Vec<EnvName>,
     /// Files of the agent on the host that choose a provider.
     pub host_files: Vec<HostFile>,
+    /// Its paths on the host that variables move.
+    pub host_directories: Vec<HostDirectory>,
     /// What of the user's own setup of the agent enters when it is wanted.
     pub my_config: MyConfig,
     /// Of `cli_flags`, those that a run with kept state does without.

@@ -16,11 +16,11 @@ mod template;
 
 pub use host::{Host, HostFile, HostKey, HostVariables, MOST_READ, ProviderPlace};
 pub(crate) use keys::AGENT;
-pub use moved::{HostDirectory, MovedPath};
+pub use moved::MovedPath;
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
-    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,
-    RefreshForm, RefreshTerms,
+    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig,
+    Provider, RefreshForm, RefreshTerms,
 };
 pub use registry::{AgentError, Registry};
 pub use resolve::{AgentFile, ResolvedAgent, Selection};

@@ -3,20 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::host::Host;
-use super::profile::AgentProfile;
+use super::profile::{AgentProfile, HostDirectory};
 use super::registry::AgentError;
 use crate::env::EnvName;
-
-/// A path on the host that a variable moves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostDirectory {
-    /// The file or directory without the variable, relative to the home.
-    pub path: PathBuf,
-    /// The variable, which names a directory.
-    pub variable: EnvName,
-    /// Where below that directory it is; empty for the directory itself.
-    pub below: PathBuf,
-}
 
 /// Where a path really is.
 #[derive(Clone, Debug, PartialEq, Eq)]

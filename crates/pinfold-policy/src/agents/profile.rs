@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::host::{HostFile, HostVariables};
-use super::moved::HostDirectory;
 use super::place::UrlTemplate;
 use super::template::Template;
 use crate::env::EnvName;
@@ -135,6 +134,17 @@ pub struct ConfigKey {
     pub key: String,
     /// The generated file, relative to the home inside.
     pub into: PathBuf,
+}
+
+/// A path on the host that a variable moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostDirectory {
+    /// The file or directory without the variable, relative to the home.
+    pub path: PathBuf,
+    /// The variable, which names a directory.
+    pub variable: EnvName,
+    /// Where below that directory it is; empty for the directory itself.
+    pub below: PathBuf,
 }
 
 /// A file written into the private home at start. What lies in persistent state is not written.

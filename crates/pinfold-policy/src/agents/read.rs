@@ -7,11 +7,10 @@ use super::host::{HostFile, HostVariables};
 use super::keys::{
     AGENT, AUTH, CONFIG_KEY, FILE, GRANTS, HOST, HOST_FILE, MY_CONFIG, PROVIDER, STATE,
 };
-use super::moved::HostDirectory;
 use super::place::UrlTemplate;
 use super::profile::{
-    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,
-    RefreshForm, RefreshTerms,
+    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig,
+    Provider, RefreshForm, RefreshTerms,
 };
 use super::template::Template;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};

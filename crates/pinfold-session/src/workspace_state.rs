@@ -1,6 +1,6 @@
 //! What agents keep for single workspaces, and which of these are gone.
 //!
-//! The path of the workspace is written beside the agents' directories, where no sandbox can write.
+//! The path of the workspace is written next to the agents' directories, where no sandbox can write.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -113,7 +113,7 @@ impl Passage {
         }
     }
 
-    /// Takes notices off the screen, and shows none until the work is done: the terminal is the shell's meanwhile.
+    /// Takes notices off the screen, and shows none until the work is done, as while the terminal is the shell's.
     pub fn without_notices(&self, work: impl FnOnce()) {
         let mut state = self.state();
         state.is_quiet = true;

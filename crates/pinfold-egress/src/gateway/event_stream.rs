@@ -46,7 +46,7 @@ pub(super) struct Broken {
     pub(super) kept: usize,
 }
 
-/// A message that is none.
+/// Bytes that are no message.
 struct Malformed;
 
 impl Message {

@@ -76,9 +76,9 @@ fn pen(budget: Arc<Limit>, api: Api, upstream: &Server) -> Pen {
     Pen::under(budget, vec![Route { api, ..route("p", &address) }], TrustRoots::System)
 }
 
-pub(super) fn post(pen: &Pen, path: &str) -> String {
-    let key = &pen.key;
-    pen.raw(
+pub(super) fn post(gateway: &Pen, path: &str) -> String {
+    let key = &gateway.key;
+    gateway.raw(
         format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\naccept-encoding: gzip\r\n\
              Content-Length: 13\r\nConnection: close\r\n\r\n{{\"model\":\"m\"}}"
@@ -169,23 +169,23 @@ fn usage_is_recorded_whatever_the_answers_form() {
     let whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 67\r\n\r\n\
                  {\"model\":\"m-1\",\"usage\":{\"input_tokens\":1000000,\"output_tokens\":20}}";
     let (upstream, _) = Server::answering(whole);
-    let pen = Pen::before(upstream.address);
-    let answer = post(&pen, "/v1/messages");
+    let gateway = Pen::before(upstream.address);
+    let answer = post(&gateway, "/v1/messages");
     assert!(answer.ends_with("\"output_tokens\":20}}"), "{answer}");
-    assert_eq!(pen.journal.lines()[1], "usage anthropic m-1 1000000 20");
+    assert_eq!(gateway.journal.lines()[1], "usage anthropic m-1 1000000 20");
 
     let events = [
         r#"{"type":"message_start","message":{"model":"m-2","usage":{"input_tokens":9,"output_tokens":1}}}"#,
         r#"{"type":"message_delta","usage":{"output_tokens":5}}"#,
     ];
     let (upstream, _) = streaming(events.map(str::to_owned).to_vec());
-    let pen = Pen::before(upstream.address);
-    post(&pen, "/v1/messages");
-    assert_eq!(pen.journal.lines()[1], "usage anthropic m-2 9 5");
+    let gateway = Pen::before(upstream.address);
+    post(&gateway, "/v1/messages");
+    assert_eq!(gateway.journal.lines()[1], "usage anthropic m-2 9 5");
     let (upstream, _) = streaming(events.map(str::to_owned).to_vec());
-    let pen = Pen::before(upstream.address);
-    post(&pen, "/v1/messages/count_tokens");
-    assert_eq!(pen.journal.lines().len(), 1, "what only counts uses none");
+    let gateway = Pen::before(upstream.address);
+    post(&gateway, "/v1/messages/count_tokens");
+    assert_eq!(gateway.journal.lines().len(), 1, "what only counts uses none");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn bedrock(pieces: Vec<Vec<u8>>) -> (Server, Arc<Mutex<usize>>) {
     (server, sent)
 }
 
-fn bedrock_pen(budget: Arc<Limit>, upstream: &Server) -> Pen {
+fn before_bedrock(budget: Arc<Limit>, upstream: &Server) -> Pen {
     let cloud = Some(CloudPlace { region: "us-east-1".to_owned(), project: None });
     let address = format!("http://{}", upstream.address);
     let route = Route { api: Api::Bedrock, cloud, ..route("p", &address) };
@@ -77,8 +77,8 @@ fn a_stream_of_bedrock_is_counted_and_ends_at_the_limit() {
         let count = pieces.len();
         let (upstream, sent) = bedrock(pieces);
         let budget = Limit::of(1000);
-        let pen = bedrock_pen(Arc::clone(&budget), &upstream);
-        let answer = post(&pen, STREAM);
+        let gateway = before_bedrock(Arc::clone(&budget), &upstream);
+        let answer = post(&gateway, STREAM);
         assert_eq!(status(&answer), 200);
         assert!(answer.contains(":exception-type") && answer.contains("throttlingException"));
         assert!(
@@ -88,7 +88,7 @@ fn a_stream_of_bedrock_is_counted_and_ends_at_the_limit() {
         assert!(*sent.lock().unwrap() < count, "the upstream is let go");
         let used = *budget.used.lock().unwrap();
         assert!((1000..=1300).contains(&used), "{used}");
-        assert_eq!(status(&post(&pen, STREAM)), 429);
+        assert_eq!(status(&post(&gateway, STREAM)), 429);
         assert_eq!(upstream.connections(), 1);
     }
 
@@ -103,9 +103,9 @@ fn a_stream_of_bedrock_is_counted_and_ends_at_the_limit() {
     ];
     let (upstream, _) = bedrock(whole.to_vec());
     let budget = Limit::of(1_000_000);
-    let pen = bedrock_pen(Arc::clone(&budget), &upstream);
-    post(&pen, STREAM);
-    assert_eq!(pen.journal.lines()[1], "usage p m 9 5");
+    let gateway = before_bedrock(Arc::clone(&budget), &upstream);
+    post(&gateway, STREAM);
+    assert_eq!(gateway.journal.lines()[1], "usage p m 9 5");
     assert_eq!((*budget.used.lock().unwrap(), *budget.reserved.lock().unwrap()), (14, 0));
 }
 
@@ -119,8 +119,8 @@ fn a_stream_of_bedrock_that_cannot_be_read_ends_where_tokens_are_limited() {
         let pieces = vec![good.clone(), bad, vec![b'x'; 100_000], vec![b'x'; 100_000]];
         let (upstream, _) = bedrock(pieces);
         let budget = Limit::of(1_000_000);
-        let pen = bedrock_pen(Arc::clone(&budget), &upstream);
-        let answer = post(&pen, STREAM);
+        let gateway = before_bedrock(Arc::clone(&budget), &upstream);
+        let answer = post(&gateway, STREAM);
         assert!(
             answer.contains("an answer whose stream cannot be read cannot be counted"),
             "{answer}"

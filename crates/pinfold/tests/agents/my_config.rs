@@ -114,8 +114,8 @@ fn what_a_session_leaves_in_the_way_of_the_setup_is_no_way_out() {
 
 #[test]
 fn the_setup_is_taken_from_where_the_callers_variable_says() {
-    for person in people() {
-        let stage = stage(person);
+    for user in people() {
+        let stage = stage(user);
         stage.write("elsewhere/AGENTS.md", "of elsewhere");
         stage.write("ws/setup/AGENTS.md", "of the workspace");
         let run = |directory: &str| {

@@ -54,9 +54,9 @@ fn a_provider_that_fails_is_shown_over_a_full_screen_program_which_gets_its_scre
     if !installed("tmux") || !installed("python3") {
         return skip("notices over a full screen", "tmux or python3 is not installed");
     }
-    for person in people() {
+    for user in people() {
         for argument in ["whole", ""] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             stage.write("home/.config/pinfold/agents/probe.toml", AGENT);
             stage.write("ws/agent.py", PROGRAM);
             let key = stage.write("tmp/key", "sk-ant-api03-NOT-A-KEY");
@@ -72,7 +72,7 @@ fn a_provider_that_fails_is_shown_over_a_full_screen_program_which_gets_its_scre
             assert!(started.elapsed() < SOON);
             assert!(!screen.contains("agent screen"), "{screen}");
 
-            // Keys reach the program meanwhile, and what it writes is there afterwards. One that is not typed blindly
+            // Keys reach the program all the time, and what it writes is there afterwards. One that is not typed blindly
             // takes the notice away.
             tmux.text("typed");
             let (shown, mut is_pressed) = (Instant::now(), false);

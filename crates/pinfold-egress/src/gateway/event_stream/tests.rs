@@ -112,7 +112,7 @@ fn headers_that_lie_break_the_stream() {
             "{headers:?}"
         );
     }
-    // Every type of value is passed over.
+    // Values of every type are skipped.
     let all =
         b"\x01a\x00\x01b\x01\x01c\x02x\x01d\x03xx\x01e\x04xxxx\x01f\x05xxxxxxxx\x01g\x06\x00\x01x\
         \x01h\x08xxxxxxxx\x01i\x09xxxxxxxxxxxxxxxx\x0d:message-type\x07\x00\x05event";

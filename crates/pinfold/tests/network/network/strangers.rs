@@ -25,8 +25,8 @@ for way, begin in {'direct': direct, 'proxy': by_proxy}.items():
 
 #[test]
 fn no_other_name_of_a_shared_host_is_asked_for_within_tls() {
-    for person in people_with("shared hosts", &[]) {
-        let world = World::new(person, &["web"]);
+    for user in people_with("shared hosts", &[]) {
+        let world = World::new(user, &["web"]);
         let allow = ["--allow-host", "raw.githubusercontent.com"];
         let said = world.python(&allow, PROGRAM);
         assert!(said.ok, "{said:?}");

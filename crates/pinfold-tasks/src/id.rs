@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use pinfold_host::digest::Hex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// The id of a task: a UUID of version 4 (RFC 9562), as MoltNet's task API has it.
@@ -95,6 +96,23 @@ impl Token {
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
+
+    /// Returns the token's digits, for the store.
+    pub(crate) fn digits(&self) -> String {
+        Hex(&self.0).to_string()
+    }
+
+    /// Returns the token with these digits.
+    pub(crate) fn from_digits(digits: &str) -> Option<Self> {
+        let mut bytes = [0; 16];
+        if digits.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            *byte = byte_of(pair)?;
+        }
+        Some(Self(bytes))
+    }
 }
 
 impl fmt::Debug for Token {
@@ -153,8 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn token_is_never_shown() {
+    fn token_is_read_back_and_never_shown() {
         let token = Token::from_random([0xa5; 16]);
+        assert_eq!(Token::from_digits(&token.digits()), Some(token));
+        assert_eq!(Token::from_digits("a5"), None);
         assert_eq!(format!("{token:?}"), "Token(…)");
     }
 }

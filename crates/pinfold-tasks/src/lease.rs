@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const MARGIN_PARTS: u32 = 10;
 
 /// What a worker knows of its lease, in time of its own clock. That clock measures durations alone and need not
-/// agree with the store's.
+/// agree with the store's, but it has to run on while the machine is suspended (`CLOCK_BOOTTIME`, clock_gettime(2)).
 ///
 /// The store counts what it grants from when it handles a request. The worker counts it from when it sent the
 /// request, which was earlier. So the worker's end comes first, however long the answer took.

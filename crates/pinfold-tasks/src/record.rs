@@ -17,9 +17,13 @@ use crate::id::Token;
 use crate::lease::Lease;
 use crate::refused::Refused;
 use crate::task::{Status, Task};
+use crate::text::beginning;
 use crate::time::Timestamp;
 
 pub use deadlines::QUARANTINE_AFTER;
+
+/// The longest name of a worker that is kept, in bytes.
+const LONGEST_NAME: usize = 255;
 
 /// A task with its latest attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub struct Record {
     pub task: Task,
     /// Its latest attempt.
     pub attempt: Option<Attempt>,
+    /// How often it was saved. A store refuses to save a record that somebody else has saved since it was loaded.
+    pub(crate) version: u64,
 }
 
 /// A worker's wish for a task.
@@ -63,7 +69,7 @@ impl Record {
     /// Returns a new task that nobody has tried yet.
     #[must_use]
     pub fn new(task: Task) -> Self {
-        Self { task, attempt: None }
+        Self { task, attempt: None, version: 0 }
     }
 
     /// Gives the task to a worker.
@@ -87,7 +93,7 @@ impl Record {
         Ok(self.attempt.insert(Attempt {
             number: self.task.attempts,
             status: AttemptStatus::Claimed,
-            worker: claim.worker.clone(),
+            worker: beginning(&claim.worker, LONGEST_NAME).to_owned(),
             token: claim.token,
             claimed_at: now,
             started_at: None,
@@ -192,6 +198,26 @@ impl Record {
     ) -> Result<Settled, Refused> {
         let failure = Failure::new(code::WORKER_ABORTED, reason);
         self.conclude(number, token, AttemptStatus::Aborted, failure, now)
+    }
+
+    /// Checks that a worker holds an attempt that is not over, and returns how long its lease lasts.
+    ///
+    /// # Errors
+    /// Returns an error if it does not.
+    pub fn holds(
+        &mut self,
+        number: u32,
+        token: Token,
+        now: Timestamp,
+    ) -> Result<Duration, Refused> {
+        self.pass_time(now);
+        let now = self.at(now);
+        let attempt = held(self.attempt.as_mut(), number, token)?;
+        match attempt.status.is_active() && attempt.lease_until > now {
+            true => Ok(attempt.lease_until.since(now)),
+            false if self.task.status.is_terminal() => Err(Refused::Ended(self.task.status)),
+            false => Err(Refused::LeaseExpired),
+        }
     }
 
     /// Ends a task because the user says so. Its worker learns of it at the next heartbeat.

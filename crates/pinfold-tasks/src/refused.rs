@@ -53,7 +53,7 @@ impl Refused {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::LeaseExpired => Some("the work is kept; another attempt may be under way"),
-            Self::Exhausted | Self::Ended(_) => Some("`pinfold task retry` queues it again"),
+            Self::Exhausted | Self::Ended(_) => Some("a retry queues it again"),
             Self::Needed(_) => Some("remove those first"),
             _ => None,
         }

@@ -52,3 +52,9 @@ pub(super) const TASK: &[Key] = &[
     Key::new("attempts", Shape::Count, "How many attempts there may be; 3 by default."),
     Key::new("timeouts", Shape::Table(TIMEOUTS), "How long an attempt may take."),
 ];
+
+/// A task as stores keep it.
+pub(super) const STORED: &[Key] = &[
+    Key::new("task", Shape::Table(TASK), "The front matter."),
+    Key::new("brief", Shape::Text, "The brief."),
+];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pinfold_policy::document::SettingsFile;
 use proptest::prelude::*;
 
-use super::{load_task, read_task};
+use super::{from_stored, load_task, read_task, to_stored};
 use crate::spec::TaskSpec;
 use crate::testing::id;
 
@@ -88,6 +88,21 @@ fn yaml_front_matter_is_read_as_toml_is() {
 }
 
 #[test]
+fn stored_task_is_read_back() {
+    for task in [read(everything()).unwrap(), TaskSpec::new("t", ""), TaskSpec::new("t", "ä\n\"'")]
+    {
+        assert_eq!(from_stored(&to_stored(&task)).unwrap(), task);
+    }
+}
+
+#[test]
+fn stored_task_of_a_newer_program_is_refused() {
+    let stored = to_stored(&TaskSpec::new("t", "b")).replace("priority", "sandbox");
+    let error = from_stored(&stored).unwrap_err().to_string();
+    assert!(error.contains("task.sandbox: unknown key"), "{error}");
+}
+
+#[test]
 fn file_without_front_matter_is_a_brief_with_a_title() {
     let task = read("\n## Fix it\r\n\r\nSoon.\n").unwrap();
     assert_eq!((task.title.as_str(), task.brief.as_str()), ("Fix it", "## Fix it\r\n\r\nSoon."));
@@ -105,16 +120,16 @@ fn title_shows_nothing_that_drives_a_terminal() {
 #[test]
 fn unknown_key_is_named_with_the_one_that_was_meant() {
     assert_eq!(
-        error("+++\n\nverfy = []\n+++\n"),
-        "t.md:3: verfy: unknown key; did you mean `verify`?"
+        error("+++\n\nverifyy = []\n+++\n"),
+        "t.md:3: verifyy: unknown key; did you mean `verify`?"
     );
     assert_eq!(
-        error("---\n\nverfy: []\n---\n"),
-        "t.md:3: verfy: unknown key; did you mean `verify`?"
+        error("---\n\nverifyy: []\n---\n"),
+        "t.md:3: verifyy: unknown key; did you mean `verify`?"
     );
     assert_eq!(
-        error("---\nlimits:\n  memry: 4G\n---\n"),
-        "t.md:3: limits.memry: unknown key; did you mean `memory`?"
+        error("---\nlimits:\n  memoryy: 4G\n---\n"),
+        "t.md:3: limits.memoryy: unknown key; did you mean `memory`?"
     );
 }
 
@@ -218,6 +233,16 @@ proptest! {
     fn any_yaml_is_a_task_or_a_named_error(text in "[-a-e:&*!?\\[\\]{}'\"#|>, \n\t0-9.~]{0,200}") {
         if let Err(error) = read(format!("---\n{text}\n---\nbrief\n")) {
             prop_assert!(error.starts_with("t.md:"), "{}", error);
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_stored_and_read_back(title in "[ -~]{1,60}", brief in "\\PC{0,200}") {
+        let task = TaskSpec::new(&title, &brief);
+        if let Ok(stored) = from_stored(&to_stored(&task)) {
+            prop_assert_eq!(stored, task);
+        } else {
+            prop_assert!(title.trim().is_empty());
         }
     }
 }

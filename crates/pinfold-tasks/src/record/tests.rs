@@ -222,8 +222,8 @@ fn aborted_attempt_is_not_a_cancelled_task() {
 fn cancellation_wins_over_a_later_result() {
     let mut record = running(3);
     record.cancel("not wanted", at(1)).unwrap();
-    let told = record.heartbeat(1, token(1), None, at(2));
-    assert_eq!(told, Ok(Heartbeat::Cancelled("not wanted".to_owned())));
+    let answer = record.heartbeat(1, token(1), None, at(2));
+    assert_eq!(answer, Ok(Heartbeat::Cancelled("not wanted".to_owned())));
     let late = record.complete(1, token(1), completion("{}"), at(3));
     assert_eq!(late, Err(Refused::Ended(Status::Cancelled)));
     assert_eq!(record.cancel("again", at(4)), Err(Refused::Ended(Status::Cancelled)));

@@ -18,6 +18,7 @@ const PACKAGES: &[&str] = &[
     "pinfold-provision",
     "pinfold-session",
     "pinfold-snapshot",
+    "pinfold-tasks",
     "pinfold-terminal",
     "pinfold-wire",
 ];

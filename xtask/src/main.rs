@@ -17,6 +17,7 @@ mod leftovers;
 mod links;
 mod lock;
 mod manual;
+mod simulate;
 mod words;
 mod workspace;
 
@@ -36,6 +37,8 @@ tasks:
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
   attack [--minutes N]          random hostile sessions, and ordinary work on the host after them
          [--cases N] [--seed N] [--pinfold FILE]
+  simulate [--minutes N]        workers that share a queue over a bad network, with new seeds
+         [--tasks N] [--workers N] [--seed N]
   links                         check that links and source files named in documents exist
   leftovers COMMAND…            run a command, then fail if a process or mount of it is left
   bench [--smoke] [--dist] [start|boundaries|exec|tools|snapshot|work|workspace|memory|gateway|door|kept]
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         ["e2e", rest @ ..] => e2e::run(rest),
         ["hunt", rest @ ..] => hunt::run(rest),
         ["attack", rest @ ..] => attack::run(rest),
+        ["simulate", rest @ ..] => simulate::run(rest),
         ["links"] => links::run(),
         ["man", rest @ ..] => manual::run(rest),
         ["leftovers", rest @ ..] => leftovers::run(rest),

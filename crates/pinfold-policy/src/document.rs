@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use error::{Fault, FileError};
-pub(crate) use keys::{Key, Shape};
-pub(crate) use read::{Item, Section};
+pub use keys::{Key, Shape};
+pub use read::{Item, Section};
 
 use crate::origin::Place;
 use crate::path::Escaped;
@@ -32,30 +32,43 @@ pub struct SettingsFile<'a> {
 
 /// A value and the line it begins on.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) line: u32,
-    pub(crate) value: Value,
+pub struct Node {
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The value.
+    pub value: Value,
 }
 
 /// What JSON and TOML have in common, and the two kinds that only one has.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// No value.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Integer(i64),
+    /// Any other number.
     Float(f64),
+    /// Text.
     Text(String),
+    /// A date or time, which no key takes.
     Time,
+    /// A list.
     Array(Vec<Node>),
+    /// A table, in the order of the file.
     Table(Vec<Member>),
 }
 
 /// A key with its line, and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Member {
-    pub(crate) key: String,
-    pub(crate) line: u32,
-    pub(crate) node: Node,
+pub struct Member {
+    /// The key.
+    pub key: String,
+    /// The line of the key, counted from 1.
+    pub line: u32,
+    /// The value.
+    pub node: Node,
 }
 
 impl Value {
@@ -75,14 +88,23 @@ impl Value {
 
 /// A parsed file.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub struct Document {
     pub(crate) file: Arc<str>,
     pub(crate) root: Node,
 }
 
 impl Document {
+    /// Returns a document that another reader parsed, from a file with this name.
+    #[must_use]
+    pub fn new(path: &Path, root: Node) -> Self {
+        Self { file: Escaped(path).to_string().into(), root }
+    }
+
     /// Parses a file by the format its name tells.
-    pub(crate) fn parse(file: SettingsFile<'_>) -> Result<Self, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for a file that is not text, or not well formed.
+    pub fn parse(file: SettingsFile<'_>) -> Result<Self, FileError> {
         let name: Arc<str> = Escaped(file.path).to_string().into();
         let failed =
             |line, fault| FileError::new(Place { file: name.clone(), line }, String::new(), fault);

@@ -53,7 +53,8 @@ fn nearest_hint(nearest: Option<&str>) -> String {
 
 impl FileError {
     /// A mistake at a place, in the value of a dotted key; the key is empty for the whole file.
-    pub(crate) fn new(place: Place, key: String, fault: Fault) -> Self {
+    #[must_use]
+    pub fn new(place: Place, key: String, fault: Fault) -> Self {
         Self(Box::new(Inner { place, key, fault }))
     }
 

@@ -1,17 +1,19 @@
 //! Tables of known keys: what a reader accepts, and what a published schema says, are one list.
 
 /// A key of a table.
-pub(crate) struct Key {
+#[derive(Debug)]
+pub struct Key {
     /// The one spelling that is accepted.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What its value looks like.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
     /// One sentence for a user, shown by editors through the schema.
-    pub(crate) doc: &'static str,
+    pub doc: &'static str,
 }
 
 /// What a value looks like.
-pub(crate) enum Shape {
+#[derive(Debug)]
+pub enum Shape {
     /// Any text.
     Text,
     /// Text that a regular expression (ECMA 262, as JSON Schema has it) describes.
@@ -40,7 +42,8 @@ pub(crate) enum Shape {
 
 impl Key {
     /// A key and its one sentence.
-    pub(crate) const fn new(name: &'static str, shape: Shape, doc: &'static str) -> Self {
+    #[must_use]
+    pub const fn new(name: &'static str, shape: Shape, doc: &'static str) -> Self {
         Self { name, shape, doc }
     }
 }

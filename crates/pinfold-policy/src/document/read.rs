@@ -8,7 +8,8 @@ use super::{Document, Fault, FileError, Key, Member, Node, Value};
 use crate::origin::Place;
 
 /// A table that is being read.
-pub(crate) struct Section<'a> {
+#[derive(Debug)]
+pub struct Section<'a> {
     file: &'a Arc<str>,
     path: String,
     line: u32,
@@ -16,7 +17,8 @@ pub(crate) struct Section<'a> {
 }
 
 /// A value that is being read.
-pub(crate) struct Item<'a> {
+#[derive(Debug)]
+pub struct Item<'a> {
     file: &'a Arc<str>,
     /// The dotted key.
     path: String,
@@ -28,32 +30,40 @@ pub(crate) struct Item<'a> {
 
 impl<'a> Section<'a> {
     /// The table that is the whole file, of which only `known` keys are accepted.
-    pub(crate) fn of_document(
-        document: &'a Document,
-        known: &'static [Key],
-    ) -> Result<Self, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for a file that is not a table, or for an unknown key.
+    pub fn of_document(document: &'a Document, known: &'static [Key]) -> Result<Self, FileError> {
         Item::of_document(document).table(known)
     }
 
     /// The value of a key, if it is given.
-    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Item<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         Some(self.item(member))
     }
 
     /// The value of a key that must be given.
-    pub(crate) fn require(&self, key: &str) -> Result<Item<'a>, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error if the key is absent.
+    pub fn require(&self, key: &str) -> Result<Item<'a>, FileError> {
         self.get(key).ok_or_else(|| self.missing(key))
     }
 
     /// An error about a key that must be given.
-    pub(crate) fn missing(&self, key: &str) -> FileError {
+    #[must_use]
+    pub fn missing(&self, key: &str) -> FileError {
         let place = Place { file: self.file.clone(), line: self.line };
         FileError::new(place, dotted(&self.path, key), Fault::Missing)
     }
 
     /// Reads a key if it is given.
-    pub(crate) fn read<T>(
+    ///
+    /// # Errors
+    /// Returns the error of `read`.
+    pub fn read<T>(
         &self,
         key: &str,
         read: impl FnOnce(&Item<'a>) -> Result<T, FileError>,
@@ -62,7 +72,7 @@ impl<'a> Section<'a> {
     }
 
     /// Every key with its value, in the order of the file.
-    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'a>> {
+    pub fn items(&self) -> impl Iterator<Item = Item<'a>> {
         self.members.iter().map(|member| self.item(member))
     }
 
@@ -101,7 +111,8 @@ fn dotted(path: &str, key: &str) -> String {
 
 impl<'a> Item<'a> {
     /// The value that is the whole file.
-    pub(crate) fn of_document(document: &'a Document) -> Self {
+    #[must_use]
+    pub fn of_document(document: &'a Document) -> Self {
         Item {
             file: &document.file,
             path: String::new(),
@@ -112,32 +123,40 @@ impl<'a> Item<'a> {
     }
 
     /// The last part of the key.
-    pub(crate) fn name(&self) -> &'a str {
+    #[must_use]
+    pub fn name(&self) -> &'a str {
         self.name
     }
 
     /// File and line.
-    pub(crate) fn place(&self) -> Place {
+    #[must_use]
+    pub fn place(&self) -> Place {
         Place { file: self.file.clone(), line: self.line }
     }
 
     /// An error at this value.
-    pub(crate) fn fault(&self, fault: Fault) -> FileError {
+    #[must_use]
+    pub fn fault(&self, fault: Fault) -> FileError {
         FileError::new(self.place(), self.path.clone(), fault)
     }
 
     /// An error that says what this value should be.
-    pub(crate) fn expected(&self, expected: impl Into<String>) -> FileError {
+    #[must_use]
+    pub fn expected(&self, expected: impl Into<String>) -> FileError {
         self.fault(Fault::Expected { expected: expected.into(), found: self.node.value.kind() })
     }
 
     /// An error about a value of the right type.
-    pub(crate) fn invalid(&self, message: impl ToString) -> FileError {
+    #[must_use]
+    pub fn invalid(&self, message: impl ToString) -> FileError {
         self.fault(Fault::Invalid(message.to_string()))
     }
 
     /// Text, without NUL bytes: all text ends up in paths, arguments or the environment.
-    pub(crate) fn text(&self) -> Result<&'a str, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type, or for a NUL byte.
+    pub fn text(&self) -> Result<&'a str, FileError> {
         match &self.node.value {
             Value::Text(text) if text.contains('\0') => Err(self.invalid("contains a NUL byte")),
             Value::Text(text) => Ok(text),
@@ -146,12 +165,18 @@ impl<'a> Item<'a> {
     }
 
     /// Text that a type reads; the error is the type's own.
-    pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self) -> Result<T, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type, or the error of the text's own type.
+    pub fn parsed<T: FromStr<Err: ToString>>(&self) -> Result<T, FileError> {
         self.text()?.parse().map_err(|error: T::Err| self.invalid(error.to_string()))
     }
 
     /// `true` or `false`.
-    pub(crate) fn flag(&self) -> Result<bool, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type.
+    pub fn flag(&self) -> Result<bool, FileError> {
         match self.node.value {
             Value::Bool(flag) => Ok(flag),
             _ => Err(self.expected("true or false")),
@@ -159,7 +184,10 @@ impl<'a> Item<'a> {
     }
 
     /// A whole number, at least 1.
-    pub(crate) fn count(&self) -> Result<u64, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type, or for less than 1.
+    pub fn count(&self) -> Result<u64, FileError> {
         match self.node.value {
             Value::Integer(number) if number >= 1 => Ok(number.unsigned_abs()),
             Value::Integer(_) => Err(self.invalid("expected at least 1")),
@@ -168,7 +196,10 @@ impl<'a> Item<'a> {
     }
 
     /// A whole number, at least 0.
-    pub(crate) fn whole(&self) -> Result<u64, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type, or for less than 0.
+    pub fn whole(&self) -> Result<u64, FileError> {
         match self.node.value {
             Value::Integer(number) => {
                 u64::try_from(number).map_err(|_| self.invalid("expected at least 0"))
@@ -178,17 +209,22 @@ impl<'a> Item<'a> {
     }
 
     /// Whether the value is a table, for keys that take one or something simpler.
-    pub(crate) fn is_table(&self) -> bool {
+    #[must_use]
+    pub fn is_table(&self) -> bool {
         matches!(self.node.value, Value::Table(_))
     }
 
     /// Whether the value is a list, likewise.
-    pub(crate) fn is_list(&self) -> bool {
+    #[must_use]
+    pub fn is_list(&self) -> bool {
         matches!(self.node.value, Value::Array(_))
     }
 
     /// Any number.
-    pub(crate) fn number(&self) -> Result<f64, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type.
+    pub fn number(&self) -> Result<f64, FileError> {
         match self.node.value {
             #[expect(clippy::cast_precision_loss, reason = "numbers this large are refused later")]
             Value::Integer(number) => Ok(number as f64),
@@ -198,7 +234,10 @@ impl<'a> Item<'a> {
     }
 
     /// A list's values.
-    pub(crate) fn list(&self) -> Result<Vec<Item<'a>>, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type.
+    pub fn list(&self) -> Result<Vec<Item<'a>>, FileError> {
         let Value::Array(nodes) = &self.node.value else { return Err(self.expected("a list")) };
         let item = |(position, node): (usize, &'a Node)| Item {
             file: self.file,
@@ -211,19 +250,28 @@ impl<'a> Item<'a> {
     }
 
     /// A list of text.
-    pub(crate) fn texts(&self) -> Result<Vec<String>, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type, or for an item that is not text.
+    pub fn texts(&self) -> Result<Vec<String>, FileError> {
         self.list()?.iter().map(|item| item.text().map(str::to_owned)).collect()
     }
 
     /// A table of which only `known` keys are accepted.
-    pub(crate) fn table(&self, known: &'static [Key]) -> Result<Section<'a>, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type, or for an unknown key.
+    pub fn table(&self, known: &'static [Key]) -> Result<Section<'a>, FileError> {
         let section = self.map()?;
         section.refuse_unknown(known)?;
         Ok(section)
     }
 
     /// A table whose keys are free.
-    pub(crate) fn map(&self) -> Result<Section<'a>, FileError> {
+    ///
+    /// # Errors
+    /// Returns an error for another type.
+    pub fn map(&self) -> Result<Section<'a>, FileError> {
         let Value::Table(members) = &self.node.value else { return Err(self.expected("a table")) };
         Ok(Section { file: self.file, path: self.path.clone(), line: self.line, members })
     }

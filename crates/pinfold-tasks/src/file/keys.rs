@@ -1,0 +1,60 @@
+//! The keys of a task's front matter.
+
+use pinfold_policy::document::{Key, Shape};
+use pinfold_policy::settings::WorkspaceMode;
+
+/// `limits`.
+pub(super) const LIMITS: &[Key] = &[
+    Key::new("cpus", Shape::Cpus, "CPUs, such as 1.5."),
+    Key::new("memory", Shape::Text, "Memory of all processes together, such as \"4G\"."),
+    Key::new("pids", Shape::Count, "Processes and threads."),
+    Key::new("disk", Shape::Text, "Space in the private directories, such as \"2G\"."),
+    Key::new("time", Shape::Text, "Time of one run of the agent, such as \"30m\"."),
+];
+
+/// `budget`.
+pub(super) const BUDGET: &[Key] = &[
+    Key::new("usd", Shape::Amount, "Money for models, such as 2.50."),
+    Key::new("tokens", Shape::Count, "Model tokens, sent and received."),
+    Key::new("requests", Shape::Count, "Requests to models."),
+];
+
+/// `timeouts`.
+pub(super) const TIMEOUTS: &[Key] = &[
+    Key::new("dispatch", Shape::Text, "From the claim to the first heartbeat; \"5m\" by default."),
+    Key::new("running", Shape::Text, "From the first heartbeat to the end; \"2h\" by default."),
+];
+
+/// The front matter.
+pub(super) const TASK: &[Key] = &[
+    Key::new("title", Shape::Text, "A line for lists; the first line of the brief by default."),
+    Key::new("repository", Shape::Text, "The repository; the one that it is added in by default."),
+    Key::new("base", Shape::Text, "The branch that the work begins at."),
+    Key::new("branch", Shape::Text, "The branch that the work is put on."),
+    Key::new("agent", Shape::Text, "The agent, such as \"claude\"."),
+    Key::new("provider", Shape::Text, "The model's provider."),
+    Key::new("model", Shape::Text, "The model, as the agent names it."),
+    Key::new("identity", Shape::Text, "The identity that the agent works as."),
+    Key::new(
+        "workspace",
+        Shape::Choice(WorkspaceMode::WORDS),
+        "How the sandbox sees the repository.",
+    ),
+    Key::new("limits", Shape::Table(LIMITS), "What an attempt may use of the machine."),
+    Key::new("budget", Shape::Table(BUDGET), "What an attempt may use of models."),
+    Key::new(
+        "verify",
+        Shape::List(&Shape::Text),
+        "Lines for sh that decide in a sandbox of their own whether the result is accepted.",
+    ),
+    Key::new("depends", Shape::List(&Shape::Text), "Tasks that have to be completed before."),
+    Key::new("priority", Shape::Whole, "Tasks with a higher number are claimed first."),
+    Key::new("attempts", Shape::Count, "How many attempts there may be; 3 by default."),
+    Key::new("timeouts", Shape::Table(TIMEOUTS), "How long an attempt may take."),
+];
+
+/// A task as stores keep it.
+pub(super) const STORED: &[Key] = &[
+    Key::new("task", Shape::Table(TASK), "The front matter."),
+    Key::new("brief", Shape::Text, "The brief."),
+];

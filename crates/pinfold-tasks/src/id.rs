@@ -1,0 +1,180 @@
+//! The ids of tasks, and the tokens of attempts.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use pinfold_host::digest::Hex;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The id of a task: a UUID of version 4 (RFC 9562), as MoltNet's task API has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId([u8; 16]);
+
+/// What proves that a worker holds an attempt. The worker makes it before it claims, so a claim whose answer was
+/// lost can be repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token([u8; 16]);
+
+/// The error for a text that is not an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a task's id, such as 4f9c9c0e-8d0b-4c7e-9b52-0f3c1a6d2e11")]
+pub struct InvalidId;
+
+/// Where the dashes of a UUID are, counted in bytes of its value.
+const DASHES: [usize; 4] = [4, 6, 8, 10];
+
+impl TaskId {
+    /// Returns a new id.
+    ///
+    /// # Errors
+    /// Returns the error of `getrandom(2)`.
+    pub fn generate() -> io::Result<Self> {
+        random().map(Self::from_random)
+    }
+
+    /// Returns the id that has these random bits.
+    #[must_use]
+    pub fn from_random(mut bytes: [u8; 16]) -> Self {
+        // RFC 9562, section 5.4: six bits say which version and variant this is.
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, byte) in self.0.iter().enumerate() {
+            if DASHES.contains(&position) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for TaskId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let mut bytes = [0; 16];
+        let mut digits = text.split('-');
+        let mut at = 0;
+        for length in [8, 4, 4, 4, 12] {
+            let group = digits.next().filter(|group| group.len() == length).ok_or(InvalidId)?;
+            for pair in group.as_bytes().chunks(2) {
+                bytes[at] = byte_of(pair).ok_or(InvalidId)?;
+                at += 1;
+            }
+        }
+        if digits.next().is_some() {
+            return Err(InvalidId);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Token {
+    /// Returns a new token.
+    ///
+    /// # Errors
+    /// Returns the error of `getrandom(2)`.
+    pub fn generate() -> io::Result<Self> {
+        random().map(Self)
+    }
+
+    /// Returns the token with these random bits.
+    #[must_use]
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the token's digits, for the store.
+    pub(crate) fn digits(&self) -> String {
+        Hex(&self.0).to_string()
+    }
+
+    /// Returns the token with these digits.
+    pub(crate) fn from_digits(digits: &str) -> Option<Self> {
+        let mut bytes = [0; 16];
+        if digits.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            *byte = byte_of(pair)?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Debug for Token {
+    /// Shows nothing of it: who knows the token can report a result.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+fn byte_of(pair: &[u8]) -> Option<u8> {
+    let digit = |byte: &u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    match pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    }
+}
+
+fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0_u8; 16];
+    let count = getrandom(&mut bytes, GetRandomFlags::empty())?;
+    // Up to 256 bytes come at once (getrandom(2)).
+    if count == bytes.len() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InvalidId, TaskId, Token};
+
+    #[test]
+    fn id_is_read_as_it_is_shown() {
+        let id = TaskId::from_random([0xff; 16]);
+        assert_eq!(id.to_string(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn text_that_is_not_an_id_is_refused() {
+        let id = "4f9c9c0e-8d0b-4c7e-9b52-0f3c1a6d2e11";
+        assert!(id.parse::<TaskId>().is_ok());
+        let wrong = [
+            String::new(),
+            id.to_uppercase(),
+            id.replace('-', ""),
+            format!("{id}-"),
+            format!("{id} "),
+            id.replace('4', "ä"),
+            id.replacen("4f9c9c0e-8d0b", "4f9c9c0-e8d0b", 1),
+        ];
+        for text in wrong {
+            assert_eq!(text.parse::<TaskId>(), Err(InvalidId), "{text}");
+        }
+    }
+
+    #[test]
+    fn token_is_read_back_and_never_shown() {
+        let token = Token::from_random([0xa5; 16]);
+        assert_eq!(Token::from_digits(&token.digits()), Some(token));
+        assert_eq!(Token::from_digits("a5"), None);
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+}

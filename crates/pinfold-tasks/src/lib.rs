@@ -1,0 +1,41 @@
+//! The queue of tasks: what a task is, which states it passes through, who works on it, and where all that is
+//! stored.
+//!
+//! A worker [claims](Queue::claim) a task and gets a lease on one attempt. It renews the lease while it works and
+//! [stops by itself](Lease) before the lease ends. The pure state machine of a [`Record`] decides every change, in
+//! one transaction of a [`Store`] and by the store's clock. So a worker that lost its lease can change nothing any
+//! more, whatever it believes.
+//!
+//! The states, times, codes and rules of repetition are those of MoltNet's task API.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod attempt;
+mod failure;
+mod file;
+mod id;
+mod lease;
+mod queue;
+mod record;
+mod refused;
+mod spec;
+mod store;
+mod task;
+#[cfg(test)]
+mod testing;
+mod text;
+mod time;
+mod words;
+
+pub use attempt::{Attempt, AttemptStatus, Completion, Usage};
+pub use failure::{Failure, Repetition, code};
+pub use file::{load_task, read_task};
+pub use id::{InvalidId, TaskId, Token};
+pub use lease::{Lease, MARGIN_PARTS};
+pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};
+pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
+pub use refused::Refused;
+pub use spec::{Budget, Limits, TaskSpec, VerifyStep};
+pub use store::{Listing, SqliteStore, Store, StoreError, Transaction};
+pub use task::{Status, Task, Timeouts};
+pub use time::{Clock, SystemClock, Timestamp};
+pub use words::UnknownWord;

@@ -1,0 +1,79 @@
+//! A simulation of workers that share a queue over a bad network: seeded, with a clock of its own, against the real
+//! state machine and the real store.
+//!
+//! Small ones run in CI. `cargo xtask simulate` runs large ones with new seeds, and says how to repeat one that fails.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a simulation fails by panicking")]
+
+mod check;
+mod events;
+mod ledger;
+mod network;
+mod plan;
+mod server;
+mod worker;
+mod world;
+
+use plan::Plan;
+use world::World;
+
+/// What a simulation of the command line is: `tasks workers seed`.
+const CHOICE: &str = "PINFOLD_SIMULATION";
+
+fn run(plan: &Plan) -> u64 {
+    let mut world = World::new(plan);
+    world.run();
+    check::all(&world);
+    world.trace()
+}
+
+#[test]
+fn no_task_is_lost_and_no_attempt_accepted_twice() {
+    for seed in 1..=3 {
+        run(&Plan::hostile(200, 12, seed));
+    }
+}
+
+/// A task that becomes free is claimed at once: each moment in which two sandboxes could run is used.
+#[test]
+fn idle_workers_never_work_on_one_task_at_the_same_time() {
+    for seed in 1..=3 {
+        run(&Plan::hostile(60, 60, seed));
+    }
+}
+
+#[test]
+fn late_results_and_jumps_of_the_clock_accept_no_attempt_twice() {
+    for seed in 1..=3 {
+        run(&Plan::chaotic(120, 40, seed));
+    }
+}
+
+#[test]
+fn same_seed_gives_the_same_history() {
+    let plan = Plan::hostile(60, 6, 7);
+    assert_eq!(run(&plan), run(&plan));
+    assert_ne!(run(&plan), run(&Plan { seed: 8, ..plan }));
+}
+
+#[test]
+fn without_faults_each_good_task_takes_one_attempt() {
+    let mut world = World::new(&Plan::calm(100, 10, 1));
+    world.run();
+    check::all(&world);
+    check::first_attempts_count(&world);
+}
+
+/// As large as the command line says: for `cargo xtask simulate`.
+#[test]
+#[ignore = "large: cargo xtask simulate"]
+fn large() {
+    let choice = std::env::var(CHOICE).unwrap_or_else(|_| "10000 500 1".to_owned());
+    let numbers: Vec<u64> = choice.split(' ').map(|number| number.parse().unwrap()).collect();
+    let [tasks, workers, seed] = numbers[..] else { panic!("{CHOICE}: expected three numbers") };
+    let plan = if seed % 4 == 0 { Plan::chaotic } else { Plan::hostile };
+    let mut world = World::new(&plan(tasks as usize, workers as usize, seed));
+    world.run();
+    check::all(&world);
+    println!("{}", world.summary());
+}

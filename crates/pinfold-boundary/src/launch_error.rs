@@ -97,9 +97,12 @@ impl LaunchError {
         match self {
             Self::Namespaces { hint, .. } => Some(hint),
             Self::Engine { hint, .. } => hint.as_deref(),
-            Self::Limit { .. } => {
-                Some("run inside a delegated control group, or leave that limit out")
-            }
+            // systemd(1) hands groups on; a container that pinfold runs in needs the same from its engine.
+            Self::Limit { .. } => Some(
+                "start pinfold in a control group that you may divide (`systemd-run --user --scope -p \
+                 Delegate=yes pinfold run …`), choose a container engine that can (`--engine`), or leave that \
+                 limit out",
+            ),
             Self::HandOver => Some(
                 "raise `ulimit -n`, or end what of yours keeps many descriptors on their way between \
                  processes (ETOOMANYREFS, unix(7))",

@@ -120,7 +120,7 @@ impl HeldBytes {
 }
 
 impl HeldShare {
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 

@@ -3,7 +3,8 @@
 use std::io;
 
 use pinfold_host::io::{lock, small_thread};
-use pinfold_terminal::prompt_overlay::{Held, Passage, Typed};
+use pinfold_terminal::page::{at_the_top, wrap};
+use pinfold_terminal::prompt_overlay::{Held, Keys, Passage, Typed};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,10 +92,10 @@ impl Question {
                 approvals.wait(LOOK * 10);
                 continue;
             }
-            let held = self.passage.hold();
+            let Some(held) = self.passage.hold(Keys::ToHolder) else { return };
             held.open();
             while let Some(pending) = approvals.pending().into_iter().next() {
-                if self.is_over.load(Ordering::Relaxed) || !self.passage.is_foreground() {
+                if held.is_recalled() || !self.passage.is_foreground() {
                     break;
                 }
                 match self.ask(&held, &pending, approvals) {
@@ -120,8 +121,7 @@ impl Question {
         let mut quiet_since = Instant::now();
         loop {
             let waiting = approvals.pending();
-            if self.is_over.load(Ordering::Relaxed) || !waiting.iter().any(|it| it.id == pending.id)
-            {
+            if held.is_recalled() || !waiting.iter().any(|it| it.id == pending.id) {
                 return Done::Settled;
             }
             page.is_ready = quiet_since.elapsed() >= QUIET;
@@ -236,30 +236,6 @@ fn draw(
     lines.push(String::new());
     lines.extend(prompts);
     at_the_top(&lines, rows)
-}
-
-fn at_the_top(lines: &[String], rows: usize) -> String {
-    let mut text = String::from("\x1b[2J");
-    for (row, line) in lines.iter().take(rows).enumerate() {
-        text.push_str(&format!("\x1b[{};1H{line}", row + 1));
-    }
-    text
-}
-
-/// Breaks a line where the window ends. Characters outside ASCII may be two columns wide.
-fn wrap(line: &str, indent: &str, columns: usize, into: &mut Vec<String>) {
-    let room = columns.saturating_sub(indent.len()).max(2);
-    let (mut part, mut width) = (String::new(), 0);
-    for character in line.chars() {
-        let wide = if character.is_ascii() { 1 } else { 2 };
-        if width + wide > room {
-            into.push(format!("{indent}{part}"));
-            (part, width) = (String::new(), 0);
-        }
-        part.push(character);
-        width += wide;
-    }
-    into.push(format!("{indent}{part}"));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod copy;
 mod merge;
 mod servers;
+mod sources;
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
-use pinfold_policy::agents::{AgentProfile, ConfigKey};
+use pinfold_policy::agents::{AgentProfile, ConfigKey, Host};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_rootfs::userland::HOME;
 use pinfold_terminal::notify;
@@ -24,6 +25,7 @@ use serde_json::Value;
 use pinfold_host::Refusal;
 
 use copy::{Copied, Copier};
+use sources::Sources;
 
 /// Where something of the user's is mounted in the home.
 #[derive(Debug)]
@@ -56,14 +58,18 @@ impl MyConfig {
     /// Reads what comes in, and puts what belongs into generated files there. Says both in one line.
     ///
     /// # Errors
-    /// Returns an error if the home cannot be opened, or a generated file is not what it has to be.
+    /// Returns an error if the home cannot be opened, a generated file is not what it has to be, or a variable names a
+    /// directory that others may write to.
     pub fn collect(
         profile: &AgentProfile,
         places: &Places,
+        workspace: &Path,
+        host: &dyn Host,
         files: &mut Vec<Entry>,
     ) -> Result<Self, Refusal> {
         let mut report = Report::default();
-        let copier = Copier::new(places).map_err(Refusal::new)?;
+        let sources = Sources::find(&places.home, workspace, profile, host)?;
+        let copier = Copier::new(places, sources);
         let mut mine = Self::default();
         for path in &profile.my_config.read {
             let Some(copied) = copier.copy(path, &mut report.left_out) else { continue };
@@ -104,7 +110,7 @@ impl MyConfig {
             report.comes.push(key.key.clone());
             merge::put(files, &key.into, &key.key, value, merge::Made::Once)?;
         }
-        report.say(&profile.name);
+        report.say(&profile.name, &copier.variables());
         Ok(mine)
     }
 
@@ -171,7 +177,7 @@ fn directory(path: &Path) -> io::Result<()> {
 }
 
 impl Report {
-    fn say(self, agent: &str) {
+    fn say(self, agent: &str, variables: &[&str]) {
         let listed = |names: &[String]| {
             let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
             let more = names.len().saturating_sub(MOST_NAMES);
@@ -182,13 +188,19 @@ impl Report {
             [] => String::new(),
             names => format!("; left out: {}", listed(names)),
         };
+        let place = match variables {
+            [] => String::new(),
+            names => format!(" ({})", names.join(", ")),
+        };
         match self.comes.as_slice() {
             [] => notify!(
-                "pinfold: note: there is no setup of {agent} in your home to bring in{left_out}"
+                "pinfold: note: there is no setup of {agent} of yours{place} to bring in{left_out}"
             ),
             names => {
                 let comes = listed(names);
-                notify!("pinfold: note: your setup of {agent}, read-only: {comes}{left_out}");
+                notify!(
+                    "pinfold: note: your setup of {agent}{place}, read-only: {comes}{left_out}"
+                );
             }
         }
     }

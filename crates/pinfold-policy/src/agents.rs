@@ -7,6 +7,7 @@ mod api;
 mod host;
 mod host_files;
 mod keys;
+mod moved;
 mod place;
 mod profile;
 mod read;
@@ -19,10 +20,11 @@ pub use api::Api;
 pub use host::{Host, MOST_READ, ProviderPlace};
 pub use host_files::{HostFile, HostKey, HostVariables};
 pub(crate) use keys::AGENT;
+pub use moved::MovedPath;
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
-    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider, RefreshForm,
-    RefreshTerms,
+    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig,
+    Provider, RefreshForm, RefreshTerms,
 };
 pub use registry::{AgentError, Registry};
 pub use resolve::{AgentFile, ResolvedAgent, Selection};

@@ -36,6 +36,7 @@ use crate::gateway::{self, GATEWAY_URL, Provider};
 use crate::view::Extra;
 use pinfold_personal::MyConfig;
 
+use choose::ThisHost;
 pub(crate) use choose::resolve;
 
 /// Where the agent's layer is mounted, and its commands.
@@ -149,7 +150,8 @@ pub(crate) fn prepare(
     agent = agent.without_flags(&left_out);
     let my_config = match settings.files.my_config.value {
         true => {
-            let mine = MyConfig::collect(&agent.profile, places, &mut files)?;
+            let (root, host) = (workspace.root.as_path(), ThisHost { home: &places.home });
+            let mine = MyConfig::collect(&agent.profile, places, root, &host, &mut files)?;
             let flags = agent.profile.my_config.without_flags.clone();
             agent = agent.without_flags(&flags);
             Some(mine)

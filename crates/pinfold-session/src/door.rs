@@ -20,6 +20,7 @@ use pinfold_host::note::{Note, Topic};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notices::Notices;
 use pinfold_terminal::notify;
 
 use crate::RunError;
@@ -193,11 +194,27 @@ pub(crate) struct Records {
 
 /// What was refused so far.
 struct Refusals {
-    /// Whether lines are shown as they come; not over the screen of an interactive program.
-    live: bool,
+    live: LiveLines,
     shown: HashSet<String>,
     waiting: Vec<Note>,
     pace: Pace,
+}
+
+/// What is shown while the session lives; the rest is shown at its end.
+pub(crate) enum LiveLines {
+    /// All lines: nothing else writes on the user's screen.
+    All,
+    /// Urgent ones, over the screen of the sandbox.
+    Urgent(Arc<Notices>),
+    /// None: nobody may be looking.
+    None,
+}
+
+/// Whether the user can do something about a line now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    Usual,
+    Urgent,
 }
 
 /// Hosts that one session remembers having reached.
@@ -207,9 +224,8 @@ const MOST_REACHED: usize = 1000;
 const MOST_LINES: usize = 20;
 
 impl Records {
-    /// Records for a session; `live` if nothing else writes on the user's screen. Refusals of `silent`
-    /// hosts are recorded and not shown.
-    pub(crate) fn new(audit: Arc<Audit>, live: bool, silent: Vec<HostPattern>) -> Self {
+    /// Returns the records of a session. Refusals of `silent` hosts are recorded and not shown.
+    pub(crate) fn new(audit: Arc<Audit>, live: LiveLines, silent: Vec<HostPattern>) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
         let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
         Self { audit, silent, refusals, reached: Mutex::default(), used: Mutex::default() }
@@ -239,7 +255,7 @@ impl Records {
     /// Records a fault of ours, and tells the user once.
     pub(crate) fn fault(&self, what: &str) {
         let mut refusals = lock(&self.refusals);
-        refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")));
+        refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")), Urgency::Usual);
         let step = refusals.pace.step();
         drop(refusals);
         if step.is_some() {
@@ -259,7 +275,7 @@ impl Records {
             let mut refusals = lock(&self.refusals);
             let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
             let text = format!("refused: {reason}{hint}");
-            refusals.show(Note::new(Topic::Refused, text));
+            refusals.show(Note::new(Topic::Refused, text), Urgency::Usual);
         }
         self.denied(door, asked.to_owned(), reason.to_owned())
     }
@@ -285,8 +301,8 @@ impl Records {
 }
 
 impl Refusals {
-    /// Shows each line once, and not more than a user reads.
-    fn show(&mut self, note: Note) {
+    /// Shows each note once, and not more than a user reads.
+    fn show(&mut self, note: Note, urgency: Urgency) {
         if self.shown.len() > MOST_LINES || self.shown.contains(&note.text) {
             return;
         }
@@ -296,11 +312,13 @@ impl Refusals {
         } else {
             note
         };
-        if self.live {
-            notify!("pinfold: {}", note.text);
-        } else {
-            self.waiting.push(note);
+        match &self.live {
+            LiveLines::All => return notify!("pinfold: {}", note.text),
+            LiveLines::Urgent(notices) if urgency == Urgency::Urgent => notices.show(&note.text),
+            LiveLines::Urgent(_) | LiveLines::None => {}
         }
+        // What was on the screen for a few seconds may have been missed.
+        self.waiting.push(note);
     }
 }
 
@@ -317,7 +335,7 @@ impl Journal for Records {
             DoorEvent::Denied { status, reason, method, host, path, for_user } => {
                 if *for_user {
                     let text = reason.trim_start_matches("pinfold: ");
-                    lock(&self.refusals).show(Note::warning(text));
+                    lock(&self.refusals).show(Note::warning(text), Urgency::Urgent);
                 }
                 let what = format!("{method} {host}{path}");
                 self.denied("gateway", what, format!("{status}: {reason}"))
@@ -376,7 +394,7 @@ impl Journal for Records {
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
                 let text = format!("provider {provider} at {host} {what}");
-                lock(&self.refusals).show(Note::warning(text));
+                lock(&self.refusals).show(Note::warning(text), Urgency::Urgent);
                 Ok(())
             }
             // Events that this version does not know are no reason to let a request pass.

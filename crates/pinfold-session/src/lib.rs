@@ -41,6 +41,7 @@ mod toolchains;
 mod trust;
 mod view;
 mod wall;
+pub mod workspace_state;
 
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;

@@ -29,6 +29,7 @@ use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_protect::masks::{Fell, Kept, Masks};
 use pinfold_protect::patience::Patience;
 use pinfold_rootfs::userland;
+use pinfold_terminal::notices::Notices;
 use pinfold_terminal::notify;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::git::sync::{Sync, Synced};
@@ -37,7 +38,7 @@ use pinfold_workspace::review::{self, Layer, Review};
 use pinfold_workspace::workspace::Workspace;
 
 use crate::control::{Base, Control, Rules};
-use crate::door::{self, Opened, Records};
+use crate::door::{self, LiveLines, Opened, Records};
 use crate::filling::Filling;
 use crate::outcome::{Outcome, RunError};
 use crate::request::Request;
@@ -90,15 +91,20 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let id = Some(session.state.id().clone());
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
     request.launcher.record_in(&audit);
-    let tells_at_once = terminal.is_none() && request.window.is_none();
+    let may_interrupt = request.provider.is_some() || request.settings.host_exec.enabled.value;
+    let passage = (may_interrupt && terminal.is_some()).then(Arc::<Passage>::default);
+    let live = match &passage {
+        Some(passage) => LiveLines::Urgent(Arc::new(Notices::new(Arc::clone(passage)))),
+        None if terminal.is_none() && request.window.is_none() => LiveLines::All,
+        None => LiveLines::None,
+    };
     let silent = std::mem::take(&mut request.silent_hosts);
-    let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once, silent));
+    let records = Arc::new(Records::new(Arc::clone(&audit), live, silent));
     let Furnished { opened, asked, live, view } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
     let over = request.workspace.under_view(&request.settings).map(HostPath::as_path);
     let hidden = live.hidden();
     let masks = keep(masks, live, &mut inside, over).map_err(RunError::thread)?;
-    let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
     let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));
     let broker = broker.transpose()?;

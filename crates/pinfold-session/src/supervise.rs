@@ -59,7 +59,7 @@ pub(crate) struct Supervision {
     pub(crate) control: Control,
     /// Where the sandbox asks for commands on the host, if it can.
     pub(crate) broker: Option<Broker>,
-    /// Between the two terminals where questions may be asked at the caller's.
+    /// Between the two terminals where questions and notices may be shown on the caller's.
     pub(crate) passage: Option<Arc<Passage>>,
     /// Where sockets of the sandbox's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
@@ -163,7 +163,16 @@ impl Supervision {
     /// # Errors
     /// A command that could not be executed, or a start that failed late.
     pub(crate) fn until_end(mut self) -> Result<Outcome, RunError> {
-        while self.turn()? {}
+        loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.give_screen_back();
+                    return Err(error);
+                }
+            }
+        }
         self.state.timeline.done("the command runs to its end");
         // Everything inside has ended or is being ended; nothing writes any more.
         self.inside.kill();
@@ -173,6 +182,7 @@ impl Supervision {
         if let Some(broker) = &mut self.broker {
             broker.stop();
         }
+        self.give_screen_back();
         for output in self.outputs.drain(..) {
             // A panic in a pump has been reported by its own thread.
             let _ = output.join();
@@ -186,6 +196,12 @@ impl Supervision {
         self.state.timeline.done("everything inside ends");
         outcome.timeline = std::mem::take(&mut self.state.timeline);
         Ok(outcome)
+    }
+
+    fn give_screen_back(&self) {
+        if let Some(passage) = &self.passage {
+            passage.end();
+        }
     }
 
     fn outcome(&mut self) -> Outcome {
@@ -325,7 +341,11 @@ impl Supervision {
     /// The command stopped: stop as its job would, and go on with it.
     fn stopped(&mut self) {
         if let Some(terminal) = &self.terminal {
-            terminal.stop(self.inner.as_ref());
+            let stop = || terminal.stop(self.inner.as_ref());
+            match &self.passage {
+                Some(passage) => passage.without_notices(stop),
+                None => stop(),
+            }
             self.order(libc::SIGCONT);
         } else if self.control.has_screen() {
             // Behind it there is no shell in which somebody could go on with it.

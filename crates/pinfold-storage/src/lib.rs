@@ -8,19 +8,26 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
-use pinfold_host::sessions::{is_live, live_sessions, while_none_runs};
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::{SessionState, is_live, live_sessions, while_none_runs};
 use pinfold_protect::set_aside;
 use pinfold_provision::{Cache, Registry, Shelf};
 use pinfold_session::detach;
 use pinfold_session::snapshot::Snapshots;
+use pinfold_session::workspace_state;
 use pinfold_snapshot::disk;
 use pinfold_trees::{empty_directory, remove_tree};
 use pinfold_workspace::review::{self, Review, Selection};
+
+/// Why nothing that a session might use is removed.
+const IN_USE: &str = "a session runs, which may use it";
 
 /// One kind of files that can be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +46,15 @@ pub enum Kind {
     SetAside,
     /// What agents keep between sessions, such as their history.
     AgentState,
+    /// The part of it for workspaces that are gone.
+    GoneState,
+    /// Git directories of sessions, of which not everything could be taken over.
+    KeptGit,
 }
 
 impl Kind {
     /// Every kind, the harmless ones first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Agents,
         Self::Systems,
         Self::Scans,
@@ -51,6 +62,8 @@ impl Kind {
         Self::Views,
         Self::SetAside,
         Self::AgentState,
+        Self::GoneState,
+        Self::KeptGit,
     ];
 
     /// Returns the name by which the command line knows it.
@@ -64,6 +77,8 @@ impl Kind {
             Self::Views => "views",
             Self::SetAside => "set-aside",
             Self::AgentState => "agent-state",
+            Self::GoneState => "gone-state",
+            Self::KeptGit => "kept-git",
         }
     }
 
@@ -78,13 +93,26 @@ impl Kind {
             Self::Views => "changes that wait for `pinfold apply` or `pinfold discard`",
             Self::SetAside => "files that wait for `pinfold adopt`",
             Self::AgentState => "what agents keep between sessions",
+            Self::GoneState => "the part of agent-state for workspaces that are gone",
+            Self::KeptGit => "git directories of sessions whose work could not be taken over",
         }
     }
 
     /// Whether it has to be named before it is removed, because it cannot be made again.
     #[must_use]
     pub fn must_be_named(self) -> bool {
-        matches!(self, Self::Views | Self::SetAside | Self::AgentState)
+        match self {
+            Self::Agents | Self::Systems | Self::Scans | Self::Logs => false,
+            Self::Views | Self::SetAside | Self::AgentState | Self::GoneState | Self::KeptGit => {
+                true
+            }
+        }
+    }
+
+    /// Returns the kind that contains this one.
+    #[must_use]
+    pub fn part_of(self) -> Option<Self> {
+        (self == Self::GoneState).then_some(Self::AgentState)
     }
 }
 
@@ -97,6 +125,23 @@ pub struct Usage {
     pub bytes: u64,
     /// The part that no live session uses, in bytes of the disk.
     pub removable: u64,
+    /// When its oldest entry last changed.
+    pub oldest: Option<SystemTime>,
+}
+
+/// One thing of a kind that is shown one by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is of: a workspace that is gone.
+    pub of: Option<PathBuf>,
+    /// How large it is, in bytes of the disk.
+    pub bytes: u64,
+    /// When it last changed.
+    pub changed: SystemTime,
+    /// Whether no live session uses it.
+    pub is_removable: bool,
 }
 
 /// Returns how large each kind is. What the user may not enter is not counted.
@@ -114,24 +159,103 @@ pub fn measure_all(places: &Places) -> u64 {
     places.into_iter().map(|place| disk::occupied(place).unwrap_or(0)).sum()
 }
 
+/// Returns the entries of a kind whose entries nobody knows by another command; of other kinds none.
+///
+/// # Errors
+/// Returns the error of a directory that cannot be read.
+pub fn entries(host: Host<'_>, kind: Kind) -> io::Result<Vec<StoredEntry>> {
+    let live = live_sessions(host.places);
+    match kind {
+        Kind::GoneState => {
+            let gone = workspace_state::gone(host.places)?.into_iter();
+            Ok(gone
+                .filter_map(|gone| entry(gone.state, Some(gone.workspace), live.is_empty()))
+                .collect())
+        }
+        Kind::KeptGit => {
+            let kept = kept_git(host.places)?.into_iter();
+            Ok(kept
+                .filter_map(|(path, session)| entry(path, None, !live.contains(&session)))
+                .collect())
+        }
+        Kind::Agents
+        | Kind::Systems
+        | Kind::Scans
+        | Kind::Logs
+        | Kind::Views
+        | Kind::SetAside
+        | Kind::AgentState => Ok(Vec::new()),
+    }
+}
+
+/// One that goes at this moment is none.
+fn entry(path: PathBuf, of: Option<PathBuf>, is_removable: bool) -> Option<StoredEntry> {
+    let (bytes, changed) = (disk::occupied(&path).ok()?, changed(&path)?);
+    Some(StoredEntry { path, of, bytes, changed, is_removable })
+}
+
+/// When a file or the directory itself last changed. A sandbox that may write to it can set its other times.
+fn changed(path: &Path) -> Option<SystemTime> {
+    let seconds = fs::symlink_metadata(path).ok()?.ctime();
+    Some(UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?))
+}
+
+/// The git directories that were kept of sessions, with the session of each.
+fn kept_git(places: &Places) -> io::Result<Vec<(PathBuf, String)>> {
+    let directory = SessionState::all_private(places);
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.at("read", &directory)?,
+    };
+    let mut kept = Vec::new();
+    for entry in entries {
+        let entry = entry.at("read", &directory)?;
+        let name = entry.file_name();
+        let session = name.to_str().and_then(session_of_kept_git);
+        if let Some(session) = session.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        {
+            kept.push((entry.path(), session.as_str().to_owned()));
+        }
+    }
+    kept.sort();
+    Ok(kept)
+}
+
+/// Returns the session in a name such as `kept-0123456789ab` or `kept-0123456789ab-0`.
+fn session_of_kept_git(name: &str) -> Option<SessionId> {
+    let rest = name.strip_prefix("kept-")?;
+    let (session, number) = rest.split_once('-').unwrap_or((rest, "0"));
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    SessionId::parse(session).filter(|_| is_number)
+}
+
 fn measure_one(host: Host<'_>, kind: Kind) -> io::Result<Usage> {
     let places = host.places;
     let live = live_sessions(places);
     let is_live = |name: &str| live.contains(name);
-    let (bytes, removable) = match kind {
+    let size = match kind {
         Kind::Agents => shelf_size(agents(places).shelf())?,
         Kind::Systems => {
             let [first, second] = Snapshots::new(host, &|_| {}).shelves();
-            let (first, second) = (shelf_size(&first)?, shelf_size(&second)?);
-            (first.0 + second.0, first.1 + second.1)
+            shelf_size(&first)?.and(shelf_size(&second)?)
         }
         Kind::Scans => size(&scans(places), &|_| false)?,
         Kind::Logs => size(&detach::logs(places), &is_live)?,
         Kind::Views => size(&review::reviews(places), &is_live)?,
         Kind::SetAside => size(&set_aside::directory(places), &is_live)?,
         Kind::AgentState => size(&agent_state(places), &|_| !live.is_empty())?,
+        Kind::GoneState | Kind::KeptGit => {
+            let entries = entries(host, kind)?;
+            let sum = |removable: bool| {
+                let counted = entries.iter().filter(|entry| entry.is_removable || !removable);
+                counted.map(|entry| entry.bytes).sum()
+            };
+            let oldest = entries.iter().map(|entry| entry.changed).min();
+            Size { bytes: sum(false), removable: sum(true), oldest }
+        }
     };
-    Ok(Usage { kind, bytes, removable })
+    let Size { bytes, removable, oldest } = size;
+    Ok(Usage { kind, bytes, removable, oldest })
 }
 
 /// Removes what no live session uses of a kind.
@@ -153,7 +277,21 @@ pub fn remove(host: Host<'_>, kind: Kind) -> Result<(), Box<dyn std::error::Erro
         Kind::SetAside => set_aside::remove_all(places, &|session| is_live(places, session))?,
         Kind::AgentState => {
             let removed = while_none_runs(places, || remove_tree(&agent_state(places)))?;
-            removed.ok_or("a session runs, which may use it")?;
+            removed.ok_or(IN_USE)?;
+        }
+        Kind::GoneState => {
+            let remove_all = || {
+                let gone = workspace_state::gone(places)?;
+                gone.iter().try_for_each(|gone| remove_tree(&gone.state))
+            };
+            while_none_runs(places, remove_all)?.ok_or(IN_USE)?;
+        }
+        Kind::KeptGit => {
+            for (path, session) in kept_git(places)? {
+                if !is_live(places, &session) {
+                    remove_tree(&path)?;
+                }
+            }
         }
     }
     Ok(())
@@ -183,8 +321,8 @@ fn agent_state(places: &Places) -> PathBuf {
     places.state.join("agents")
 }
 
-/// Returns the bytes of a shelf, and those that no process holds.
-fn shelf_size(shelf: &Shelf) -> io::Result<(u64, u64)> {
+/// Returns the size of a shelf. What a process holds is in use.
+fn shelf_size(shelf: &Shelf) -> io::Result<Size> {
     let mut held = HashSet::new();
     for id in shelf.ids().map_err(io::Error::other)? {
         if shelf.is_held(&id).map_err(io::Error::other)? {
@@ -195,27 +333,46 @@ fn shelf_size(shelf: &Shelf) -> io::Result<(u64, u64)> {
     size(shelf.dir(), &|name| held.contains(name.split('.').next().unwrap_or(name)))
 }
 
-/// Returns the bytes of what is in a directory, and those of the entries that are not in use. A missing directory
-/// has none.
+/// What is in a directory.
+#[derive(Default)]
+struct Size {
+    bytes: u64,
+    /// The bytes of the entries that are not in use.
+    removable: u64,
+    oldest: Option<SystemTime>,
+}
+
+impl Size {
+    fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            removable: self.removable + other.removable,
+            oldest: self.oldest.into_iter().chain(other.oldest).min(),
+        }
+    }
+}
+
+/// Returns the size of what is in a directory. A missing directory has none.
 ///
 /// # Errors
 /// Returns the error of reading the directory.
-fn size(directory: &Path, is_in_use: &dyn Fn(&str) -> bool) -> io::Result<(u64, u64)> {
+fn size(directory: &Path, is_in_use: &dyn Fn(&str) -> bool) -> io::Result<Size> {
     let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, 0)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Size::default()),
         entries => entries.at("read", directory)?,
     };
-    let (mut bytes, mut removable) = (0, 0);
+    let mut size = Size::default();
     for entry in entries {
         let entry = entry.at("read", directory)?;
         // One that goes at this moment holds nothing.
         let held = disk::occupied(&entry.path()).unwrap_or(0);
-        bytes += held;
+        size.bytes += held;
         if !entry.file_name().to_str().is_some_and(is_in_use) {
-            removable += held;
+            size.removable += held;
         }
+        size.oldest = size.oldest.into_iter().chain(changed(&entry.path())).min();
     }
-    Ok((bytes, removable))
+    Ok(size)
 }
 
 #[cfg(test)]

@@ -51,15 +51,59 @@ fn every_kind_is_measured_and_removed() {
         (Kind::Logs, state.join("logs/0123456789ab")),
         (Kind::Views, state.join("review/0123456789ab/layers/file")),
         (Kind::AgentState, state.join("agents/claude/.claude/history")),
+        (Kind::KeptGit, state.join("private/kept-0123456789ab-0/HEAD")),
+        (Kind::KeptGit, state.join("private/kept-0123456789ab/0/HEAD")),
     ];
     for (kind, path) in files {
-        assert_eq!(usage(&case, kind), Usage { kind, bytes: 0, removable: 0 });
+        let nothing = Usage { kind, bytes: 0, removable: 0, oldest: None };
+        assert_eq!(usage(&case, kind), nothing);
         write(path.clone());
-        let Usage { bytes, removable, .. } = usage(&case, kind);
+        let Usage { bytes, removable, oldest, .. } = usage(&case, kind);
         assert!(bytes >= 10_000 && removable == bytes, "{kind:?}: {bytes}");
+        let age = oldest.unwrap().elapsed().unwrap();
+        assert!(age < Duration::from_secs(60), "{kind:?}: {age:?}");
         remove(case.host(), kind).unwrap();
         assert!(!path.exists(), "{kind:?}");
     }
+}
+
+/// What was kept for a workspace that is gone, with its record.
+fn gone_state(case: &Case) -> PathBuf {
+    let state = case.places.state.join("agents/.workspaces/gone-0123");
+    write(state.join("claude/.claude/history"));
+    let workspace = case.places.home.join("gone");
+    fs::write(state.join(".workspace"), workspace.to_str().unwrap()).unwrap();
+    state
+}
+
+#[test]
+fn state_of_workspaces_that_are_gone_is_listed_and_removed_alone() {
+    let case = case();
+    let other = write(case.places.state.join("agents/claude/.claude/history"));
+    let unknown = write(case.places.state.join("agents/.workspaces/of-older/claude/history"));
+    let state = gone_state(&case);
+    let listed = entries(case.host(), Kind::GoneState).unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].of, Some(case.places.home.join("gone")));
+    assert!(listed[0].path == state && listed[0].is_removable && listed[0].bytes >= 10_000);
+    assert!(usage(&case, Kind::AgentState).bytes > usage(&case, Kind::GoneState).bytes);
+    remove(case.host(), Kind::GoneState).unwrap();
+    assert!(!state.exists() && other.exists() && unknown.exists());
+}
+
+#[test]
+fn only_kept_git_directories_are_taken_for_some() {
+    let case = case();
+    let private = case.places.state.join("private");
+    let others = ["0123456789ab", "kept-", "kept-x", "kept-0123456789ab-", "kept-0123456789ab-0x"];
+    for name in others {
+        write(private.join(name).join("HEAD"));
+    }
+    let file = write(private.join("kept-0123456789ab-1"));
+    symlink(&case.places.home, private.join("kept-0123456789ab-2")).unwrap();
+    assert!(entries(case.host(), Kind::KeptGit).unwrap().is_empty());
+    remove(case.host(), Kind::KeptGit).unwrap();
+    assert!(file.exists() && others.iter().all(|name| private.join(name).join("HEAD").exists()));
 }
 
 #[test]
@@ -71,13 +115,18 @@ fn nothing_of_a_live_session_is_removed() {
     let view = write(state.join("review").join(&id).join("layers/file"));
     let aside = write(state.join("set-aside").join(&id).join("0"));
     let history = write(state.join("agents/claude/history"));
-    for kind in [Kind::Logs, Kind::Views, Kind::SetAside] {
+    let kept = write(state.join("private").join(format!("kept-{id}-0")).join("HEAD"));
+    for kind in [Kind::Logs, Kind::Views, Kind::SetAside, Kind::KeptGit] {
         assert_eq!(usage(&case, kind).removable, 0, "{kind:?}");
         remove(case.host(), kind).unwrap();
     }
-    let error = remove(case.host(), Kind::AgentState).unwrap_err();
-    assert_eq!(error.to_string(), "a session runs, which may use it");
-    for path in [log, view, aside, history] {
+    let gone = gone_state(&case);
+    for kind in [Kind::AgentState, Kind::GoneState] {
+        assert_eq!(usage(&case, kind).removable, 0, "{kind:?}");
+        let error = remove(case.host(), kind).unwrap_err();
+        assert_eq!(error.to_string(), "a session runs, which may use it");
+    }
+    for path in [log, view, aside, history, kept, gone] {
         assert!(path.exists(), "{}", path.display());
     }
 }
@@ -102,5 +151,5 @@ fn links_in_an_agents_state_lead_nowhere() {
 fn names_of_kinds_differ_and_what_is_lost_has_to_be_named() {
     let named: Vec<&str> =
         Kind::ALL.into_iter().filter(|kind| kind.must_be_named()).map(Kind::name).collect();
-    assert_eq!(named, ["views", "set-aside", "agent-state"]);
+    assert_eq!(named, ["views", "set-aside", "agent-state", "gone-state", "kept-git"]);
 }

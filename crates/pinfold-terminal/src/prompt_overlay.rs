@@ -1,5 +1,5 @@
-//! The caller's terminal with a question over it. Output of the sandbox waits for the answer, and
-//! keys do not reach it.
+//! The caller's terminal with a question or a notice over it: output of the sandbox waits until the screen is
+//! given back.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +23,7 @@ const PLAIN: &str = "\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l"
 /// Keys that wait for a sandbox that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
-/// What a user typed while a question was shown, as it came.
+/// What a user typed while the screen was held, as it came.
 #[derive(Debug)]
 pub struct Typed {
     /// When.
@@ -46,13 +46,31 @@ struct Ends {
     inside: OwnedFd,
 }
 
+/// Who gets what is typed while the screen is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// The holder alone: a key answers its question.
+    ToHolder,
+    /// The sandbox, as without a holder, which only learns of them.
+    ToSandbox,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    /// A question is shown.
-    is_held: bool,
+    /// Set while somebody holds the screen.
+    held: Option<Keys>,
     typed: Vec<Typed>,
     modes: Modes,
+    /// Notices have to be off the screen.
+    is_quiet: bool,
     is_over: bool,
+}
+
+impl State {
+    /// Whether the holder of the screen has to give it back now.
+    fn is_recalled(&self) -> bool {
+        self.is_over || self.is_quiet && self.held == Some(Keys::ToSandbox)
+    }
 }
 
 impl Passage {
@@ -85,20 +103,47 @@ impl Passage {
         rustix::termios::tcgetpgrp(&ends.caller).is_ok_and(|group| group == own)
     }
 
-    /// The session ends: nothing waits any more.
+    /// Ends the use of the screen by questions and notices. Returns once the screen was given back.
     pub fn end(&self) {
-        self.state().is_over = true;
+        let mut state = self.state();
+        state.is_over = true;
+        self.changed.notify_all();
+        while state.held.is_some() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes notices off the screen, and shows none until the work is done, as while the terminal is the shell's.
+    pub fn without_notices(&self, work: impl FnOnce()) {
+        let mut state = self.state();
+        state.is_quiet = true;
+        self.changed.notify_all();
+        while state.held == Some(Keys::ToSandbox) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        work();
+        self.state().is_quiet = false;
         self.changed.notify_all();
     }
 
-    /// Takes the screen for a question. What the sandbox has written is on it whole.
-    pub fn hold(&self) -> Held<'_> {
+    /// Takes the screen, once nobody else holds it. All that the sandbox has written is on it. Returns `None` at
+    /// the end of the session.
+    pub fn hold(&self, keys: Keys) -> Option<Held<'_>> {
         let mut state = self.state();
-        state.is_held = true;
+        let must_wait =
+            |state: &State| state.held.is_some() || state.is_quiet && keys == Keys::ToSandbox;
+        while must_wait(&state) && !state.is_over {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_over {
+            return None;
+        }
+        state.held = Some(keys);
         state.typed.clear();
         let is_alternate = state.modes.is_alternate();
         drop(state);
-        Held { passage: self, is_alternate }
+        Some(Held { passage: self, is_alternate })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -123,12 +168,12 @@ impl Passage {
                 Err(_) => return,
             };
             let mut state = self.state();
-            while state.is_held && !state.is_over {
+            while state.held.is_some() {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             state.modes.follow(&buffer[..count]);
             crate::notify::follow(&buffer[..count]);
-            // Under the lock, so that no question comes in the middle of it.
+            // Under the lock, so that nobody takes the screen in the middle of it.
             if write_all(ends.caller.as_fd(), &buffer[..count]).is_err() {
                 return;
             }
@@ -170,19 +215,20 @@ impl Passage {
         }
     }
 
-    /// Gives what was typed to the question, or to the sandbox if there is none.
+    /// Gives what was typed to the holder of the screen, to the sandbox, or to both.
     fn typed(&self, bytes: &[u8], keys: &mut Vec<u8>) {
         let mut state = self.state();
-        if state.is_held {
+        if state.held != Some(Keys::ToHolder) {
+            keys.extend_from_slice(bytes);
+        }
+        if state.held.is_some() {
             state.typed.push(Typed { at: Instant::now(), bytes: bytes.to_vec() });
             self.changed.notify_all();
-        } else {
-            keys.extend_from_slice(bytes);
         }
     }
 }
 
-/// The screen while a question is on it; given back with the value.
+/// The screen while pinfold draws on it; given back with the value.
 pub struct Held<'a> {
     passage: &'a Passage,
     is_alternate: bool,
@@ -217,10 +263,15 @@ impl Held<'_> {
         }
     }
 
+    /// Whether the screen has to be given back now.
+    pub fn is_recalled(&self) -> bool {
+        self.passage.state().is_recalled()
+    }
+
     /// What was typed next; `None` if nothing was for so long.
     pub fn typed(&self, patience: Duration) -> Option<Typed> {
         let mut state = self.passage.state();
-        if state.typed.is_empty() && !state.is_over {
+        if state.typed.is_empty() && !state.is_recalled() {
             let waited = self.passage.changed.wait_timeout(state, patience);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -236,7 +287,7 @@ impl Drop for Held<'_> {
             draw_again(&ends.inside);
         }
         let mut state = self.passage.state();
-        state.is_held = false;
+        state.held = None;
         state.typed.clear();
         drop(state);
         self.passage.changed.notify_all();

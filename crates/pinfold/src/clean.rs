@@ -1,24 +1,35 @@
 //! `pinfold clean`: what pinfold keeps on disk, and removing it.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_storage::{Kind, Usage, measure, measure_all, remove};
+use pinfold_policy::path::Escaped;
+use pinfold_storage::{Kind, StoredEntry, Usage, entries, measure, measure_all, remove};
 use pinfold_terminal::notify;
 use serde_json::json;
 
 use crate::cli::{Output, choice};
 use crate::exit::Failure;
-use crate::print::{self, Size, say};
+use crate::print::{self, Ago, Size, say};
 
 /// The names of the kinds, for help and completions.
-const KINDS: [&str; 7] =
-    ["agents", "systems", "scans", "logs", "views", "set-aside", "agent-state"];
+const KINDS: [&str; 9] = [
+    "agents",
+    "systems",
+    "scans",
+    "logs",
+    "views",
+    "set-aside",
+    "agent-state",
+    "gone-state",
+    "kept-git",
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,7 +37,8 @@ Examples:
   pinfold clean --dry-run      show what is on disk and what would be removed
   pinfold clean                remove what can be made again, after a question
   pinfold clean --yes logs     remove one kind, without a question
-  pinfold clean views          discard changes that nobody has applied")]
+  pinfold clean views          discard changes that nobody has applied
+  pinfold clean gone-state     remove what agents kept for workspaces that are gone")]
 pub(crate) struct CleanArgs {
     /// What to remove. By default everything that can be made again: agents, systems, scans and logs.
     /// The others cannot be made again, and are removed only when they are named
@@ -72,17 +84,24 @@ pub(crate) fn clean(args: &CleanArgs, launcher: &Launcher) -> Result<ExitCode, F
         let rows: Vec<_> = usage
             .iter()
             .map(|one| {
-                json!({
+                let entries = entries(host, one.kind)?;
+                Ok(json!({
                     "kind": one.kind.name(),
                     "bytes": one.bytes,
                     "removable": one.removable,
+                    "oldest": one.oldest.and_then(seconds),
                     "chosen": is_chosen(one.kind),
-                })
+                    "entries": entries.iter().map(as_json).collect::<Vec<_>>(),
+                }))
             })
-            .collect();
+            .collect::<io::Result<_>>()
+            .map_err(Failure::new)?;
         print::json(&rows)?;
     } else {
         table(&usage, &is_chosen, measure_all(&places));
+        for one in usage.iter().filter(|one| one.bytes > 0) {
+            list(&entries(host, one.kind).map_err(Failure::new)?);
+        }
     }
     if chosen.is_empty() {
         notify!("pinfold: nothing to remove");
@@ -101,7 +120,8 @@ pub(crate) fn clean(args: &CleanArgs, launcher: &Launcher) -> Result<ExitCode, F
 }
 
 fn table(usage: &[Usage], is_chosen: &dyn Fn(Kind) -> bool, all: u64) {
-    say!("{:<12} {:>10}  {:>10}  CONTENT", "KIND", "SIZE", "REMOVABLE");
+    let now = SystemTime::now();
+    say!("{:<12} {:>10}  {:>10}  {:<12} CONTENT", "KIND", "SIZE", "REMOVABLE", "OLDEST");
     for one in usage {
         let kind = one.kind;
         let note = if one.removable > 0 && is_chosen(kind) {
@@ -112,20 +132,53 @@ fn table(usage: &[Usage], is_chosen: &dyn Fn(Kind) -> bool, all: u64) {
             ""
         };
         say!(
-            "{:<12} {:>10}  {:>10}  {}{note}",
+            "{:<12} {:>10}  {:>10}  {:<12} {}{note}",
             kind.name(),
             Size(one.bytes).to_string(),
             Size(one.removable).to_string(),
+            one.oldest.map_or("-".to_owned(), |oldest| Ago(oldest, now).to_string()),
             kind.description()
         );
     }
-    let rest = all.saturating_sub(usage.iter().map(|one| one.bytes).sum());
+    let kinds = usage.iter().filter(|one| one.kind.part_of().is_none());
+    let rest = all.saturating_sub(kinds.map(|one| one.bytes).sum());
     say!(
-        "{:<12} {:>10}  {:>10}  settings, secrets, trust, the audit log, sessions",
+        "{:<12} {:>10}  {:>10}  {:<12} settings, secrets, trust, the audit log, sessions",
         "other",
         Size(rest).to_string(),
+        "-",
         "-"
     );
+}
+
+/// Shows single things, which no other command lists.
+fn list(entries: &[StoredEntry]) {
+    let now = SystemTime::now();
+    for entry in entries {
+        let place = Escaped(entry.of.as_ref().unwrap_or(&entry.path));
+        let what = match &entry.of {
+            Some(_) => format!("state of {place}, which is gone"),
+            None => place.to_string(),
+        };
+        let note = if entry.is_removable { "" } else { " (in use)" };
+        let (size, age) = (Size(entry.bytes).to_string(), Ago(entry.changed, now).to_string());
+        say!("{:<12} {size:>10}  {:>10}  {age:<12} {what}{note}", "", "");
+    }
+}
+
+fn as_json(entry: &StoredEntry) -> serde_json::Value {
+    json!({
+        "path": entry.path.to_string_lossy(),
+        "workspace": entry.of.as_ref().map(|path| path.to_string_lossy()),
+        "bytes": entry.bytes,
+        "changed": seconds(entry.changed),
+        "removable": entry.is_removable,
+    })
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 /// Asks the user whether to remove what is chosen.

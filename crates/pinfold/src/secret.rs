@@ -43,7 +43,7 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from_command", "keyring"])]
     from_env: Option<String>,
     /// Save a command that prints the secret, such as `gh auth token`, and run it at each use; must
-    /// be the last option
+    /// be the last option. `--` may stand before the command
     #[arg(
         long,
         value_name = "COMMAND",
@@ -108,6 +108,9 @@ pub(crate) enum SecretError {
         /// Why not; never a quotation.
         cause: String,
     },
+    /// Nothing follows `--from-command --`.
+    #[error("no command after `--from-command --`")]
+    NoCommand,
     /// There is no home to look in.
     #[error("HOME is not set; name the file with --from")]
     NoFile,
@@ -156,13 +159,24 @@ pub(crate) fn run(
 fn set(args: SetArgs, store: &Store, runner: &dyn RunCommand) -> Result<(), SecretError> {
     let entry = match (args.from_env, args.from_command) {
         (Some(name), _) => Entry::Env(EnvName::new(name).map_err(pinfold_secrets::Error::from)?),
-        (None, Some(argv)) => Entry::Command(argv),
+        (None, Some(argv)) => Entry::Command(command(argv)?),
         (None, None) if args.keyring => Entry::Keyring(prompt::read_value(&args.id)?),
         (None, None) => Entry::Value(prompt::read_value(&args.id)?),
     };
     let Found { place, auth } = store.set(&args.id, entry, args.auth.map(Into::into), runner)?;
     notify!("{} ({auth}) is now taken from {place}", args.id);
     Ok(())
+}
+
+/// Takes away a `--` before a command: to clap it is the first of the option's values.
+///
+/// # Errors
+/// Returns an error if no command follows it.
+fn command(mut argv: Vec<String>) -> Result<Vec<String>, SecretError> {
+    if argv.first().is_some_and(|first| first == "--") {
+        argv.remove(0);
+    }
+    if argv.is_empty() { Err(SecretError::NoCommand) } else { Ok(argv) }
 }
 
 fn check(

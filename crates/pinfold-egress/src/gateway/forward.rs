@@ -42,8 +42,8 @@ use crate::upstream::{Connector, Offer};
 /// after ten minutes by themselves.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// After how long the user is notified that a provider has not answered yet.
-const SLOW: Duration = Duration::from_secs(15);
+/// After how long the user is notified that a provider has not answered yet: as long as a connection may take.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// The service of AWS that Bedrock's requests are signed for.
 const BEDROCK_SERVICE: &str = "bedrock";
@@ -232,7 +232,7 @@ impl Forwarder {
         {
             return self.failed(route, &asked, refusal);
         }
-        if counts {
+        if counts && !counts_tokens(route, asked.1.path()) {
             self.tell_status(route, response.status());
         }
         if rejected::is_error(response.status()) {
@@ -259,14 +259,17 @@ impl Forwarder {
         tokio::time::timeout(ANSWER_LIMIT - SLOW, answer).await
     }
 
-    /// Tells the user about an answer that no other attempt changes: a key that is refused, a path or model
-    /// that is not there, a server that is broken.
+    /// Notifies the user of an answer that stops an agent until something changes.
     fn tell_status(&self, route: &Route, status: StatusCode) {
-        // 529 is a server that is busy (docs.anthropic.com/en/api/errors).
-        let is_lasting = matches!(status.as_u16(), 401 | 403 | 404) || status.is_server_error();
-        if is_lasting && status.as_u16() != 529 {
-            self.tell(route, &format!("answered {}", status.as_u16()));
-        }
+        let cause = match status.as_u16() {
+            401 | 403 => "the key or login is refused",
+            402 => "no credit is left",
+            404 => "there is no such path or model",
+            429 => "a rate limit or quota is reached",
+            500..=599 => "the provider fails or is busy",
+            _ => return,
+        };
+        self.tell(route, &format!("answered {}: {cause}", status.as_u16()));
     }
 
     fn tell(&self, route: &Route, what: &str) {
@@ -296,11 +299,7 @@ impl Forwarder {
     ) -> Option<Meter> {
         let Counted { charge, counts, sent } = counted;
         let budget = &self.config.budget;
-        let is_counting = match route.cloud {
-            Some(_) => cloud::counts_tokens(path),
-            None => path::kind(path) == Kind::Counting,
-        };
-        let is_free = !response.status().is_success() || is_counting;
+        let is_free = !response.status().is_success() || counts_tokens(route, path);
         if is_free || !(counts || budget.limits_answers()) {
             charge.refund();
             return None;
@@ -311,7 +310,10 @@ impl Forwarder {
         let readers = Arc::clone(&self.readers);
         let reader = Reader::new(content_type?, sealed, budget.limits_answers(), readers)?;
         let budget = Arc::clone(budget);
-        let dialect = Dialect::of(route.api, path);
+        let dialect = match reader.has_messages() {
+            true => Dialect::EventStream,
+            false => Dialect::of(route.api, path),
+        };
         Some(Meter { reader, budget, dialect, is_model: counts, sent, charge })
     }
 
@@ -370,6 +372,14 @@ fn sign(route: &Route, credential: &Ready, request: &mut Request<Outbound>) -> O
     };
     let at = SystemTime::now();
     Signer { keys, region, service: BEDROCK_SERVICE, at }.sign(&unsigned, request.headers_mut())
+}
+
+/// Whether a path only counts tokens. Many servers that speak an API have no such path.
+fn counts_tokens(route: &Route, path: &str) -> bool {
+    match route.cloud {
+        Some(_) => cloud::counts_tokens(path),
+        None => path::kind(path) == Kind::Counting,
+    }
 }
 
 /// Whether an answer says that the credential has ended: AWS says so with 403.

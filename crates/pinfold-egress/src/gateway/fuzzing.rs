@@ -3,9 +3,12 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::event_stream;
 use super::json;
 use super::usage::Reader;
 
@@ -36,6 +39,26 @@ pub fn body(bytes: &[u8]) {
     let mut again = text.clone();
     assert_eq!(json::rewrite(&mut again), Ok(request), "{escaped}");
     assert_eq!(again, text, "{escaped}");
+}
+
+/// The same for messages of Amazon's event streams with these payloads, each in Base64 as Bedrock has them and as it is,
+/// so that their checksums are right.
+///
+/// # Panics
+/// When it is not.
+pub fn event_stream(bytes: &[u8], cut: usize) {
+    usage(event_stream::CONTENT_TYPE, bytes, cut);
+    let mut stream = Vec::new();
+    for payload in bytes.split(|byte| *byte == 0) {
+        let encoded = json!({"bytes": STANDARD.encode(payload)}).to_string();
+        for payload in [payload, encoded.as_bytes()] {
+            let headers = [(":event-type", "chunk"), (":message-type", "event")];
+            stream.extend_from_slice(&event_stream::message(&headers, payload));
+        }
+    }
+    usage(event_stream::CONTENT_TYPE, &stream, cut);
+    stream.extend_from_slice(bytes);
+    usage(event_stream::CONTENT_TYPE, &stream, cut);
 }
 
 /// What an answer used is read the same however it is cut.

@@ -18,6 +18,32 @@ use super::usage::Reader;
 /// other's counts that late.
 const STEP: u64 = 256;
 
+/// Why no more of an answer may pass.
+enum Stop {
+    /// A budget ends.
+    Over(Over),
+    /// The rest cannot be read, so nobody could count it.
+    Unreadable,
+}
+
+impl Stop {
+    fn ending(&self) -> Ending {
+        match self {
+            Self::Over(_) => Ending::Cut,
+            Self::Unreadable => Ending::Broken,
+        }
+    }
+
+    fn refusal(self) -> Refusal {
+        match self {
+            Self::Over(over) => over.into(),
+            Self::Unreadable => {
+                Refusal::NotCountable { what: "an answer whose stream cannot be read".to_owned() }
+            }
+        }
+    }
+}
+
 /// What counts an answer.
 pub(super) struct Meter {
     pub(super) reader: Reader,
@@ -33,17 +59,20 @@ pub(super) struct Meter {
 
 impl Meter {
     /// Reads a piece; what of it may pass, and why no more may.
-    fn push(&mut self, piece: &Bytes) -> Result<(), (usize, Over)> {
+    fn push(&mut self, piece: &Bytes) -> Result<(), (usize, Stop)> {
         let Self { reader, budget, charge, is_model, .. } = self;
         if !budget.limits_answers() || !*is_model {
             return reader.push(piece, |_, _| Ok(()));
         }
         reader.push(piece, |reader, end| {
+            if reader.is_broken() {
+                return Err((end, Stop::Unreadable));
+            }
             let now = reader.so_far();
             if now.sum().abs_diff(charge.counted().sum()) < STEP {
                 return Ok(());
             }
-            charge.spend(reader.model(), now).map_err(|over| (end, over))
+            charge.spend(reader.model(), now).map_err(|over| (end, Stop::Over(over)))
         })
     }
 
@@ -97,13 +126,13 @@ impl Passed {
         Self { body, meter: meter.map(Box::new), ended: false }
     }
 
-    /// The end of a stream whose budget is spent: what may pass, and an error in its own form.
-    fn cut(&mut self, piece: &Bytes, end: usize, over: Over) -> Bytes {
+    /// The early end of a stream: what may pass, and an error in its own form.
+    fn cut(&mut self, piece: &Bytes, end: usize, stop: Stop) -> Bytes {
         let mut last = BytesMut::from(&piece[..end]);
         if let Some(meter) = self.meter.take() {
-            last.extend_from_slice(b"\n");
-            last.extend_from_slice(Refusal::from(over).event(meter.dialect).as_bytes());
-            meter.end(Ending::Cut);
+            let (dialect, ending) = (meter.dialect, stop.ending());
+            last.extend_from_slice(&stop.refusal().event(dialect));
+            meter.end(ending);
         }
         self.ended = true;
         last.freeze()
@@ -127,14 +156,14 @@ impl Body for Passed {
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
                 let Some(piece) = frame.data_ref() else { return polled };
-                let Err((end, over)) = meter.push(piece) else {
+                let Err((end, stop)) = meter.push(piece) else {
                     if this.body.is_end_stream() {
                         this.finish(Ending::Whole);
                     }
                     return polled;
                 };
                 let piece = piece.clone();
-                Poll::Ready(Some(Ok(Frame::data(this.cut(&piece, end, over)))))
+                Poll::Ready(Some(Ok(Frame::data(this.cut(&piece, end, stop)))))
             }
             Poll::Ready(end) => {
                 this.finish(if end.is_none() { Ending::Whole } else { Ending::Broken });

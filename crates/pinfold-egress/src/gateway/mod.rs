@@ -8,6 +8,7 @@ mod charge;
 mod cloud;
 mod config;
 mod credential;
+mod event_stream;
 mod forward;
 #[cfg(fuzzing)]
 pub mod fuzzing;

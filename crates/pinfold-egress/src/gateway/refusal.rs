@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::budget::Over;
 use super::config::{Api, ProviderId};
+use super::event_stream;
 use super::journal::shortened;
 use crate::held::HoldError;
 
@@ -149,6 +150,8 @@ pub(super) enum Dialect {
     Responses,
     /// Gemini.
     Gemini,
+    /// Amazon's event streams.
+    EventStream,
 }
 
 impl Dialect {
@@ -299,10 +302,22 @@ impl Refusal {
         response
     }
 
-    /// The error as the last event of a stream.
-    pub(super) fn event(&self, dialect: Dialect) -> String {
+    /// The error as the last event of a stream, after a whole event or line.
+    pub(super) fn event(&self, dialect: Dialect) -> Vec<u8> {
         let message = self.to_string();
-        match dialect {
+        let event = match dialect {
+            Dialect::EventStream => {
+                let kind = match self.status() {
+                    StatusCode::TOO_MANY_REQUESTS => "throttlingException",
+                    _ => "validationException",
+                };
+                let headers = [
+                    (":exception-type", kind),
+                    (":content-type", "application/json"),
+                    (":message-type", "exception"),
+                ];
+                return event_stream::message(&headers, self.json(Api::Bedrock).as_bytes());
+            }
             Dialect::Messages => format!("event: error\ndata: {}\n\n", self.json(Api::Anthropic)),
             Dialect::Chat => format!("data: {}\n\ndata: [DONE]\n\n", self.json(Api::OpenAi)),
             Dialect::Gemini => format!("data: {}\n\n", self.json(Api::Gemini)),
@@ -313,7 +328,8 @@ impl Refusal {
                 let data = json!({"type": "response.failed", "response": response});
                 format!("event: response.failed\ndata: {data}\n\n")
             }
-        }
+        };
+        format!("\n{event}").into_bytes()
     }
 
     fn json(&self, api: Api) -> String {

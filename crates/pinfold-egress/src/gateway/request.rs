@@ -61,7 +61,7 @@ pub(super) enum Role {
 }
 
 /// Keys of a body, folded as [`folded`] does.
-const BODY: [(&str, Role); 22] = [
+const BODY: [(&str, Role); 23] = [
     ("model", Role::Model),
     ("models", Role::Models),
     // OpenRouter, LiteLLM, and what other routers may call it.
@@ -80,7 +80,9 @@ const BODY: [(&str, Role); 22] = [
     ("maxtokenstosample", Role::Output),
     ("n", Role::Choices),
     ("bestof", Role::Choices),
+    // Gemini; Bedrock's Converse.
     ("generationconfig", Role::Config),
+    ("inferenceconfig", Role::Config),
     // Tools of Anthropic's and OpenAI's can have models of their own.
     ("tools", Role::Parts),
     // Gemini: batchEmbedContents, countTokens.
@@ -91,9 +93,12 @@ const BODY: [(&str, Role); 22] = [
     ("routersettingsoverride", Role::Unclear(1)),
 ];
 
-/// Keys of a `generationConfig`.
-const CONFIG: [(&str, Role); 2] =
-    [("maxoutputtokens", Role::Output), ("candidatecount", Role::Choices)];
+/// Keys of a `generationConfig` and an `inferenceConfig`.
+const CONFIG: [(&str, Role); 3] = [
+    ("maxoutputtokens", Role::Output),
+    ("maxtokens", Role::Output),
+    ("candidatecount", Role::Choices),
+];
 
 /// The names of keys that are not understood.
 const UNCLEAR: [&str; 2] = ["preset", "router_settings_override"];

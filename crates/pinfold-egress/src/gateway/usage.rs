@@ -1,20 +1,29 @@
 //! What an answer used, read as it passes.
 
+mod numbers;
+
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use memchr::memchr;
 use memchr::memmem::find;
 use pinfold_policy::prices::Tokens;
 use serde_json::Value;
 
+use super::event_stream::{self, Broken, Message, Messages};
 use crate::held::{HeldBytes, HeldShare};
+use numbers::{said, sum_of, texts, usage_of};
 
 /// Bytes of an answer, or of one event of a stream, that are kept to be read. One that is longer
 /// is estimated.
 const MAX_KEPT: usize = 16 * 1024 * 1024;
+
+/// Bytes of an unfinished message that are kept without a share of the memory for bodies.
+const SMALL: usize = 256 * 1024;
 
 /// Characters of a token, where nobody counts (platform.openai.com/tokenizer: "~4 characters").
 pub(super) const CHARACTERS: u64 = 4;
@@ -70,6 +79,8 @@ pub(super) struct Reader {
 enum Form {
     /// Server-sent events: a line that is not whole yet.
     Events(Vec<u8>),
+    /// Messages of Amazon's event streams.
+    Messages(Messages),
     /// One JSON text to a line, which is not whole yet.
     Lines(Vec<u8>),
     /// One JSON text, in pieces.
@@ -82,6 +93,7 @@ impl Form {
     fn of(content_type: &str) -> Option<Self> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "text/event-stream" => Some(Self::Events(Vec::new())),
+            event_stream::CONTENT_TYPE => Some(Self::Messages(Messages::default())),
             "application/json" => Some(Self::Whole { pieces: Vec::new(), length: 0 }),
             "application/x-jsonl" | "application/jsonl" | "application/x-ndjson" => {
                 Some(Self::Lines(Vec::new()))
@@ -116,11 +128,21 @@ impl Reader {
 
     /// Whether the answer is a stream of events, which can be ended early.
     pub(super) fn is_stream(&self) -> bool {
-        matches!(self.form, Form::Events(_))
+        matches!(self.form, Form::Events(_) | Form::Messages(_))
     }
 
-    /// Reads a piece. Of a stream, `after` is called for each line with data and where it ends; it
-    /// stops the reading by an error.
+    /// Whether it is one of Amazon's event streams.
+    pub(super) fn has_messages(&self) -> bool {
+        matches!(self.form, Form::Messages(_))
+    }
+
+    /// Whether the rest of a stream cannot be read.
+    pub(super) fn is_broken(&self) -> bool {
+        self.has_messages() && self.lost
+    }
+
+    /// Reads a piece. Of a stream, `after` is called for each line with data and where it ends, and where it cannot be
+    /// read any further; it stops the reading by an error.
     pub(super) fn push<E>(
         &mut self,
         piece: &Bytes,
@@ -140,6 +162,20 @@ impl Reader {
                 } else {
                     pieces.clear();
                     self.lost = true;
+                }
+            }
+            Form::Messages(_) => {
+                let mut at = 0;
+                while at < piece.len() {
+                    let (taken, message) = self.next_message(&piece[at..]);
+                    at += taken;
+                    if let Some(message) = message {
+                        self.message(&message);
+                        after(self, at)?;
+                    } else if self.lost {
+                        self.said += (piece.len() - at) as u64;
+                        return after(self, at);
+                    }
                 }
             }
             Form::Lines(_) => {
@@ -165,6 +201,50 @@ impl Reader {
         Ok(())
     }
 
+    /// Reads to the end of the next message of a stream. What cannot be read, or has no room, is lost.
+    fn next_message(&mut self, bytes: &[u8]) -> (usize, Option<Message>) {
+        let Form::Messages(messages) = &mut self.form else { return (bytes.len(), None) };
+        let (taken, message) = match messages.next(bytes) {
+            Ok(next) => next,
+            Err(Broken { kept }) => {
+                self.lost = true;
+                self.said += kept as u64;
+                return (0, None);
+            }
+        };
+        let missing = messages.kept().saturating_sub(SMALL + self.share.size());
+        if missing > 0 && !self.readers.held.try_grow(&mut self.share, missing.max(SMALL)) {
+            self.said += messages.give_up() as u64;
+            self.lost = true;
+        }
+        (taken, message)
+    }
+
+    /// Reads a message: an event of Converse, or one of a model's own in Base64.
+    fn message(&mut self, message: &Message) {
+        if !message.is_event {
+            return;
+        }
+        let Ok(event) = serde_json::from_slice::<Value>(message.payload()) else {
+            self.said += message.payload().len() as u64;
+            return;
+        };
+        let Some(encoded) = event["bytes"].as_str() else {
+            self.object(&event);
+            self.said += said(&event);
+            return;
+        };
+        let event = STANDARD.decode(encoded).ok();
+        let event = event.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        let Some(event) = event else {
+            self.said += encoded.len() as u64;
+            return;
+        };
+        self.object(&event);
+        // Anthropic's events have a type; what others say is not known one by one.
+        self.said += if event["type"].is_string() { said(&event) } else { texts(&event) };
+    }
+
     fn keep(&mut self, part: &[u8]) {
         let (Form::Events(kept) | Form::Lines(kept)) = &mut self.form else { return };
         if kept.len() + part.len() > MAX_KEPT {
@@ -179,7 +259,7 @@ impl Reader {
     fn whole_line<'l>(&mut self, end: &'l [u8]) -> std::borrow::Cow<'l, [u8]> {
         let kept = match &mut self.form {
             Form::Events(kept) | Form::Lines(kept) => std::mem::take(kept),
-            Form::Whole { .. } | Form::Sealed => Vec::new(),
+            Form::Whole { .. } | Form::Messages(_) | Form::Sealed => Vec::new(),
         };
         if kept.is_empty() { end.into() } else { [kept.as_slice(), end].concat().into() }
     }
@@ -272,6 +352,7 @@ impl Reader {
                     Err(_) => self.lost = true,
                 }
             }
+            Form::Messages(messages) => self.lost |= messages.kept() > 0,
             Form::Events(_) | Form::Sealed => {}
         }
         let is_new = self.seen.is_some() && self.readers.is_new(self.id.as_deref());
@@ -292,135 +373,5 @@ impl Reader {
     }
 }
 
-/// What an object of an answer says that was used.
-fn usage_of(object: &Value) -> Option<Tokens> {
-    tokens(&object["usage"]).or_else(|| tokens(&object["usageMetadata"]))
-}
-
-fn sum_of(one: Tokens, other: Tokens) -> Tokens {
-    Tokens {
-        input: one.input.saturating_add(other.input),
-        output: one.output.saturating_add(other.output),
-        cache_read: one.cache_read.saturating_add(other.cache_read),
-        cache_write: one.cache_write.saturating_add(other.cache_write),
-    }
-}
-
-/// The numbers of any of the four APIs.
-fn tokens(usage: &Value) -> Option<Tokens> {
-    let usage = usage.as_object()?;
-    let count = |key: &str| usage.get(key).and_then(Value::as_u64);
-    let detail = |key: &str, inner: &str| usage.get(key).and_then(|v| v[inner].as_u64());
-    let sum =
-        |[one, other]: [&str; 2]| count(one).unwrap_or(0).saturating_add(count(other).unwrap_or(0));
-    // Chat Completions and Responses count what a cache held as input too; so does Gemini.
-    let (all, cached, output) = if count("prompt_tokens").is_some() {
-        let cached = detail("prompt_tokens_details", "cached_tokens");
-        (count("prompt_tokens"), cached, count("completion_tokens").unwrap_or(0))
-    } else if count("promptTokenCount").is_some() {
-        let output = sum(["candidatesTokenCount", "thoughtsTokenCount"]);
-        let all = sum(["promptTokenCount", "toolUsePromptTokenCount"]);
-        (Some(all), count("cachedContentTokenCount"), output)
-    } else if let Some(cached) = detail("input_tokens_details", "cached_tokens") {
-        (count("input_tokens"), Some(cached), count("output_tokens").unwrap_or(0))
-    } else {
-        let output = count("output_tokens");
-        output.or(count("input_tokens"))?;
-        return Some(Tokens {
-            input: count("input_tokens").unwrap_or(0),
-            output: output.unwrap_or(0),
-            cache_read: count("cache_read_input_tokens").unwrap_or(0),
-            cache_write: count("cache_creation_input_tokens").unwrap_or(0),
-        });
-    };
-    let (all, cache_read) = (all.unwrap_or(0), cached.unwrap_or(0));
-    Some(Tokens { input: all.saturating_sub(cache_read), output, cache_read, cache_write: 0 })
-}
-
-/// Characters that an event of any of the APIs says.
-fn said(event: &Value) -> u64 {
-    let delta = &event["delta"];
-    let choice = &event["choices"][0]["delta"];
-    let texts = [
-        delta,
-        &delta["text"],
-        &delta["thinking"],
-        &delta["partial_json"],
-        &choice["content"],
-        &choice["reasoning_content"],
-        &choice["tool_calls"][0]["function"]["arguments"],
-        &event["candidates"][0]["content"]["parts"][0]["text"],
-    ];
-    texts.into_iter().filter_map(Value::as_str).map(|text| text.len() as u64).sum()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reader(content_type: &str, sealed: bool) -> Reader {
-        Reader::new(content_type, sealed, true, Arc::default()).unwrap()
-    }
-
-    /// What an answer used, however it is cut.
-    fn used(content_type: &str, text: &str) -> Option<(Tokens, bool)> {
-        let read = |cut: usize| {
-            let mut reader = reader(content_type, false);
-            for part in [&text[..cut], &text[cut..]] {
-                let piece = Bytes::copy_from_slice(part.as_bytes());
-                reader.push(&piece, |_, _| Ok::<_, ()>(())).unwrap();
-            }
-            reader.end(400, true, true)
-        };
-        let whole = read(0);
-        for cut in 1..text.len() {
-            assert_eq!(read(cut), whole, "cut at {cut}");
-        }
-        whole
-    }
-
-    #[test]
-    fn usage_is_read_from_the_streams_of_all_apis() {
-        let expected = Tokens { input: 60, output: 20, cache_read: 40, cache_write: 0 };
-        let anthropic = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":\
-            {\"model\":\"m\",\"usage\":{\"input_tokens\":60,\"cache_read_input_tokens\":40,\
-            \"output_tokens\":1}}}\n\ndata: {\"type\":\"message_delta\",\"usage\":\
-            {\"output_tokens\":20}}\r\n\r\n";
-        let chat = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[],\
-            \"usage\":{\"prompt_tokens\":100,\"completion_tokens\":20,\"prompt_tokens_details\":\
-            {\"cached_tokens\":40}}}\n\ndata: [DONE]\n\n";
-        let responses = "data: {\"type\":\"response.completed\",\"response\":{\"usage\":\
-            {\"input_tokens\":100,\"output_tokens\":20,\"input_tokens_details\":\
-            {\"cached_tokens\":40}}}}\n\n";
-        let gemini = "data: {\"usageMetadata\":{\"promptTokenCount\":100}}\r\n\r\ndata: \
-            {\"modelVersion\":\"m\",\"usageMetadata\":{\"promptTokenCount\":100,\
-            \"candidatesTokenCount\":15,\"thoughtsTokenCount\":5,\"cachedContentTokenCount\":40}}\r\n\r\n";
-        for stream in [anthropic, chat, responses] {
-            assert_eq!(used("text/event-stream", stream), Some((expected, false)), "{stream}");
-        }
-        let (tokens, _) = used("text/event-stream; charset=utf-8", gemini).unwrap();
-        assert_eq!((tokens.output, tokens.cache_read), (20, 40));
-    }
-
-    #[test]
-    fn usage_is_read_from_whole_answers_and_text_is_none() {
-        let text = r#"{"type":"message","content":[{"type":"tool_use","input":
-            {"usage":{"input_tokens":9}},"text":"\"usage\":{\"input_tokens\":9}"}],
-            "usage":{"input_tokens":7,"output_tokens":3,"cache_creation_input_tokens":2}}"#;
-        let expected = Tokens { input: 7, output: 3, cache_read: 0, cache_write: 2 };
-        assert_eq!(used("application/json", text), Some((expected, false)));
-        assert_eq!(used("application/json", r#"{"data":[]}"#), None);
-    }
-
-    #[test]
-    fn uncounted_usage_is_estimated() {
-        let silent = "data: {\"choices\":[{\"delta\":{\"content\":\"12345678\"}}]}\n\n";
-        let expected = Tokens { input: 100, output: 2, ..Tokens::default() };
-        assert_eq!(used("text/event-stream", silent), Some((expected, true)));
-        let mut sealed = reader("application/json", true);
-        sealed.push(&Bytes::from_static(&[0; 80]), |_, _| Ok::<_, ()>(())).unwrap();
-        let expected = Tokens { input: 10, output: 20, ..Tokens::default() };
-        assert_eq!(sealed.end(40, true, true), Some((expected, true)));
-        assert!(Reader::new("text/html", false, false, Arc::default()).is_none());
-    }
-}
+mod tests;

@@ -12,15 +12,15 @@ use super::support::{
 };
 
 /// So many tokens for all.
-struct Limit {
+pub(super) struct Limit {
     tokens: u64,
-    used: Mutex<u64>,
-    reserved: Mutex<u64>,
+    pub(super) used: Mutex<u64>,
+    pub(super) reserved: Mutex<u64>,
     requests: Mutex<u64>,
 }
 
 impl Limit {
-    fn of(tokens: u64) -> Arc<Self> {
+    pub(super) fn of(tokens: u64) -> Arc<Self> {
         Arc::new(Self {
             tokens,
             used: Mutex::default(),
@@ -78,7 +78,7 @@ fn gateway(budget: Arc<Limit>, api: Api, upstream: &Server) -> TestGateway {
     TestGateway::under(budget, vec![Route { api, ..route("p", &address) }], TrustRoots::System)
 }
 
-fn post(gateway: &TestGateway, path: &str) -> String {
+pub(super) fn post(gateway: &TestGateway, path: &str) -> String {
     let key = &gateway.key;
     gateway.raw(
         format!(
@@ -113,7 +113,7 @@ fn streaming(events: Vec<String>) -> (Server, Arc<Mutex<usize>>) {
 }
 
 /// Events that say 20 tokens each, 200 of them.
-fn talk(event: &str) -> Vec<String> {
+pub(super) fn talk(event: &str) -> Vec<String> {
     let text = "x".repeat(80);
     (0..200).map(|_| event.replace("TEXT", &text)).collect()
 }

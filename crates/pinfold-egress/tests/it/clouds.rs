@@ -124,7 +124,7 @@ fn credential_in_an_upstream_error_is_removed() {
     let answer = TestGateway::before(upstream.address).get("/v1/x", "");
     assert!(status(&answer) == 403 && !answer.contains(key), "{answer}");
     let shown = gateway.journal.shown.lock().unwrap().clone();
-    assert_eq!(shown, ["cloud answered 403"]);
+    assert_eq!(shown, ["cloud answered 403: the key or login is refused"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod budgets;
 mod clouds;
 mod credentials;
 mod download;
+mod event_streams;
 mod floods;
 mod logins;
 mod models;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -19,6 +19,8 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::misleading::has_controls;
 use pinfold_policy::protect::{Protection, Site};
 use rustix::fs::OFlags;
+
+use super::sources::{Source, Sources, is_in_a_repository};
 
 /// The most that one entry of the list has.
 const MOST_FILES: usize = 2000;
@@ -63,7 +65,7 @@ pub(super) struct CopiedFile {
 
 /// Reads what may be copied.
 pub(super) struct Copier {
-    home: PathBuf,
+    sources: Sources,
     /// Where pinfold's own files really lie.
     own: [PathBuf; 3],
     /// Every name of a secret: no opt-in lifts one here.
@@ -72,6 +74,7 @@ pub(super) struct Copier {
 
 /// One entry while it is read.
 struct Reading<'r> {
+    source: Source<'r>,
     files: BTreeMap<PathBuf, CopiedFile>,
     bytes: u64,
     seen: usize,
@@ -101,26 +104,33 @@ impl Copied {
 }
 
 impl Copier {
-    /// Finds the home.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be resolved.
-    pub(super) fn new(places: &Places) -> io::Result<Self> {
-        let home = fs::canonicalize(&places.home)?;
+    /// Returns what reads from these sources.
+    pub(super) fn new(places: &Places, sources: Sources) -> Self {
         let own = [&places.config, &places.state, &places.cache].map(|path| resolved(path));
-        Ok(Self { home, own, protection: Protection::default() })
+        Self { sources, own, protection: Protection::default() }
+    }
+
+    /// The names of the variables that say where something is.
+    pub(super) fn variables(&self) -> Vec<&str> {
+        self.sources.variables()
     }
 
     /// Copies an entry of the list; `None` if it is not there or nothing of it may come in.
     pub(super) fn copy(&self, path: &Path, left_out: &mut Vec<String>) -> Option<Copied> {
-        let (file, place) = self.open(&self.home.join(path), path, left_out)?;
-        let mut reading = Reading { files: BTreeMap::new(), bytes: 0, seen: 0, left_out };
-        let is_directory = file.metadata().ok()?.is_dir();
-        let lies_at_its_path = place == self.home.join(path);
-        if !lies_at_its_path && self.is_of_an_agent(&place) {
-            reading.left_out.push(format!("{} (a link to an agent's files)", Escaped(path)));
+        let source = self.sources.of(path);
+        let (file, place) = self.open(&source.at, path, source.within, left_out)?;
+        let why = match place == source.at {
+            true => None,
+            false if self.is_of_an_agent(&place) => Some("a link to an agent's files"),
+            false if !source.may_lead_out => Some("a link"),
+            false => None,
+        };
+        if let Some(why) = why {
+            left_out.push(format!("{} ({why})", Escaped(path)));
             return None;
         }
+        let is_directory = file.metadata().ok()?.is_dir();
+        let mut reading = Reading { source, files: BTreeMap::new(), bytes: 0, seen: 0, left_out };
         let read = match is_directory {
             true => self.directory(&place, path, &place, 0, &mut reading),
             false => Self::read(file, path, &mut reading),
@@ -139,8 +149,13 @@ impl Copier {
 
     /// Reads a file alone, at most [`MOST_BYTES`].
     pub(super) fn file(&self, path: &Path, left_out: &mut Vec<String>) -> Option<Vec<u8>> {
-        let (file, _) = self.open(&self.home.join(path), path, left_out)?;
-        let mut reading = Reading { files: BTreeMap::new(), bytes: 0, seen: 0, left_out };
+        let source = self.sources.of(path);
+        let (file, place) = self.open(&source.at, path, source.within, left_out)?;
+        if !source.may_lead_out && place != source.at {
+            left_out.push(format!("{} (a link)", Escaped(path)));
+            return None;
+        }
+        let mut reading = Reading { source, files: BTreeMap::new(), bytes: 0, seen: 0, left_out };
         if Self::read(file, path, &mut reading).is_err() {
             reading.left_out.push(format!("{} (too large)", Escaped(path)));
             return None;
@@ -157,7 +172,9 @@ impl Copier {
         reading: &mut Reading<'_>,
     ) -> Result<(), TooMuch> {
         let Ok(entries) = fs::read_dir(place) else { return Ok(()) };
-        let may_lead_out = depth == 0 && !self.is_in_a_repository(place);
+        let home = self.sources.home();
+        let may_lead_out =
+            depth == 0 && reading.source.may_lead_out && !is_in_a_repository(home, place);
         let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         for name in names {
@@ -169,7 +186,10 @@ impl Copier {
             if SKIPPED.iter().any(|skipped| name == *skipped) || has_controls(name.as_bytes()) {
                 continue;
             }
-            let Some((file, real)) = self.open(&at, &path, reading.left_out) else { continue };
+            let within = reading.source.within;
+            let Some((file, real)) = self.open(&at, &path, within, reading.left_out) else {
+                continue;
+            };
             let leads_out = !real.starts_with(root);
             if leads_out && (!may_lead_out || self.is_of_an_agent(&real)) {
                 reading.left_out.push(format!("{} (a link)", Escaped(&path)));
@@ -188,7 +208,13 @@ impl Copier {
 
     /// Opens what a path leads to and finds where that really lies. `None` if it is not there, or may not come
     /// in.
-    fn open(&self, at: &Path, path: &Path, left_out: &mut Vec<String>) -> Option<(File, PathBuf)> {
+    fn open(
+        &self,
+        at: &Path,
+        path: &Path,
+        within: &Path,
+        left_out: &mut Vec<String>,
+    ) -> Option<(File, PathBuf)> {
         // A FIFO would be waited for.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags = flags.bits().cast_signed();
@@ -197,11 +223,11 @@ impl Copier {
         let metadata = file.metadata().ok()?;
         let why = if !(metadata.is_file() || metadata.is_dir()) {
             Some("no file")
-        } else if !real.starts_with(&self.home) || real == self.home {
-            Some("outside your home")
+        } else if !real.starts_with(within) || real == within {
+            Some(if within == self.sources.home() { "outside your home" } else { "a link" })
         } else if self.own.iter().any(|own| real.starts_with(own)) {
             Some("pinfold's own")
-        } else if self.is_secret(&real) || self.is_secret(&self.home.join(path)) {
+        } else if self.is_secret(&real) || self.is_secret(&self.sources.home().join(path)) {
             Some("a secret by its name")
         } else {
             None
@@ -215,22 +241,30 @@ impl Copier {
         }
     }
 
-    /// Whether a path lies in what agents keep in the home.
+    /// Whether a path lies in what agents keep in the home, or where a variable says.
     fn is_of_an_agent(&self, real: &Path) -> bool {
-        let first = real.strip_prefix(&self.home).ok().and_then(|path| path.iter().next());
-        first.is_none_or(|first| OF_AGENTS.iter().any(|name| first == *name))
+        let first = real.strip_prefix(self.sources.home()).ok().and_then(|path| path.iter().next());
+        self.sources.is_moved(real)
+            || first.is_none_or(|first| OF_AGENTS.iter().any(|name| first == *name))
     }
 
-    /// Whether a directory, or one above it below the home, is a repository's.
-    fn is_in_a_repository(&self, place: &Path) -> bool {
-        let above = place.ancestors().take_while(|above| **above != *self.home);
-        above.into_iter().any(|above| fs::symlink_metadata(above.join(".git")).is_ok())
-    }
-
-    /// Whether a path, or a directory above it, has the name of a secret.
+    /// Whether a path, or a directory above it, has the name of a secret. One that a variable moves also counts by the
+    /// name that it has without the variable.
     fn is_secret(&self, real: &Path) -> bool {
-        let Ok(relative) = real.strip_prefix(&self.home) else { return true };
-        let site = Site::new(&self.home, [self.home.as_path()]);
+        let usual = self.sources.in_usual_home(real);
+        let is_in_home = real.starts_with(self.sources.home());
+        match usual {
+            Some(usual) => {
+                self.has_name_of_secret(&usual) || is_in_home && self.has_name_of_secret(real)
+            }
+            None => self.has_name_of_secret(real),
+        }
+    }
+
+    fn has_name_of_secret(&self, real: &Path) -> bool {
+        let home = self.sources.home();
+        let Ok(relative) = real.strip_prefix(home) else { return true };
+        let site = Site::new(home, [home]);
         let mut parts = relative.ancestors().filter(|part| !part.as_os_str().is_empty());
         self.protection.refuses(real).is_some()
             || parts.any(|part| {

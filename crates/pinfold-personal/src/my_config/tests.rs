@@ -1,8 +1,33 @@
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
+use pinfold_policy::agents::Registry;
+use pinfold_policy::env::EnvName;
 use serde_json::json;
 
 use super::*;
+
+/// The variables of a caller.
+#[derive(Default)]
+struct Variables(BTreeMap<&'static str, String>);
+
+impl Host for Variables {
+    fn variable(&self, name: &EnvName) -> Option<String> {
+        self.0.get(name.as_str()).cloned()
+    }
+
+    fn file(&self, _: &Path) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+}
+
+/// Where claude's files are, with this value of its variable.
+fn sources(places: &Places, directory: Option<&Path>) -> Result<Sources, Refusal> {
+    let variables = directory.map(|directory| directory.to_str().unwrap().to_owned());
+    let host = Variables(variables.map(|value| ("CLAUDE_CONFIG_DIR", value)).into_iter().collect());
+    let profile = Registry::default().load("claude").unwrap();
+    Sources::find(&places.home, &places.home.join("ws"), &profile, &host)
+}
 
 /// A home with files, and pinfold's own directories in it.
 fn home(files: &[(&str, &str)]) -> (tempfile::TempDir, Places) {
@@ -23,8 +48,17 @@ fn home(files: &[(&str, &str)]) -> (tempfile::TempDir, Places) {
 }
 
 fn copied(places: &Places, path: &str) -> (Vec<(String, String)>, Vec<String>) {
+    copied_from(places, None, path)
+}
+
+fn copied_from(
+    places: &Places,
+    directory: Option<&Path>,
+    path: &str,
+) -> (Vec<(String, String)>, Vec<String>) {
     let mut left_out = Vec::new();
-    let copied = Copier::new(places).unwrap().copy(Path::new(path), &mut left_out);
+    let copier = Copier::new(places, sources(places, directory).unwrap());
+    let copied = copier.copy(Path::new(path), &mut left_out);
     let files = copied.map(|copied| copied.files).unwrap_or_default().into_iter();
     let text = |(path, file): (PathBuf, copy::CopiedFile)| {
         (path.display().to_string(), String::from_utf8(file.content).unwrap())
@@ -90,6 +124,83 @@ fn links_of_a_repository_and_links_to_what_agents_keep_stay_out() {
     let (files, left_out) = copied(&places, ".claude/skills");
     assert_eq!(files, [(".claude/skills/own.md".to_owned(), "mine".to_owned())]);
     assert_eq!(left_out.len(), 3, "{left_out:?}");
+}
+
+#[test]
+fn a_variable_of_the_caller_moves_the_setup_and_the_usual_place_counts_no_more() {
+    let (home, places) = home(&[
+        (".claude/CLAUDE.md", "usual"),
+        (".claude/skills/usual.md", "usual"),
+        ("work/CLAUDE.md", "of work"),
+        ("work/.claude.json", "{}"),
+        ("work/.credentials.json", "hush"),
+        ("dotfiles/skill.md", "mine"),
+        ("work/skills/own.md", "own"),
+    ]);
+    let (at, work) = (|path: &str| home.path().join(path), home.path().join("work"));
+    symlink(at("dotfiles/skill.md"), at("work/skills/linked.md")).unwrap();
+    symlink(at("work/.credentials.json"), at("work/skills/login.md")).unwrap();
+    symlink(at("work/.claude.json"), at("work/skills/state.md")).unwrap();
+    let (files, _) = copied_from(&places, Some(&work), ".claude/CLAUDE.md");
+    assert_eq!(files, [(".claude/CLAUDE.md".to_owned(), "of work".to_owned())]);
+    let (files, left_out) = copied_from(&places, Some(&work), ".claude/skills");
+    let names: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, [".claude/skills/linked.md", ".claude/skills/own.md"]);
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    let copier = Copier::new(&places, sources(&places, Some(&work)).unwrap());
+    assert_eq!(copier.file(Path::new(".claude.json"), &mut Vec::new()).unwrap(), b"{}");
+    assert_eq!(copier.variables(), ["CLAUDE_CONFIG_DIR"]);
+    // One that is not there has nothing.
+    let nowhere = at("nowhere");
+    assert!(copied_from(&places, Some(&nowhere), ".claude/CLAUDE.md").0.is_empty());
+}
+
+#[test]
+fn no_link_leads_out_of_a_moved_setup_that_somebody_else_may_have_written() {
+    let (home, places) = home(&[
+        ("diary.txt", "private"),
+        ("clone/.git/HEAD", "ref: refs/heads/main"),
+        ("clone/setup/skills/SKILL.md", "of a stranger"),
+        (".claude/skills/x.md", "usual"),
+    ]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::create_dir_all(elsewhere.path().join("skills")).unwrap();
+    fs::write(elsewhere.path().join("skills/SKILL.md"), "of a stranger").unwrap();
+    fs::write(elsewhere.path().join("secret"), "hush").unwrap();
+    for directory in [elsewhere.path().to_owned(), home.path().join("clone/setup")] {
+        let diary = home.path().join("diary.txt");
+        symlink(&diary, directory.join("CLAUDE.md")).unwrap();
+        symlink(&diary, directory.join("skills/diary.md")).unwrap();
+        symlink("/etc/passwd", directory.join("skills/passwd.md")).unwrap();
+        symlink("../secret", directory.join("skills/secret.md")).unwrap();
+        symlink(home.path(), directory.join("commands")).unwrap();
+        symlink(&diary, directory.join(".claude.json")).unwrap();
+        for path in [".claude/CLAUDE.md", ".claude/commands"] {
+            assert!(copied_from(&places, Some(&directory), path).0.is_empty(), "{path}");
+        }
+        let (files, _) = copied_from(&places, Some(&directory), ".claude/skills");
+        assert_eq!(files, [(".claude/skills/SKILL.md".to_owned(), "of a stranger".to_owned())]);
+        let copier = Copier::new(&places, sources(&places, Some(&directory)).unwrap());
+        assert!(copier.file(Path::new(".claude.json"), &mut Vec::new()).is_none());
+    }
+}
+
+#[test]
+fn a_variable_that_names_what_others_may_write_to_is_refused() {
+    let (home, places) = home(&[("ws/setup/CLAUDE.md", "x"), ("shared/CLAUDE.md", "x")]);
+    let at = |path: &str| home.path().join(path);
+    fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o777)).unwrap();
+    symlink(at("ws/setup"), at("link")).unwrap();
+    for (directory, said) in [
+        (at("ws/setup"), "a session in this workspace may write to"),
+        (at("link"), "a session in this workspace may write to"),
+        (at("shared"), "can be written by other users"),
+        (PathBuf::from("setup"), "is not an absolute path"),
+    ] {
+        let refusal = sources(&places, Some(&directory)).unwrap_err();
+        assert!(refusal.to_string().contains(said), "{refusal}");
+        assert!(refusal.to_string().contains("CLAUDE_CONFIG_DIR") && refusal.hint().is_some());
+    }
 }
 
 #[test]

@@ -89,6 +89,8 @@ impl AgentProfile {
             if is_settled || !concerns {
                 continue;
             }
+            let moved = self.moved(&file.path, host)?.map(|moved| moved.path);
+            let file = &HostFile { path: moved.unwrap_or(file.path.clone()), ..file.clone() };
             let Some(value) = self.value_in(file, host)? else { continue };
             let is_default = file.except.contains(&value)
                 || file.sets == HostKey::Provider && file.provider.is_some() && !is_true(&value);

@@ -151,4 +151,9 @@ pub(crate) const AGENT: &[Key] = &[
         Shape::List(&Shape::Table(HOST_FILE)),
         "Keys of its files on the host that choose a provider.",
     ),
+    Key::new(
+        "host_directories",
+        Shape::Map("^[^/]", &Shape::Text),
+        "Its paths on the host, relative to the home, that a variable moves: VARIABLE, or VARIABLE/path below it.",
+    ),
 ];

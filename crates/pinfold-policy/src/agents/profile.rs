@@ -75,6 +75,8 @@ pub struct AgentProfile {
     pub model_variables: Vec<EnvName>,
     /// Files of the agent on the host that choose a provider.
     pub host_files: Vec<HostFile>,
+    /// Its paths on the host that variables move.
+    pub host_directories: Vec<HostDirectory>,
     /// What of the user's own setup of the agent enters when it is wanted.
     pub my_config: MyConfig,
     /// Of `cli_flags`, those that a run with kept state does without.
@@ -107,6 +109,17 @@ pub struct ConfigKey {
     pub key: String,
     /// The generated file, relative to the home inside.
     pub into: PathBuf,
+}
+
+/// A path on the host that a variable moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostDirectory {
+    /// The file or directory without the variable, relative to the home.
+    pub path: PathBuf,
+    /// The variable, which names a directory.
+    pub variable: EnvName,
+    /// Where below that directory it is; empty for the directory itself.
+    pub below: PathBuf,
 }
 
 /// A file written into the private home at start. What lies in persistent state is not written.

@@ -10,8 +10,8 @@ use super::keys::{
 };
 use super::place::UrlTemplate;
 use super::profile::{
-    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider, RefreshForm,
-    RefreshTerms,
+    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig,
+    Provider, RefreshForm, RefreshTerms,
 };
 use super::template::Template;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
@@ -47,6 +47,7 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
         host_refused: host_refused(&table)?,
         model_variables: names(&table, "model_variables")?,
         host_files: host_files(&table)?,
+        host_directories: host_directories(&table)?,
         my_config: my_config(&table)?,
         stateless_flags: match table.get("state") {
             Some(state) => texts(&state.table(STATE)?, "without_flags")?,
@@ -117,6 +118,21 @@ fn host_files(table: &Section<'_>) -> Result<Vec<HostFile>, FileError> {
         })
     };
     item.list()?.iter().map(file).collect()
+}
+
+fn host_directories(table: &Section<'_>) -> Result<Vec<HostDirectory>, FileError> {
+    let Some(item) = table.get("host_directories") else { return Ok(Vec::new()) };
+    let one = |item: Item<'_>| {
+        let place = any_path(&item)?;
+        let mut parts = place.iter().map(|part| part.to_str().unwrap_or_default());
+        let variable = parts.next().unwrap_or_default().parse();
+        Ok(HostDirectory {
+            path: relative_path(item.name(), &item)?,
+            variable: variable.map_err(|error| item.invalid(error))?,
+            below: parts.collect(),
+        })
+    };
+    item.map()?.items().map(one).collect()
 }
 
 fn names(table: &Section<'_>, key: &str) -> Result<Vec<EnvName>, FileError> {
@@ -232,7 +248,11 @@ fn sub_paths(
 }
 
 fn any_path(item: &Item<'_>) -> Result<PathBuf, FileError> {
-    let path = Path::new(item.text()?);
+    plain_path(item.text()?, item)
+}
+
+fn plain_path(text: &str, item: &Item<'_>) -> Result<PathBuf, FileError> {
+    let path = Path::new(text);
     let plain = |part| !matches!(part, Component::ParentDir | Component::CurDir);
     if path.as_os_str().is_empty() || !path.components().all(plain) {
         return Err(item.invalid("expected a path without `..`"));
@@ -241,7 +261,11 @@ fn any_path(item: &Item<'_>) -> Result<PathBuf, FileError> {
 }
 
 fn relative(item: &Item<'_>) -> Result<PathBuf, FileError> {
-    let path = any_path(item)?;
+    relative_path(item.text()?, item)
+}
+
+fn relative_path(text: &str, item: &Item<'_>) -> Result<PathBuf, FileError> {
+    let path = plain_path(text, item)?;
     if path.has_root() {
         return Err(item.invalid("expected a path relative to the home directory"));
     }

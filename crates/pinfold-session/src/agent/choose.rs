@@ -103,8 +103,8 @@ fn auth_mode(
 }
 
 /// This machine, as far as choosing a provider needs it.
-struct ThisHost<'a> {
-    home: &'a Path,
+pub(super) struct ThisHost<'a> {
+    pub(super) home: &'a Path,
 }
 
 impl Host for ThisHost<'_> {

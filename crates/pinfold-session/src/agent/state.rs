@@ -6,13 +6,11 @@
 use pinfold_personal::MountPoint;
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::Entry;
-use pinfold_host::digest::name_of;
 use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::ResolvedAgent;
@@ -22,20 +20,18 @@ use pinfold_policy::settings::{AgentState, Settings};
 use pinfold_protect::set_aside::rename_aside;
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::HOME;
 use crate::RunError;
 use crate::view::Extra;
+use crate::workspace_state;
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// What the owner of a directory needs to make files in it.
 const RIGHTS: u32 = 0o700;
-
-/// Where agents' states for single workspaces lie, next to those for all. No agent has this name.
-const WORKSPACES: &str = ".workspaces";
 
 /// Whether an agent finds in this run what it kept in an earlier one.
 pub(super) fn is_kept(settings: &Settings, workspace: &Workspace) -> bool {
@@ -60,12 +56,14 @@ pub(super) fn grants(
     if !is_kept(settings, workspace) {
         return Ok(Vec::new());
     }
-    let all = places.state.join("agents");
     let own = match settings.files.state.value {
         AgentState::Repository => {
-            all.join(WORKSPACES).join(name_of_workspace(workspace)?).join(&agent.profile.name)
+            let kept = workspace_state::directory(places, workspace.root.as_path());
+            kept.map_err(RunError::System)?.join(&agent.profile.name)
         }
-        AgentState::Ephemeral | AgentState::Persistent => all.join(&agent.profile.name),
+        AgentState::Ephemeral | AgentState::Persistent => {
+            places.state.join("agents").join(&agent.profile.name)
+        }
     };
     Places::make_private(&own).map_err(RunError::System)?;
     let grant = |path: &PathBuf| -> Result<Extra, RunError> {
@@ -91,29 +89,6 @@ pub(super) fn grants(
         users.any(|granted| inside.starts_with(granted.value.as_path()))
     };
     agent.profile.state.iter().filter(|path| !is_granted(path)).map(grant).collect()
-}
-
-/// A name for a workspace. It changes when another directory takes its place, which is somebody else's work
-/// and is not shown what was kept for this one.
-fn name_of_workspace(workspace: &Workspace) -> Result<String, RunError> {
-    let root = workspace.root.as_path();
-    let found = rustix::fs::statx(
-        rustix::fs::CWD,
-        root,
-        AtFlags::SYMLINK_NOFOLLOW,
-        StatxFlags::INO | StatxFlags::BTIME,
-    );
-    let found = found.map_err(|errno| RunError::System(errno.into()))?;
-    let device = (found.stx_dev_major, found.stx_dev_minor);
-    // Zero where the file system knows no time of birth.
-    let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
-    let mut text = root.as_os_str().as_bytes().to_vec();
-    text.extend(format!("\0{device:?} {} {born:?}", found.stx_ino).into_bytes());
-    let base = root.file_name().unwrap_or_default().to_string_lossy();
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let base: String = base.chars().map(plain).take(32).collect();
-    let name = name_of(&text);
-    Ok(format!("{base}-{}", name.get(..32).unwrap_or(&name)))
 }
 
 /// Sets aside what a session left in the way of generated files and of the user's own.

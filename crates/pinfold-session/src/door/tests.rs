@@ -10,7 +10,7 @@ fn texts(records: &Records) -> Vec<String> {
 fn no_flood_of_refusals_fills_the_log_or_the_screen() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
-    let records = Records::new(audit, false, Vec::new());
+    let records = Records::new(audit, LiveLines::None, Vec::new());
     let began = std::time::Instant::now();
     for number in 0..20_000 {
         let (asked, path) = (format!("n{number}.example.net:443"), format!("/v1/{number}"));
@@ -38,7 +38,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
 fn usage_is_recorded_however_fast_it_comes() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
-    let records = Records::new(audit, false, Vec::new());
+    let records = Records::new(audit, LiveLines::None, Vec::new());
     let provider = ProviderId::new("p").unwrap();
     for _ in 0..1000 {
         let used = DoorEvent::CredentialUse {
@@ -58,7 +58,7 @@ fn a_refusal_of_a_silent_host_is_recorded_and_not_shown() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
     let silent = vec!["news.example.net".parse().unwrap()];
-    let records = Records::new(audit, false, silent);
+    let records = Records::new(audit, LiveLines::None, silent);
     for asked in ["news.example.net:443", "other.example.net:443"] {
         let refused = DoorEvent::Refused { asked, reason: asked, hint: None };
         records.record(&refused).unwrap();
@@ -72,7 +72,7 @@ fn a_refusal_of_a_silent_host_is_recorded_and_not_shown() {
 fn a_provider_that_fails_is_shown_once() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
-    let records = Records::new(audit, false, Vec::new());
+    let records = Records::new(audit, LiveLines::None, Vec::new());
     let provider = ProviderId::new("p").unwrap();
     for path in ["/v1/messages", "/v1/other"] {
         let failed =

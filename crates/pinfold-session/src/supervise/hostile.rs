@@ -33,7 +33,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::control::{Base, Change, change, stop};
-use crate::door::Records;
+use crate::door::{LiveLines, Records};
 use crate::publish;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ impl Rig {
         };
         let control =
             Control::open(&private, Err("not tried".to_owned()), base, Arc::clone(&audit)).unwrap();
-        let records = Arc::new(Records::new(audit, false, Vec::new()));
+        let records = Arc::new(Records::new(audit, LiveLines::None, Vec::new()));
         let origin = Origin::Flag { name: "--publish" };
         let published = [Valued::new(
             PublishedPort { host: "127.0.0.1:0".parse().unwrap(), sandbox: 1 },

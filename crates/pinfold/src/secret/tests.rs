@@ -61,6 +61,23 @@ fn a_check_says_what_was_looked_at_and_never_the_value() {
 }
 
 #[test]
+fn dashes_before_a_command_are_no_part_of_it() {
+    let (_root, store) = store();
+    for (line, kept) in [
+        ("set gh --from-command -- printer --plain", "printer --plain"),
+        ("set gh --auth gateway --from-command -- printer -- x", "printer -- x"),
+        ("set gh --from-command printer -- x", "printer -- x"),
+    ] {
+        pinfold_secret(&store, line).1.unwrap();
+        let (out, _) = pinfold_secret(&store, "check gh");
+        assert!(out.contains(&format!("command {kept}: found")), "{line}: {out}");
+    }
+    let error = pinfold_secret(&store, "set other --from-command --").1.unwrap_err();
+    assert!(matches!(error, SecretError::NoCommand));
+    assert!(pinfold_secret(&store, "check other").1.is_err(), "nothing is kept");
+}
+
+#[test]
 fn a_check_in_json_says_the_same() {
     let (_root, store) = store();
     pinfold_secret(&store, "set a --auth oauth --from-command absent").1.unwrap();

@@ -14,6 +14,8 @@ paths = [".own"]
 [[files]]
 path = ".own/config.toml"
 content = "generated = true\n"
+[host_directories]
+".own" = "OWN_HOME"
 [my_config]
 read = [".own/AGENTS.md", ".own/skills", ".own/auth.json", ".absent"]
 server_env = { SERVERS = "{home}/.own/config.toml" }
@@ -107,5 +109,30 @@ fn what_a_session_leaves_in_the_way_of_the_setup_is_no_way_out() {
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert_eq!(said, "my instructionsmy skill", "{obstacle}: {errors}");
         }
+    }
+}
+
+#[test]
+fn the_setup_is_taken_from_where_the_callers_variable_says() {
+    for user in people() {
+        let stage = stage(user);
+        stage.write("elsewhere/AGENTS.md", "of elsewhere");
+        stage.write("ws/setup/AGENTS.md", "of the workspace");
+        let run = |directory: &str| {
+            let options = ["run", "--my-config", "own", "--", "-c", "cat ~/.own/AGENTS.md"];
+            let output = stage.pinfold(&options).env("OWN_HOME", stage.path(directory)).output();
+            let output = output.unwrap();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let (code, said, errors) = run("elsewhere");
+        assert_eq!((code, said.as_str()), (Some(0), "of elsewhere"), "{errors}");
+        assert!(
+            errors.contains("your setup of own (OWN_HOME), read-only: .own/AGENTS.md"),
+            "{errors}"
+        );
+        let (code, said, errors) = run("ws/setup");
+        assert_eq!((code, said.as_str()), (Some(125), ""), "{errors}");
+        assert!(errors.contains("OWN_HOME names "), "{errors}");
     }
 }

@@ -210,6 +210,7 @@ fn the_largest_answer_is_what_a_body_asks_for() {
         (r#"{"max_tokens":null}"#, 32 * 1024),
         (r#"{"max_tokens":10,"n":4}"#, 40),
         (r#"{"generationConfig":{"maxOutputTokens":7,"candidateCount":3}}"#, 21),
+        (r#"{"inferenceConfig":{"maxTokens":9}}"#, 9),
         (r#"{"messages":[{"max_tokens":1}],"max_tokens":5}"#, 5),
     ] {
         assert_eq!(written(text).unwrap().1.most_output(), expected, "{text}");

@@ -215,3 +215,39 @@ fn known_servers_that_imitate_an_api_need_no_definition() {
     let error = located("pi", "provider = \"ollama\"", &[]).unwrap_err().to_string();
     assert_eq!(error, "agent pi needs to know the model of provider ollama");
 }
+
+#[test]
+fn a_file_that_a_variable_moves_is_looked_at_where_it_is() {
+    let settings = r#"{"env":{"ANTHROPIC_BASE_URL":"https://llm.example.com"}}"#;
+    let moved = [("CLAUDE_CONFIG_DIR", "/srv/claude"), ("/srv/claude/settings.json", settings)];
+    let (what, hint) = refusal("claude", "", &moved);
+    assert!(
+        what.contains("/srv/claude/settings.json has its own env.ANTHROPIC_BASE_URL"),
+        "{what}"
+    );
+    assert!(!what.contains('~') && hint.contains("https://llm.example.com"), "{what}; {hint}");
+    // The usual one is not the agent's then.
+    let usual = [("CLAUDE_CONFIG_DIR", "/srv/claude"), (".claude/settings.json", settings)];
+    assert!(located("claude", "", &usual).is_ok());
+    let (what, _) = refusal("claude", "", &[("CLAUDE_CONFIG_DIR", "claude")]);
+    assert_eq!(what, "CLAUDE_CONFIG_DIR is not an absolute path");
+    let toml = "model_provider = \"corp\"";
+    let moved = [("CODEX_HOME", "/srv/codex/"), ("/srv/codex/config.toml", toml)];
+    assert!(refusal("codex", "", &moved).0.contains("/srv/codex/config.toml chooses a provider"));
+}
+
+#[test]
+fn the_longest_path_of_a_profile_says_where_a_file_is() {
+    let profile = Registry::default().load("claude").unwrap();
+    let host = Machine([("CLAUDE_CONFIG_DIR", "/c")].into());
+    for (path, expected) in [
+        (".claude", "/c"),
+        (".claude/skills/x", "/c/skills/x"),
+        (".claude.json", "/c/.claude.json"),
+    ] {
+        let moved = profile.moved(Path::new(path), &host).unwrap().unwrap();
+        assert_eq!(moved.path.to_str(), Some(expected));
+    }
+    assert_eq!(profile.moved(Path::new(".claude-x"), &host), Ok(None));
+    assert_eq!(profile.moved(Path::new(".claude"), &Machine::default()), Ok(None));
+}

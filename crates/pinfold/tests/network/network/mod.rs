@@ -26,6 +26,7 @@ mod registries;
 mod secrets;
 mod snapshot_host;
 mod snapshots;
+mod strangers;
 mod world;
 
 use world::World;

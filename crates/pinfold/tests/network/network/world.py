@@ -23,6 +23,9 @@ NAMES = {
     "web.example.com": ["93.184.216.34"],
     "deep.web.example.com": ["93.184.216.34"],
     "other.example.org": ["93.184.216.35"],
+    # One server for many names, as content networks have it.
+    "raw.githubusercontent.com": ["93.184.216.35"],
+    "gist.githubusercontent.com": ["93.184.216.35"],
     "git.example.org": ["93.184.216.36"],
     "db.example.org": ["93.184.216.37"],
     "registry.example.org": ["93.184.216.38"],

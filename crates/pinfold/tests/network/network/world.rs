@@ -235,7 +235,8 @@ fn certify(stage: &Stage) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "a test's authority");
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let names = ["example.com", "example.org", "example.net", "github.com"];
+    let names =
+        ["example.com", "example.org", "example.net", "github.com", "githubusercontent.com"];
     let all: Vec<String> = names
         .iter()
         .flat_map(|name| [(*name).to_owned(), format!("*.{name}")])

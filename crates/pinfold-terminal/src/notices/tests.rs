@@ -1,0 +1,98 @@
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+use super::*;
+
+/// A terminal in raw mode: the side of the emulator, and the side of programs.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let emulator = openpt(flags).unwrap();
+    grantpt(&emulator).unwrap();
+    unlockpt(&emulator).unwrap();
+    let path = ptsname(&emulator, Vec::new()).unwrap();
+    let open = std::fs::OpenOptions::new().read(true).write(true).open(path.to_str().unwrap());
+    let program = OwnedFd::from(open.unwrap());
+    let mut raw = tcgetattr(&program).unwrap();
+    raw.make_raw();
+    tcsetattr(&program, OptionalActions::Now, &raw).unwrap();
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&program, size).unwrap();
+    (emulator, program)
+}
+
+/// Reads until a text was read.
+fn read_until(from: &OwnedFd, text: &str) -> String {
+    let (mut all, mut buffer) = (String::new(), [0; 4096]);
+    while !all.contains(text) {
+        let count = rustix::io::read(from, &mut buffer).unwrap();
+        all.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    all
+}
+
+fn write(to: &OwnedFd, text: &str) {
+    assert_eq!(rustix::io::write(to, text.as_bytes()).unwrap(), text.len());
+}
+
+#[test]
+fn a_notice_holds_output_back_and_lets_keys_through() {
+    let (emulator, caller) = terminal();
+    let (inside, program) = terminal();
+    let passage = Arc::new(Passage::default());
+    let output = passage.start(caller.as_fd(), inside.as_fd()).unwrap();
+    write(&program, "before");
+    read_until(&emulator, "before");
+
+    let held = passage.hold(Keys::ToSandbox).unwrap();
+    held.open();
+    held.draw(page(&["provider p answered 401".to_owned()], held.size()).as_bytes());
+    let shown = read_until(&emulator, "answered 401");
+    assert!(shown.contains("\x1b[?1049h"), "{shown:?}");
+    write(&program, "after");
+    write(&emulator, "key");
+    // The program has the key while the notice is shown.
+    assert_eq!(read_until(&program, "key"), "key");
+    assert_eq!(held.typed(Duration::from_secs(10)).unwrap().bytes, b"key");
+    drop(held);
+    let shown = read_until(&emulator, "after");
+    let (left, after) = (shown.find("\x1b[?1049l").unwrap(), shown.find("after").unwrap());
+    assert!(left < after, "{shown:?}");
+
+    // The end waits for the holder of the screen, and nobody gets it afterwards.
+    let held = passage.hold(Keys::ToSandbox).unwrap();
+    let ending = Arc::clone(&passage);
+    let ending = std::thread::spawn(move || ending.end());
+    while !held.is_recalled() {
+        std::thread::yield_now();
+    }
+    assert!(!ending.is_finished());
+    drop(held);
+    ending.join().unwrap();
+    assert!(passage.hold(Keys::ToSandbox).is_none());
+    drop(program);
+    output.join().unwrap();
+}
+
+#[test]
+fn only_keys_take_a_notice_away() {
+    let typed = |bytes: &[u8]| Typed { at: Instant::now(), bytes: bytes.to_vec() };
+    for bytes in [&b"x"[..], b"\x1b", b"\r", b"pasted text"] {
+        assert!(is_key(&typed(bytes)), "{bytes:?}");
+    }
+    // The position of the cursor, the focus, the mouse, colours.
+    for bytes in [&b"\x1b[12;40R"[..], b"\x1b[I", b"\x1b[<35;1;1M", b"\x1b]11;rgb:0/0/0\x1b\\"] {
+        assert!(!is_key(&typed(bytes)), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_notice_fits_into_every_window() {
+    let notice = ["x".repeat(LONGEST)];
+    for (rows, columns) in [(1, 1), (2, 80), (24, 80), (50, 10)] {
+        let shown = page(&notice, (rows, columns));
+        assert!(!shown.contains('\n') && shown.matches(";1H").count() <= rows, "{shown:?}");
+    }
+    assert!(page(&["a".to_owned(), "b".to_owned()], (24, 80)).contains("pinfold: b"));
+}

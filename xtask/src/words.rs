@@ -65,7 +65,8 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         match allowed(phrase) {
             Some(most) if *count > most => {
                 wrong.push(format!(
-                    "comments and names have \"{phrase}\" {count} times, before {most}"
+                    "comments and names have \"{phrase}\" {count} times, before {most} \
+                     (`cargo xtask words --files` lists the files)"
                 ));
             }
             None if !is_write => wrong.push(format!("{LEFT} has no number for \"{phrase}\"")),

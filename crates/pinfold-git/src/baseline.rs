@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_said_to_be_the_same() {
+    fn unreadable_directory_is_not_reported_as_unchanged() {
         let dir = git();
         fs::remove_file(dir.path().join("HEAD")).unwrap();
         symlink("refs/heads/main", dir.path().join("HEAD")).unwrap();

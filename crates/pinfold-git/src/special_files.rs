@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_keeps_nobody_from_looking_at_the_rest() {
+    fn unreadable_directory_does_not_stop_a_walk() {
         let dir = tempfile::tempdir().unwrap();
         let closed = dir.path().join("closed");
         fs::create_dir(&closed).unwrap();

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_changed_or_made_since_the_start_is_named_and_the_rest_counted() {
+    fn new_and_changed_files_are_named_and_the_rest_counted() {
         let dir = TempDir::new().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("Makefile"), "").unwrap();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_with_its_time() {
+    fn patience_ends_with_its_time() {
         let patience = Patience::of(Duration::ZERO);
         assert!(!patience.is_over());
         patience.next.set(Duration::ZERO);

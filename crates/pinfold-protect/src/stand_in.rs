@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sets_no_variable_is_no_name() {
+    fn line_that_sets_no_variable_has_no_name() {
         for line in
             ["# API_KEY=x", "API_KEY", "x API_KEY=1", "API_KEY: x", "=B", "", "B\0=1", "b=1"]
         {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_by_a_control_character_takes_no_text_with_it() {
+    fn sequence_cut_by_a_control_character_swallows_no_text() {
         assert_eq!(shown(&[b"\x1b[31\x18\nnext"]), b"\nnext");
         let cut = "\u{fffd}\n€".as_bytes();
         assert_eq!(shown(&[b"\xe2\x82\n\xe2\x82\xac"]), cut);

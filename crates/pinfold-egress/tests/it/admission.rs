@@ -117,7 +117,7 @@ fn no_spelling_of_dots_leaves_the_api() {
 }
 
 #[test]
-fn what_is_meant_for_other_hosts_is_refused_at_once_by_name() {
+fn requests_for_other_hosts_are_refused_at_once_by_name() {
     let (upstream, seen) = Server::answering(OK);
     let gateway = TestGateway::before(upstream.address);
     let key = format!("x-api-key: {}\r\n", gateway.key);

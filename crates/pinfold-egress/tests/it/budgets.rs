@@ -191,7 +191,7 @@ fn usage_is_recorded_whatever_the_answers_form() {
 }
 
 #[test]
-fn what_was_used_until_a_client_left_counts() {
+fn usage_until_a_client_left_counts() {
     let event = r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"TEXT"}}"#;
     let (upstream, _) = streaming(talk(event));
     let budget = Limit::of(1_000_000);
@@ -328,7 +328,7 @@ fn requests_at_once_cannot_pass_a_budget_together() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused_while_a_budget_is_set() {
+fn uncountable_request_is_refused_while_a_budget_is_set() {
     let (upstream, seen) = Server::answering(OK);
     let gateway = gateway(Limit::of(1_000_000), Api::OpenAi, &upstream);
     for (path, body) in [

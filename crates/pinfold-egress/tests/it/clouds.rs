@@ -102,7 +102,7 @@ fn a_credential_of_a_cloud_asks_models_and_nothing_else() {
 
 /// AWS repeats the request that it would have signed, with its token, when a signature is wrong.
 #[test]
-fn what_an_error_repeats_of_the_credential_is_removed() {
+fn credential_in_an_upstream_error_is_removed() {
     let upstream = Server::start(|mut stream| {
         let request = read_request(&mut stream)?;
         let token = header(&request, "x-amz-security-token").unwrap_or("none");

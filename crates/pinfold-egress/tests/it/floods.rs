@@ -55,7 +55,7 @@ fn requests_that_never_end_do_not_hold_up_others() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_recorded() {
+fn malformed_request_is_refused_and_recorded() {
     let (upstream, seen) = Server::answering(OK);
     let gateway = TestGateway::before(upstream.address);
     let key = format!("x-api-key: {}\r\n", gateway.key);

@@ -122,7 +122,7 @@ fn a_body_in_utf_16_is_no_json_to_the_gateway() {
 }
 
 #[test]
-fn what_was_judged_is_what_is_sent() {
+fn judged_request_is_the_request_that_is_sent() {
     let (gateway, seen) = gateway(Api::OpenAi, &["good", "fine"]);
     let body = "{ \"mod\\u0065l\" : \"g\\u006fod\",\n \"n\": 1.50, \"models\": [\"fine\"], \"a\": \"\\/\" }";
     let headers = "Content-Type: application/x-www-form-urlencoded; charset=utf-7\r\n\
@@ -283,7 +283,7 @@ const USUAL: [(Api, &str, &str); 5] = [
 ];
 
 #[test]
-fn what_agents_usually_ask_arrives_byte_by_byte() {
+fn usual_requests_of_agents_arrive_byte_by_byte() {
     for (api, path, body) in USUAL {
         let (gateway, seen) = gateway(api, &["good"]);
         let answer = post(&gateway, path, "Content-Type: application/json\r\n", body);

@@ -26,7 +26,7 @@ fn keys_are_canonical_and_values_unquoted() {
 }
 
 #[test]
-fn what_git_would_refuse_is_broken() {
+fn configuration_that_git_would_refuse_is_invalid() {
     for text in [
         "key = 1\n",
         "[a\n",

@@ -34,7 +34,7 @@ fn git(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_git_wrote_is_read_in_each_version_and_hash() {
+fn index_written_by_git_is_read_in_each_version_and_hash() {
     for format in ["sha1", "sha256"] {
         for version in [2, 3, 4] {
             let init = format!("git init -q --object-format={format}; {FILES}");

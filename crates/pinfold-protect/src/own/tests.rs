@@ -20,7 +20,7 @@ fn own(home: &Path, mounts: &[Mount]) -> Own {
 }
 
 #[test]
-fn what_lies_among_pinfolds_own_files_is_known() {
+fn paths_below_pinfolds_own_files_are_recognised() {
     let (_dir, home) = home();
     let own = own(&home, &[]);
     for held in [
@@ -92,7 +92,7 @@ fn a_second_name_of_a_file_of_pinfolds_is_known_by_its_inode() {
 }
 
 #[test]
-fn what_is_mounted_a_second_time_is_known_by_its_place_in_the_file_system() {
+fn second_mount_of_a_directory_is_recognised_by_its_place_in_the_file_system() {
     let (_dir, home) = home();
     let (root, part) = (home.join(".config"), home.join(".cache/pinfold/deep"));
     for path in [home.join("dot/config"), home.join("dot/part"), part.clone()] {

@@ -69,7 +69,7 @@ fn other_names_of_a_file_that_is_set_aside_keep_its_permissions() {
 }
 
 #[test]
-fn what_is_set_aside_leaves_the_workspace_and_comes_back_as_it_was() {
+fn file_set_aside_leaves_the_workspace_and_is_restored_unchanged() {
     let case = Case::new();
     fs::write(case.path("run.sh"), "x").unwrap();
     fs::set_permissions(case.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();

@@ -114,7 +114,7 @@ fn leftovers_of_a_killed_session_go_at_the_next_start() {
 }
 
 #[test]
-fn what_a_killed_session_made_is_looked_at_by_the_next_start() {
+fn next_start_checks_what_a_killed_session_made() {
     for site in sites() {
         let case = site.repository();
         let script = "echo id > .envrc; mkdir .idea; git init -q lib; mkdir lib/.git/hooks; \

@@ -89,7 +89,7 @@ fn connections_that_say_nothing_end_with_the_run() {
 }
 
 #[test]
-fn what_the_gateway_refuses_is_in_the_audit_log() {
+fn refusals_of_the_gateway_are_in_the_audit_log() {
     let program = "import os, socket\n\
         port = int(os.environ['URL'].rsplit(':', 1)[1])\n\
         key = 'x-api-key: ' + os.environ['KEY']\n\

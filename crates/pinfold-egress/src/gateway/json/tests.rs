@@ -32,7 +32,7 @@ fn a_body_is_written_in_one_form_with_its_numbers_and_order() {
 }
 
 #[test]
-fn what_is_not_strict_json_is_refused() {
+fn lenient_json_is_refused() {
     for text in [
         "",
         " ",

@@ -91,7 +91,7 @@ fn an_encoded_path_is_encoded_again_and_a_token_is_signed() {
 }
 
 #[test]
-fn what_is_no_pair_of_keys_is_something_else() {
+fn malformed_key_pair_is_rejected() {
     for text in ["ABSK-a-key-of-bedrock", "{}", r#"{"AccessKeyId":"A"}"#, "[]", ""] {
         assert!(AwsKeys::read(text).is_none(), "{text}");
     }

@@ -58,7 +58,7 @@ fn usage_is_read_from_whole_answers_and_text_is_none() {
 }
 
 #[test]
-fn what_nobody_counts_is_estimated() {
+fn uncounted_usage_is_estimated() {
     let silent = "data: {\"choices\":[{\"delta\":{\"content\":\"12345678\"}}]}\n\n";
     let expected = Tokens { input: 100, output: 2, ..Tokens::default() };
     assert_eq!(used("text/event-stream", silent), Some((expected, true)));

@@ -132,7 +132,7 @@ fn variables_choose_bedrock_and_vertex_unless_a_provider_is_given() {
 }
 
 #[test]
-fn what_a_cloud_lacks_is_named_with_its_setting() {
+fn missing_value_of_a_cloud_is_named_with_its_setting() {
     let (what, hint) = refusal("claude", "", &[("CLAUDE_CODE_USE_BEDROCK", "1")]);
     assert_eq!(what, "provider bedrock needs a region");
     assert_eq!(hint, "set region under [providers.bedrock] in config.toml, or AWS_REGION");
@@ -144,7 +144,7 @@ fn what_a_cloud_lacks_is_named_with_its_setting() {
 }
 
 #[test]
-fn what_pinfold_cannot_follow_is_refused_with_a_hint() {
+fn unsupported_provider_setting_is_refused_with_a_hint() {
     for (agent, variable) in
         [("gemini", "GOOGLE_GENAI_USE_VERTEXAI"), ("claude", "CLAUDE_CODE_USE_FOUNDRY")]
     {

@@ -71,7 +71,7 @@ fn is_remembered(dir: &Path) -> bool {
 }
 
 #[test]
-fn what_did_not_change_is_not_read_again() {
+fn unchanged_directory_is_not_read_again() {
     let dir = many();
     if !is_remembered(dir.path()) {
         return;
@@ -116,7 +116,7 @@ fn a_walk_for_notable_entries_gets_these_alone_and_keeps_the_others() {
 }
 
 #[test]
-fn what_is_mounted_over_a_directory_without_directories_is_walked_into() {
+fn mount_over_a_directory_without_directories_is_walked() {
     let dir = many();
     let (inner, outer) = (dir.path().join("work/3/17"), dir.path().join("work/4"));
     seen(dir.path(), Some(10));
@@ -131,14 +131,14 @@ fn what_is_mounted_over_a_directory_without_directories_is_walked_into() {
 }
 
 #[test]
-fn what_changed_a_moment_ago_is_not_remembered() {
+fn directory_that_changed_a_moment_ago_is_not_remembered() {
     let dir = many();
     let (found, read) = seen(dir.path(), Some(0));
     assert_eq!(seen(dir.path(), Some(10)), (found, read));
 }
 
 #[test]
-fn what_is_encrypted_is_not_remembered() {
+fn encrypted_directory_is_not_remembered() {
     let dir = many();
     let root = File::open(dir.path()).unwrap();
     let Some(facts) = Facts::at(dir.path(), &root, Duration::ZERO, Entries::All) else { return };
@@ -156,7 +156,7 @@ fn a_clock_that_was_set_back_makes_all_be_read() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_used() {
+fn truncated_or_damaged_facts_are_not_used() {
     let dir = many();
     if !is_remembered(dir.path()) {
         return;

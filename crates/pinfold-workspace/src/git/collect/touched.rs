@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tools_run_is_protected_wherever_it_lies() {
+    fn files_that_tools_run_are_protected_wherever_they_lie() {
         let protection = Protection::default();
         let is = |path: &str| is_protected(&protection, Path::new(path));
         assert!(is(".envrc") && is("sub/.vscode/tasks.json") && is(".husky/pre-commit"));

@@ -253,7 +253,7 @@ fn tools_are_refused_once_pinfold_was_killed() {
 }
 
 #[test]
-fn what_a_repository_brings_along_is_not_loaded_on_the_host() {
+fn extensions_of_a_repository_are_not_loaded_on_the_host() {
     for version in VERSIONS {
         let script = json!({ "steps": [{ "text": "DONE" }] });
         let Some(scene) = Scene::new("pi in a repository", version, &script) else { return };

@@ -137,7 +137,7 @@ fn a_port_where_nobody_serves_ends_and_one_that_is_taken_is_named() {
 /// The sandbox cannot have the host connect elsewhere: what is published leads to its own loopback,
 /// where nothing of the host's is.
 #[test]
-fn what_the_host_serves_is_not_reached_through_a_published_port() {
+fn services_of_the_host_are_not_reached_through_a_published_port() {
     if !possible("what_the_host_serves") {
         return;
     }

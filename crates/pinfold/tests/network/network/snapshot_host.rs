@@ -164,7 +164,7 @@ fn cargo_installs_on_this_machine_s_own_system() {
 }
 
 #[test]
-fn what_not_everybody_on_this_machine_may_read_is_not_seen_by_root_s_set_up_either() {
+fn files_that_not_everybody_may_read_are_hidden_from_roots_setup_too() {
     let people = people_with("root's set-up", &["apt-get"]);
     let Some(root) = people.into_iter().find(|user| user.is_root()) else {
         return skip("root's set-up", "root does not run this test");

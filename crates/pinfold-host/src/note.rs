@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 /// Lines that are shown as they are.
 const FEW: usize = 5;
-/// Warnings that are shown. All are in the audit log.
-const MOST_WARNINGS: usize = 32;
+/// Notes of one topic that are shown. All are in the audit log.
+const MOST: usize = 64;
 
 /// What a note is about. Notes are summarized by topic, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Something the user has to look at. It is never summarized.
+    /// Something the user has to look at.
     Warning,
     /// What changed on the host.
     Changed,
@@ -50,26 +50,31 @@ impl Note {
         Self { topic, text: text.into() }
     }
 
-    /// Makes a note that is never summarized.
+    /// Makes a note about something that the user has to look at.
     pub fn warning(text: impl Into<String>) -> Self {
         Self::new(Topic::Warning, text)
     }
 }
 
-/// Returns the lines to show for these notes: all of them if they are few, else each warning and one line
-/// for each other topic. `details` is the command that shows the rest.
+/// Returns the lines to show for these notes: all of them if they are few. Else one line says what was refused, since
+/// a sandbox can ask for anything. What the user has to decide about is always named, up to a bound. `details` is the
+/// command that shows the rest.
 pub fn summary<'n>(notes: &'n [Note], details: &str) -> Vec<Cow<'n, str>> {
     if notes.len() <= FEW {
         return notes.iter().map(|note| note.text.as_str().into()).collect();
     }
     let about = |topic| notes.iter().filter(move |note| note.topic == topic);
-    let warnings = about(Topic::Warning).map(|note| note.text.as_str().into());
-    let mut lines: Vec<Cow<'n, str>> = warnings.take(MOST_WARNINGS).collect();
-    let more = about(Topic::Warning).count().saturating_sub(MOST_WARNINGS);
-    if more > 0 {
-        lines.push(format!("{more} more warnings: `{details}` lists them").into());
+    let mut lines: Vec<Cow<'n, str>> = Vec::new();
+    for topic in [Topic::Warning, Topic::Changed, Topic::Waiting] {
+        lines.extend(about(topic).take(MOST).map(|note| Cow::from(note.text.as_str())));
+        let more = about(topic).count().saturating_sub(MOST);
+        if more > 0 {
+            lines.push(
+                format!("{more} more notes ({}): `{details}` lists them", topic.name()).into(),
+            );
+        }
     }
-    for topic in [Topic::Changed, Topic::Waiting, Topic::Refused, Topic::Usage] {
+    for topic in [Topic::Refused, Topic::Usage] {
         let mut about = about(topic);
         let Some(first) = about.next() else { continue };
         lines.push(match about.count() {
@@ -95,9 +100,10 @@ mod tests {
     }
 
     #[test]
-    fn many_notes_take_one_line_for_each_topic_and_no_warning_is_lost() {
+    fn refusals_take_one_line_and_nothing_to_decide_on_is_lost() {
         let refused = (0..9).map(|number| Note::new(Topic::Refused, format!("refused: {number}")));
         let mut notes: Vec<Note> = refused.collect();
+        notes.extend(["set aside a", "set aside b"].map(|text| Note::new(Topic::Waiting, text)));
         notes.push(Note::new(Topic::Changed, "applied 2 paths"));
         notes.extend(["rotate a", "rotate b"].map(Note::warning));
         assert_eq!(
@@ -106,19 +112,19 @@ mod tests {
                 "rotate a",
                 "rotate b",
                 "applied 2 paths",
+                "set aside a",
+                "set aside b",
                 "refused: 0 (and 8 more: `pinfold audit` lists them)",
             ]
         );
     }
 
     #[test]
-    fn very_many_warnings_are_counted() {
-        let notes: Vec<Note> = (0..40).map(|number| Note::warning(number.to_string())).collect();
+    fn very_many_notes_are_counted() {
+        let note = |number: u32| Note::new(Topic::Waiting, number.to_string());
+        let notes: Vec<Note> = (0..72).map(note).collect();
         let shown = lines(&notes);
-        assert_eq!(shown.len(), MOST_WARNINGS + 1);
-        assert_eq!(
-            shown.last().map(String::as_str),
-            Some("8 more warnings: `pinfold audit` lists them")
-        );
+        assert_eq!(shown.len(), MOST + 1);
+        assert_eq!(shown[MOST], "8 more notes (waiting): `pinfold audit` lists them");
     }
 }

@@ -19,8 +19,9 @@ import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 ATTEMPTS = []
-# At most this long for an attempt: one without an answer then proves nothing.
-PATIENCE = 30.0
+# At most this long for an attempt: one without an answer then proves nothing. An emulated machine takes half a minute
+# to start a debugger.
+PATIENCE = 120.0
 
 
 class Refused(Exception):

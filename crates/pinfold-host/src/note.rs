@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Lines that are shown as they are.
 const FEW: usize = 5;
-/// Notes of one topic that are shown. All are in the audit log.
+/// Notes of one topic that are shown.
 const MOST: usize = 64;
 
 /// What a note is about. Notes are summarized by topic, in this order.
@@ -20,19 +20,6 @@ pub enum Topic {
     Refused,
     /// What the session used of models.
     Usage,
-}
-
-impl Topic {
-    /// Returns the topic's name in the audit log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Changed => "changed",
-            Self::Waiting => "waiting",
-            Self::Refused => "refused",
-            Self::Usage => "usage",
-        }
-    }
 }
 
 /// One thing that the user should know at the end of a session.
@@ -69,9 +56,7 @@ pub fn summary<'n>(notes: &'n [Note], details: &str) -> Vec<Cow<'n, str>> {
         lines.extend(about(topic).take(MOST).map(|note| Cow::from(note.text.as_str())));
         let more = about(topic).count().saturating_sub(MOST);
         if more > 0 {
-            lines.push(
-                format!("{more} more notes ({}): `{details}` lists them", topic.name()).into(),
-            );
+            lines.push(format!("{more} more notes: `{details}` has what was recorded").into());
         }
     }
     for topic in [Topic::Refused, Topic::Usage] {
@@ -125,6 +110,6 @@ mod tests {
         let notes: Vec<Note> = (0..72).map(note).collect();
         let shown = lines(&notes);
         assert_eq!(shown.len(), MOST + 1);
-        assert_eq!(shown[MOST], "8 more notes (waiting): `pinfold audit` lists them");
+        assert_eq!(shown[MOST], "8 more notes: `pinfold audit` has what was recorded");
     }
 }

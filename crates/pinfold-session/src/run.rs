@@ -390,10 +390,6 @@ impl Session {
             false => drop(state),
         }
         notes.extend(records.used());
-        for Note { topic, text } in &notes {
-            let event = Event::Note { topic: topic.name(), text: text.clone() };
-            audit.record(&event).map_err(RunError::System)?;
-        }
         let mut outcome = ended.inspect_err(|_| notify::notes(&notes, Some(&session)))?;
         outcome.notes.extend(notes);
         outcome.session = Some(session);

@@ -45,7 +45,6 @@ fn weight(event: &Event<'_>) -> Weight {
         | Event::PolicyChange { .. }
         | Event::Review { .. }
         | Event::Trust { .. }
-        | Event::Note { .. }
         | Event::Dropped { .. }
         | Event::End { .. } => Weight::Free,
         Event::Signature { .. }

@@ -211,13 +211,6 @@ pub enum Event<'a> {
         /// Why.
         reason: String,
     },
-    /// A note to the user at the end of the session, which may have been shown in fewer words.
-    Note {
-        /// What it is about.
-        topic: &'static str,
-        /// The words.
-        text: String,
-    },
     /// Records of the session were not written, because it provoked too many.
     Dropped {
         /// How many so far, of all that it provoked.

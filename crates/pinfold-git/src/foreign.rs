@@ -38,7 +38,7 @@ pub struct Foreign {
 /// The working tree of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkTree<'a> {
-    /// There is none.
+    /// A repository without a working tree.
     Bare,
     /// The directory in which the git directory lies.
     Above,

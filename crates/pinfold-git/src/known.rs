@@ -171,7 +171,7 @@ pub fn safe() -> Vec<Setting> {
     settings.map(setting).into()
 }
 
-/// Variables that keep git to a git directory of ours, whatever program starts it.
+/// Variables that keep git to a private git directory, whatever program starts it.
 pub fn closed(git: &Path) -> Vec<(&'static str, OsString)> {
     vec![
         ("GIT_DIR", git.into()),

@@ -252,7 +252,7 @@ impl Records {
         rules
     }
 
-    /// Records a fault of ours, and tells the user once.
+    /// Records an internal error, and notifies the user once.
     pub(crate) fn fault(&self, what: &str) {
         let mut refusals = lock(&self.refusals);
         refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")), Urgency::Usual);

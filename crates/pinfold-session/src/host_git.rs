@@ -164,7 +164,7 @@ fn references(listed: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     lines.filter_map(|line| reference(str::from_utf8(line).ok()?))
 }
 
-/// A reference that is taken over: what the sandbox names otherwise is none of a command's.
+/// Returns the object and name in a line, if that reference is taken over. No command takes over others.
 fn reference(line: &str) -> Option<(&str, &str)> {
     let (object, name) = line.split_once(' ')?;
     let kinds = ["refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/"];

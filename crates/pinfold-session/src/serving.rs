@@ -12,7 +12,7 @@ use crate::RunError;
 use crate::door::Records;
 use crate::faults::Faults;
 
-/// How often the doors of one session are served again after a fault of ours.
+/// How often the doors of one session are served again after an internal error.
 const MOST_RESTARTS: u32 = 10;
 
 /// The doors of a session, and who serves them.

@@ -188,7 +188,7 @@ pub fn entries(host: Host<'_>, kind: Kind) -> io::Result<Vec<StoredEntry>> {
     }
 }
 
-/// One that goes at this moment is none.
+/// One that is removed at this moment does not count.
 fn entry(path: PathBuf, of: Option<PathBuf>, is_removable: bool) -> Option<StoredEntry> {
     let (bytes, changed) = (disk::occupied(&path).ok()?, changed(&path)?);
     Some(StoredEntry { path, of, bytes, changed, is_removable })

@@ -103,6 +103,6 @@ pub struct Attempt {
     pub ttl: Duration,
     /// The result.
     pub completion: Option<Completion>,
-    /// Why there is none.
+    /// The reason for a missing result.
     pub failure: Option<Failure>,
 }

@@ -9,7 +9,7 @@ use crate::image::{Engine, ImageError};
 /// Whose the daemon is that makes containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Daemon {
-    /// Root's; or there is none, and the engine maps users as its arguments say.
+    /// A daemon that runs as root, or an engine without a daemon, which maps users as its arguments say.
     Roots,
     /// A user's own (rootless mode): in its containers that user is root, by name.
     Users,

@@ -30,7 +30,7 @@ use crate::publish::{self, Sockets};
 use crate::ssh::Ssh;
 use crate::trust::Trust;
 
-use used::Used;
+pub use used::Used;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
 /// take it.
@@ -237,10 +237,9 @@ impl Records {
         std::mem::take(&mut refusals.waiting)
     }
 
-    /// Returns a line about what was used of models, if anything was.
-    pub(crate) fn used(&self) -> Option<Note> {
-        let text = lock(&self.used).in_words()?;
-        Some(Note::new(Topic::Usage, text))
+    /// Returns what was used of models.
+    pub(crate) fn used(&self) -> Used {
+        lock(&self.used).clone()
     }
 
     /// The smallest rules for everything that was reached.

@@ -43,6 +43,7 @@ mod view;
 mod wall;
 pub mod workspace_state;
 
+pub use door::Used;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;
 pub use prospect::{Prospect, prospect};

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::door::Used;
 use crate::search_path;
 use crate::timeline::Timeline;
 
@@ -76,6 +77,8 @@ pub struct Outcome {
     pub session: Option<SessionId>,
     /// The smallest rules for the hosts that were reached.
     pub reached: Vec<NetworkRule>,
+    /// What it used of models.
+    pub used: Used,
 }
 
 /// The exit status for a process that waits. A command that a limit ended has not succeeded, whatever
@@ -104,6 +107,7 @@ impl Outcome {
             notes: Vec::new(),
             session: None,
             reached: Vec::new(),
+            used: Used::default(),
         }
     }
 }

@@ -20,7 +20,7 @@ use pinfold_boundary::{Boundary, Feature, Inside, Program, Session as OfSession}
 use pinfold_hide as hide;
 use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::launcher::record_launch;
-use pinfold_host::note::Note;
+use pinfold_host::note::{Note, Topic};
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_host::sys;
@@ -389,11 +389,13 @@ impl Session {
             true => state.leave(),
             false => drop(state),
         }
-        notes.extend(records.used());
+        let used = records.used();
+        notes.extend(used.in_words().map(|text| Note::new(Topic::Usage, text)));
         let mut outcome = ended.inspect_err(|_| notify::notes(&notes, Some(&session)))?;
         outcome.notes.extend(notes);
         outcome.session = Some(session);
         outcome.reached = records.reached();
+        outcome.used = used;
         outcome.timeline.done("settles and cleans up");
         Ok(outcome)
     }

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod attempt;
+mod engine;
 mod failure;
 mod file;
 mod id;
@@ -25,8 +26,10 @@ mod testing;
 mod text;
 mod time;
 mod words;
+mod worker;
 
 pub use attempt::{Attempt, AttemptStatus, Completion, Usage};
+pub use engine::{Ending, Engine, Stop};
 pub use failure::{Failure, Repetition, code};
 pub use file::{load_task, read_task};
 pub use id::{InvalidId, TaskId, Token};
@@ -39,3 +42,6 @@ pub use store::{Listing, SqliteStore, Store, StoreError, Transaction};
 pub use task::{Status, Task, Timeouts};
 pub use time::{Clock, SystemClock, Timestamp};
 pub use words::UnknownWord;
+pub use worker::{
+    Action, Answer, Request, Tally, Until, Worker, WorkerEvent, WorkerMachine, WorkerSettings,
+};

@@ -1,11 +1,14 @@
 //! `pinfold run`.
 
-use std::io::{IsTerminal as _, Write as _};
+mod result;
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{ApplyMode, Settings};
 use pinfold_provision::Event;
 use pinfold_rootfs::userland;
@@ -18,6 +21,7 @@ use crate::cli::RunArgs;
 use crate::exit::Failure;
 use crate::progress::{ProgressLine, Share};
 use crate::{image, network, policy, review, snapshot};
+use result::ResultFile;
 
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
 ///
@@ -46,6 +50,7 @@ pub(crate) fn run(
         },
         false => None,
     };
+    let prompt = prompt(&mut args)?;
     args.policy.is_alone = args.detach && args.agent.is_some();
     let mut start =
         policy::prepare(&args.policy, args.agent.as_deref(), Host { places: &places, launcher })?;
@@ -61,15 +66,17 @@ pub(crate) fn run(
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         notify!("pinfold: note: {note}");
     }
+    let result = args.result.as_deref().map(ResultFile::open).transpose()?;
     let RunArgs { agent, rest, idle, policy, timings, name, .. } = args;
     // Without a terminal to attach to, nobody could answer.
     let unattended = policy.unattended || policy.is_alone && window.is_none();
-    let wanted = Wanted { agent, rest, idle, unattended, name, background, window };
+    let wanted = Wanted { agent, rest, prompt, idle, unattended, name, background, window };
     let asks = start.settings().apply.value == ApplyMode::Ask;
     let request = start.request(wanted, &Shown::default(), timeline);
     let outcome = request.and_then(pinfold_session::run);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
+        result.map_or(Ok(()), |result| result.write(outcome))?;
     }
     if let Some(dedicated) = dedicated {
         match dedicated.end() {
@@ -89,6 +96,28 @@ pub(crate) fn run(
         pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
+}
+
+/// Returns the prompt that the agent is given.
+///
+/// # Errors
+/// Returns an error for a file that cannot be read, is too long, or is not text.
+fn prompt(args: &mut RunArgs) -> Result<Option<String>, Failure> {
+    // Longer than any prompt that an argument can be.
+    const LONGEST: u64 = 256 << 10;
+    let Some(path) = args.prompt_file.take() else { return Ok(args.prompt.take()) };
+    let failed = |error: std::io::Error| {
+        Failure::own(format!("cannot read the prompt {}: {error}", Escaped(&path)))
+    };
+    let mut text = String::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().lock().take(LONGEST).read_to_string(&mut text),
+        false => {
+            std::fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
+        }
+    };
+    read.map_err(failed)?;
+    Ok(Some(text))
 }
 
 /// Asks whether what the session changed in a view is to be applied, if somebody can answer and

@@ -124,6 +124,11 @@ pub(crate) const AGENT: &[Key] = &[
     Key::new("model_args", TEXTS, "Arguments that choose a model; templates."),
     Key::new("unattended_flags", TEXTS, "Arguments for an unattended run."),
     Key::new(
+        "prompt_args",
+        TEXTS,
+        "Arguments that have it work on a prompt and end; the one that is {prompt} is the prompt.",
+    ),
+    Key::new(
         "silent_hosts",
         TEXTS,
         "Hosts that it asks for by itself and does without: a refusal is recorded and not shown.",

@@ -2,31 +2,34 @@
 
 use pinfold_policy::prices::Tokens;
 
-/// What was used so far.
-#[derive(Debug, Default)]
-pub(super) struct Used {
-    answers: u64,
-    tokens: u64,
-    /// Billionths of a USD.
-    cost: u64,
+/// What a session used of models.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Answers.
+    pub answers: u64,
+    /// Their tokens.
+    pub tokens: Tokens,
+    /// What those with a known price cost, in billionths of a USD.
+    pub cost: u64,
     /// Answers of models without a known price.
-    unpriced: u64,
-    is_estimated: bool,
+    pub unpriced: u64,
+    /// Whether tokens are estimated: an answer did not say how many it has.
+    pub is_estimated: bool,
 }
 
 impl Used {
     /// Adds one answer. `cost` is in billionths of a USD, if the model's price is known.
     pub(super) fn add(&mut self, tokens: &Tokens, cost: Option<u64>, is_estimated: bool) {
         self.answers += 1;
-        self.tokens = self.tokens.saturating_add(tokens.sum());
+        self.tokens.add(tokens);
         self.cost = self.cost.saturating_add(cost.unwrap_or(0));
         self.unpriced += u64::from(cost.is_none());
         self.is_estimated |= is_estimated;
     }
 
     /// Returns the line, if anything was used.
-    pub(super) fn in_words(&self) -> Option<String> {
-        let Self { answers, tokens, unpriced, .. } = *self;
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let Self { answers, unpriced, .. } = *self;
         if answers == 0 {
             return None;
         }
@@ -41,7 +44,7 @@ impl Used {
             0 => format!("{about}${:.2}", self.usd()),
             _ => format!("{about}${:.2}, without {unpriced} of unknown price", self.usd()),
         };
-        Some(format!("used {requests}, {about}{} tokens, {cost}", rounded(tokens)))
+        Some(format!("used {requests}, {about}{} tokens, {cost}", rounded(self.tokens.sum())))
     }
 
     fn usd(&self) -> f64 {

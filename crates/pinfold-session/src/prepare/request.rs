@@ -6,6 +6,7 @@ use std::path::Path;
 use pinfold_boundary::Entry;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionName;
+use pinfold_policy::agents::AgentProfile;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
@@ -39,6 +40,8 @@ pub struct Wanted {
     pub agent: Option<String>,
     /// The agent's arguments, or the command with its own.
     pub rest: Vec<OsString>,
+    /// What the agent is to do before it ends.
+    pub prompt: Option<String>,
     /// Whether nothing is to be run.
     pub idle: bool,
     /// Whether nobody watches.
@@ -69,8 +72,8 @@ impl Preparation {
         let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
         let stack = self.stack(progress)?;
         let attended = !wanted.unattended && wanted.background.is_none();
-        let Wanted { name, background, window, .. } = wanted;
-        let asked = Program { agent: wanted.agent, rest: wanted.rest, idle: wanted.idle };
+        let Wanted { name, background, window, agent, rest, prompt, idle, .. } = wanted;
+        let asked = Program { agent, rest, prompt, idle };
         let unattended = Unattended(wanted.unattended);
         let (subject, mut run) =
             self.program(asked, unattended, (&workspace, stack.as_ref()), progress)?;
@@ -146,7 +149,7 @@ impl Preparation {
         progress: &dyn Progress,
     ) -> Result<(String, AgentRun), RunError> {
         let (settings, places) = (&self.settings, &self.places);
-        let Program { agent, rest, idle } = asked;
+        let Program { agent, rest, prompt, idle } = asked;
         let Some(agent) =
             settings.agent.as_ref().filter(|_| agent.is_some() || rest.is_empty() && !idle)
         else {
@@ -164,8 +167,12 @@ impl Preparation {
         if unattended.0 {
             say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
         }
+        let given = match prompt {
+            Some(prompt) => [args_of_prompt(&resolved.0.profile, &prompt)?, rest].concat(),
+            None => rest,
+        };
         let context = (settings, places, workspace, stack);
-        Ok((name, agent::prepare(resolved, rest, unattended.0, context, source)?))
+        Ok((name, agent::prepare(resolved, given, unattended.0, context, source)?))
     }
 }
 
@@ -173,7 +180,36 @@ impl Preparation {
 struct Program {
     agent: Option<String>,
     rest: Vec<OsString>,
+    prompt: Option<String>,
     idle: bool,
+}
+
+/// Returns the arguments that have an agent work on a prompt and end.
+///
+/// # Errors
+/// Returns an error for an agent of which nobody said how, and for a prompt that no argument can be.
+fn args_of_prompt(agent: &AgentProfile, prompt: &str) -> Result<Vec<OsString>, RunError> {
+    // execve(2): MAX_ARG_STRLEN, with the zero at its end.
+    const LONGEST: usize = 128 << 10;
+    let refused = |what: String, hint: &str| RunError::refused(what, Some(hint.to_owned()));
+    if prompt.trim().is_empty() {
+        return Err(refused("the prompt is empty".to_owned(), "say what the agent is to do"));
+    }
+    if prompt.contains('\0') {
+        return Err(refused("the prompt has a zero byte".to_owned(), "give it as plain text"));
+    }
+    if prompt.len() >= LONGEST - 1 {
+        let what = format!("the prompt has {} KiB; at most 127 are possible", prompt.len() >> 10);
+        return Err(refused(what, "put it into a file that the agent can read, and name the file"));
+    }
+    let args = agent.args_with_prompt(prompt).ok_or_else(|| {
+        let what = format!("pinfold does not know how to give {} a prompt", agent.name);
+        refused(
+            what,
+            "set prompt_args in its file, or pass the prompt after `--` as the agent takes it",
+        )
+    })?;
+    Ok(args.into_iter().map(OsString::from).collect())
 }
 
 /// Whether nobody watches.

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use pinfold_tasks::{Claim, Claimed, Completion, Failure, Heartbeat, Holder, QueueError, TaskId};
+use pinfold_tasks::{Answer, Holder, Request, TaskId};
 
 /// Time of the simulation, since its beginning.
 pub(crate) type Time = Duration;
@@ -14,34 +14,6 @@ pub(crate) type Time = Duration;
 pub(crate) struct Life {
     pub(crate) worker: usize,
     pub(crate) life: u32,
-}
-
-/// What a worker asks the queue for.
-#[derive(Clone, Debug)]
-pub(crate) enum Request {
-    Claim(Claim),
-    Heartbeat(Holder),
-    Complete(Holder, Completion),
-    Fail(Holder, Failure),
-    Abort(Holder),
-}
-
-/// What the queue answers.
-#[derive(Clone, Debug)]
-pub(crate) enum Answer {
-    Claimed(Option<Box<Claimed>>),
-    Heartbeat(Heartbeat),
-    /// A result was accepted, now or before.
-    Settled,
-    /// It may succeed a moment later.
-    Transient,
-    Refused,
-}
-
-impl Answer {
-    pub(crate) fn of_error(error: &QueueError) -> Self {
-        if error.is_transient() { Self::Transient } else { Self::Refused }
-    }
 }
 
 #[derive(Clone, Debug)]

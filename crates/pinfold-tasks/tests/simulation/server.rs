@@ -2,9 +2,8 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use pinfold_tasks::{Queue, QueueError, Settled, SqliteStore};
+use pinfold_tasks::{Answer, Queue, QueueError, Request, Settled, SqliteStore};
 
-use crate::events::{Answer, Request};
 use crate::ledger::Ledger;
 
 /// Carries out a request, and notes what it changed.

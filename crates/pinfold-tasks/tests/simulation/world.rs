@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pinfold_tasks::{
-    Clock, Completion, Draft, Failure, Holder, Listing, Queue, SqliteStore, Status, TaskId,
-    TaskSpec, Timestamp, Usage,
+    Action, Answer, Clock, Completion, Draft, Failure, Holder, Listing, Queue, Request,
+    SqliteStore, Status, TaskId, TaskSpec, Timestamp, Usage,
 };
 
-use crate::events::{Answer, Event, Life, Request, Schedule, Time};
+use crate::events::{Event, Life, Schedule, Time};
 use crate::ledger::Ledger;
 use crate::plan::{self, Kind, Plan, Planned};
 use crate::server;
-use crate::worker::{Action, Worker};
+use crate::worker::Worker;
 
 /// When the simulation begins, in milliseconds since 1970.
 const BEGINNING: u64 = 1_700_000_000_000;
@@ -242,7 +242,8 @@ impl World {
                         self.schedule.add(at, Event::Arrives { from: life, call, request });
                     }
                 }
-                Action::StartSandbox(holder) => {
+                Action::Start(claimed) => {
+                    let holder = claimed.holder;
                     self.ledger.starts(&holder, life);
                     let lasts = match self.kind(holder.task) {
                         Kind::Endless => Duration::from_secs(3 * 3_600),
@@ -250,7 +251,7 @@ impl World {
                     };
                     self.schedule.add(self.now + lasts, Event::Finished { life, holder });
                 }
-                Action::StopSandbox(Holder { task, attempt, .. }) => {
+                Action::Stop(Holder { task, attempt, .. }) => {
                     let lasts = Duration::from_millis(self.random.u64(0..5_000));
                     self.schedule.add(self.now + lasts, Event::Gone { task, attempt });
                 }

@@ -71,6 +71,21 @@ pub(crate) struct RunArgs {
     pub(crate) name: Option<SessionName>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    /// Have the agent work on this prompt and end; any agent takes it this way
+    #[arg(long, value_name = "TEXT", requires = "agent", help_heading = AGENT)]
+    pub(crate) prompt: Option<String>,
+    /// The same with the prompt from a file, or from standard input (-)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "agent",
+        conflicts_with = "prompt",
+        help_heading = AGENT
+    )]
+    pub(crate) prompt_file: Option<PathBuf>,
+    /// Write how the run ended to this file, as JSON: status, limit, session, and use of models
+    #[arg(long, value_name = "FILE", conflicts_with = "detach", help_heading = SESSION)]
+    pub(crate) result: Option<PathBuf>,
     /// Run on the agent's own container image, with the agent in it (`pinfold image`)
     #[arg(long, conflicts_with_all = ["base", "idle"], help_heading = AGENT)]
     pub(crate) agent_image: bool,

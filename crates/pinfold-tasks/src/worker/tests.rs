@@ -1,0 +1,155 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::{Until, Worker, WorkerEvent, WorkerSettings};
+use crate::engine::{Ending, Engine, Stop};
+use crate::testing::seconds;
+use crate::{
+    Claimed, Completion, Draft, Failure, Queue, SqliteStore, Status, SystemClock, TaskId, TaskSpec,
+    Usage,
+};
+
+/// Does what a task's brief says.
+#[derive(Default)]
+struct Scripted {
+    at_once: AtomicUsize,
+    most: AtomicUsize,
+    order: Mutex<Vec<String>>,
+}
+
+impl Engine for Scripted {
+    fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
+        let running = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        self.order.lock().unwrap().push(claimed.spec.title.clone());
+        progress("works");
+        let ending = match claimed.spec.brief.as_str() {
+            "fail" => Ending::Failed(Failure {
+                retryable: Some(false),
+                ..Failure::new("bad", "it is bad")
+            }),
+            "hang" if stop.wait(seconds(60)) => Ending::Stopped,
+            _ => {
+                std::thread::sleep(Duration::from_millis(50));
+                Ending::Completed(Completion { output: "{}".to_owned(), usage: Usage::default() })
+            }
+        };
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        ending
+    }
+
+    fn accepted(&self, _: &Claimed, _: &Completion) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+struct Scene {
+    queue: Queue<SqliteStore>,
+    engine: Scripted,
+    stop: Stop,
+    seen: Mutex<Vec<String>>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let store = SqliteStore::in_memory(Box::new(SystemClock)).unwrap();
+        let (engine, stop) = (Scripted::default(), Stop::new().unwrap());
+        Self { queue: Queue::new(store), engine, stop, seen: Mutex::default() }
+    }
+
+    fn add(&self, title: &str, brief: &str, depends: &[TaskId]) -> TaskId {
+        let id = TaskId::generate().unwrap();
+        let spec = TaskSpec { depends: depends.to_vec(), ..TaskSpec::new(title, brief) };
+        self.queue.add(&Draft { id, spec, expires_after: None }).unwrap();
+        id
+    }
+
+    fn work(&self, until: Until, jobs: usize) -> usize {
+        let observer = |event: &WorkerEvent<'_>| {
+            if let WorkerEvent::Lost(_, why) = event {
+                self.seen.lock().unwrap().push((*why).to_owned());
+            }
+        };
+        let idle = (Duration::from_millis(20), Duration::from_millis(100));
+        let heartbeat = Duration::from_millis(200);
+        let settings = WorkerSettings { idle, heartbeat, ..WorkerSettings::new("test") };
+        let (queue, engine, stop) = (&self.queue, &self.engine, &self.stop);
+        let worker = Worker { queue, engine, settings, until, stop, observer: &observer };
+        worker.work(jobs).completed.into_inner()
+    }
+
+    fn status(&self, id: TaskId) -> Status {
+        self.queue.task(id).unwrap().status
+    }
+}
+
+#[test]
+fn queue_is_drained_in_the_order_of_dependencies() {
+    let scene = Scene::new();
+    let first = scene.add("first", "", &[]);
+    let second = scene.add("second", "", &[first]);
+    scene.add("third", "", &[first, second]);
+    assert_eq!(scene.work(Until::Drained, 2), 3);
+    assert_eq!(*scene.engine.order.lock().unwrap(), ["first", "second", "third"]);
+}
+
+#[test]
+fn once_is_one_task() {
+    let scene = Scene::new();
+    scene.add("first", "", &[]);
+    let second = scene.add("second", "", &[]);
+    assert_eq!(scene.work(Until::Once, 1), 1);
+    assert_eq!(scene.status(second), Status::Queued);
+    assert_eq!((scene.work(Until::Once, 1), scene.work(Until::Once, 1)), (1, 0));
+}
+
+#[test]
+fn jobs_run_at_once_and_no_more_than_allowed() {
+    let scene = Scene::new();
+    for task in 0..12 {
+        scene.add(&task.to_string(), "", &[]);
+    }
+    assert_eq!(scene.work(Until::Drained, 3), 12);
+    let most = scene.engine.most.load(Ordering::SeqCst);
+    assert!((2..=3).contains(&most), "{most}");
+}
+
+#[test]
+fn task_of_a_worker_that_ends_is_queued_again() {
+    let scene = Scene::new();
+    let id = scene.add("first", "hang", &[]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            scene.stop.set();
+        });
+        assert_eq!(scene.work(Until::Stopped, 1), 0);
+    });
+    assert_eq!(scene.status(id), Status::Queued);
+}
+
+#[test]
+fn cancelled_task_is_ended() {
+    let scene = Scene::new();
+    let id = scene.add("first", "hang", &[]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            scene.queue.cancel(id, "not wanted").unwrap();
+        });
+        assert_eq!(scene.work(Until::Once, 1), 0);
+    });
+    assert_eq!(scene.status(id), Status::Cancelled);
+    assert_eq!(*scene.seen.lock().unwrap(), ["the task was cancelled: not wanted"]);
+}
+
+#[test]
+fn failure_is_reported_and_its_progress_kept() {
+    let scene = Scene::new();
+    let id = scene.add("first", "fail", &[]);
+    assert_eq!(scene.work(Until::Drained, 1), 0);
+    assert_eq!(scene.queue.task(id).unwrap().failure.unwrap().code, "bad");
+    let messages = scene.queue.messages(id, 1, 0).unwrap();
+    assert_eq!(messages[0].payload, r#"{"text":"works"}"#);
+}

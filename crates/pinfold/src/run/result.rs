@@ -1,0 +1,63 @@
+//! `pinfold run --result`: how a run ended, for programs.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::Escaped;
+use pinfold_session::{LimitReached, Outcome, Used};
+use rustix::fs::{Mode, OFlags};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+
+/// The file, opened before anything runs in the sandbox: what the sandbox puts in its place is not written to.
+pub(super) struct ResultFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl ResultFile {
+    /// Makes or empties the file.
+    ///
+    /// # Errors
+    /// Returns an error for a link, and for a file that cannot be written.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+        let failed = |errno| Failure::own(format!("cannot write {}: {errno}", Escaped(path)));
+        Ok(Self { path: path.to_owned(), file: opened.map_err(failed)?.into() })
+    }
+
+    /// Writes how the run ended.
+    ///
+    /// # Errors
+    /// Returns the error of writing.
+    pub(super) fn write(mut self, outcome: &Outcome) -> Result<(), Failure> {
+        let written = writeln!(self.file, "{}", of(outcome));
+        written
+            .map_err(|error| Failure::own(format!("cannot write {}: {error}", Escaped(&self.path))))
+    }
+}
+
+fn of(outcome: &Outcome) -> Value {
+    let Used { answers, tokens, cost, unpriced, is_estimated } = &outcome.used;
+    json!({
+        "session": outcome.session.as_ref().map(ToString::to_string),
+        "status": outcome.status,
+        "limit": outcome.limit.map(LimitReached::name),
+        "interrupted": outcome.interrupted,
+        "usage": {
+            "requests": answers,
+            "inputTokens": tokens.input,
+            "outputTokens": tokens.output,
+            "cacheReadTokens": tokens.cache_read,
+            "cacheWriteTokens": tokens.cache_write,
+            "usd": *cost as f64 / 1e9,
+            "unpricedRequests": unpriced,
+            "estimated": is_estimated,
+        },
+        "notes": outcome.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
+    })
+}

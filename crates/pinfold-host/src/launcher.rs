@@ -21,8 +21,8 @@ use pinfold_policy::authority::Authority;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
 pub use self::direct::{
-    become_program, environment_with, run_here, start_for_inside, start_minded, start_own,
-    start_reader, start_session,
+    become_program, environment_with, run_here, run_own, start_for_inside, start_held,
+    start_minded, start_own, start_reader, start_session, start_worker,
 };
 pub use self::lease::lend;
 pub use self::own_program::own_program;

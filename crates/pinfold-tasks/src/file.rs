@@ -18,7 +18,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use crate::spec::TaskSpec;
 
 pub use front_matter::read_task;
-pub(crate) use stored::{from_stored, to_stored};
+pub use stored::{from_stored, to_stored};
 
 /// The longest task file, in bytes: the brief and the front matter.
 const LONGEST: usize = TaskSpec::LONGEST_BRIEF + front_matter::LONGEST;

@@ -31,7 +31,7 @@ mod worker;
 pub use attempt::{Attempt, AttemptStatus, Completion, Usage};
 pub use engine::{Ending, Engine, Stop};
 pub use failure::{Failure, Repetition, code};
-pub use file::{load_task, read_task};
+pub use file::{from_stored, load_task, read_task, to_stored};
 pub use id::{InvalidId, TaskId, Token};
 pub use lease::{Lease, MARGIN_PARTS};
 pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};

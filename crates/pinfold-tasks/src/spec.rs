@@ -38,6 +38,12 @@ pub struct TaskSpec {
     pub budget: Budget,
     /// What decides whether the result is accepted.
     pub verify: Vec<VerifyStep>,
+    /// Paths whose files are as in `base` while the result is verified, whatever the agent made of them: the tests.
+    pub restore: Vec<String>,
+    /// A directory on this machine whose files are put over the result while it is verified. The agent never sees it.
+    pub sealed: Option<PathBuf>,
+    /// How often the agent may work on it: again if the result is not accepted, with the reason.
+    pub iterations: u32,
     /// Tasks that have to be completed before.
     pub depends: Vec<TaskId>,
     /// Tasks with a higher number are claimed first.
@@ -88,6 +94,9 @@ impl TaskSpec {
     /// How many attempts there may be if the task does not say so. With one, the loss of a worker would be the end.
     pub const ATTEMPTS: u32 = 3;
 
+    /// How often the agent may work on it if the task does not say so.
+    pub const ITERATIONS: u32 = 3;
+
     /// Returns a task that asks for nothing but this.
     #[must_use]
     pub fn new(title: &str, brief: &str) -> Self {
@@ -105,6 +114,9 @@ impl TaskSpec {
             limits: Limits::default(),
             budget: Budget::default(),
             verify: Vec::new(),
+            restore: Vec::new(),
+            sealed: None,
+            iterations: Self::ITERATIONS,
             depends: Vec::new(),
             priority: 0,
             attempts: Self::ATTEMPTS,

@@ -291,6 +291,34 @@ impl Dedicated {
         Ok(outcome)
     }
 
+    /// Removes the worktree of a branch that the caller made for itself alone, with all that is in it. Returns whether
+    /// there was one that nobody works in.
+    ///
+    /// # Errors
+    /// Returns an error if something else is there, or if git cannot remove it.
+    pub fn discard(
+        workspace: &Workspace,
+        branch: &BranchName,
+        Host { places, launcher }: Host<'_>,
+    ) -> Result<bool, DedicatedError> {
+        let repository = Repository::of(workspace, launcher)?;
+        let top = repository.top_for(branch, &places.home)?;
+        let _others = record::exclude_others(places)?;
+        let Standing::There(_) = repository.standing(branch, &top)? else { return Ok(false) };
+        let record = Record::open(places, &top)?;
+        let (branch, places) = (branch.clone(), places.clone());
+        let dedicated =
+            Self { repository, branch, top, record, places, fresh: None, notes: Vec::new() };
+        let is_alone = dedicated.record.is_alone();
+        if is_alone {
+            let top = dedicated.top.clone();
+            dedicated.remove().map_err(|said| DedicatedError::Remove { top, said })?;
+            dedicated.record.forget()?;
+        }
+        dedicated.record.leave()?;
+        Ok(is_alone)
+    }
+
     /// Returns what became of it.
     fn remove_or_keep(&self) -> String {
         let top = Escaped(&self.top);

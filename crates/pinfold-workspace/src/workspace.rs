@@ -88,7 +88,15 @@ impl Workspace {
     /// A directory that is gone or too wide, or a `.git` file that cannot be believed.
     pub fn find(home: &Path) -> Result<Self, WorkspaceError> {
         let cwd = std::env::current_dir().map_err(WorkspaceError::Gone)?;
-        let cwd = fs::canonicalize(cwd).map_err(WorkspaceError::Gone)?;
+        Self::around(&cwd, home)
+    }
+
+    /// From a directory.
+    ///
+    /// # Errors
+    /// As [`Self::find`] has.
+    pub fn around(directory: &Path, home: &Path) -> Result<Self, WorkspaceError> {
+        let cwd = fs::canonicalize(directory).map_err(WorkspaceError::Gone)?;
         let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
         // A repository of dotfiles at home is not the project that somebody works in below it.
         let narrow = |path: &&Path| !home.starts_with(path);

@@ -28,9 +28,11 @@ use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
 use crate::serve::{McpArgs, ServeArgs};
 use crate::snapshot::{SnapshotCommand, StepArgs};
+use crate::task::TaskCommand;
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
 use crate::wait::WaitArgs;
+use crate::work::WorkArgs;
 use crate::worktree::LookArgs;
 
 pub(crate) use choice::choice;
@@ -117,6 +119,13 @@ pub(crate) enum Command {
     Snapshot(DeferredCommands<SnapshotCommand>),
     /// Build and list agents' container images
     Image(DeferredCommands<ImageCommand>),
+    /// Manage the queue of tasks, and their results
+    Task(DeferredCommands<TaskCommand>),
+    /// Work on the tasks of the queue
+    Work(Deferred<WorkArgs>),
+    /// Carry out one attempt at a task
+    #[command(hide = true)]
+    Attempt,
     /// Run one of a snapshot's set-up commands
     #[command(hide = true)]
     SnapshotStep(Deferred<StepArgs>),

@@ -31,9 +31,11 @@ mod run;
 mod secret;
 mod serve;
 mod snapshot;
+mod task;
 mod trust;
 mod unpack;
 mod wait;
+mod work;
 mod worktree;
 
 use std::process::ExitCode;
@@ -93,6 +95,9 @@ fn main() -> ExitCode {
         Command::Mcp(args) => serve::mcp(args.0, |words| Cli::try_parse_from(words).map(drop)),
         Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
         Command::Image(command) => image::image(&command.0, &launcher),
+        Command::Task(command) => task::task(command.0, &launcher),
+        Command::Work(args) => work::work(&args.0, &launcher),
+        Command::Attempt => work::attempt(&launcher),
         Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args.0)),

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Instant;
 
 use pinfold_secrets::CommandOutput;
@@ -41,6 +41,51 @@ pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Chi
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
+}
+
+/// Starts this very program in a directory, in its own environment and a process group of its own, with what it says
+/// on both outputs going to one place. It is killed when the thread ends that starts it.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_held(arguments: &[OsString], directory: &Path, output: OwnedFd) -> io::Result<Child> {
+    let mut command = command(std::env::current_exe()?);
+    crate::sys::unblock_signals_of(&mut command);
+    crate::sys::end_with_this_thread(&mut command);
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()
+}
+
+/// Starts this very program in a directory, in its own environment and a process group of its own, to be talked to by
+/// its standard input and output. It is killed when the thread ends that starts it.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_worker(arguments: &[OsString], directory: &Path) -> io::Result<Child> {
+    let mut command = command(std::env::current_exe()?);
+    crate::sys::unblock_signals_of(&mut command);
+    crate::sys::end_with_this_thread(&mut command);
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+}
+
+/// Runs this very program in a directory, with all that this process has, its streams included.
+///
+/// # Errors
+/// What starting it says.
+pub fn run_own(arguments: &[OsString], directory: &Path) -> io::Result<ExitStatus> {
+    command(std::env::current_exe()?).args(arguments).current_dir(directory).status()
 }
 
 /// Starts this very program with other arguments, without an environment, to be talked to by its

@@ -47,6 +47,17 @@ pub(super) const TASK: &[Key] = &[
         Shape::List(&Shape::Text),
         "Lines for sh that decide in a sandbox of their own whether the result is accepted.",
     ),
+    Key::new(
+        "restore",
+        Shape::List(&Shape::Text),
+        "Paths whose files are as in the base while the result is verified, such as \"tests\".",
+    ),
+    Key::new(
+        "sealed",
+        Shape::Text,
+        "A directory whose files are put over the result while it is verified; the agent never sees it.",
+    ),
+    Key::new("iterations", Shape::Count, "How often the agent may work on it; 3 by default."),
     Key::new("depends", Shape::List(&Shape::Text), "Tasks that have to be completed before."),
     Key::new("priority", Shape::Whole, "Tasks with a higher number are claimed first."),
     Key::new("attempts", Shape::Count, "How many attempts there may be; 3 by default."),

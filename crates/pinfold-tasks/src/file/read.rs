@@ -1,6 +1,6 @@
 //! The values of a task's front matter.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_policy::document::{FileError, Item, Section};
@@ -31,6 +31,10 @@ pub(super) fn task(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), Fil
     task.limits = section.read("limits", limits)?.unwrap_or_default();
     task.budget = section.read("budget", budget)?.unwrap_or_default();
     task.verify = section.read("verify", steps)?.unwrap_or_default();
+    task.restore = section.read("restore", |item| some(item, inside))?.unwrap_or_default();
+    task.sealed = section.read("sealed", path)?;
+    let iterations = section.read("iterations", attempts)?;
+    task.iterations = iterations.unwrap_or(TaskSpec::ITERATIONS);
     task.depends = section.read("depends", |item| some(item, Item::parsed))?.unwrap_or_default();
     task.priority = section.read("priority", priority)?.unwrap_or_default();
     task.attempts = section.read("attempts", attempts)?.unwrap_or(TaskSpec::ATTEMPTS);
@@ -74,6 +78,17 @@ fn path(item: &Item<'_>) -> Result<PathBuf, FileError> {
     match path.is_absolute() {
         true => Ok(path),
         false => Err(item.invalid("expected an absolute path")),
+    }
+}
+
+/// A path in the repository, which git reads as it is.
+fn inside(item: &Item<'_>) -> Result<String, FileError> {
+    let text = line(item)?;
+    let path = Path::new(&text);
+    let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+    match is_below && !text.starts_with(':') {
+        true => Ok(text),
+        false => Err(item.invalid("expected a path in the repository, without \"..\"")),
     }
 }
 

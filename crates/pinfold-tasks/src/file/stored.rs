@@ -11,7 +11,10 @@ use super::read;
 use crate::spec::TaskSpec;
 
 /// Reads a stored task. Errors name `task.json`.
-pub(crate) fn from_stored(text: &str) -> Result<TaskSpec, FileError> {
+///
+/// # Errors
+/// Returns an error for what no task may ask for.
+pub fn from_stored(text: &str) -> Result<TaskSpec, FileError> {
     let file = SettingsFile { path: Path::new("task.json"), bytes: text.as_bytes() };
     let document = Document::parse(file)?;
     let section = Item::of_document(&document).table(STORED)?;
@@ -20,8 +23,9 @@ pub(crate) fn from_stored(text: &str) -> Result<TaskSpec, FileError> {
     Ok(task)
 }
 
-/// Returns a task for a store.
-pub(crate) fn to_stored(task: &TaskSpec) -> String {
+/// Returns a task for a store: one line of JSON.
+#[must_use]
+pub fn to_stored(task: &TaskSpec) -> String {
     let mut front = Map::new();
     let mut set = |key: &str, value: Option<Value>| {
         front.extend(value.map(|value| (key.to_owned(), value)));
@@ -56,6 +60,9 @@ pub(crate) fn to_stored(task: &TaskSpec) -> String {
     );
     let steps: Vec<&str> = task.verify.iter().map(|step| step.0.as_str()).collect();
     set("verify", Some(steps.into()));
+    set("restore", Some(task.restore.clone().into()));
+    set("sealed", task.sealed.as_ref().map(|path| text(&path.display())));
+    set("iterations", Some(task.iterations.into()));
     let depends: Vec<String> = task.depends.iter().map(ToString::to_string).collect();
     set("depends", Some(depends.into()));
     set("priority", Some(task.priority.into()));

@@ -73,6 +73,14 @@ pub enum DedicatedError {
         /// What git says.
         said: String,
     },
+    /// Git does not remove it.
+    #[error("cannot remove the worktree {}: {said}", Escaped(.top))]
+    Remove {
+        /// The directory.
+        top: PathBuf,
+        /// What git says.
+        said: String,
+    },
     /// The files cannot be written.
     #[error("cannot check out {branch} in {}: {said}", Escaped(.top))]
     Files {
@@ -139,6 +147,9 @@ impl DedicatedError {
                      write in {}; or make one elsewhere with `git worktree add` and start there",
                     Escaped(above)
                 ))
+            }
+            Self::Remove { top, .. } => {
+                Some(format!("`git worktree remove --force {}` removes it", start(top)))
             }
             Self::Files { .. } => Some(
                 "nothing of it is left; make it with `git worktree add` and start there".to_owned(),

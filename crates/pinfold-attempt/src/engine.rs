@@ -1,0 +1,193 @@
+//! The engine of this machine: a process for each attempt.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout};
+use std::time::{Duration, Instant};
+
+use pinfold_host::Host;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::{Launcher, start_worker};
+use pinfold_tasks::{Claimed, Completion, Ending, Engine, Failure, Stop, TaskId, Usage, to_stored};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::job::{Job, Line, Output};
+use crate::repository::{Published, Repository};
+
+/// The hidden command that carries out an attempt: it reads a [`Job`] and writes [`Line`]s.
+pub const COMMAND: &str = "attempt";
+/// How long an attempt may take to end after it was asked to. It gives its sandbox 30 s.
+const GRACE: Duration = Duration::from_secs(45);
+/// The longest line that an attempt says, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// Carries out attempts on this machine.
+pub struct LocalEngine {
+    places: Places,
+    launcher: Launcher,
+}
+
+/// Returns the file that an attempt is logged in.
+#[must_use]
+pub fn log_of(places: &Places, task: TaskId, attempt: u32) -> PathBuf {
+    places.state.join("tasks").join("logs").join(format!("{task}-{attempt}.log"))
+}
+
+impl LocalEngine {
+    /// Returns the engine of a user.
+    #[must_use]
+    pub fn new(places: Places, launcher: Launcher) -> Self {
+        Self { places, launcher }
+    }
+
+    fn host(&self) -> Host<'_> {
+        Host { places: &self.places, launcher: &self.launcher }
+    }
+
+    /// Starts the process of an attempt and gives it its job.
+    fn start(&self, claimed: &Claimed) -> io::Result<(Child, ChildStdout)> {
+        let log = log_of(&self.places, claimed.holder.task, claimed.holder.attempt);
+        log.parent().map_or(Ok(()), Places::make_private)?;
+        let job = Job {
+            task: claimed.holder.task.to_string(),
+            attempt: claimed.holder.attempt,
+            spec: to_stored(&claimed.spec),
+            log,
+        };
+        let directory = claimed.spec.repository.as_deref().unwrap_or(Path::new("/"));
+        let mut child = start_worker(&[COMMAND.into()], directory)?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(mut input), Some(output)) = (input, output) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        input.write_all(&[serde_json::to_vec(&job)?, b"\n".to_vec()].concat())?;
+        Ok((child, output))
+    }
+
+    /// Listens to the process to its end. Returns its last line, if it said one.
+    fn listen(
+        output: &ChildStdout,
+        child: &Child,
+        stop: &Stop,
+        progress: &dyn Fn(&str),
+    ) -> io::Result<Option<Line>> {
+        let mut lines = Lines::default();
+        let mut deadline: Option<Instant> = None;
+        loop {
+            let mut wanted = vec![PollFd::new(output, PollFlags::IN)];
+            if deadline.is_none() {
+                wanted.push(PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN));
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut wanted, left.as_ref()) {
+                Ok(0) => {
+                    let _ = kill_process(Pid::from_child(child), Signal::KILL);
+                    deadline = Some(Instant::now() + GRACE);
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if wanted.get(1).is_some_and(|stop| !stop.revents().is_empty()) {
+                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                deadline = Some(Instant::now() + GRACE);
+            }
+            if !wanted[0].revents().is_empty() && !lines.read(output, progress)? {
+                return Ok(lines.last);
+            }
+        }
+    }
+}
+
+impl Engine for LocalEngine {
+    fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
+        let failed = |error: io::Error| {
+            let failure =
+                Failure::new("executor_threw", format!("cannot start the attempt: {error}"));
+            Ending::Failed(Failure { retryable: Some(false), ..failure })
+        };
+        let (mut child, output) = match self.start(claimed) {
+            Ok(started) => started,
+            Err(error) => return failed(error),
+        };
+        let last = Self::listen(&output, &child, stop, progress);
+        // One that said something wrong may still run.
+        if last.is_err() {
+            let _ = kill_process(Pid::from_child(&child), Signal::KILL);
+        }
+        let status = child.wait();
+        match (last, status) {
+            (Ok(Some(Line::Completed { output, usage })), _) => completed(&output, usage),
+            (Ok(Some(Line::Failed(failure))), _) => Ending::Failed(failure),
+            (Ok(Some(Line::Stopped)), _) => Ending::Stopped,
+            _ if stop.is_set() => Ending::Stopped,
+            (Ok(_), Ok(status)) => {
+                let message =
+                    format!("the process of the attempt ended without a result ({status})");
+                Ending::Failed(Failure {
+                    retryable: Some(true),
+                    ..Failure::new("attempt_lost", message)
+                })
+            }
+            (Err(error), _) | (_, Err(error)) => failed(error),
+        }
+    }
+
+    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String> {
+        let output: Output =
+            serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
+        if !output.is_changed() {
+            return Ok(());
+        }
+        let directory = claimed.spec.repository.as_deref().ok_or("the task has no repository")?;
+        let repository = Repository::of(directory, self.host())?;
+        let name = |text: &str| text.parse().map_err(|error| format!("{error}"));
+        let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
+        match repository.publish(&branch, &attempt, &output.commit)? {
+            Published::Moved => Ok(()),
+            Published::Kept(why) => Err(why),
+        }
+    }
+}
+
+fn completed(output: &Output, usage: Usage) -> Ending {
+    match serde_json::to_string(output) {
+        Ok(output) => Ending::Completed(Completion { output, usage }),
+        Err(error) => Ending::Failed(Failure::new("executor_threw", error.to_string())),
+    }
+}
+
+/// What a process says, line by line.
+#[derive(Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    last: Option<Line>,
+}
+
+impl Lines {
+    /// Reads what is there. Returns whether more may come.
+    fn read(&mut self, output: &ChildStdout, progress: &dyn Fn(&str)) -> io::Result<bool> {
+        let mut buffer = [0; 16 << 10];
+        let count = match rustix::io::read(output, &mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(count) => count,
+            Err(Errno::INTR) => return Ok(true),
+            Err(errno) => return Err(errno.into()),
+        };
+        self.bytes.extend_from_slice(&buffer[..count]);
+        while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            match serde_json::from_slice(&line)? {
+                Line::Progress(text) => progress(&text),
+                last => self.last = Some(last),
+            }
+        }
+        if self.bytes.len() > LONGEST {
+            return Err(io::Error::other("a line of the attempt is too long"));
+        }
+        Ok(true)
+    }
+}

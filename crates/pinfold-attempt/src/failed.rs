@@ -1,0 +1,45 @@
+//! Why an attempt has no result.
+
+use std::fmt::Display;
+
+use pinfold_tasks::{Failure, code};
+
+/// Why an attempt has no result.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// It was asked to end.
+    Stopped,
+    /// It failed.
+    With(Failure),
+}
+
+impl Failed {
+    /// A failure that another attempt would repeat.
+    pub(crate) fn lasting(code: &str, message: impl Into<String>) -> Self {
+        Self::with(code, message, Some(false))
+    }
+
+    /// A failure that another attempt may not have.
+    pub(crate) fn transient(code: &str, message: impl Into<String>) -> Self {
+        Self::with(code, message, Some(true))
+    }
+
+    /// A failure whose message says whether another attempt may help.
+    pub(crate) fn judged(code: &str, message: impl Into<String>) -> Self {
+        Self::With(Failure::new(code, message).judged())
+    }
+
+    /// The repository or this machine does not do what an attempt needs.
+    pub(crate) fn setup(what: &str, error: impl Display) -> Self {
+        Self::lasting("setup_failed", format!("{what}: {error}"))
+    }
+
+    /// The commands that verify the result did not pass.
+    pub(crate) fn unverified(message: impl Into<String>) -> Self {
+        Self::lasting(code::VERIFICATION_FAILED, message)
+    }
+
+    fn with(code: &str, message: impl Into<String>, retryable: Option<bool>) -> Self {
+        Self::With(Failure { retryable, ..Failure::new(code, message) })
+    }
+}

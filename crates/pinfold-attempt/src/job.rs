@@ -1,0 +1,84 @@
+//! What a worker and the process of an attempt say to each other: a line of JSON each.
+
+use std::path::PathBuf;
+
+use pinfold_tasks::{Failure, Usage};
+use serde::{Deserialize, Serialize};
+
+/// What the process of an attempt is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The task's id.
+    pub task: String,
+    /// The attempt's number, counted from 1.
+    pub attempt: u32,
+    /// What the task asks for, as a store keeps it.
+    pub spec: String,
+    /// The file that what runs is logged in.
+    pub log: PathBuf,
+}
+
+/// What the process says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Line {
+    /// How far it is, for people.
+    Progress(String),
+    /// It has a result. The last line.
+    Completed {
+        /// The result.
+        output: Box<Output>,
+        /// What was used of models.
+        usage: Usage,
+    },
+    /// It has none. The last line.
+    Failed(Failure),
+    /// It was asked to end. The last line.
+    Stopped,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// The branch that the work is put on when it is accepted.
+    pub branch: String,
+    /// The branch of the attempt.
+    pub attempt_branch: String,
+    /// The commit that the work began at.
+    pub base: String,
+    /// The commit that was verified.
+    pub commit: String,
+    /// How often the agent worked.
+    pub iterations: u32,
+    /// The commands that verified the result; empty if the task has none.
+    pub steps: Vec<Step>,
+    /// What it cost, in billionths of a USD, as far as prices are known.
+    pub nano_usd: u64,
+}
+
+impl Output {
+    /// Returns whether there is a new commit.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.base != self.commit
+    }
+
+    /// Returns whether commands verified it.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        !self.steps.is_empty()
+    }
+}
+
+/// A command that verified a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// The command, a line for `sh`.
+    pub command: String,
+    /// Its exit status.
+    pub status: u8,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+}

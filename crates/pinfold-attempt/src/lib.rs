@@ -1,0 +1,29 @@
+//! An attempt at a task on this machine.
+//!
+//! The worker's [`LocalEngine`] starts a process for each attempt, so that an attempt that is stuck or killed takes
+//! nothing else with it. That process ([`carry_out`]) starts each sandbox as `pinfold run` does: one for the agent, and
+//! one for each command that verifies the result. Nothing that a sandbox says decides whether the result is accepted: only
+//! the exit status of commands that run on a fresh checkout of the commit.
+//!
+//! ```text
+//! branch at the base ─▶ agent ─▶ commit the rest ─▶ verify in a fresh checkout ─passes─▶ result
+//!                         ▲                                  │
+//!                         └──── output of what failed ◀──────┘
+//! ```
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod attempt;
+mod engine;
+mod failed;
+mod job;
+mod log;
+mod options;
+mod prompt;
+mod repository;
+mod sandbox;
+mod verify;
+
+pub use attempt::carry_out;
+pub use engine::{COMMAND, LocalEngine, log_of};
+pub use job::{Job, Line, Output, Step};
+pub use repository::{Published, Repository};

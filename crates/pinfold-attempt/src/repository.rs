@@ -1,0 +1,161 @@
+//! The repository of a task on the host, whose branches are moved by the host's git and never by a sandbox.
+
+use std::path::Path;
+
+use pinfold_git::host_git::HostGit;
+use pinfold_git::worktrees;
+use pinfold_host::Host;
+use pinfold_host::anchor::Anchor;
+use pinfold_host::launcher::HostProgram;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::BranchName;
+use pinfold_workspace::dedicated::Dedicated;
+use pinfold_workspace::workspace::Workspace;
+
+/// The repository of a task.
+pub struct Repository {
+    workspace: Workspace,
+    git: Anchor,
+    program: HostProgram,
+}
+
+/// What became of the branch of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It has the result.
+    Moved,
+    /// It stays where it is, for this reason.
+    Kept(String),
+}
+
+impl Repository {
+    /// Finds the repository that a directory is in.
+    ///
+    /// # Errors
+    /// Returns a reason if there is none, or no git to work on it with.
+    pub fn of(directory: &Path, host: Host<'_>) -> Result<Self, String> {
+        let workspace = Workspace::around(directory, &host.places.home)
+            .map_err(|error| format!("{}: {error}", Escaped(directory)))?;
+        let git = workspace.git_directory();
+        let none = || format!("{} is in no git repository", Escaped(directory));
+        let git = std::fs::canonicalize(&git).map_err(|_| none())?;
+        let writable = [workspace.root.as_path().to_owned(), git.clone()];
+        let program = host.launcher.find("git", &writable);
+        let program = program.ok_or("there is no git in PATH outside of the repository")?;
+        let git = Anchor::of(&git).map_err(|error| error.to_string())?;
+        Ok(Self { workspace, git, program })
+    }
+
+    /// Returns the top of its working tree.
+    #[must_use]
+    pub fn top(&self) -> &Path {
+        self.workspace.root.as_path()
+    }
+
+    /// Returns the host's git for it.
+    #[must_use]
+    pub fn host(&self) -> HostGit<'_> {
+        HostGit { program: &self.program, directory: &self.git }
+    }
+
+    /// Returns the commit that a name stands for.
+    ///
+    /// # Errors
+    /// Returns what git says of a name that is none.
+    pub fn commit(&self, name: &str) -> Result<String, String> {
+        let name = format!("{name}^{{commit}}");
+        let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
+        self.host()
+            .line(&words)
+            .ok_or_else(|| format!("{} has no commit {name}", Escaped(self.top())))
+    }
+
+    /// Returns the commit of a branch, if there is such a branch.
+    #[must_use]
+    pub fn branch(&self, branch: &BranchName) -> Option<String> {
+        self.commit(&branch.reference()).ok()
+    }
+
+    /// Makes a branch.
+    ///
+    /// # Errors
+    /// Returns what git says; there must be no such branch.
+    pub fn create(&self, branch: &BranchName, commit: &str) -> Result<(), String> {
+        let nothing = "0".repeat(commit.len());
+        self.update(&["update-ref", "--", &branch.reference(), commit, &nothing])
+    }
+
+    /// Removes a branch that is at this commit.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn remove(&self, branch: &BranchName, commit: &str) -> Result<(), String> {
+        self.update(&["update-ref", "-d", &branch.reference(), commit])
+    }
+
+    /// Removes the worktree that was made for a branch of an attempt, with what is in it.
+    ///
+    /// # Errors
+    /// Returns what kept it from being removed.
+    pub fn discard_worktree(&self, branch: &BranchName, host: Host<'_>) -> Result<(), String> {
+        Dedicated::discard(&self.workspace, branch, host)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Returns the sessions whose branch of this name waits for the user, because it changes what tools run by
+    /// themselves.
+    #[must_use]
+    pub fn waiting(&self, branch: &BranchName) -> Vec<String> {
+        let pattern = format!("refs/pinfold/*/heads/{branch}");
+        let listed = self.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None);
+        let listed = listed.unwrap_or_default();
+        let session =
+            |name: &str| Some(name.strip_prefix("refs/pinfold/")?.split('/').next()?.to_owned());
+        listed.lines().filter_map(session).collect()
+    }
+
+    /// Moves the branch of a task to an accepted result, and removes the branch of the attempt. Only forward: what
+    /// others put on the branch stays, and so does a branch that is checked out.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn publish(
+        &self,
+        branch: &BranchName,
+        attempt: &BranchName,
+        commit: &str,
+    ) -> Result<Published, String> {
+        let keep = |why: &str| {
+            let what = format!("branch {branch} {why}; the result is on branch {attempt}");
+            Ok(Published::Kept(what))
+        };
+        if self.is_checked_out(branch) {
+            return keep("is checked out, so it stays where it is");
+        }
+        match self.branch(branch) {
+            Some(old) if old == commit => {}
+            Some(old) => {
+                let is_behind = ["merge-base", "--is-ancestor", &old, commit];
+                if self.host().run(&is_behind, None).is_err() {
+                    return keep("has commits that the result lacks");
+                }
+                self.update(&["update-ref", "--", &branch.reference(), commit, &old])?;
+            }
+            None => self.create(branch, commit)?,
+        }
+        self.remove(attempt, commit)?;
+        Ok(Published::Moved)
+    }
+
+    fn is_checked_out(&self, branch: &BranchName) -> bool {
+        worktrees::list(&self.git, &[]).iter().any(|worktree| {
+            let git = HostGit { program: &self.program, directory: &worktree.git };
+            git.line(&["symbolic-ref", "-q", "HEAD"]).is_some_and(|head| head == branch.reference())
+        })
+    }
+
+    fn update(&self, words: &[&str]) -> Result<(), String> {
+        self.host().run(words, None).map(drop)
+    }
+}

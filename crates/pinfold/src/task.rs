@@ -1,0 +1,100 @@
+//! `pinfold task`: the queue of tasks, and what came of them.
+
+mod add;
+mod find;
+mod list;
+mod result;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_tasks::{Queue, QueueError, SqliteStore, SystemClock};
+use pinfold_terminal::notify;
+
+use crate::exit::Failure;
+pub(crate) use find::short;
+use find::{IdArgs, find};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TaskCommand {
+    /// Add a task to the queue
+    Add(Box<add::AddArgs>),
+    /// List tasks that have not ended, and with --all the others
+    Ls(list::ListArgs),
+    /// Show what a task asks for, its attempts and its result
+    Show(show::ShowArgs),
+    /// Show what ran in the last attempt, and what it printed
+    Logs(show::LogsArgs),
+    /// Show what the result changes
+    Diff(result::DiffArgs),
+    /// Merge the result into what is checked out, in a sandbox
+    Apply(IdArgs),
+    /// Queue a task again that failed, expired or was cancelled
+    Retry(IdArgs),
+    /// Cancel a task, and end its attempt
+    Cancel(CancelArgs),
+    /// Remove a task that has ended; its branch stays
+    Rm(IdArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    task: IdArgs,
+    /// Why, for those who look at it later
+    #[arg(long, default_value = "cancelled by the user")]
+    reason: String,
+}
+
+/// Opens the user's queue.
+///
+/// # Errors
+/// Returns an error for a store that cannot be used.
+pub(crate) fn open(places: &Places) -> Result<Queue<SqliteStore>, Failure> {
+    let store = SqliteStore::open(places, Box::new(SystemClock));
+    let store = store.map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })?;
+    Ok(Queue::new(store))
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        let hint = error.hint();
+        Self::new(error).hint(hint)
+    }
+}
+
+pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let queue = open(&places)?;
+    match command {
+        TaskCommand::Add(args) => add::add(*args, &queue, &places)?,
+        TaskCommand::Ls(args) => list::list(&args, &queue)?,
+        TaskCommand::Show(args) => show::show(&args, &queue, &places)?,
+        TaskCommand::Logs(args) => show::logs(&args, &queue, &places)?,
+        TaskCommand::Diff(args) => return result::diff(&args, &queue, &places, launcher),
+        TaskCommand::Apply(args) => return result::apply(&args, &queue),
+        TaskCommand::Retry(args) => {
+            let task = find(&queue, &args.id)?;
+            queue.retry(task.id)?;
+            notify!("pinfold: queued again: {} ({})", task.title, short(task.id));
+        }
+        TaskCommand::Cancel(CancelArgs { task, reason }) => {
+            let task = find(&queue, &task.id)?;
+            queue.cancel(task.id, &reason)?;
+            notify!("pinfold: cancelled: {} ({})", task.title, short(task.id));
+        }
+        TaskCommand::Rm(args) => {
+            let task = find(&queue, &args.id)?;
+            queue.remove(task.id)?;
+            show::remove_logs(&places, &task);
+            notify!("pinfold: removed: {} ({})", task.title, short(task.id));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

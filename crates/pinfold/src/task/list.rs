@@ -1,0 +1,81 @@
+//! `pinfold task ls`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use pinfold_policy::path::is_plain;
+use pinfold_tasks::{Listing, Queue, SqliteStore, Status, Task, Timestamp};
+use serde_json::{Value, json};
+
+use super::find::{all, short};
+use crate::cli::Output;
+use crate::exit::Failure;
+use crate::print::{self, Ago, say};
+
+/// Ended tasks that are listed at most, the newest ones.
+const MOST: usize = 1_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Also list tasks that have ended
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) fn list(args: &ListArgs, queue: &Queue<SqliteStore>) -> Result<(), Failure> {
+    // Tasks whose time is over are listed as what they are.
+    queue.sweep(100)?;
+    let active = [Status::Waiting, Status::Queued, Status::Dispatched, Status::Running];
+    let statuses = if args.all { Vec::new() } else { active.to_vec() };
+    let mut tasks = Vec::new();
+    all(queue, Listing { statuses, limit: 200, ..Listing::default() }, |task| {
+        tasks.push(task);
+        tasks.len() < MOST
+    })?;
+    if args.output.json {
+        let tasks: Vec<Value> = tasks.iter().map(of_task).collect();
+        return print::json(&json!({ "tasks": tasks }));
+    }
+    if tasks.is_empty() {
+        say!("no tasks{}", if args.all { "" } else { " that have not ended" });
+        return Ok(());
+    }
+    say!("{:8}  {:10}  {:>8}  {:>12}  TITLE", "ID", "STATUS", "ATTEMPTS", "CHANGED");
+    let now = SystemTime::now();
+    for task in &tasks {
+        let changed = Ago(system_time(task.updated_at), now);
+        let attempts = format!("{}/{}", task.attempts, task.max_attempts);
+        let title = shown(&task.title);
+        let status = task.status.to_string();
+        say!("{:8}  {status:10}  {attempts:>8}  {changed:>12}  {title}", short(task.id));
+    }
+    Ok(())
+}
+
+/// A task as JSON.
+pub(super) fn of_task(task: &Task) -> Value {
+    json!({
+        "id": task.id.to_string(),
+        "title": task.title,
+        "status": task.status.to_string(),
+        "priority": task.priority,
+        "attempts": task.attempts,
+        "maxAttempts": task.max_attempts,
+        "addedAt": task.added_at.millis(),
+        "updatedAt": task.updated_at.millis(),
+        "endedAt": task.ended_at.map(Timestamp::millis),
+        "accepted": task.accepted,
+        "failure": task.failure,
+    })
+}
+
+pub(super) fn system_time(time: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(time.millis())
+}
+
+/// A text from a task, as a terminal may show it.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(|letter| if is_plain(letter) { letter } else { '?' }).collect()
+}

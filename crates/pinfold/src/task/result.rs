@@ -1,0 +1,85 @@
+//! `pinfold task diff` and `pinfold task apply`: the result of a task.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_attempt::{Output as Outcome, Repository};
+use pinfold_host::Host;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::{Launcher, run_own};
+use pinfold_tasks::{Queue, SqliteStore};
+use pinfold_terminal::colours::Colours;
+use std::io::{IsTerminal as _, Write as _};
+
+use super::find::{IdArgs, find};
+use super::show::outcome;
+use crate::exit::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    task: IdArgs,
+    /// Show only how much changed in which files
+    #[arg(long)]
+    stat: bool,
+}
+
+/// Returns the result of a task, and the repository that it is for.
+fn result(queue: &Queue<SqliteStore>, id: &str) -> Result<(Outcome, PathBuf), Failure> {
+    let task = find(queue, id)?;
+    let outcome = outcome(&queue.attempts(task.id)?, &task).ok_or_else(|| {
+        let id = super::find::short(task.id);
+        Failure::new(format!("task {id} has no result: it is {}", task.status))
+            .hint(Some(format!("`pinfold task show {id}` says more")))
+    })?;
+    if !outcome.is_changed() {
+        return Err(Failure::new("the result changes nothing"));
+    }
+    let repository = queue.spec(task.id)?.repository;
+    Ok((outcome, repository.ok_or_else(|| Failure::new("the task has no repository"))?))
+}
+
+pub(super) fn diff(
+    args: &DiffArgs,
+    queue: &Queue<SqliteStore>,
+    places: &Places,
+    launcher: &Launcher,
+) -> Result<ExitCode, Failure> {
+    let (outcome, directory) = result(queue, &args.task.id)?;
+    let host = Host { places, launcher };
+    let repository = Repository::of(&directory, host).map_err(Failure::new)?;
+    let stdout = std::io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    // No program that the repository's settings name is started: they are the user's, but its attributes are the result's.
+    let mut words = vec!["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
+    words.extend(args.stat.then_some("--stat"));
+    words.extend([outcome.base.as_str(), outcome.commit.as_str(), "--"]);
+    let text = repository.host().run_with(&words, &[], None).map_err(Failure::new)?;
+    let written = match is_terminal {
+        false => { stdout }.write_all(&text),
+        true => {
+            let mut colours = Colours::new(stdout);
+            let written = colours.write_all(&text);
+            colours.end().and(written)
+        }
+    };
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            pinfold_host::sys::die_of_broken_pipe();
+            Ok(ExitCode::FAILURE)
+        }
+        written => written.map(|()| ExitCode::SUCCESS).map_err(Failure::new),
+    }
+}
+
+/// Merges in a sandbox: git there runs what the repository asks for, and what it changes is looked at as after every run.
+pub(super) fn apply(args: &IdArgs, queue: &Queue<SqliteStore>) -> Result<ExitCode, Failure> {
+    let (outcome, directory) = result(queue, &args.id)?;
+    let words = ["run", "--", "git", "merge", "--no-edit", outcome.commit.as_str()];
+    let words: Vec<OsString> = words.map(OsString::from).into();
+    let status = run_own(&words, &directory);
+    let status = status.map_err(|error| Failure::new(format!("cannot merge: {error}")))?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}

@@ -1,0 +1,189 @@
+//! `pinfold task show` and `pinfold task logs`.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use pinfold_attempt::{Output as Outcome, log_of};
+use pinfold_host::directories::Places;
+use pinfold_tasks::{Attempt, Queue, SqliteStore, Task, TaskSpec, to_stored};
+use pinfold_terminal::colours::Colours;
+use serde_json::{Value, json};
+
+use super::find::{IdArgs, find};
+use super::list::{of_task, shown, system_time};
+use crate::cli::Output;
+use crate::exit::Failure;
+use crate::print::{self, Ago, say};
+
+/// How often a followed log is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    task: IdArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    task: IdArgs,
+    /// Keep showing output until the attempt ends
+    #[arg(long, short)]
+    follow: bool,
+    /// Show this attempt instead of the last one
+    #[arg(long, value_name = "NUMBER")]
+    attempt: Option<u32>,
+}
+
+/// Returns the result of a task that was accepted.
+pub(super) fn outcome(attempts: &[Attempt], task: &Task) -> Option<Outcome> {
+    let accepted = attempts.iter().find(|attempt| Some(attempt.number) == task.accepted)?;
+    serde_json::from_str(&accepted.completion.as_ref()?.output).ok()
+}
+
+pub(super) fn show(
+    args: &ShowArgs,
+    queue: &Queue<SqliteStore>,
+    places: &Places,
+) -> Result<(), Failure> {
+    let task = find(queue, &args.task.id)?;
+    let (spec, attempts) = (queue.spec(task.id)?, queue.attempts(task.id)?);
+    if args.output.json {
+        let mut value = of_task(&task);
+        let stored: Value = serde_json::from_str(&to_stored(&spec)).map_err(Failure::new)?;
+        value["asks"] = stored;
+        value["results"] =
+            attempts.iter().map(|attempt| of_attempt(attempt, &task, places)).collect();
+        return print::json(&value);
+    }
+    let now = SystemTime::now();
+    let changed = Ago(system_time(task.updated_at), now);
+    say!("{}  {}, changed {changed}", task.id, task.status);
+    say!("{}", shown(&task.title));
+    asked(&spec);
+    if let Some(failure) = &task.failure {
+        say!("failed:     {}: {}", failure.code, shown(&failure.message));
+    }
+    for attempt in &attempts {
+        let worker = shown(&attempt.worker);
+        say!("attempt {}:  {} by {worker}", attempt.number, attempt.status);
+        for message in queue.messages(task.id, attempt.number, 0)? {
+            let text: Value = serde_json::from_str(&message.payload).unwrap_or_default();
+            say!("            {}", shown(text["text"].as_str().unwrap_or_default()));
+        }
+        if let Some(failure) = &attempt.failure {
+            say!("            {}: {}", failure.code, shown(&failure.message));
+        }
+    }
+    if let Some(outcome) = outcome(&attempts, &task) {
+        result(&outcome, &super::find::short(task.id));
+    }
+    Ok(())
+}
+
+fn asked(spec: &TaskSpec) {
+    let line = |name: &str, value: Option<&dyn std::fmt::Display>| {
+        if let Some(value) = value {
+            say!("{:11} {}", format!("{name}:"), shown(&value.to_string()));
+        }
+    };
+    let repository = spec.repository.as_ref().map(|path| path.display());
+    line("repository", repository.as_ref().map(|path| path as _));
+    line("agent", spec.agent.as_ref().map(|agent| agent as _));
+    line("model", spec.model.as_ref().map(|model| model as _));
+    line("base", spec.base.as_ref().map(|base| base as _));
+    for step in &spec.verify {
+        line("verify", Some(&step.0));
+    }
+}
+
+fn result(outcome: &Outcome, id: &str) {
+    let verified = match outcome.is_verified() {
+        true => format!("verified by {} commands", outcome.steps.len()),
+        false => "not verified: the task names no command".to_owned(),
+    };
+    match outcome.is_changed() {
+        true => {
+            say!("result:     branch {}, {verified}", outcome.branch);
+            say!(
+                "            `pinfold task diff {id}` shows it, `pinfold task apply {id}` merges it"
+            );
+        }
+        false => say!("result:     nothing was changed, {verified}"),
+    }
+    if outcome.nano_usd > 0 {
+        say!("cost:       ${:.2}", outcome.nano_usd as f64 / 1e9);
+    }
+}
+
+fn of_attempt(attempt: &Attempt, task: &Task, places: &Places) -> Value {
+    let completion = attempt.completion.as_ref();
+    let output = completion.and_then(|it| serde_json::from_str::<Value>(&it.output).ok());
+    json!({
+        "number": attempt.number,
+        "status": attempt.status.to_string(),
+        "worker": attempt.worker,
+        "output": output,
+        "usage": completion.map(|completion| &completion.usage),
+        "failure": attempt.failure,
+        "log": log_of(places, task.id, attempt.number),
+    })
+}
+
+pub(super) fn logs(
+    args: &LogsArgs,
+    queue: &Queue<SqliteStore>,
+    places: &Places,
+) -> Result<(), Failure> {
+    let task = find(queue, &args.task.id)?;
+    let number = args.attempt.unwrap_or(task.attempts);
+    if number == 0 {
+        return Err(Failure::new("nobody has worked on this task yet")
+            .hint(Some("`pinfold work` works on it".to_owned())));
+    }
+    let path = log_of(places, task.id, number);
+    let failed = |error: io::Error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            pinfold_host::sys::die_of_broken_pipe();
+        }
+        Failure::new(format!("cannot show {}: {error}", path.display()))
+    };
+    let mut log = File::open(&path).map_err(failed)?;
+    let runs = || {
+        let attempts = queue.attempts(task.id).unwrap_or_default();
+        attempts.iter().any(|it| it.number == number && it.status.is_active())
+    };
+    let stdout = std::io::stdout().lock();
+    let mut follow = |out: &mut dyn Write| -> io::Result<()> {
+        loop {
+            // What it printed before it ended is there after it has.
+            let goes_on = args.follow && runs();
+            io::copy(&mut log, out)?;
+            out.flush()?;
+            if !goes_on {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+    };
+    if !stdout.is_terminal() {
+        return follow(&mut { stdout }).map_err(failed);
+    }
+    // To a terminal text and colours alone: a sandbox wrote it.
+    let mut colours = Colours::new(stdout);
+    let followed = follow(&mut colours);
+    colours.end().and(followed).map_err(failed)
+}
+
+/// Removes the logs of a task.
+pub(super) fn remove_logs(places: &Places, task: &Task) {
+    for attempt in 1..=task.attempts {
+        // One may be on another machine.
+        let _ = std::fs::remove_file(log_of(places, task.id, attempt));
+    }
+}

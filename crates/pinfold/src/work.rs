@@ -1,0 +1,171 @@
+//! `pinfold work`: works on the tasks of the queue.
+
+use std::io::{Read as _, Write as _};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use pinfold_attempt::{Job, Line, LocalEngine, carry_out};
+use pinfold_host::Host;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_policy::path::is_plain;
+use pinfold_tasks::{Claimed, Stop, Until, Worker, WorkerEvent, WorkerSettings};
+use pinfold_terminal::notify;
+
+use crate::exit::Failure;
+use crate::task;
+
+/// How long a worker waits before it asks for work again, at least and at most.
+const POLL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How often it renews a lease, and learns that a task was cancelled. The store is on this machine.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {
+    /// Work on one task, and end
+    #[arg(long, conflicts_with = "poll")]
+    once: bool,
+    /// Wait for tasks when there are none, until the worker is ended
+    #[arg(long)]
+    poll: bool,
+    /// How many tasks to work on at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    jobs: u8,
+    /// The worker's name, for people; this machine's name and the process's id by default
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Works on tasks until there is none; Ctrl-C gives back those that it works on.
+pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let queue = task::open(&places)?;
+    let engine = LocalEngine::new(places, launcher.clone());
+    let stop = Stop::new().map_err(Failure::new)?;
+    let settings =
+        WorkerSettings { idle: POLL, heartbeat: HEARTBEAT, ..WorkerSettings::new(&name(args)) };
+    let until = match (args.once, args.poll) {
+        (true, _) => Until::Once,
+        (_, true) => Until::Stopped,
+        _ => Until::Drained,
+    };
+    // Blocked here, so that no other thread takes them.
+    let signals = pinfold_host::sys::stop_events().map_err(Failure::new)?;
+    let observer = |event: &WorkerEvent<'_>| report(event);
+    let worker = Worker {
+        queue: &queue,
+        engine: &engine,
+        settings,
+        until,
+        stop: &stop,
+        observer: &observer,
+    };
+    let done = Stop::new().map_err(Failure::new)?;
+    let tally = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if wait_for_signal(&signals, &done) {
+                notify!("pinfold: ending; tasks that are not done are given back");
+                stop.set();
+            }
+        });
+        let tally = worker.work(usize::from(args.jobs));
+        done.set();
+        tally
+    });
+    let completed = tally.completed.load(Ordering::SeqCst);
+    let others = tally.others.load(Ordering::SeqCst);
+    if completed + others == 0 {
+        notify!("pinfold: no task is queued");
+    }
+    Ok(if others == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns whether a signal came before the work was done.
+fn wait_for_signal(signals: &std::os::fd::OwnedFd, done: &Stop) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    loop {
+        let mut wanted = [PollFd::new(signals, PollFlags::IN), PollFd::new(done, PollFlags::IN)];
+        // Interrupted by nothing that matters.
+        if poll(&mut wanted, None).is_err() {
+            continue;
+        }
+        if !wanted[1].revents().is_empty() {
+            return false;
+        }
+        if pinfold_host::sys::next_signal(signals).is_some() {
+            return true;
+        }
+    }
+}
+
+fn name(args: &WorkArgs) -> String {
+    let machine = || {
+        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{machine}-{}", std::process::id())
+    };
+    args.name.clone().unwrap_or_else(machine)
+}
+
+fn report(event: &WorkerEvent<'_>) {
+    let id = |claimed: &Claimed| task::short(claimed.holder.task);
+    match event {
+        WorkerEvent::Begins(claimed) => {
+            let attempt = claimed.holder.attempt;
+            notify!("pinfold: {}: attempt {attempt}: {}", id(claimed), plain(&claimed.spec.title));
+        }
+        WorkerEvent::Progress(task, line) => {
+            notify!("pinfold: {}: {}", task::short(*task), plain(line))
+        }
+        WorkerEvent::Completed(claimed, note) => {
+            let id = id(claimed);
+            notify!("pinfold: {id}: completed; `pinfold task show {id}` says how");
+            if let Some(note) = note {
+                notify!("pinfold: {id}: note: {}", plain(note));
+            }
+        }
+        WorkerEvent::Failed(claimed, failure) => {
+            notify!(
+                "pinfold: {}: failed: {}: {}",
+                id(claimed),
+                failure.code,
+                plain(&failure.message)
+            );
+        }
+        WorkerEvent::Lost(claimed, why) => {
+            notify!("pinfold: {}: ended: {}", id(claimed), plain(why))
+        }
+        WorkerEvent::GivenBack(claimed) => notify!("pinfold: {}: given back", id(claimed)),
+        WorkerEvent::Trouble(what) => notify!("pinfold: the queue cannot be used: {}", plain(what)),
+    }
+}
+
+/// A text on one line that drives no terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' }).collect()
+}
+
+/// Carries out the attempt that the worker at standard input asks for. It is what [`LocalEngine`] starts.
+pub(crate) fn attempt(launcher: &Launcher) -> Result<ExitCode, Failure> {
+    // Longer than any job.
+    const LONGEST: u64 = 16 << 20;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let mut text = String::new();
+    std::io::stdin().lock().take(LONGEST).read_to_string(&mut text).map_err(Failure::new)?;
+    let job: Job = serde_json::from_str(&text).map_err(Failure::new)?;
+    let mut written = Ok(());
+    let mut say = |line: &Line| {
+        let text = serde_json::to_string(line).map_err(std::io::Error::from);
+        let mut out = std::io::stdout().lock();
+        let wrote = text.and_then(|text| writeln!(out, "{text}").and_then(|()| out.flush()));
+        if let (Ok(()), Err(error)) = (&written, wrote) {
+            written = Err(error);
+        }
+    };
+    let host = Host { places: &places, launcher };
+    let last = carry_out(&job, host, &mut say);
+    say(&last);
+    written.map_err(Failure::new)?;
+    Ok(ExitCode::SUCCESS)
+}

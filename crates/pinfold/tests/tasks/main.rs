@@ -1,0 +1,8 @@
+//! The queue of tasks, workers, and the verification of results.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod attacks;
+mod ends;
+mod queue;
+mod scene;
+mod verification;

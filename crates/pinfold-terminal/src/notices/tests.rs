@@ -76,6 +76,21 @@ fn a_notice_holds_output_back_and_lets_keys_through() {
 }
 
 #[test]
+fn a_notice_is_seen_whatever_colours_the_program_set() {
+    let (emulator, caller) = terminal();
+    let (inside, program) = terminal();
+    let passage = Arc::new(Passage::default());
+    passage.start(caller.as_fd(), inside.as_fd()).unwrap();
+    write(&program, "\x1b]10;#000\x07\x1b]11;#000\x07hidden");
+    read_until(&emulator, "hidden");
+    let held = passage.hold(Keys::ToSandbox).unwrap();
+    held.open();
+    held.draw(page(&["seen".to_owned()], held.size()).as_bytes());
+    let shown = read_until(&emulator, "pinfold: seen");
+    assert!(shown.contains("\x1b]110\x1b\\\x1b]111\x1b\\"), "{shown:?}");
+}
+
+#[test]
 fn only_keys_take_a_notice_away() {
     let typed = |bytes: &[u8]| Typed { at: Instant::now(), bytes: bytes.to_vec() };
     for bytes in [&b"x"[..], b"\x1b", b"\r", b"pasted text"] {

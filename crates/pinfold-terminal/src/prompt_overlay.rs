@@ -17,9 +17,10 @@ use crate::screen::{Modes, UNFINISHED};
 /// Bytes that are moved at once.
 const CHUNK: usize = 64 * 1024;
 /// Takes away what could hide a question or move it, whichever program asked for it: text for the line of the
-/// terminal's state, rows that scroll by themselves, an origin that moves with them, margins, text that pushes other text away, other characters,
-/// attributes, and waiting with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
-const PLAIN: &str = "\x1b[0$}\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
+/// terminal's state, cells that are not erased (DECSCA ends ISO's protection, too), rows that scroll by themselves, an
+/// origin that moves with them, margins, text that pushes other text away, other characters, attributes, and waiting
+/// with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
+const PLAIN: &str = "\x1b[0$}\x1b[0\"q\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
 /// Keys that wait for a sandbox that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 

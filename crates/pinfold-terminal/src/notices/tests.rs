@@ -76,7 +76,7 @@ fn a_notice_holds_output_back_and_lets_keys_through() {
 }
 
 #[test]
-fn a_notice_is_seen_whatever_colours_the_program_set() {
+fn a_notice_is_seen_whatever_the_program_asked_of_the_terminal() {
     let (emulator, caller) = terminal();
     let (inside, program) = terminal();
     let passage = Arc::new(Passage::default());
@@ -88,6 +88,9 @@ fn a_notice_is_seen_whatever_colours_the_program_set() {
     held.draw(page(&["seen".to_owned()], held.size()).as_bytes());
     let shown = read_until(&emulator, "pinfold: seen");
     assert!(shown.contains("\x1b]110\x1b\\\x1b]111\x1b\\"), "{shown:?}");
+    // Text of the program that is protected (ESC V) would stay between pinfold's words.
+    let [open, erase] = ["\x1b[0\"q", "\x1b[2J"].map(|it| shown.find(it));
+    assert!(open.is_some() && open < erase, "{shown:?}");
 }
 
 #[test]

@@ -179,10 +179,10 @@ impl Modes {
             reset.push_str("\x1b>");
         }
         reset.push_str(self.usual_colours());
-        // Output to the screen and neither to a printer nor to the line of its state; keys that are taken, are not
-        // echoed by the terminal, and end a line as usual; text that neither pushes other text away nor waits to be
-        // drawn.
-        reset.push_str("\x1b[4i\x1b[0$}\x1b[2l\x1b[12h\x1b[20l\x1b[4l\x1b[?2026l");
+        // Output to the screen and neither to a printer nor to the line of its state; cells that can be erased; keys
+        // that are taken, are not echoed by the terminal, and end a line as usual; text that neither pushes other text
+        // away nor waits to be drawn.
+        reset.push_str("\x1b[4i\x1b[0\"q\x1b[0$}\x1b[2l\x1b[12h\x1b[20l\x1b[4l\x1b[?2026l");
         // Scrolling of the whole screen, with the cursor where it is; ASCII; no attributes.
         reset.push_str("\x1b7\x1b[?69l\x1b[r\x1b8\x1b(B\x0f\x1b[0m");
         reset.push_str(&self.private(false));

@@ -17,6 +17,7 @@ use pinfold_host::sys;
 use pinfold_hostexec::Broker;
 use pinfold_terminal::caller::CallerTerminal;
 use pinfold_terminal::input::Feeding;
+use pinfold_terminal::notify;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_terminal::screen::Screen;
 use pinfold_terminal::stdio::Pump;
@@ -188,6 +189,7 @@ impl Supervision {
             let _ = output.join();
         }
         if let Some(terminal) = &self.terminal {
+            notify::give_back(terminal.descriptor());
             terminal.restore();
         }
         let mut outcome = self.outcome();

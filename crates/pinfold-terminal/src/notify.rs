@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
+use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
 use pinfold_host::io::lock;
@@ -70,6 +71,17 @@ pub fn put(words: fmt::Arguments<'_>) {
     bytes.extend_from_slice(words.to_string().as_bytes());
     // In one write(2), so that nothing of somebody else's comes between.
     let _ = io::stderr().lock().write_all(&bytes);
+}
+
+/// Takes back what a command that has ended left on the caller's terminal, if this job still has it.
+pub fn give_back(terminal: BorrowedFd<'_>) {
+    let own = rustix::process::getpgrp();
+    if rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == own) {
+        let left = lock(&COMMAND).take();
+        // A terminal that is gone has nothing left on it.
+        let _ =
+            rustix::io::write(terminal, &left.map_or_else(Vec::new, |it| it.leave_if_touched()));
+    }
 }
 
 /// Follows what a command writes to the caller's terminal.

@@ -16,10 +16,11 @@ use crate::screen::{Modes, UNFINISHED};
 
 /// Bytes that are moved at once.
 const CHUNK: usize = 64 * 1024;
-/// Takes away what could hide a question or move it, whichever program asked for it: rows that scroll by
-/// themselves, an origin that moves with them, margins, text that pushes other text away, other characters,
-/// attributes, and waiting with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
-const PLAIN: &str = "\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
+/// Takes away what could hide a question or move it, whichever program asked for it: text for the line of the
+/// terminal's state, cells that are not erased (DECSCA ends ISO's protection, too), rows that scroll by themselves, an
+/// origin that moves with them, margins, text that pushes other text away, other characters, attributes, and waiting
+/// with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
+const PLAIN: &str = "\x1b[0$}\x1b[0\"q\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
 /// Keys that wait for a sandbox that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
@@ -141,9 +142,9 @@ impl Passage {
         }
         state.held = Some(keys);
         state.typed.clear();
-        let is_alternate = state.modes.is_alternate();
+        let (is_alternate, colours) = (state.modes.is_alternate(), state.modes.usual_colours());
         drop(state);
-        Some(Held { passage: self, is_alternate })
+        Some(Held { passage: self, is_alternate, colours })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -232,6 +233,8 @@ impl Passage {
 pub struct Held<'a> {
     passage: &'a Passage,
     is_alternate: bool,
+    /// Takes back colours in which nothing is seen.
+    colours: &'static str,
 }
 
 impl Held<'_> {
@@ -241,7 +244,8 @@ impl Held<'_> {
         // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
         // other terminals skip it).
         let enter = if self.is_alternate { "\x1b7" } else { "\x1b[?1049h" };
-        self.draw(format!("{UNFINISHED}{enter}\x1b[>0u{PLAIN}").as_bytes());
+        let colours = self.colours;
+        self.draw(format!("{UNFINISHED}{colours}{enter}\x1b[>0u{PLAIN}").as_bytes());
     }
 
     /// Writes to the terminal.

@@ -79,6 +79,12 @@ impl<'a> Tmux<'a> {
         self.capture(&["-e"])
     }
 
+    /// Returns what a format of tmux stands for now, as `#{alternate_on}`.
+    pub fn format(&self, format: &str) -> String {
+        let output = self.command(&["display-message", "-p", format]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
     fn capture(&self, options: &[&str]) -> String {
         let output = self.command(&["capture-pane", "-p"]).args(options).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -91,7 +91,8 @@ impl Meter {
                 let tokens = charge.at_least_reserved(used.unwrap_or_default().0);
                 charge.settle(model, tokens, true);
             }
-            (Some((tokens, true)), _) if !reader.is_stream() => {
+            // Its usage may have been in what could not be read.
+            (Some((tokens, true)), _) if !reader.is_stream() || reader.has_lost() => {
                 let tokens = charge.at_least_reserved(tokens);
                 charge.settle(model, tokens, true);
             }

@@ -22,7 +22,7 @@ use numbers::{said, sum_of, texts, usage_of};
 /// is estimated.
 const MAX_KEPT: usize = 16 * 1024 * 1024;
 
-/// Bytes of an unfinished message that are kept without a share of the memory for bodies.
+/// Bytes of an unfinished message or line that are kept without a share of the memory for bodies.
 const SMALL: usize = 256 * 1024;
 
 /// Characters of a token, where nobody counts (platform.openai.com/tokenizer: "~4 characters").
@@ -136,6 +136,11 @@ impl Reader {
         matches!(self.form, Form::Messages(_))
     }
 
+    /// Whether some of it could not be read.
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost
+    }
+
     /// Whether the rest of a stream cannot be read.
     pub(super) fn is_broken(&self) -> bool {
         self.has_messages() && self.lost
@@ -245,13 +250,19 @@ impl Reader {
         self.said += if event["type"].is_string() { said(&event) } else { texts(&event) };
     }
 
+    /// Keeps the beginning of a line. One that has no room is lost.
     fn keep(&mut self, part: &[u8]) {
         let (Form::Events(kept) | Form::Lines(kept)) = &mut self.form else { return };
-        if kept.len() + part.len() > MAX_KEPT {
-            self.lost = true;
-            kept.clear();
-        } else {
+        let length = kept.len() + part.len();
+        let missing = length.saturating_sub(SMALL + self.share.size());
+        let held = &self.readers.held;
+        if length <= MAX_KEPT
+            && (missing == 0 || held.try_grow(&mut self.share, missing.max(SMALL)))
+        {
             kept.extend_from_slice(part);
+        } else {
+            self.lost = true;
+            *kept = Vec::new();
         }
     }
 

@@ -191,6 +191,18 @@ fn usage_is_recorded_whatever_the_answers_form() {
 }
 
 #[test]
+fn a_stream_whose_usage_is_in_a_line_that_is_too_long_costs_what_was_reserved() {
+    let text = "x".repeat(17 << 20);
+    let event = format!(r#"{{"response":{{"text":"{text}","usage":{{"output_tokens":90000}}}}}}"#);
+    let (upstream, _) = streaming(vec![event]);
+    let budget = Limit::of(1_000_000);
+    let gateway = gateway(Arc::clone(&budget), Api::OpenAi, &upstream);
+    assert_eq!(status(&post(&gateway, "/v1/responses")), 200);
+    let used = *budget.used.lock().unwrap();
+    assert!(used >= 32 * 1024 && *budget.reserved.lock().unwrap() == 0, "{used}");
+}
+
+#[test]
 fn usage_until_a_client_left_counts() {
     let event = r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"TEXT"}}"#;
     let (upstream, _) = streaming(talk(event));

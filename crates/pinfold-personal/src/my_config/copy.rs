@@ -118,7 +118,7 @@ impl Copier {
     /// Copies an entry of the list; `None` if it is not there or nothing of it may come in.
     pub(super) fn copy(&self, path: &Path, left_out: &mut Vec<String>) -> Option<Copied> {
         let source = self.sources.of(path);
-        let (file, place) = self.open(&source.at, path, source.within, left_out)?;
+        let (file, place) = self.open(&source.at, path, &source, left_out)?;
         let why = match place == source.at {
             true => None,
             false if self.is_of_an_agent(&place) => Some("a link to an agent's files"),
@@ -150,7 +150,7 @@ impl Copier {
     /// Reads a file alone, at most [`MOST_BYTES`].
     pub(super) fn file(&self, path: &Path, left_out: &mut Vec<String>) -> Option<Vec<u8>> {
         let source = self.sources.of(path);
-        let (file, place) = self.open(&source.at, path, source.within, left_out)?;
+        let (file, place) = self.open(&source.at, path, &source, left_out)?;
         if !source.may_lead_out && place != source.at {
             left_out.push(format!("{} (a link)", Escaped(path)));
             return None;
@@ -186,10 +186,8 @@ impl Copier {
             if SKIPPED.iter().any(|skipped| name == *skipped) || has_controls(name.as_bytes()) {
                 continue;
             }
-            let within = reading.source.within;
-            let Some((file, real)) = self.open(&at, &path, within, reading.left_out) else {
-                continue;
-            };
+            let opened = self.open(&at, &path, &reading.source, reading.left_out);
+            let Some((file, real)) = opened else { continue };
             let leads_out = !real.starts_with(root);
             if leads_out && (!may_lead_out || self.is_of_an_agent(&real)) {
                 reading.left_out.push(format!("{} (a link)", Escaped(&path)));
@@ -212,9 +210,10 @@ impl Copier {
         &self,
         at: &Path,
         path: &Path,
-        within: &Path,
+        source: &Source<'_>,
         left_out: &mut Vec<String>,
     ) -> Option<(File, PathBuf)> {
+        let within = source.within;
         // A FIFO would be waited for.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags = flags.bits().cast_signed();
@@ -225,6 +224,8 @@ impl Copier {
             Some("no file")
         } else if !real.starts_with(within) || real == within {
             Some(if within == self.sources.home() { "outside your home" } else { "a link" })
+        } else if source.outside.is_some_and(|outside| real.starts_with(outside)) {
+            Some("in the workspace")
         } else if self.own.iter().any(|own| real.starts_with(own)) {
             Some("pinfold's own")
         } else if self.is_secret(&real) || self.is_secret(&self.sources.home().join(path)) {

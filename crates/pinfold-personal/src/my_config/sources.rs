@@ -20,6 +20,9 @@ pub(super) struct Source<'s> {
     pub(super) at: PathBuf,
     /// The directory that it has to lie in, wherever a link leads.
     pub(super) within: &'s Path,
+    /// The workspace, if the user named the directory by a variable: what a session writes must not come in as the user's
+    /// own.
+    pub(super) outside: Option<&'s Path>,
     /// Whether links that the user makes may lead out of it.
     pub(super) may_lead_out: bool,
 }
@@ -28,6 +31,7 @@ pub(super) struct Source<'s> {
 #[derive(Debug)]
 pub(super) struct Sources {
     home: PathBuf,
+    workspace: PathBuf,
     moved: Vec<MovedEntry>,
 }
 
@@ -102,7 +106,7 @@ impl Sources {
                 may_lead_out,
             });
         }
-        Ok(Self { home, moved })
+        Ok(Self { home, workspace, moved })
     }
 
     /// The home, without links.
@@ -126,10 +130,16 @@ impl Sources {
                 Source {
                     at: one.to.iter().chain(rest).collect(),
                     within: if one.is_in_home { &self.home } else { &one.directory },
+                    outside: Some(&self.workspace),
                     may_lead_out: one.may_lead_out,
                 }
             }
-            None => Source { at: self.home.join(path), within: &self.home, may_lead_out: true },
+            None => Source {
+                at: self.home.join(path),
+                within: &self.home,
+                outside: None,
+                may_lead_out: true,
+            },
         }
     }
 

@@ -204,6 +204,23 @@ fn a_variable_that_names_what_others_may_write_to_is_refused() {
 }
 
 #[test]
+fn a_workspace_below_a_moved_setup_brings_in_nothing_that_a_session_wrote() {
+    // The workspace is `ws`: a skill that is being written, and a link to it.
+    let (home, places) = home(&[("ws/SKILL.md", "of a session"), ("skills/own.md", "own")]);
+    symlink(home.path().join("ws"), home.path().join("skills/ws")).unwrap();
+    symlink(home.path().join("ws/SKILL.md"), home.path().join("CLAUDE.md")).unwrap();
+    fs::create_dir(home.path().join("setup")).unwrap();
+    symlink(home.path().join("skills"), home.path().join("setup/skills")).unwrap();
+    symlink(home.path().join("ws/SKILL.md"), home.path().join("setup/CLAUDE.md")).unwrap();
+    for directory in [home.path().join("setup"), home.path().to_owned()] {
+        let (files, left_out) = copied_from(&places, Some(&directory), ".claude/skills");
+        assert_eq!(files, [(".claude/skills/own.md".to_owned(), "own".to_owned())]);
+        assert_eq!(left_out, [".claude/skills/ws (in the workspace)"]);
+        assert!(copied_from(&places, Some(&directory), ".claude/CLAUDE.md").0.is_empty());
+    }
+}
+
+#[test]
 fn no_link_brings_a_secret_or_what_is_not_the_users() {
     let secrets = [
         ".aws/credentials",

@@ -12,6 +12,7 @@ use pinfold_host::ipc::Json;
 use pinfold_host::sys;
 use pinfold_terminal::caller::{self, CallerTerminal};
 use pinfold_terminal::input::Feeding;
+use pinfold_terminal::notify;
 use pinfold_terminal::stdio::{self, Pump};
 use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -185,6 +186,7 @@ impl Client {
         drop(self.input.take());
         self.finish_outputs(until);
         if let Some(terminal) = &self.terminal {
+            notify::give_back(terminal.descriptor());
             terminal.restore();
         }
         end_of(ended)
@@ -214,7 +216,12 @@ impl Client {
         let (Some(screen), Some(inner)) = (&self.screen, &self.inner) else { return false };
         let mut buffer = vec![0; CHUNK];
         let shown = rustix::io::retry_on_intr(|| rustix::io::read(inner, &mut buffer[..]))
-            .is_ok_and(|count| count > 0 && write_all(screen.as_fd(), &buffer[..count]));
+            .is_ok_and(|count| {
+                if self.terminal.is_some() {
+                    notify::follow(&buffer[..count]);
+                }
+                count > 0 && write_all(screen.as_fd(), &buffer[..count])
+            });
         if !shown {
             // EIO is how a terminal whose other side is closed says so (pty(7)).
             self.inner = None;

@@ -25,7 +25,7 @@ pub(super) fn task(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), Fil
     task.branch = section.read("branch", Item::parsed)?;
     task.agent = section.read("agent", name)?;
     task.provider = section.read("provider", name)?;
-    task.model = section.read("model", line)?;
+    task.model = section.read("model", model)?;
     task.identity = section.read("identity", name)?;
     task.workspace = section.read("workspace", Item::parsed::<WorkspaceMode>)?;
     task.limits = section.read("limits", limits)?.unwrap_or_default();
@@ -71,6 +71,12 @@ fn name(item: &Item<'_>) -> Result<String, FileError> {
         true => Ok(name),
         false => Err(item.invalid("expected letters, digits, '.', '_' and '-'")),
     }
+}
+
+/// A model, which becomes an argument of the agent's and must not be an option.
+fn model(item: &Item<'_>) -> Result<String, FileError> {
+    let model = line(item)?;
+    if model.starts_with('-') { Err(item.invalid("begins with '-'")) } else { Ok(model) }
 }
 
 fn path(item: &Item<'_>) -> Result<PathBuf, FileError> {

@@ -140,6 +140,7 @@ fn wrong_values_are_named_with_line_and_key() {
         ("attempts = 0", "t.md:2: attempts: expected at least 1"),
         ("agent = \"../x\"", "t.md:2: agent: expected letters, digits, '.', '_' and '-'"),
         ("agent = \"-p\"", "t.md:2: agent: expected letters, digits, '.', '_' and '-'"),
+        ("model = \"--help\"", "t.md:2: model: begins with '-'"),
         ("repository = \"src\"", "t.md:2: repository: expected an absolute path"),
         ("verify = \"make\"", "t.md:2: verify: expected a list, found text"),
         ("verify = [\" \"]", "t.md:2: verify[0]: is empty"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_host::owned::OwnedError;
 use pinfold_policy::path::Escaped;
 
 /// Why a store cannot be used, or not now.
@@ -38,6 +39,9 @@ pub enum StoreError {
     /// Its file or directory cannot be used.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// Another user could change what is in it, or it is no file.
+    #[error(transparent)]
+    NotOwned(#[from] OwnedError),
     /// A task was saved by somebody else since it was loaded.
     #[error("the task was changed at the same time")]
     Changed,
@@ -64,6 +68,7 @@ impl StoreError {
         match self {
             Self::Busy | Self::Full | Self::ReadOnly | Self::Io(_) | Self::Changed => true,
             Self::Foreign { .. }
+            | Self::NotOwned(_)
             | Self::Newer { .. }
             | Self::Exists
             | Self::Invalid { .. }
@@ -82,6 +87,7 @@ impl StoreError {
                 Some(format!("move {} away; a new store is made then", Escaped(path)))
             }
             Self::Newer { .. } => Some("use that pinfold, or a newer one".to_owned()),
+            Self::NotOwned(error) => error.hint(),
             _ => None,
         }
     }

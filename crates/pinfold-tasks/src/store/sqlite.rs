@@ -59,7 +59,7 @@ impl SqliteStore {
         };
         // SQLite refuses a path with a link in it (`SQLITE_OPEN_NOFOLLOW`), and files are checked without any.
         let directory = directories::resolved(directory);
-        owned::check_directory(&directory).map_err(std::io::Error::from)?;
+        owned::check_directory(&directory)?;
         let path = &*directory.join(name);
         // SQLite gives its log and its index the permissions of the database.
         let mut create = OpenOptions::new();
@@ -150,7 +150,7 @@ impl SqliteStore {
 
 /// Checks that a file, if it is there, is the user's and that nobody else can write to it.
 fn check(path: &Path) -> Result<(), StoreError> {
-    owned::open(path).map(drop).map_err(|error| StoreError::Io(error.into()))
+    Ok(owned::open(path).map(drop)?)
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {

@@ -76,6 +76,24 @@ fn a_notice_holds_output_back_and_lets_keys_through() {
 }
 
 #[test]
+fn a_notice_is_seen_whatever_the_program_asked_of_the_terminal() {
+    let (emulator, caller) = terminal();
+    let (inside, program) = terminal();
+    let passage = Arc::new(Passage::default());
+    passage.start(caller.as_fd(), inside.as_fd()).unwrap();
+    write(&program, "\x1b]10;#000\x07\x1b]11;#000\x07hidden");
+    read_until(&emulator, "hidden");
+    let held = passage.hold(Keys::ToSandbox).unwrap();
+    held.open();
+    held.draw(page(&["seen".to_owned()], held.size()).as_bytes());
+    let shown = read_until(&emulator, "pinfold: seen");
+    assert!(shown.contains("\x1b]110\x1b\\\x1b]111\x1b\\"), "{shown:?}");
+    // Text of the program that is protected (ESC V) would stay between pinfold's words.
+    let [open, erase] = ["\x1b[0\"q", "\x1b[2J"].map(|it| shown.find(it));
+    assert!(open.is_some() && open < erase, "{shown:?}");
+}
+
+#[test]
 fn only_keys_take_a_notice_away() {
     let typed = |bytes: &[u8]| Typed { at: Instant::now(), bytes: bytes.to_vec() };
     for bytes in [&b"x"[..], b"\x1b", b"\r", b"pasted text"] {

@@ -271,3 +271,25 @@ fn a_command_cannot_hide_what_pinfold_says_after_it() {
         }
     }
 }
+
+/// A mouse that is reported as keys, and a screen that is not the shell's, from a program that ends well and of which
+/// pinfold says nothing.
+#[test]
+fn a_program_that_ends_leaves_its_modes_on_no_terminal() {
+    if !tmux_is_there("modes of a program that ends") {
+        return;
+    }
+    const FLAGS: &str = "#{alternate_on}#{mouse_all_flag}#{origin_flag}#{wrap_flag}";
+    for user in people() {
+        // As it is, and with resets that tmux does not take for any.
+        for reset in ["", "\\302\\233?1003;1049l"] {
+            let stage = Stage::new(user);
+            let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+            let before = tmux.format(FLAGS);
+            stage.write("ws/leave", format!("printf '\\033[?1003;1049;6h\\033[?7l{reset}'"));
+            tmux.line(&format!("clear; {} -- sh leave; echo status $?", run_line()));
+            tmux.wait_for_line("status 0");
+            assert_eq!(tmux.format(FLAGS), before, "{reset}");
+        }
+    }
+}

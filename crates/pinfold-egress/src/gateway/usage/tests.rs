@@ -129,3 +129,19 @@ fn a_stream_of_bedrock_that_cannot_be_read_is_estimated_by_its_length() {
     reader.push(&Bytes::from_static(&[0; 16]), |_, at| Err(at)).unwrap_err();
     assert!(reader.is_broken());
 }
+
+#[test]
+fn unfinished_lines_of_all_answers_share_the_memory_for_bodies() {
+    let readers = Arc::new(Readers::default());
+    let piece = Bytes::from(vec![b'x'; MAX_KEPT / 2]);
+    let read = |content_type: &str| {
+        let mut reader = Reader::new(content_type, false, true, Arc::clone(&readers)).unwrap();
+        reader.push(&piece, |_, _| Ok::<_, ()>(())).unwrap();
+        reader
+    };
+    let types = ["text/event-stream", "application/jsonl"];
+    let many: Vec<Reader> = types.into_iter().cycle().take(20).map(read).collect();
+    assert!(many.iter().any(|reader| reader.lost) && !many[0].lost);
+    drop(many);
+    assert!(!read(types[0]).lost);
+}

@@ -37,8 +37,51 @@ fn keyboards_are_stacked_as_in_the_terminal() {
     let modes = after(b"\x1b[>1u\x1b[>7u\x1b[>4;2m");
     assert_eq!(text(modes.enter()), "\x1b[>1u\x1b[>7u\x1b[>4;2m");
     assert!(text(modes.leave()).contains("\x1b[<2u"));
-    let many = "\x1b[>1u".repeat(1000);
-    assert_eq!(after(many.as_bytes()).asked.keyboards.len(), MOST);
+    let many = after("\x1b[>1u".repeat(1000).as_bytes());
+    assert_eq!(text(many.enter()), "\x1b[>1u".repeat(16));
+    assert!(text(many.leave()).contains("\x1b[<1000u"), "a terminal may have kept all");
+    assert!(text(after(b"\x1b[=5u\x1b[>1u\x1b[<u").leave()).contains("\x1b[=0u"));
+}
+
+#[test]
+fn keyboards_of_both_screens_are_taken_back() {
+    let modes = after(b"\x1b[>1u\x1b[?1049h\x1b[>5u\x1b[>7u");
+    assert_eq!(text(modes.enter()), "\x1b[>1u\x1b[?1049h\x1b[>5u\x1b[>7u");
+    let left = text(modes.leave());
+    let [alternate, switch, main] = ["\x1b[<2u", "\x1b[?1049l", "\x1b[<1u"].map(|it| left.find(it));
+    assert!(alternate < switch && switch < main && alternate.is_some(), "{left:?}");
+    let left = text(after(b"\x1b[?1049h\x1b[>5u\x1b[?1049l").leave());
+    assert!(left.contains("\x1b[?1049h\x1b[<1u\x1b[?1049l"), "{left:?}");
+}
+
+#[test]
+fn what_only_some_terminals_read_as_a_reset_is_reset_at_the_end() {
+    let many = "0;".repeat(40);
+    for written in [
+        // Kitty, tmux and Alacritty know no control characters above U+007F.
+        "\x1b[?1003;1049h\u{9b}?1003;1049l",
+        "\u{9b}x\x1b[?1003;1049h\x1b[?1003;1049l",
+        // GNU screen takes sequences in a string for text of the string.
+        "\x1b[?1003;1049h\x1b_\x1b[?1003;1049l\x1b\\",
+        "\x1b[?1003;1049h\x1bP\x07\x1bc\x1b\\",
+        "\x1b[?1003;1049h\x1bktitle\x1b\n\\\x1b[?1003;1049l",
+        // Some take more parameters than others.
+        &format!("\x1b[?{many}1003;1049h"),
+        // Bytes of Latin-1 are controls that nobody here reads.
+        "\x1b%@",
+    ] {
+        let left = text(after(written.as_bytes()).leave());
+        assert!(
+            left.contains("\x1b[?1003l") && left.contains("\x1b[?1049l"),
+            "{written:?}: {left:?}"
+        );
+    }
+    for honest in
+        ["\x1b[?1003;1049h\x1b]0;title\x07\x1b[?1003;1049l", "\x1b[?1003;1049h\x1bP+q\x1b\\\x1bc"]
+    {
+        let left = text(after(honest.as_bytes()).leave());
+        assert!(!left.contains("1003") && !left.contains("1049"), "{honest:?}: {left:?}");
+    }
 }
 
 #[test]

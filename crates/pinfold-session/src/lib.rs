@@ -11,6 +11,7 @@ pub mod bundle;
 mod caller_trust;
 mod container_tools;
 pub mod control;
+mod design;
 pub mod detach;
 mod door;
 mod faults;

@@ -1,11 +1,9 @@
 //! One run, from the settings to the exit status.
 
 mod dead;
-mod design;
 mod live;
 mod nested;
 mod open;
-mod plan;
 mod record;
 
 use std::io;
@@ -38,6 +36,7 @@ use pinfold_workspace::review::{self, Layer, Review};
 use pinfold_workspace::workspace::Workspace;
 
 use crate::control::{Base, Control, Rules};
+use crate::design::{self, Design};
 use crate::door::{self, LiveLines, Opened, Records};
 use crate::filling::Filling;
 use crate::outcome::{Outcome, RunError};
@@ -49,7 +48,6 @@ use crate::timeline::Timeline;
 use crate::{idle, wall};
 
 use dead::clean_up_after_others;
-use design::Design;
 use live::{Furnished, Live, keep, refresh};
 use open::{open_streams, wrapped};
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};

@@ -3,6 +3,8 @@
 //! Finding a design changes nothing. The directories that its plan names are made afterwards, so a
 //! request that is refused leaves nothing behind.
 
+mod plan;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +22,6 @@ use pinfold_workspace::guard::{self, Guard};
 use pinfold_workspace::review::Layer;
 use pinfold_workspace::shadow::{self, Shadow};
 
-use super::plan;
 use crate::door;
 use crate::outcome::RunError;
 use crate::request::Request;

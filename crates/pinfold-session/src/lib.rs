@@ -2,7 +2,6 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod agent;
-mod budget;
 #[cfg(feature = "guard")]
 pub mod bundle;
 #[cfg(not(feature = "guard"))]
@@ -13,33 +12,23 @@ mod container_tools;
 pub mod control;
 mod design;
 pub mod detach;
-mod door;
-mod faults;
+mod doors;
 mod filling;
-mod gateway;
-mod gitconfig;
-mod github;
 mod group;
 pub mod host_git;
 mod idle;
-mod live;
 mod node_tools;
 mod outcome;
-mod placed;
 pub mod prepare;
 mod prospect;
-mod publish;
 mod request;
 mod resume;
 mod run;
 mod search_path;
-mod serving;
 pub mod snapshot;
-mod ssh;
 mod supervise;
 mod timeline;
 mod toolchains;
-mod trust;
 mod view;
 mod wall;
 pub mod workspace_state;

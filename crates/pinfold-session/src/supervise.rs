@@ -25,11 +25,11 @@ use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
 use crate::RunError;
 use crate::control::{Control, News};
 use crate::detach::Background;
+use crate::doors::publish::Sockets;
+use crate::doors::server::DoorServer;
 use crate::filling::Filling;
 use crate::outcome::{LimitReached, Outcome};
-use crate::publish::Sockets;
 use crate::resume::Running;
-use crate::serving::Serving;
 use crate::timeline::Timeline;
 
 /// How long a command may take to end after it was asked to.
@@ -54,7 +54,7 @@ pub(crate) struct Supervision {
     /// Held until everything inside has ended.
     pub(crate) input: Option<Feeding>,
     /// Who serves the doors.
-    pub(crate) serving: Serving,
+    pub(crate) serving: DoorServer,
     /// Where the session can be asked for something.
     pub(crate) control: Control,
     /// Where the sandbox asks for commands on the host, if it can.

@@ -16,10 +16,10 @@ use pinfold_workspace::git::sync::Sync;
 use pinfold_workspace::guard::Guard;
 
 use crate::control::{Base, Control, Rules};
-use crate::door::{Opened, Records};
+use crate::doors::server::DoorServer;
+use crate::doors::{Opened, Records};
 use crate::filling::Filling;
 use crate::outcome::RunError;
-use crate::serving::Serving;
 use crate::supervise::{HASTE, Progress, Supervision};
 
 use super::caller::Caller;
@@ -77,7 +77,7 @@ impl Furnished {
             inner: None,
             outputs,
             input,
-            serving: Serving::new(self.opened.egress, Arc::clone(&self.records)),
+            serving: DoorServer::new(self.opened.egress, Arc::clone(&self.records)),
             control,
             broker: self.broker,
             passage: self.passage,

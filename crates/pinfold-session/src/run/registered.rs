@@ -17,7 +17,7 @@ use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::review::Layer;
 
 use crate::design::Design;
-use crate::door::{self, Opened, Records};
+use crate::doors::{self, Opened, Records};
 use crate::outcome::RunError;
 use crate::request::Request;
 
@@ -118,12 +118,12 @@ impl Registered {
     /// Puts together what serves the doors. Reads secrets.
     ///
     /// # Errors
-    /// As [`door::open`].
+    /// As [`doors::open`].
     fn open(&mut self, doors: Doors) -> Result<Opened, RunError> {
         let Session { design, request, .. } = &mut self.session;
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
         let with = (design.trust.as_ref(), ssh);
-        door::open(doors, provider, &request.settings, request.host(), &self.records, with)
+        doors::open(doors, provider, &request.settings, request.host(), &self.records, with)
     }
 
     /// Returns the masks of the session.

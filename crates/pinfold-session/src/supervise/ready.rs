@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::Supervision;
 use crate::RunError;
+use crate::doors::publish::Sockets;
 use crate::filling::Filling;
-use crate::publish::Sockets;
 
 /// How often a control group that cannot end the tree by itself is looked at.
 const LOOK: Duration = Duration::from_millis(250);

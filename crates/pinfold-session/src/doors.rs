@@ -1,5 +1,16 @@
 //! The session's doors: which there are, what serves them, and what is reported about them.
 
+mod budget;
+pub(crate) mod certificates;
+mod faults;
+pub(crate) mod gateway;
+pub(crate) mod gitconfig;
+pub(crate) mod github;
+mod live_secret;
+mod placeholders;
+pub(crate) mod publish;
+pub(crate) mod server;
+pub(crate) mod ssh;
 mod used;
 
 use std::collections::{BTreeSet, HashSet};
@@ -24,12 +35,11 @@ use pinfold_terminal::notices::Notices;
 use pinfold_terminal::notify;
 
 use crate::RunError;
-use crate::gateway::{self, Provider};
-use crate::placed;
-use crate::publish::{self, Sockets};
-use crate::ssh::Ssh;
-use crate::trust::Trust;
 
+use certificates::Trust;
+use gateway::Provider;
+use publish::Sockets;
+use ssh::Ssh;
 use used::Used;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
@@ -144,8 +154,8 @@ pub(crate) fn open(
     let loopback = loopback.collect::<Result<Vec<_>, LaunchError>>()?;
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
-    let secrets = placed::place(settings, host)?;
-    let variables = placed::environment(&secrets);
+    let secrets = placeholders::place(settings, host)?;
+    let variables = placeholders::environment(&secrets);
     let (authority, covers) = match trust {
         Some(trust) => {
             let authority = SessionAuthority::generate();

@@ -1,4 +1,4 @@
-//! The session's doors: which there are, what serves them, and what is reported about them.
+//! The session's doors: which there are, and what serves them.
 
 mod budget;
 pub(crate) mod certificates;
@@ -9,29 +9,21 @@ pub(crate) mod github;
 mod live_secret;
 mod placeholders;
 pub(crate) mod publish;
+pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod ssh;
-mod used;
 
-use std::collections::{BTreeSet, HashSet};
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pinfold_boundary::{Cover, Door, Doors, LaunchError};
 use pinfold_egress::{
-    DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
-    SessionAuthority, WayOut,
+    DoorConfig, DoorSockets, Egress, Journal, NetworkDoor, PolicyHandle, SessionAuthority, WayOut,
 };
 use pinfold_host::Host;
-use pinfold_host::audit::{Audit, Event, Login};
-use pinfold_host::io::lock;
-use pinfold_host::note::{Note, Topic};
-use pinfold_host::rate_limit::Pace;
-use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
+use pinfold_policy::network::NetworkPolicy;
 use pinfold_policy::settings::Settings;
-use pinfold_terminal::notices::Notices;
 use pinfold_terminal::notify;
 
 use crate::RunError;
@@ -39,8 +31,8 @@ use crate::RunError;
 use certificates::Trust;
 use gateway::Provider;
 use publish::Sockets;
+use records::Records;
 use ssh::Ssh;
-use used::Used;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
 /// take it.
@@ -191,227 +183,3 @@ pub(crate) fn open(
     let policy = unreachable.map_or(Ok(policy), Err);
     Ok(Opened { egress, variables, covers, sockets, policy, by_proxy })
 }
-
-/// Hands what happens at the doors to the audit log, and refusals to the user as well.
-pub(crate) struct Records {
-    audit: Arc<Audit>,
-    /// Hosts of which a refusal is not shown.
-    silent: Vec<HostPattern>,
-    refusals: Mutex<Refusals>,
-    reached: Mutex<BTreeSet<String>>,
-    used: Mutex<Used>,
-}
-
-/// What was refused so far.
-struct Refusals {
-    live: LiveLines,
-    shown: HashSet<String>,
-    waiting: Vec<Note>,
-    pace: Pace,
-}
-
-/// What is shown while the session lives; the rest is shown at its end.
-pub(crate) enum LiveLines {
-    /// All lines: nothing else writes on the user's screen.
-    All,
-    /// Urgent ones, over the screen of the sandbox.
-    Urgent(Arc<Notices>),
-    /// None: nobody may be looking.
-    None,
-}
-
-/// Whether the user can do something about a line now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    Usual,
-    Urgent,
-}
-
-/// Hosts that one session remembers having reached.
-const MOST_REACHED: usize = 1000;
-
-/// Lines about refusals that one session shows; the audit log has all.
-const MOST_LINES: usize = 20;
-
-impl Records {
-    /// Returns the records of a session. Refusals of `silent` hosts are recorded and not shown.
-    pub(crate) fn new(audit: Arc<Audit>, live: LiveLines, silent: Vec<HostPattern>) -> Self {
-        let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
-        let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
-        Self { audit, silent, refusals, reached: Mutex::default(), used: Mutex::default() }
-    }
-
-    /// The lines that are still to be shown, at the end.
-    pub(crate) fn rest(&self) -> Vec<Note> {
-        let mut refusals = lock(&self.refusals);
-        std::mem::take(&mut refusals.waiting)
-    }
-
-    /// Returns a line about what was used of models, if anything was.
-    pub(crate) fn used(&self) -> Option<Note> {
-        let text = lock(&self.used).in_words()?;
-        Some(Note::new(Topic::Usage, text))
-    }
-
-    /// The smallest rules for everything that was reached.
-    pub(crate) fn reached(&self) -> Vec<NetworkRule> {
-        let reached = lock(&self.reached);
-        let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));
-        let mut rules: Vec<NetworkRule> = rules.collect();
-        rules.dedup();
-        rules
-    }
-
-    /// Records an internal error, and notifies the user once.
-    pub(crate) fn fault(&self, what: &str) {
-        let mut refusals = lock(&self.refusals);
-        refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")), Urgency::Usual);
-        let step = refusals.pace.step();
-        drop(refusals);
-        if step.is_some() {
-            // The session goes on whether or not that can be recorded.
-            let _ = self.audit.record(&Event::Fault { what: what.to_owned() });
-        }
-    }
-
-    fn refused(
-        &self,
-        door: &'static str,
-        asked: &str,
-        reason: &str,
-        hint: Option<&str>,
-    ) -> io::Result<()> {
-        if !self.is_silent(asked) {
-            let mut refusals = lock(&self.refusals);
-            let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
-            let text = format!("refused: {reason}{hint}");
-            refusals.show(Note::new(Topic::Refused, text), Urgency::Usual);
-        }
-        self.denied(door, asked.to_owned(), reason.to_owned())
-    }
-
-    fn is_silent(&self, asked: &str) -> bool {
-        let asked = Endpoint::parse(asked, None);
-        asked.is_ok_and(|asked| self.silent.iter().any(|silent| silent.matches(&asked.host)))
-    }
-
-    /// Records what was refused, if it does not come too fast; what does is counted.
-    fn denied(&self, door: &'static str, what: String, reason: String) -> io::Result<()> {
-        let mut refusals = lock(&self.refusals);
-        let Some(skipped) = refusals.pace.step() else { return Ok(()) };
-        drop(refusals);
-        let denial =
-            |what: String, reason: String| self.audit.record(&Event::Denial { door, what, reason });
-        if skipped > 0 {
-            let reason = "refused faster than is recorded one by one".to_owned();
-            denial(format!("{skipped} more"), reason)?;
-        }
-        denial(what, reason)
-    }
-}
-
-impl Refusals {
-    /// Shows each note once, and not more than a user reads.
-    fn show(&mut self, note: Note, urgency: Urgency) {
-        if self.shown.len() > MOST_LINES || self.shown.contains(&note.text) {
-            return;
-        }
-        self.shown.insert(note.text.clone());
-        let note = if self.shown.len() > MOST_LINES {
-            Note::new(Topic::Refused, "refused: more hosts; `pinfold audit` lists them")
-        } else {
-            note
-        };
-        match &self.live {
-            LiveLines::All => return notify!("pinfold: {}", note.text),
-            LiveLines::Urgent(notices) if urgency == Urgency::Urgent => notices.show(&note.text),
-            LiveLines::Urgent(_) | LiveLines::None => {}
-        }
-        // What was on the screen for a few seconds may have been missed.
-        self.waiting.push(note);
-    }
-}
-
-impl Journal for Records {
-    fn record(&self, event: &DoorEvent<'_>) -> io::Result<()> {
-        match event {
-            DoorEvent::CredentialUse { provider, method, host, path } => {
-                self.audit.record(&Event::CredentialUse {
-                    provider: provider.to_string(),
-                    request: format!("{method} {path}"),
-                    host: (*host).to_owned(),
-                })
-            }
-            DoorEvent::Denied { status, reason, method, host, path, for_user } => {
-                if *for_user {
-                    let text = reason.trim_start_matches("pinfold: ");
-                    lock(&self.refusals).show(Note::warning(text), Urgency::Urgent);
-                }
-                let what = format!("{method} {host}{path}");
-                self.denied("gateway", what, format!("{status}: {reason}"))
-            }
-            DoorEvent::Usage { provider, model, tokens, cost, estimated } => {
-                lock(&self.used).add(tokens, *cost, *estimated);
-                self.audit.record(&Event::Usage {
-                    provider: provider.to_string(),
-                    model: (*model).to_owned(),
-                    input: tokens.input,
-                    output: tokens.output,
-                    cache_read: tokens.cache_read,
-                    cache_write: tokens.cache_write,
-                    usd: cost.map(|nano| nano as f64 / 1e9),
-                    estimated: *estimated,
-                })
-            }
-            DoorEvent::Connect { asked, rule } => {
-                let (to, rule) = ((*asked).to_owned(), (*rule).to_owned());
-                let mut reached = lock(&self.reached);
-                if reached.len() < MOST_REACHED {
-                    reached.insert(to.clone());
-                }
-                drop(reached);
-                self.audit.record(&Event::Connection { to, rule })
-            }
-            DoorEvent::SecretUse { id, method, asked, path } => {
-                self.audit.record(&Event::CredentialUse {
-                    provider: (*id).to_owned(),
-                    request: format!("{method} {path}"),
-                    host: (*asked).to_owned(),
-                })
-            }
-            DoorEvent::Refused { asked, reason, hint } => {
-                // A name that leads to a forbidden address was admitted before.
-                lock(&self.reached).remove(*asked);
-                self.refused("network", asked, reason, *hint)
-            }
-            DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {
-                purpose: "git-signature",
-                key: (*key).to_owned(),
-                login: None,
-            }),
-            DoorEvent::SshLogin { key, host, user, host_key } => {
-                let login = Login {
-                    host: (*host).to_owned(),
-                    user: (*user).to_owned(),
-                    host_key: (*host_key).to_owned(),
-                };
-                let key = (*key).to_owned();
-                let login = Some(login);
-                self.audit.record(&Event::Signature { purpose: "ssh-login", key, login })
-            }
-            DoorEvent::SignatureRefused { what, reason, hint } => {
-                self.refused("ssh-agent", what, reason, *hint)
-            }
-            DoorEvent::ProviderFailed { provider, host, what } => {
-                let text = format!("provider {provider} at {host} {what}");
-                lock(&self.refusals).show(Note::warning(text), Urgency::Urgent);
-                Ok(())
-            }
-            // Events that this version does not know are no reason to let a request pass.
-            _ => Err(io::Error::other("unknown event at a door")),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -9,8 +9,8 @@ use pinfold_egress::{Egress, StopHandle, stop_channel};
 use rustix::pipe::PipeFlags;
 
 use crate::RunError;
-use crate::doors::Records;
 use crate::doors::faults::Faults;
+use crate::doors::records::Records;
 
 /// How often the doors of one session are served again after an internal error.
 const MOST_RESTARTS: u32 = 10;

@@ -11,7 +11,7 @@ use pinfold_workspace::git::sync::Synced;
 use pinfold_workspace::review;
 
 use crate::design::Design;
-use crate::doors::Records;
+use crate::doors::records::Records;
 use crate::outcome::{LimitReached, Outcome, RunError};
 
 use super::record::record_settled;

@@ -16,8 +16,9 @@ use pinfold_workspace::git::sync::Sync;
 use pinfold_workspace::guard::Guard;
 
 use crate::control::{Base, Control, Rules};
+use crate::doors::Opened;
+use crate::doors::records::Records;
 use crate::doors::server::DoorServer;
-use crate::doors::{Opened, Records};
 use crate::filling::Filling;
 use crate::outcome::RunError;
 use crate::supervise::{HASTE, Progress, Supervision};

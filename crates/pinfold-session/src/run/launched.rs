@@ -13,7 +13,7 @@ use pinfold_terminal::notices::Notices;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::review::Review;
 
-use crate::doors::{LiveLines, Records};
+use crate::doors::records::{LiveLines, Records};
 use crate::outcome::RunError;
 use crate::request::Request;
 

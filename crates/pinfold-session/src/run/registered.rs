@@ -17,7 +17,8 @@ use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::review::Layer;
 
 use crate::design::Design;
-use crate::doors::{self, Opened, Records};
+use crate::doors::records::Records;
+use crate::doors::{self, Opened};
 use crate::outcome::RunError;
 use crate::request::Request;
 

@@ -11,7 +11,7 @@ use pinfold_protect::masks::Kept;
 use pinfold_workspace::git::sync::Sync;
 use pinfold_workspace::refresh::Refresh;
 
-use crate::doors::Records;
+use crate::doors::records::Records;
 use crate::idle;
 use crate::outcome::{Outcome, RunError};
 use crate::resume::Resume;

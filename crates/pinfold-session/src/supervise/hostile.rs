@@ -34,7 +34,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::control::{Base, Change, change, stop};
 use crate::doors::publish;
-use crate::doors::{LiveLines, Records};
+use crate::doors::records::{LiveLines, Records};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A session's name.

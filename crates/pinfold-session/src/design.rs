@@ -22,6 +22,7 @@ use pinfold_workspace::guard::{self, Guard};
 use pinfold_workspace::review::Layer;
 use pinfold_workspace::shadow::{self, Shadow};
 
+use crate::boundaries;
 use crate::doors;
 use crate::doors::certificates::{self, Trust};
 use crate::doors::ssh::Ssh;
@@ -29,7 +30,6 @@ use crate::doors::{gitconfig, github};
 use crate::outcome::RunError;
 use crate::request::Request;
 use crate::view::View;
-use crate::wall;
 
 /// What a session will be, apart from what is launched.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub(crate) struct Design {
 /// # Errors
 /// A boundary that this version does not have, or a remote that cannot be read.
 pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
-    let boundary = wall::choose(
+    let boundary = boundaries::choose(
         &request.settings,
-        &wall::written(&request.settings, request.workspace.root.as_path()),
+        &boundaries::written(&request.settings, request.workspace.root.as_path()),
         &request.launcher,
     )?;
     github::broker(&mut request.settings, &request.workspace)?;

@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod agent;
+mod boundaries;
 #[cfg(feature = "guard")]
 pub mod bundle;
 #[cfg(not(feature = "guard"))]
@@ -13,16 +14,13 @@ pub mod control;
 mod design;
 pub mod detach;
 mod doors;
-mod filling;
 mod group;
 pub mod host_git;
-mod idle;
 mod node_tools;
 mod outcome;
 pub mod prepare;
 mod prospect;
 mod request;
-mod resume;
 mod run;
 mod search_path;
 pub mod snapshot;
@@ -30,13 +28,12 @@ mod supervise;
 mod timeline;
 mod toolchains;
 mod view;
-mod wall;
 pub mod workspace_state;
 
+pub use boundaries::all as boundaries;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;
 pub use prospect::{Prospect, prospect};
 pub use request::Request;
 pub use run::run;
 pub use timeline::{Mark, Timeline, Who};
-pub use wall::all as boundaries;

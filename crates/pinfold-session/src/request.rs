@@ -19,7 +19,7 @@ use crate::detach::Background;
 use crate::doors::LivesOn;
 use crate::doors::gateway::Provider;
 use crate::doors::ssh::Ssh;
-use crate::filling::Bound;
+use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use pinfold_personal::MyConfig;

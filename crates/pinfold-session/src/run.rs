@@ -8,6 +8,7 @@ mod caller;
 mod dead;
 mod ended;
 mod furnished;
+mod idle;
 mod launched;
 mod live;
 mod nested;

@@ -1,9 +1,11 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
+pub(crate) mod disk_watch;
 #[cfg(test)]
 mod hostile;
 mod limits;
 mod ready;
+pub(crate) mod resume;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -27,10 +29,11 @@ use crate::control::{Control, News};
 use crate::detach::Background;
 use crate::doors::publish::Sockets;
 use crate::doors::server::DoorServer;
-use crate::filling::Filling;
 use crate::outcome::{LimitReached, Outcome};
-use crate::resume::Running;
 use crate::timeline::Timeline;
+
+use disk_watch::DiskWatch;
+use resume::Running;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -66,7 +69,7 @@ pub(crate) struct Supervision {
     /// Whether there is no command, which would decide itself what becomes of signals.
     pub(crate) is_idle: bool,
     /// Who watches what is written to the disk.
-    pub(crate) filling: Option<Filling>,
+    pub(crate) disk_watch: Option<DiskWatch>,
     pub(crate) deadline: Option<Instant>,
     /// Who is notified that the command runs.
     pub(crate) background: Option<Background>,
@@ -252,7 +255,7 @@ impl Supervision {
             self.read_outputs();
         }
         if ready.full
-            && let Some(limit) = self.filling.as_ref().and_then(Filling::reached)
+            && let Some(limit) = self.disk_watch.as_ref().and_then(DiskWatch::reached)
         {
             self.state.reach(limit);
             self.inside.kill();

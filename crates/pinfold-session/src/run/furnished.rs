@@ -19,8 +19,8 @@ use crate::control::{Base, Control, Rules};
 use crate::doors::Opened;
 use crate::doors::records::Records;
 use crate::doors::server::DoorServer;
-use crate::filling::Filling;
 use crate::outcome::RunError;
+use crate::supervise::disk_watch::DiskWatch;
 use crate::supervise::{HASTE, Progress, Supervision};
 
 use super::caller::Caller;
@@ -66,8 +66,8 @@ impl Furnished {
         let approvals = self.broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
         let control = control.map_err(RunError::System)?.with_approvals(approvals);
         let (outputs, input) = self.caller.moved.start().map_err(RunError::thread)?;
-        let filling = request.bound.take().map(Filling::watch).transpose();
-        let filling = filling.map_err(RunError::thread)?;
+        let disk_watch = request.bound.take().map(DiskWatch::watch).transpose();
+        let disk_watch = disk_watch.map_err(RunError::thread)?;
         let timeout = request.settings.limits.timeout.as_ref();
         let background = request.background.take();
         let mut supervision = Supervision {
@@ -84,7 +84,7 @@ impl Furnished {
             passage: self.passage,
             sockets: self.opened.sockets,
             is_idle: request.argv.is_empty(),
-            filling,
+            disk_watch,
             deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
             background: background.map(|under| under.of(state.id(), request.name.as_ref())),
             running: None,

@@ -7,10 +7,10 @@ use pinfold_boundary::{Boundary, Feature, Inside, Session as OfSession};
 use pinfold_host::sessions::SessionState;
 use pinfold_rootfs::userland;
 
+use crate::boundaries;
 use crate::design::{self, Design};
 use crate::outcome::RunError;
 use crate::request::Request;
-use crate::wall;
 
 /// A session of this process.
 pub(super) struct Session {
@@ -36,7 +36,7 @@ impl Session {
             (!request.settings.publish.is_empty(), Feature::Publish),
         ];
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            wall::insist(boundary.as_ref(), feature, &request.launcher)?;
+            boundaries::insist(boundary.as_ref(), feature, &request.launcher)?;
         }
         let (design, state, plan) = design::make(&request)?;
         request.timeline.done("plans the sandbox");

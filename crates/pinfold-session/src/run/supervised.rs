@@ -12,12 +12,13 @@ use pinfold_workspace::git::sync::Sync;
 use pinfold_workspace::refresh::Refresh;
 
 use crate::doors::records::Records;
-use crate::idle;
+
 use crate::outcome::{Outcome, RunError};
-use crate::resume::Resume;
 use crate::supervise::Supervision;
+use crate::supervise::resume::Resume;
 
 use super::ended::Ended;
+use super::idle;
 use super::session::Session;
 
 /// A session that is served, whose command waits for the order to start.

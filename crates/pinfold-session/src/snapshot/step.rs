@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 use crate::caller_trust::CallerTrust;
 use crate::doors;
 use crate::doors::certificates;
-use crate::filling::Bound;
 use crate::outcome::{LimitReached, Outcome, RunError};
 use crate::request::Request;
-use crate::resume::SHELL;
 use crate::run::run;
+use crate::supervise::disk_watch::Bound;
+use crate::supervise::resume::SHELL;
 use crate::toolchains::Toolchains;
 
 /// How long a command may take that nobody watches.

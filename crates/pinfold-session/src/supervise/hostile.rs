@@ -117,7 +117,7 @@ impl Rig {
             broker: None,
             passage: None,
             sockets: Some(sockets),
-            filling: None,
+            disk_watch: None,
             deadline: None,
             background: None,
             running: None,

@@ -5,6 +5,7 @@ pub(crate) mod disk_watch;
 mod hostile;
 mod limits;
 mod ready;
+mod reports;
 pub(crate) mod resume;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Inside, LaunchError, step_failed};
+use pinfold_boundary::{Inside, LaunchError};
 use pinfold_host::note::Note;
 use pinfold_host::sys;
 use pinfold_hostexec::Broker;
@@ -22,10 +23,10 @@ use pinfold_terminal::input::Feeding;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_terminal::screen::Screen;
 use pinfold_terminal::stdio::Pump;
-use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
+use pinfold_wire::{Ended, Order, Report, Window};
 
 use crate::RunError;
-use crate::control::{Control, News};
+use crate::control::Control;
 use crate::detach::Background;
 use crate::doors::publish::Sockets;
 use crate::doors::server::DoorServer;
@@ -33,6 +34,7 @@ use crate::outcome::{LimitReached, Outcome};
 use crate::timeline::Timeline;
 
 use disk_watch::DiskWatch;
+use reports::unexpected;
 use resume::Running;
 
 /// How long a command may take to end after it was asked to.
@@ -40,9 +42,6 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How long init may take no orders.
 pub(crate) const HASTE: Duration = Duration::from_secs(5);
-
-/// The status of a resume command's shell that cannot be executed.
-const NOT_FOUND: u8 = 127;
 
 /// Everything that the loop watches.
 pub(crate) struct Supervision {
@@ -269,93 +268,6 @@ impl Supervision {
         Ok(!ready.ended || ready.report)
     }
 
-    /// Deals with one report; false when the command has ended.
-    fn report(&mut self) -> Result<bool, RunError> {
-        let (report, descriptor) = match self.inside.channel.receive::<Report>() {
-            Ok(Some(Received { message, descriptors })) => match expected(&message, descriptors) {
-                Ok(descriptor) => (message, descriptor),
-                Err(strange) => return Ok(self.end_with(&strange)),
-            },
-            // Init is gone, or talks nonsense: everything inside ends.
-            Ok(None) | Err(_) => return Ok(false),
-        };
-        match report {
-            Report::Times(times) => self.state.timeline.add(&times),
-            Report::TaskEnded { id, ended } => {
-                self.task_ended(id, ended);
-                self.control.tell(&self.inside, id, News::Ended(ended));
-            }
-            Report::TaskFailed { id, step, errno, detail } => {
-                self.task_ended(id, Ended::Code(NOT_FOUND));
-                self.control.tell(&self.inside, id, News::Failed(step, errno, detail));
-            }
-            Report::Finished => self.runs()?,
-            Report::TaskLimit { id, limit } => {
-                self.control.tell(&self.inside, id, News::Limit(limits::reached(limit)));
-            }
-            Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
-            Report::TaskTerminal(id) => {
-                let news = descriptor.map_or(News::NoTerminal, News::Terminal);
-                self.control.tell(&self.inside, id, news);
-            }
-            Report::Stopped(_) => self.stopped(),
-            Report::Limit(limit) => self.state.reach(limits::reached(limit)),
-            Report::Socket => {
-                if let (Some(sockets), Some(socket)) = (&self.sockets, descriptor) {
-                    sockets.supply.put(socket);
-                }
-            }
-            Report::Ended(ended) => {
-                self.runs()?;
-                self.state.ended = Some(ended);
-                return Ok(false);
-            }
-            Report::Failed { step: step @ (Step::Execute | Step::Directory), errno, detail } => {
-                return Err(RunError::not_begun(step, errno, &detail));
-            }
-            report @ (Report::Failed { .. }
-            | Report::Listening { .. }
-            | Report::Born
-            | Report::Terminal) => {
-                return Err(unexpected(report).into());
-            }
-        }
-        Ok(true)
-    }
-
-    /// Ends everything inside because of descriptors that no init of ours sends. To close a socket can
-    /// take as long as its maker likes (`SO_LINGER`, socket(7)).
-    fn end_with(&mut self, strange: &[OwnedFd]) -> bool {
-        self.state.killed = true;
-        self.inside.kill();
-        for descriptor in strange {
-            // What is no socket does not linger.
-            let _ = rustix::net::sockopt::set_socket_linger(descriptor, None);
-        }
-        false
-    }
-
-    /// The command was executed, which the process that started a detached session waits for.
-    fn runs(&mut self) -> Result<(), RunError> {
-        let background = self.background.take();
-        background.map_or(Ok(()), Background::started).map_err(RunError::System)
-    }
-
-    /// The command stopped: stop as its job would, and go on with it.
-    fn stopped(&mut self) {
-        if let Some(terminal) = &self.terminal {
-            let stop = || terminal.stop(self.inner.as_ref());
-            match &self.passage {
-                Some(passage) => passage.without_notices(stop),
-                None => stop(),
-            }
-            self.order(libc::SIGCONT);
-        } else if self.control.has_screen() {
-            // Behind it there is no shell in which somebody could go on with it.
-            self.order(libc::SIGCONT);
-        }
-    }
-
     fn signal(&mut self, signal: i32) {
         const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
         match signal {
@@ -386,32 +298,6 @@ impl Supervision {
     fn order(&self, signal: i32) {
         // An init that is gone has nobody left to signal.
         let _ = self.inside.order(&Order::Signal(signal));
-    }
-}
-
-/// The descriptor that comes with a report, if it has one and there was room for it.
-///
-/// # Errors
-/// Descriptors that it does not have, or that are something else.
-fn expected(
-    report: &Report,
-    mut descriptors: Vec<OwnedFd>,
-) -> Result<Option<OwnedFd>, Vec<OwnedFd>> {
-    let is_expected = match (report, descriptors.as_slice()) {
-        (_, []) => true,
-        (Report::TaskTerminal(_), [terminal]) => sys::is_terminal(terminal),
-        // What it is, is looked at where it is handed in.
-        (Report::Socket, [_]) => true,
-        _ => false,
-    };
-    if is_expected { Ok(descriptors.pop()) } else { Err(descriptors) }
-}
-
-/// The error behind a report that has no place here.
-pub(crate) fn unexpected(report: Report) -> LaunchError {
-    match report {
-        Report::Failed { step, errno, detail } => explain(step_failed(step, errno, &detail)),
-        _ => LaunchError::Silent,
     }
 }
 

@@ -23,11 +23,7 @@ use crate::{image, network, policy, review, snapshot};
 ///
 /// # Errors
 /// Whatever kept it from being run.
-pub(crate) fn run(
-    mut args: RunArgs,
-    learn: bool,
-    launcher: &Launcher,
-) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: RunArgs, learn: bool, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
     if userland::is_inside() {
@@ -46,10 +42,12 @@ pub(crate) fn run(
         },
         false => None,
     };
-    args.policy.is_alone = args.detach && args.agent.is_some();
-    let mut start =
-        policy::prepare(&args.policy, args.agent.as_deref(), Host { places: &places, launcher })?;
-    if args.agent_image {
+    let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, .. } = args;
+    let is_unattended = flags.unattended;
+    let wanted = Wanted { agent, rest, idle, is_unattended, name, background, window };
+    let host = Host { places: &places, launcher };
+    let mut start = policy::prepare(&flags, wanted.agent.as_deref(), wanted.presence(), host)?;
+    if agent_image {
         start.begin_with_image(&Shown::default())?;
     }
     say_what_waits(start.settings());
@@ -61,10 +59,6 @@ pub(crate) fn run(
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         notify!("pinfold: note: {note}");
     }
-    let RunArgs { agent, rest, idle, policy, timings, name, .. } = args;
-    // Without a terminal to attach to, nobody could answer.
-    let unattended = policy.unattended || policy.is_alone && window.is_none();
-    let wanted = Wanted { agent, rest, idle, unattended, name, background, window };
     let asks = start.settings().apply.value == ApplyMode::Ask;
     let request = start.request(wanted, &Shown::default(), timeline);
     let outcome = request.and_then(pinfold_session::run);

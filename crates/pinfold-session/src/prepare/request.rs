@@ -14,6 +14,7 @@ use pinfold_wire::Window;
 use pinfold_workspace::workspace::Workspace;
 
 use super::environment::{Caller, environment};
+use super::presence::{Circumstances, Presence, Seat};
 use super::settings::in_mode;
 use super::{Preparation, Progress};
 use crate::agent::{self, AgentRun, ProgramSource};
@@ -41,14 +42,31 @@ pub struct Wanted {
     pub rest: Vec<OsString>,
     /// Whether nothing is to be run.
     pub idle: bool,
-    /// Whether nobody watches.
-    pub unattended: bool,
+    /// Whether the user said that nobody answers.
+    pub is_unattended: bool,
     /// What the session is called.
     pub name: Option<SessionName>,
     /// Where it goes on by itself.
     pub background: Option<Background>,
     /// How large a terminal it has there, if it has one.
     pub window: Option<Window>,
+}
+
+impl Wanted {
+    /// Returns who answers while it goes on.
+    pub fn presence(&self) -> Presence {
+        let seat = if self.window.is_some() { Seat::Terminal } else { Seat::Log };
+        Presence::of(Circumstances {
+            is_unattended: self.is_unattended,
+            background: self.background.is_some().then_some(seat),
+            runs_agent: self.runs_agent(),
+        })
+    }
+
+    /// Whether an agent is to be run: the one that is named, or the one of the settings.
+    fn runs_agent(&self) -> bool {
+        self.agent.is_some() || self.rest.is_empty() && !self.idle
+    }
 }
 
 impl Preparation {
@@ -68,12 +86,9 @@ impl Preparation {
         }
         let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
         let stack = self.stack(progress)?;
-        let attended = !wanted.unattended && wanted.background.is_none();
+        let presence = self.asked.presence;
+        let (subject, mut run) = self.program(&wanted, (&workspace, stack.as_ref()), progress)?;
         let Wanted { name, background, window, .. } = wanted;
-        let asked = Program { agent: wanted.agent, rest: wanted.rest, idle: wanted.idle };
-        let unattended = Unattended(wanted.unattended);
-        let (subject, mut run) =
-            self.program(asked, unattended, (&workspace, stack.as_ref()), progress)?;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -107,7 +122,7 @@ impl Preparation {
             ssh,
             nested: run.nested,
             silent_hosts: run.silent_hosts,
-            attended,
+            attended: presence.is_at_the_terminal(),
             caller_trust: caller.trust,
             name,
             background,
@@ -140,16 +155,13 @@ impl Preparation {
     /// Returns whose session it is, and what runs in it.
     fn program(
         &self,
-        asked: Program,
-        unattended: Unattended,
+        wanted: &Wanted,
         (workspace, stack): (&Workspace, Option<&Stack>),
         progress: &dyn Progress,
     ) -> Result<(String, AgentRun), RunError> {
         let (settings, places) = (&self.settings, &self.places);
-        let Program { agent, rest, idle } = asked;
-        let Some(agent) =
-            settings.agent.as_ref().filter(|_| agent.is_some() || rest.is_empty() && !idle)
-        else {
+        let rest = wanted.rest.clone();
+        let Some(agent) = settings.agent.as_ref().filter(|_| wanted.runs_agent()) else {
             let name = rest.first().map(|word| word.to_string_lossy().into_owned());
             let run = AgentRun { argv: rest, ..AgentRun::default() };
             return Ok((name.unwrap_or_else(|| "idle".to_owned()), run));
@@ -161,24 +173,14 @@ impl Preparation {
             true => ProgramSource::System,
             false => ProgramSource::Layer(&tell),
         };
-        if unattended.0 {
+        let asks = self.asked.presence.sees_the_agent();
+        if !asks {
             say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
         }
         let context = (settings, places, workspace, stack);
-        Ok((name, agent::prepare(resolved, rest, unattended.0, context, source)?))
+        Ok((name, agent::prepare(resolved, rest, !asks, context, source)?))
     }
 }
-
-/// What is asked to run.
-struct Program {
-    agent: Option<String>,
-    rest: Vec<OsString>,
-    idle: bool,
-}
-
-/// Whether nobody watches.
-#[derive(Clone, Copy)]
-struct Unattended(bool);
 
 /// What of the caller's machine a run has around it.
 struct Surroundings {
@@ -234,5 +236,19 @@ fn say_that_nobody_is_asked(agent: &str, flags: &[String]) {
         notify!(
             "pinfold: note: {agent} asks for no permissions in this run ({flags}); the sandbox bounds it"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+
+    #[test]
+    fn the_agent_of_the_settings_runs_unless_a_command_or_nothing_is_asked_for() {
+        let (named, rest) = (Some("pi".to_owned()), vec!["true".into()]);
+        assert!(Wanted::default().runs_agent());
+        assert!(Wanted { agent: named, rest: rest.clone(), ..Wanted::default() }.runs_agent());
+        assert!(!Wanted { rest, ..Wanted::default() }.runs_agent());
+        assert!(!Wanted { idle: true, ..Wanted::default() }.runs_agent());
     }
 }

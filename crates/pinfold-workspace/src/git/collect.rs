@@ -314,7 +314,7 @@ impl Collect<'_> {
     }
 
     fn keep(&self, settled: &mut Settled, what: String, why: String) {
-        settled.kept.push(Kept { what, why: why.into(), opt_in: None });
+        settled.kept.push(Kept::new(what, why));
     }
 
     /// Runs one part in a process of its own that stands in the host's git directory.

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use pinfold_boundary::{Cover, Inside, LiveView};
 use pinfold_protect::masks::{Kept, Masks};
+use pinfold_protect::refresh::{Hidden, Refresh};
 use pinfold_terminal::notify;
-use pinfold_workspace::refresh::{Hidden, Refresh};
 use pinfold_workspace::workspace::Workspace;
 
 /// The masks of a session, and the mount namespace that they are in.

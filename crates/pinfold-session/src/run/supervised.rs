@@ -8,8 +8,8 @@ use pinfold_host::launcher::record_launch;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::wrappers::Launch;
 use pinfold_protect::masks::Kept;
+use pinfold_protect::refresh::Refresh;
 use pinfold_workspace::git::sync::Sync;
-use pinfold_workspace::refresh::Refresh;
 
 use crate::doors::records::Records;
 

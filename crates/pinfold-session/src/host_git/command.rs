@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
+use pinfold_boundary::ownership::hand_over;
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
@@ -17,7 +18,6 @@ use pinfold_policy::settings::{Layers, Settings};
 use pinfold_policy::ssh::{SshHostRule, SshKey, SshSettings};
 use pinfold_rootfs::scratch::Access;
 use pinfold_rootfs::userland;
-use pinfold_workspace::guard::hand_over;
 use pinfold_workspace::workspace::Workspace;
 
 use super::{

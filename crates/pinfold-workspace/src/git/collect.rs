@@ -118,7 +118,7 @@ impl Collect<'_> {
         let make = |path: &Path| fs::create_dir(path).map_err(|error| error.to_string());
         make(&self.out)?;
         [ASKED, SAID, CHECKED].iter().try_for_each(|name| make(&self.out.join(name)))?;
-        crate::guard::hand_over(&self.out).map_err(|error| error.to_string())?;
+        pinfold_boundary::ownership::hand_over(&self.out).map_err(|error| error.to_string())?;
         let done = self.both_ways(state, all, settled);
         let _ = fs::remove_dir_all(&self.out);
         done

@@ -14,7 +14,6 @@ use super::changes::{File, Found};
 use super::{Content, ProtectedDir};
 use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
-use crate::guard;
 use crate::review::tree::Tree;
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
@@ -250,7 +249,7 @@ fn give_back(dir: &ProtectedDir, path: &Path) {
     let owner = host.and_then(|host| Some(host.node_of_root().ok()?.owner));
     if let Some(owner) = owner.filter(|_| pinfold_boundary::namespace::inside_owner().is_some()) {
         // What cannot be given stays with the id that stands for the sandbox.
-        let _ = guard::give(path, owner);
+        let _ = pinfold_boundary::ownership::give(path, owner);
     }
 }
 

@@ -1,5 +1,5 @@
-//! What in a granted directory must look different in the sandbox, also while the host works: found,
-//! restricted, masked, refreshed, set aside.
+//! What in a granted directory must look different in the sandbox: found, restricted, masked, refreshed,
+//! set aside.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod began;

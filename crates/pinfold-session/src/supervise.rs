@@ -1,12 +1,12 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
 pub(crate) mod disk_watch;
-#[cfg(test)]
-mod hostile;
 mod limits;
 mod ready;
 mod reports;
 pub(crate) mod resume;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Inside, LaunchError};
+use pinfold_boundary::{Inside, LaunchError, step_failed};
 use pinfold_host::note::Note;
 use pinfold_host::sys;
 use pinfold_hostexec::Broker;
@@ -34,7 +34,6 @@ use crate::outcome::{LimitReached, Outcome};
 use crate::timeline::Timeline;
 
 use disk_watch::DiskWatch;
-use reports::unexpected;
 use resume::Running;
 
 /// How long a command may take to end after it was asked to.
@@ -298,6 +297,14 @@ impl Supervision {
     fn order(&self, signal: i32) {
         // An init that is gone has nobody left to signal.
         let _ = self.inside.order(&Order::Signal(signal));
+    }
+}
+
+/// The error behind a report that has no place here.
+fn unexpected(report: Report) -> LaunchError {
+    match report {
+        Report::Failed { step, errno, detail } => explain(step_failed(step, errno, &detail)),
+        _ => LaunchError::Silent,
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::os::fd::OwnedFd;
 
-use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{LaunchError, step_failed};
 use pinfold_host::sys;
 use pinfold_wire::{Ended, Received, Report, Step};
 
@@ -11,7 +9,7 @@ use crate::RunError;
 use crate::control::News;
 use crate::detach::Background;
 
-use super::{Supervision, limits};
+use super::{Supervision, limits, unexpected};
 
 /// The status of a resume command's shell that cannot be executed.
 const NOT_FOUND: u8 = 127;
@@ -121,12 +119,4 @@ fn expected(
         _ => false,
     };
     if is_expected { Ok(descriptors.pop()) } else { Err(descriptors) }
-}
-
-/// The error behind a report that has no place here.
-pub(super) fn unexpected(report: Report) -> LaunchError {
-    match report {
-        Report::Failed { step, errno, detail } => explain(step_failed(step, errno, &detail)),
-        _ => LaunchError::Silent,
-    }
 }

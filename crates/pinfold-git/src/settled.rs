@@ -4,11 +4,16 @@ use std::borrow::Cow;
 
 use pinfold_host::note::{Note, Topic};
 
+/// What is said once of all that was set aside.
+const ADOPT: &str = "`pinfold adopt` lists what was set aside, and puts it back";
+
 /// Something that the sandbox wrote and the host did not take.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
     /// What.
     pub what: String,
+    /// The command that puts it back, if it was set aside.
+    pub adopt: Option<String>,
     /// Why.
     pub why: Cow<'static, str>,
     /// The opt-in that lets it through another time.
@@ -18,7 +23,29 @@ pub struct Kept {
 impl Kept {
     /// Names what was not taken over and why, without an opt-in.
     pub fn new(what: String, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { what, why: why.into(), opt_in: None }
+        Self { what, adopt: None, why: why.into(), opt_in: None }
+    }
+
+    /// Names it, with the command that puts it back.
+    pub fn named(&self) -> Cow<'_, str> {
+        match &self.adopt {
+            Some(command) => format!("{} (set aside; `{command}` puts it back)", self.what).into(),
+            None => self.what.as_str().into(),
+        }
+    }
+
+    /// Returns what the user should know of it.
+    fn note(&self) -> Note {
+        let Self { what, adopt, why, opt_in } = self;
+        let why = match opt_in {
+            Some(opt_in) => format!("{why} (--opt-in {opt_in} allows it)"),
+            None => why.to_string(),
+        };
+        let note = Note::named(Topic::Waiting, "not taken over", self.named(), why);
+        match adopt {
+            Some(_) => note.in_brief(format!("{what} (set aside)"), ADOPT),
+            None => note,
+        }
     }
 }
 
@@ -38,13 +65,11 @@ pub struct Settled {
 impl Settled {
     /// Returns what the user should know.
     pub fn notes(&self) -> Vec<Note> {
-        let taken = self.taken.iter().map(|what| format!("taken over: {what}"));
-        let taken = taken.map(|text| Note::new(Topic::Changed, text));
-        let kept = self.kept.iter().map(|Kept { what, why, opt_in }| match opt_in {
-            Some(opt_in) => format!("not taken over: {what}: {why} (--opt-in {opt_in} allows it)"),
-            None => format!("not taken over: {what}: {why}"),
-        });
-        let kept = kept.map(|text| Note::new(Topic::Waiting, text));
-        taken.chain(kept).chain(self.built.clone().map(Note::warning)).collect()
+        let taken = self.taken.iter();
+        let taken = taken.map(|what| Note::named(Topic::Changed, "taken over", what, ""));
+        taken
+            .chain(self.kept.iter().map(Kept::note))
+            .chain(self.built.clone().map(Note::warning))
+            .collect()
     }
 }

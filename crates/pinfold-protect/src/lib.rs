@@ -1,4 +1,5 @@
-//! What in a granted directory must look different in the sandbox: found, restricted, masked, set aside.
+//! What in a granted directory must look different in the sandbox: found, restricted, masked, refreshed,
+//! set aside.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod began;
@@ -9,6 +10,7 @@ pub mod mounts;
 pub mod own;
 pub mod patience;
 pub mod protect;
+pub mod refresh;
 pub mod restrict;
 pub mod set_aside;
 pub mod sockets;

@@ -5,6 +5,7 @@
 //! another name; a repository there stops being one. What is moved is written down first.
 //! `pinfold adopt` lists it and puts it back.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use pinfold_git::refs::shell_word;
+use pinfold_git::settled::Kept;
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::Escaped;
@@ -298,8 +300,9 @@ pub fn remove_all(places: &Places, is_live: &dyn Fn(&str) -> bool) -> io::Result
     Ok(())
 }
 
-/// Names what was set aside, with the command that puts it back from where the user is.
-pub fn named(path: &Path) -> String {
+/// Returns what is reported of something that was set aside, with the command that puts it back from where the
+/// user is.
+pub fn kept(path: &Path, why: impl Into<Cow<'static, str>>) -> Kept {
     let current = std::env::current_dir().ok().filter(|it| it.parent().is_some());
     let near = current.as_ref().and_then(|it| path.strip_prefix(it).ok());
     let near = near.filter(|near| !near.as_os_str().as_bytes().starts_with(b"-"));
@@ -309,7 +312,7 @@ pub fn named(path: &Path) -> String {
         }
         _ => "pinfold adopt".to_owned(),
     };
-    format!("{} (set aside; `{command}` puts it back)", Escaped(path))
+    Kept { adopt: Some(command), ..Kept::new(Escaped(path).to_string(), why) }
 }
 
 /// Puts back what was set aside last from a path. Returns the path.

@@ -32,7 +32,7 @@ use pinfold_secrets::SecretId;
 use pinfold_workspace::workspace::Workspace;
 
 use crate::RunError;
-use crate::gateway::{self, GATEWAY_URL, Provider};
+use crate::doors::gateway::{self, GATEWAY_URL, Provider};
 use crate::view::Extra;
 use pinfold_personal::MyConfig;
 

@@ -10,7 +10,7 @@ use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{Escaped, InsidePath, PathError};
 use pinfold_terminal::notify;
 
-use crate::trust::{BUNDLE_VARIABLES, BUNDLES, LARGEST, OWN_VARIABLE};
+use crate::doors::certificates::{BUNDLE_VARIABLES, BUNDLES, LARGEST, OWN_VARIABLE};
 
 /// Where the files are, inside.
 const INSIDE: &str = "/run/pinfold/caller-trust";

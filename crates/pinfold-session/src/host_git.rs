@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use pinfold_boundary::ownership::hand_over;
 use pinfold_git::config::{Setting, write};
 use pinfold_git::known::safe;
 use pinfold_git::refs::{is_component, is_object};
@@ -19,7 +20,6 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_hostexec::git::{Doing, Task};
 use pinfold_rootfs::scratch::{Access, Scratch};
-use pinfold_workspace::guard::hand_over;
 
 use self::command::execute;
 use crate::outcome::{Outcome, RunError};

@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod agent;
-mod budget;
+mod boundaries;
 #[cfg(feature = "guard")]
 pub mod bundle;
 #[cfg(not(feature = "guard"))]
@@ -11,43 +11,30 @@ pub mod bundle;
 mod caller_trust;
 mod container_tools;
 pub mod control;
+mod design;
 pub mod detach;
-mod door;
-mod faults;
-mod filling;
-mod gateway;
-mod gitconfig;
-mod github;
+mod doors;
 mod group;
 pub mod host_git;
-mod idle;
-mod live;
 mod node_tools;
 mod outcome;
-mod placed;
 pub mod prepare;
 mod prospect;
-mod publish;
 mod request;
-mod resume;
 mod run;
 mod search_path;
-mod serving;
 pub mod snapshot;
-mod ssh;
 mod supervise;
 mod timeline;
 mod toolchains;
-mod trust;
 mod view;
-mod wall;
 pub mod workspace_state;
 
-pub use door::Used;
+pub use boundaries::all as boundaries;
+pub use doors::records::Used;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;
 pub use prospect::{Prospect, prospect};
 pub use request::Request;
 pub use run::run;
 pub use timeline::{Mark, Timeline, Who};
-pub use wall::all as boundaries;

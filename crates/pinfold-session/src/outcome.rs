@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::door::Used;
+use crate::doors::records::Used;
 use crate::search_path;
 use crate::timeline::Timeline;
 

@@ -6,6 +6,7 @@
 
 mod agent_image;
 mod environment;
+mod presence;
 mod request;
 mod settings;
 mod settings_files;
@@ -26,6 +27,7 @@ use crate::snapshot;
 
 pub use self::agent_image::{AgentImage, engine, image_layer};
 pub use self::environment::describing;
+pub use self::presence::{Circumstances, Presence};
 pub use self::request::Wanted;
 pub use self::settings::{Asked, everything, in_mode, plain_settings, workspace, workspace_here};
 pub use self::settings_files::SettingsFiles;

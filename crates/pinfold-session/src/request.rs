@@ -16,10 +16,10 @@ use pinfold_workspace::workspace::Workspace;
 
 use crate::caller_trust::CallerTrust;
 use crate::detach::Background;
-use crate::door::LivesOn;
-use crate::filling::Bound;
-use crate::gateway::Provider;
-use crate::ssh::Ssh;
+use crate::doors::LivesOn;
+use crate::doors::gateway::Provider;
+use crate::doors::ssh::Ssh;
+use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use pinfold_personal::MyConfig;

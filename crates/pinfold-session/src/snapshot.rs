@@ -124,7 +124,7 @@ impl<'a> Snapshots<'a> {
         }
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let most = settings.limits.build.as_ref().map_or(Limits::DEFAULT_BUILD, |most| most.value);
-        let written = crate::wall::written(settings, root);
+        let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base).refreshing(self.refresh);
         let systems = systems.bounded(most).not_from(written);
         let system = systems.ensure(&base, root)?;
@@ -142,7 +142,7 @@ impl<'a> Snapshots<'a> {
     pub fn find(&self, settings: &Settings, root: &Path) -> Result<Option<Stack>, SnapshotError> {
         let snapshot = &settings.snapshot;
         let about_base = |doing| (self.tell)(Event::Base(doing));
-        let written = crate::wall::written(settings, root);
+        let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base).not_from(written);
         let Some(system) = systems.find(&base_of(snapshot), root)? else { return Ok(None) };
         let made = match snapshot.setup.is_empty() {

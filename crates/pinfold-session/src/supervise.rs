@@ -1,9 +1,12 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
-#[cfg(test)]
-mod hostile;
+pub(crate) mod disk_watch;
 mod limits;
 mod ready;
+mod reports;
+pub(crate) mod resume;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,26 +24,24 @@ use pinfold_terminal::notify;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_terminal::screen::Screen;
 use pinfold_terminal::stdio::Pump;
-use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
+use pinfold_wire::{Ended, Order, Report, Window};
 
 use crate::RunError;
-use crate::control::{Control, News};
+use crate::control::Control;
 use crate::detach::Background;
-use crate::filling::Filling;
+use crate::doors::publish::Sockets;
+use crate::doors::server::DoorServer;
 use crate::outcome::{LimitReached, Outcome};
-use crate::publish::Sockets;
-use crate::resume::Running;
-use crate::serving::Serving;
 use crate::timeline::Timeline;
+
+use disk_watch::DiskWatch;
+use resume::Running;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long init may take no orders.
 pub(crate) const HASTE: Duration = Duration::from_secs(5);
-
-/// The status of a resume command's shell that cannot be executed.
-const NOT_FOUND: u8 = 127;
 
 /// Everything that the loop watches.
 pub(crate) struct Supervision {
@@ -55,7 +56,7 @@ pub(crate) struct Supervision {
     /// Held until everything inside has ended.
     pub(crate) input: Option<Feeding>,
     /// Who serves the doors.
-    pub(crate) serving: Serving,
+    pub(crate) serving: DoorServer,
     /// Where the session can be asked for something.
     pub(crate) control: Control,
     /// Where the sandbox asks for commands on the host, if it can.
@@ -67,7 +68,7 @@ pub(crate) struct Supervision {
     /// Whether there is no command, which would decide itself what becomes of signals.
     pub(crate) is_idle: bool,
     /// Who watches what is written to the disk.
-    pub(crate) filling: Option<Filling>,
+    pub(crate) disk_watch: Option<DiskWatch>,
     pub(crate) deadline: Option<Instant>,
     /// Who is notified that the command runs.
     pub(crate) background: Option<Background>,
@@ -254,7 +255,7 @@ impl Supervision {
             self.read_outputs();
         }
         if ready.full
-            && let Some(limit) = self.filling.as_ref().and_then(Filling::reached)
+            && let Some(limit) = self.disk_watch.as_ref().and_then(DiskWatch::reached)
         {
             self.state.reach(limit);
             self.inside.kill();
@@ -266,93 +267,6 @@ impl Supervision {
         self.look_at_limits();
         // What init sent before its end is read first.
         Ok(!ready.ended || ready.report)
-    }
-
-    /// Deals with one report; false when the command has ended.
-    fn report(&mut self) -> Result<bool, RunError> {
-        let (report, descriptor) = match self.inside.channel.receive::<Report>() {
-            Ok(Some(Received { message, descriptors })) => match expected(&message, descriptors) {
-                Ok(descriptor) => (message, descriptor),
-                Err(strange) => return Ok(self.end_with(&strange)),
-            },
-            // Init is gone, or talks nonsense: everything inside ends.
-            Ok(None) | Err(_) => return Ok(false),
-        };
-        match report {
-            Report::Times(times) => self.state.timeline.add(&times),
-            Report::TaskEnded { id, ended } => {
-                self.task_ended(id, ended);
-                self.control.tell(&self.inside, id, News::Ended(ended));
-            }
-            Report::TaskFailed { id, step, errno, detail } => {
-                self.task_ended(id, Ended::Code(NOT_FOUND));
-                self.control.tell(&self.inside, id, News::Failed(step, errno, detail));
-            }
-            Report::Finished => self.runs()?,
-            Report::TaskLimit { id, limit } => {
-                self.control.tell(&self.inside, id, News::Limit(limits::reached(limit)));
-            }
-            Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
-            Report::TaskTerminal(id) => {
-                let news = descriptor.map_or(News::NoTerminal, News::Terminal);
-                self.control.tell(&self.inside, id, news);
-            }
-            Report::Stopped(_) => self.stopped(),
-            Report::Limit(limit) => self.state.reach(limits::reached(limit)),
-            Report::Socket => {
-                if let (Some(sockets), Some(socket)) = (&self.sockets, descriptor) {
-                    sockets.supply.put(socket);
-                }
-            }
-            Report::Ended(ended) => {
-                self.runs()?;
-                self.state.ended = Some(ended);
-                return Ok(false);
-            }
-            Report::Failed { step: step @ (Step::Execute | Step::Directory), errno, detail } => {
-                return Err(RunError::not_begun(step, errno, &detail));
-            }
-            report @ (Report::Failed { .. }
-            | Report::Listening { .. }
-            | Report::Born
-            | Report::Terminal) => {
-                return Err(unexpected(report).into());
-            }
-        }
-        Ok(true)
-    }
-
-    /// Ends everything inside because of descriptors that no init of ours sends. To close a socket can
-    /// take as long as its maker likes (`SO_LINGER`, socket(7)).
-    fn end_with(&mut self, strange: &[OwnedFd]) -> bool {
-        self.state.killed = true;
-        self.inside.kill();
-        for descriptor in strange {
-            // What is no socket does not linger.
-            let _ = rustix::net::sockopt::set_socket_linger(descriptor, None);
-        }
-        false
-    }
-
-    /// The command was executed, which the process that started a detached session waits for.
-    fn runs(&mut self) -> Result<(), RunError> {
-        let background = self.background.take();
-        background.map_or(Ok(()), Background::started).map_err(RunError::System)
-    }
-
-    /// The command stopped: stop as its job would, and go on with it.
-    fn stopped(&mut self) {
-        if let Some(terminal) = &self.terminal {
-            let stop = || terminal.stop(self.inner.as_ref());
-            match &self.passage {
-                Some(passage) => passage.without_notices(stop),
-                None => stop(),
-            }
-            self.order(libc::SIGCONT);
-        } else if self.control.has_screen() {
-            // Behind it there is no shell in which somebody could go on with it.
-            self.order(libc::SIGCONT);
-        }
     }
 
     fn signal(&mut self, signal: i32) {
@@ -388,26 +302,8 @@ impl Supervision {
     }
 }
 
-/// The descriptor that comes with a report, if it has one and there was room for it.
-///
-/// # Errors
-/// Descriptors that it does not have, or that are something else.
-fn expected(
-    report: &Report,
-    mut descriptors: Vec<OwnedFd>,
-) -> Result<Option<OwnedFd>, Vec<OwnedFd>> {
-    let is_expected = match (report, descriptors.as_slice()) {
-        (_, []) => true,
-        (Report::TaskTerminal(_), [terminal]) => sys::is_terminal(terminal),
-        // What it is, is looked at where it is handed in.
-        (Report::Socket, [_]) => true,
-        _ => false,
-    };
-    if is_expected { Ok(descriptors.pop()) } else { Err(descriptors) }
-}
-
 /// The error behind a report that has no place here.
-pub(crate) fn unexpected(report: Report) -> LaunchError {
+fn unexpected(report: Report) -> LaunchError {
     match report {
         Report::Failed { step, errno, detail } => explain(step_failed(step, errno, &detail)),
         _ => LaunchError::Silent,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
+use pinfold_boundary::ownership::hand_over;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_git::layout::PRIVATE;
 use pinfold_git::user_config::{self, Owners};
@@ -271,33 +272,4 @@ impl Guard {
         });
         self.copies.covers().chain(covers).collect()
     }
-}
-
-/// Gives the private copies to the sandbox's user, where that is not the caller.
-pub fn hand_over(path: &Path) -> io::Result<()> {
-    match inside_owner() {
-        Some(owner) => give(path, owner),
-        None => Ok(()),
-    }
-}
-
-/// Gives a directory and all in it to an owner, following no link.
-///
-/// # Errors
-/// Returns the error of `lchown(2)` or of reading a directory.
-pub(crate) fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
-    std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
-        let what = format!(
-            "cannot give {} to the id {uid}, which stands for the sandbox: {error}; in a user \
-             namespace that holds root alone, run pinfold as an ordinary user",
-            path.display()
-        );
-        io::Error::new(error.kind(), what)
-    })?;
-    if fs::symlink_metadata(path)?.is_dir() {
-        for entry in fs::read_dir(path)? {
-            give(&entry?.path(), (uid, gid))?;
-        }
-    }
-    Ok(())
 }

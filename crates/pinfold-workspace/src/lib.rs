@@ -10,7 +10,6 @@ pub mod git;
 mod grant_words;
 pub mod guard;
 pub mod protected_dirs;
-pub mod refresh;
 pub mod review;
 pub mod shadow;
 pub mod workspace;

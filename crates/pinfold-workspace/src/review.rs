@@ -24,6 +24,7 @@ mod scan;
 mod seen;
 mod stage;
 pub mod tree;
+mod undecided;
 mod whole;
 
 pub use apply::{Applied, Selection};

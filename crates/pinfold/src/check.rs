@@ -101,7 +101,12 @@ impl PathAccess {
 pub(crate) fn check(args: &CheckArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let host = Host { places: &places, launcher };
-    let start = policy::prepare(&args.policy, args.profile.as_deref(), host)?;
+    let start = policy::prepare(
+        &args.policy,
+        args.profile.as_deref(),
+        policy::presence(&args.policy),
+        host,
+    )?;
     let settings = start.settings();
     let access = match args.asked {
         Asked::Read => PathAccess::Read,

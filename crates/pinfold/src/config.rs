@@ -28,7 +28,8 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn config(args: &ConfigArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let start = policy::prepare(&args.policy, None, Host { places: &places, launcher })?;
+    let host = Host { places: &places, launcher };
+    let start = policy::prepare(&args.policy, None, policy::presence(&args.policy), host)?;
     let settings = start.settings();
     let rows = settings.origins();
     if args.output.json {

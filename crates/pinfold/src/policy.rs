@@ -9,12 +9,17 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
-    Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Settings, WrapperSetting,
+    FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Settings, WrapperSetting,
 };
-use pinfold_session::prepare::{Asked, Preparation, SettingsFiles};
+use pinfold_session::prepare::{Asked, Circumstances, Preparation, Presence, SettingsFiles};
 
 use crate::cli::PolicyArgs;
 use crate::exit::Failure;
+
+/// Returns who answers where nothing is run: what the flags say.
+pub(crate) fn presence(args: &PolicyArgs) -> Presence {
+    Presence::of(Circumstances { is_unattended: args.unattended, ..Circumstances::default() })
+}
 
 /// Begins to prepare a run in the current directory.
 ///
@@ -24,15 +29,12 @@ use crate::exit::Failure;
 pub(crate) fn prepare(
     args: &PolicyArgs,
     agent: Option<&str>,
+    presence: Presence,
     host: Host<'_>,
 ) -> Result<Preparation, Failure> {
-    let attendance = match args.unattended || args.is_alone {
-        true => Attendance::Unattended,
-        false => Attendance::Attended,
-    };
     let asked = Asked {
         flags: flags(args, agent)?,
-        attendance,
+        presence,
         sandbox_config: args.sandbox_config.clone(),
         trust_config: args.trust_config,
     };

@@ -51,10 +51,13 @@ pub(crate) fn run(
         false => None,
     };
     let prompt = prompt(&mut args)?;
-    args.policy.is_alone = args.detach && args.agent.is_some();
-    let mut start =
-        policy::prepare(&args.policy, args.agent.as_deref(), Host { places: &places, launcher })?;
-    if args.agent_image {
+    let result = args.result.as_deref().map(ResultFile::open).transpose()?;
+    let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, .. } = args;
+    let is_unattended = flags.unattended;
+    let wanted = Wanted { agent, rest, prompt, idle, is_unattended, name, background, window };
+    let host = Host { places: &places, launcher };
+    let mut start = policy::prepare(&flags, wanted.agent.as_deref(), wanted.presence(), host)?;
+    if agent_image {
         start.begin_with_image(&Shown::default())?;
     }
     say_what_waits(start.settings());
@@ -66,11 +69,6 @@ pub(crate) fn run(
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         notify!("pinfold: note: {note}");
     }
-    let result = args.result.as_deref().map(ResultFile::open).transpose()?;
-    let RunArgs { agent, rest, idle, policy, timings, name, .. } = args;
-    // Without a terminal to attach to, nobody could answer.
-    let unattended = policy.unattended || policy.is_alone && window.is_none();
-    let wanted = Wanted { agent, rest, prompt, idle, unattended, name, background, window };
     let asks = start.settings().apply.value == ApplyMode::Ask;
     let request = start.request(wanted, &Shown::default(), timeline);
     let outcome = request.and_then(pinfold_session::run);

@@ -128,7 +128,7 @@ fn failure(error: SnapshotError) -> Failure {
 }
 
 fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
-    let start = policy::prepare(&args.policy, None, host)?;
+    let start = policy::prepare(&args.policy, None, policy::presence(&args.policy), host)?;
     let (settings, workspace) = (start.settings(), start.workspace());
     for widening in settings.waiting() {
         notify!("pinfold: note: waits for `pinfold trust`: {widening}");

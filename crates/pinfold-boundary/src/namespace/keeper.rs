@@ -19,7 +19,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +26,6 @@ use std::time::{Duration, Instant};
 
 use pinfold_wire::{Channel, Cover, LaunchOrder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -40,10 +38,12 @@ use crate::sys;
 mod fallen;
 mod helper;
 mod wall;
+mod watches;
 
 pub use fallen::Fallen;
 pub use helper::start;
 use wall::Wall;
+use watches::Watched;
 
 /// How long the sandbox may take between two masks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -52,12 +52,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 const SHORTEST: Duration = Duration::from_millis(200);
 /// How often masks are looked at without inotify: in the first moments, and for a whole session.
 const STEPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
-
-/// What changes a name.
-const NAMES: WatchFlags = WatchFlags::CREATE
-    .union(WatchFlags::MOVED_TO)
-    .union(WatchFlags::MOVED_FROM)
-    .union(WatchFlags::DELETE);
 
 /// Keeps masks until the supervisor's end of the channel is closed. The masks come over it, with a
 /// descriptor of the mount namespace, and later those on new names; each that had fallen off is reported to `out`.
@@ -139,13 +133,6 @@ fn join(namespace: &OwnedFd) -> Result<(), Errno> {
 fn of_root(path: &Path) -> &Path {
     let relative = inside(path);
     if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
-}
-
-/// A directory that is watched.
-struct Watched {
-    path: PathBuf,
-    /// The directory itself, if masks lie in it: it may be moved, and its masks with it.
-    opened: Option<OwnedFd>,
 }
 
 struct Keeper<'a> {
@@ -293,86 +280,11 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Keeps masks by watching their directories until the end.
-    ///
-    /// # Errors
-    /// Returns that they cannot be watched, as [`Self::add`].
-    fn follow(&mut self, opened: &[(PathBuf, OwnedFd)], channel: &Channel) -> Result<(), Errno> {
-        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let known = opened.iter().map(|(path, directory)| {
-            rustix::io::fcntl_dupfd_cloexec(directory, 0).map(|directory| (path.clone(), directory))
-        });
-        self.add(&watch, known.collect::<Result<_, _>>()?)?;
-        while !self.is_over {
-            self.watch(&watch)?;
-            // If the wall has ended, the next wait says so.
-            let _ = self.raise_wall();
-            self.look_at(None)?;
-            while self.wait(&watch, channel)? {
-                if self.turn(&watch)? {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Opens each directory, wherever it is now.
     fn open(&self) -> Vec<(PathBuf, OwnedFd)> {
         let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
         let open = |path: &PathBuf| Some((path.clone(), self.root.resolve(of_root(path)).ok()?));
         all.into_iter().filter_map(open).collect()
-    }
-
-    /// Watches each directory, wherever it is now.
-    ///
-    /// # Errors
-    /// As [`Self::add`].
-    fn watch(&mut self, watch: &OwnedFd) -> Result<(), Errno> {
-        let now = self.add(watch, self.open())?;
-        self.moved = self.watched.keys().filter(|number| !now.contains(*number)).copied().collect();
-        self.look_at_moved()
-    }
-
-    /// Watches these directories, and returns the numbers of the watches.
-    ///
-    /// # Errors
-    /// Returns that one cannot be watched: a user's sandboxes share the number of watches that the
-    /// kernel gives them (`fs.inotify.max_user_watches`), and one sandbox can use them up.
-    fn add(
-        &mut self,
-        watch: &OwnedFd,
-        opened: Vec<(PathBuf, OwnedFd)>,
-    ) -> Result<BTreeSet<i32>, Errno> {
-        let mut now = BTreeSet::new();
-        for (path, directory) in opened {
-            // Of this process there is no /proc here, so what a descriptor is open on has no path.
-            if rustix::process::fchdir(&directory).is_err() {
-                continue;
-            }
-            match inotify::add_watch(watch, ".", NAMES | WatchFlags::ONLYDIR) {
-                Ok(number) => {
-                    let opened = self.places.contains_key(&path).then_some(directory);
-                    self.watched.insert(number, Watched { path, opened });
-                    now.insert(number);
-                }
-                // It was removed a moment ago, or nobody in the sandbox may list it.
-                Err(Errno::NOENT | Errno::ACCESS) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(now)
-    }
-
-    /// Looks whether masks are in place in directories that were moved away from their paths. Where
-    /// such a one is now is not known, so what fell off there cannot be put back.
-    fn look_at_moved(&self) -> Result<(), Errno> {
-        for watched in self.moved.iter().filter_map(|number| self.watched.get(number)) {
-            if let Some(directory) = &watched.opened {
-                self.report_open(&watched.path, directory, Fallen::Lost)?;
-            }
-        }
-        Ok(())
     }
 
     /// Reports masks that are not in place in a directory that had this path.
@@ -392,45 +304,6 @@ impl<'a> Keeper<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Waits for a change; false at the end.
-    fn wait(&mut self, watch: &OwnedFd, channel: &Channel) -> Result<bool, Errno> {
-        self.wait_for(watch, PollFlags::IN, channel, None)?;
-        Ok(!self.is_over)
-    }
-
-    /// Deals with what has happened; true if a directory was replaced, or something was missed.
-    fn turn(&mut self, watch: &OwnedFd) -> Result<bool, Errno> {
-        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-        let (mut touched, mut is_moved) = (BTreeSet::new(), false);
-        let mut events = inotify::Reader::new(watch, &mut buffer);
-        loop {
-            let event = match events.next() {
-                Ok(event) => event,
-                Err(Errno::AGAIN) => break,
-                Err(errno) => return Err(errno),
-            };
-            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                is_moved = true;
-                continue;
-            }
-            if event.events().contains(ReadFlags::IGNORED) {
-                self.watched.remove(&event.wd());
-                continue;
-            }
-            let Some(Watched { path, .. }) = self.watched.get(&event.wd()) else { continue };
-            let Some(name) = event.file_name() else { continue };
-            let name = OsStr::from_bytes(name.to_bytes());
-            is_moved |= self.above.get(path).is_some_and(|names| names.contains(name));
-            let masks = self.places.get(path).into_iter().flatten();
-            touched.extend(masks.filter(|(mask, _)| mask == name).map(|(_, number)| *number));
-        }
-        if !touched.is_empty() {
-            self.look_at(Some(&touched))?;
-            self.look_at_moved()?;
-        }
-        Ok(is_moved)
     }
 
     /// Looks whether masks are in place, all or these, and puts back those that are not.

@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod http;
 mod intercept;
 mod join;
+mod line;
 mod loopback;
 mod message;
 mod mint;

@@ -10,10 +10,11 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::began::Began;
+use crate::patience::Patience;
 
-use super::{
-    DIRECTORY, Facts, Patience, Seen, State, Unseen, Visit, Walk, Walker, is_gone, joined,
-};
+use super::facts::Facts;
+use super::seen::{Seen, State, Unseen, Walk};
+use super::walker::{DIRECTORY, Visit, Walker, is_gone, joined};
 
 /// Walks again over what an earlier walk saw: visits the directories that changed since, and
 /// everything in directories that are new or were closed. Returns what it could not look into. What may

@@ -32,7 +32,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Entry, Listing};
+use super::listing::{Entry, Listing};
 use crate::set_aside::is_set_aside;
 
 mod store;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Seen, State, Walk};
+use super::seen::{Seen, State, Walk};
 
 impl<Z: Tag> Walk<Z> {
     /// The walk as bytes, for [`Self::from_bytes`].

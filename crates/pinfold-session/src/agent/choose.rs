@@ -13,7 +13,8 @@ use pinfold_secrets::SecretId;
 use pinfold_terminal::notify;
 
 use super::{AgentFiles, refused};
-use crate::{RunError, gateway};
+use crate::RunError;
+use crate::doors::gateway;
 
 /// The agent as settings, flags and credentials make it. Reads no secret.
 ///

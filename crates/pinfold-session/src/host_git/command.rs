@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
+use pinfold_boundary::ownership::hand_over;
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
@@ -17,17 +18,16 @@ use pinfold_policy::settings::{Layers, Settings};
 use pinfold_policy::ssh::{SshHostRule, SshKey, SshSettings};
 use pinfold_rootfs::scratch::Access;
 use pinfold_rootfs::userland;
-use pinfold_workspace::guard::hand_over;
 use pinfold_workspace::workspace::Workspace;
 
 use super::{
     APPROVED, CHECK_MOVES, GIT, HOOKS, IDS, OBJECTS, SYSTEM, UNPROVEN, configure, hook, login,
 };
-use crate::door;
+use crate::doors;
+use crate::doors::ssh::Ssh;
 use crate::outcome::{Outcome, RunError};
 use crate::request::Request;
 use crate::run::run;
-use crate::ssh::Ssh;
 
 /// Runs the command itself, with the remote's host in reach and nothing of the sandbox's but
 /// objects.
@@ -126,14 +126,14 @@ fn environment(has_ssh: bool) -> Vec<(OsString, OsString)> {
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_PAGER", "cat"),
         ("LC_ALL", "C.UTF-8"),
-        ("NO_PROXY", door::NO_PROXY),
-        ("no_proxy", door::NO_PROXY),
+        ("NO_PROXY", doors::NO_PROXY),
+        ("no_proxy", doors::NO_PROXY),
     ]
     .into_iter()
-    .chain(proxy.map(|name| (name, door::PROXY_URL)))
+    .chain(proxy.map(|name| (name, doors::PROXY_URL)))
     .chain(ssh)
     .map(|(name, value)| (name, value.to_owned()))
-    .chain(crate::trust::environment())
+    .chain(crate::doors::certificates::environment())
     .map(|(name, value)| (name.into(), value.into()))
     .chain(login::user())
     .collect()

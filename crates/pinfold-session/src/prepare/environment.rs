@@ -13,9 +13,9 @@ use pinfold_rootfs::userland;
 use pinfold_workspace::workspace::Workspace;
 
 use crate::caller_trust::CallerTrust;
+use crate::doors::ssh::Ssh;
+use crate::doors::{self, certificates};
 use crate::search_path::{SearchPath, VIRTUAL_ENV};
-use crate::ssh::Ssh;
-use crate::{door, trust};
 
 /// Variables of the caller that describe the user's terminal and language, and hold no secret. They
 /// enter without being asked for.
@@ -72,8 +72,8 @@ pub(super) fn environment(
     if let Some(root) = &caller.virtual_environment {
         variables.extend(variable(VIRTUAL_ENV, root.into(), EnvLayer::Forwarded));
     }
-    if trust::names_stores(settings, stack) {
-        variables.extend(named(trust::environment()));
+    if certificates::names_stores(settings, stack) {
+        variables.extend(named(certificates::environment()));
     } else {
         variables.extend(named(caller.trust.environment()));
     }
@@ -158,12 +158,12 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
         ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
         ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
         ("MOLTNET_GUEST_WORKSPACE", root.to_owned(), EnvLayer::Door),
-        ("HTTP_PROXY", door::PROXY_URL.into(), EnvLayer::Door),
-        ("HTTPS_PROXY", door::PROXY_URL.into(), EnvLayer::Door),
-        ("NO_PROXY", door::NO_PROXY.into(), EnvLayer::Door),
-        ("http_proxy", door::PROXY_URL.into(), EnvLayer::Door),
-        ("https_proxy", door::PROXY_URL.into(), EnvLayer::Door),
-        ("no_proxy", door::NO_PROXY.into(), EnvLayer::Door),
+        ("HTTP_PROXY", doors::PROXY_URL.into(), EnvLayer::Door),
+        ("HTTPS_PROXY", doors::PROXY_URL.into(), EnvLayer::Door),
+        ("NO_PROXY", doors::NO_PROXY.into(), EnvLayer::Door),
+        ("http_proxy", doors::PROXY_URL.into(), EnvLayer::Door),
+        ("https_proxy", doors::PROXY_URL.into(), EnvLayer::Door),
+        ("no_proxy", doors::NO_PROXY.into(), EnvLayer::Door),
     ];
     values.into_iter().filter_map(|(name, value, layer)| variable(name, value, layer)).collect()
 }

@@ -15,19 +15,20 @@ use pinfold_wire::Window;
 use pinfold_workspace::workspace::Workspace;
 
 use super::environment::{Caller, environment};
+use super::presence::{Circumstances, Presence, Seat};
 use super::settings::in_mode;
 use super::{Preparation, Progress};
 use crate::agent::{self, AgentRun, ProgramSource};
 use crate::caller_trust::CallerTrust;
 use crate::container_tools;
 use crate::detach::Background;
+use crate::doors::ssh::Ssh;
 use crate::group::{Group, Missing};
 use crate::node_tools::NodeTools;
 use crate::outcome::RunError;
 use crate::request::Request;
 use crate::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use crate::snapshot::{Event, SnapshotError, Snapshots};
-use crate::ssh::Ssh;
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::view::Extra;
@@ -44,14 +45,31 @@ pub struct Wanted {
     pub prompt: Option<String>,
     /// Whether nothing is to be run.
     pub idle: bool,
-    /// Whether nobody watches.
-    pub unattended: bool,
+    /// Whether the user said that nobody answers.
+    pub is_unattended: bool,
     /// What the session is called.
     pub name: Option<SessionName>,
     /// Where it goes on by itself.
     pub background: Option<Background>,
     /// How large a terminal it has there, if it has one.
     pub window: Option<Window>,
+}
+
+impl Wanted {
+    /// Returns who answers while it goes on.
+    pub fn presence(&self) -> Presence {
+        let seat = if self.window.is_some() { Seat::Terminal } else { Seat::Log };
+        Presence::of(Circumstances {
+            is_unattended: self.is_unattended,
+            background: self.background.is_some().then_some(seat),
+            runs_agent: self.runs_agent(),
+        })
+    }
+
+    /// Whether an agent is to be run: the one that is named, or the one of the settings.
+    fn runs_agent(&self) -> bool {
+        self.agent.is_some() || self.rest.is_empty() && !self.idle
+    }
 }
 
 impl Preparation {
@@ -71,12 +89,9 @@ impl Preparation {
         }
         let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
         let stack = self.stack(progress)?;
-        let attended = !wanted.unattended && wanted.background.is_none();
-        let Wanted { name, background, window, agent, rest, prompt, idle, .. } = wanted;
-        let asked = Program { agent, rest, prompt, idle };
-        let unattended = Unattended(wanted.unattended);
-        let (subject, mut run) =
-            self.program(asked, unattended, (&workspace, stack.as_ref()), progress)?;
+        let presence = self.asked.presence;
+        let (subject, mut run) = self.program(&wanted, (&workspace, stack.as_ref()), progress)?;
+        let Wanted { name, background, window, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -110,7 +125,7 @@ impl Preparation {
             ssh,
             nested: run.nested,
             silent_hosts: run.silent_hosts,
-            attended,
+            attended: presence.is_at_the_terminal(),
             caller_trust: caller.trust,
             name,
             background,
@@ -143,16 +158,13 @@ impl Preparation {
     /// Returns whose session it is, and what runs in it.
     fn program(
         &self,
-        asked: Program,
-        unattended: Unattended,
+        wanted: &Wanted,
         (workspace, stack): (&Workspace, Option<&Stack>),
         progress: &dyn Progress,
     ) -> Result<(String, AgentRun), RunError> {
         let (settings, places) = (&self.settings, &self.places);
-        let Program { agent, rest, prompt, idle } = asked;
-        let Some(agent) =
-            settings.agent.as_ref().filter(|_| agent.is_some() || rest.is_empty() && !idle)
-        else {
+        let rest = wanted.rest.clone();
+        let Some(agent) = settings.agent.as_ref().filter(|_| wanted.runs_agent()) else {
             let name = rest.first().map(|word| word.to_string_lossy().into_owned());
             let run = AgentRun { argv: rest, ..AgentRun::default() };
             return Ok((name.unwrap_or_else(|| "idle".to_owned()), run));
@@ -164,24 +176,17 @@ impl Preparation {
             true => ProgramSource::System,
             false => ProgramSource::Layer(&tell),
         };
-        if unattended.0 {
+        let asks = self.asked.presence.sees_the_agent();
+        if !asks {
             say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
         }
-        let given = match prompt {
-            Some(prompt) => [args_of_prompt(&resolved.0.profile, &prompt)?, rest].concat(),
+        let given = match &wanted.prompt {
+            Some(prompt) => [args_of_prompt(&resolved.0.profile, prompt)?, rest].concat(),
             None => rest,
         };
         let context = (settings, places, workspace, stack);
-        Ok((name, agent::prepare(resolved, given, unattended.0, context, source)?))
+        Ok((name, agent::prepare(resolved, given, !asks, context, source)?))
     }
-}
-
-/// What is asked to run.
-struct Program {
-    agent: Option<String>,
-    rest: Vec<OsString>,
-    prompt: Option<String>,
-    idle: bool,
 }
 
 /// Returns the arguments that have an agent work on a prompt and end.
@@ -211,10 +216,6 @@ fn args_of_prompt(agent: &AgentProfile, prompt: &str) -> Result<Vec<OsString>, R
     })?;
     Ok(args.into_iter().map(OsString::from).collect())
 }
-
-/// Whether nobody watches.
-#[derive(Clone, Copy)]
-struct Unattended(bool);
 
 /// What of the caller's machine a run has around it.
 struct Surroundings {
@@ -270,5 +271,19 @@ fn say_that_nobody_is_asked(agent: &str, flags: &[String]) {
         notify!(
             "pinfold: note: {agent} asks for no permissions in this run ({flags}); the sandbox bounds it"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+
+    #[test]
+    fn the_agent_of_the_settings_runs_unless_a_command_or_nothing_is_asked_for() {
+        let (named, rest) = (Some("pi".to_owned()), vec!["true".into()]);
+        assert!(Wanted::default().runs_agent());
+        assert!(Wanted { agent: named, rest: rest.clone(), ..Wanted::default() }.runs_agent());
+        assert!(!Wanted { rest, ..Wanted::default() }.runs_agent());
+        assert!(!Wanted { idle: true, ..Wanted::default() }.runs_agent());
     }
 }

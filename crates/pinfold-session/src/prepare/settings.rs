@@ -11,6 +11,7 @@ use pinfold_repository::{Repository, RepositoryError, TrustStore};
 use pinfold_workspace::dedicated::Dedicated;
 use pinfold_workspace::workspace::{Workspace, WorkspaceError};
 
+use super::presence::Presence;
 use super::settings_files::SettingsFiles;
 use crate::outcome::RunError;
 
@@ -19,8 +20,8 @@ use crate::outcome::RunError;
 pub struct Asked {
     /// Settings by flags.
     pub flags: Flags,
-    /// Whether somebody watches.
-    pub attendance: Attendance,
+    /// Who answers.
+    pub presence: Presence,
     /// The file that is read in place of the repository's.
     pub sandbox_config: Option<PathBuf>,
     /// The hash of the content that is trusted in this run.
@@ -78,7 +79,8 @@ pub(super) fn settings(
         }
     };
     let files = SettingsFiles::read(places)?;
-    let resolve = |trust| files.settings(asked.flags.clone(), asked.attendance, &repository, trust);
+    let attendance = asked.presence.attendance();
+    let resolve = |trust| files.settings(asked.flags.clone(), attendance, &repository, trust);
     let settings = resolve(trust.unwrap_or_default())?;
     match is_trusted(&settings, &repository, places, workspace)? {
         true => resolve(Trust::Trusted),

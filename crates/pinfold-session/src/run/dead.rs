@@ -15,9 +15,9 @@ use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
 use pinfold_workspace::guard::{settle_dead, shares};
 
+use crate::boundaries;
 use crate::outcome::RunError;
 use crate::request::Request;
-use crate::wall;
 
 /// Between two looks at whether it is settled.
 const STEP: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ pub(super) fn clean_up_after_others(
     granted: &[PathBuf],
 ) -> Result<(), RunError> {
     let settle = |dead: &SessionId, private: &Path| settle_before(dead, private, request, granted);
-    let written = wall::written(&request.settings, request.workspace.root.as_path());
+    let written = boundaries::written(&request.settings, request.workspace.root.as_path());
     let sweep = |boundary: &str, dead: &str| {
         managed::sweep(&request.launcher, boundary, dead, &written);
     };

@@ -7,23 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use pinfold_boundary::{Cover, Inside, LiveView};
-use pinfold_hostexec::PathMap;
 use pinfold_protect::masks::{Kept, Masks};
+use pinfold_protect::refresh::{Hidden, Refresh};
 use pinfold_terminal::notify;
-use pinfold_workspace::refresh::{Hidden, Refresh};
 use pinfold_workspace::workspace::Workspace;
-
-use crate::door::Opened;
-
-/// What a session has before its command starts.
-pub(super) struct Furnished {
-    pub(super) opened: Opened,
-    /// Where the sandbox asks for commands on the host, if it can.
-    pub(super) asked: Option<(OwnedFd, PathMap)>,
-    pub(super) live: Live,
-    /// The view of the workspace, if it has one.
-    pub(super) view: Option<LiveView>,
-}
 
 /// The masks of a session, and the mount namespace that they are in.
 pub(super) struct Live {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pinfold_boundary::{Feature, Inside};
 use pinfold_git::refs::shell_word;
-use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::settled::Settled;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::note::Note;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
@@ -87,8 +87,9 @@ pub(super) fn record_session<'a>(
 /// # Errors
 /// Returns the error of writing the log.
 pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec<Note>> {
-    for Kept { what, why, .. } in &settled.kept {
-        audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
+    for kept in &settled.kept {
+        let (what, reason) = (kept.named().into_owned(), kept.why.to_string());
+        audit.record(&Event::Kept { what, reason })?;
     }
     Ok(settled.notes())
 }

@@ -19,9 +19,9 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::step::{self, Step, StepLimits};
 use super::{LOG, SnapshotError, Summary, TREE, build_hosts};
-use crate::filling::Bound;
 use crate::outcome::LimitReached;
-use crate::resume::shown;
+use crate::supervise::disk_watch::Bound;
+use crate::supervise::resume::shown;
 
 /// Where changes land while commands run.
 const LANDING: &str = "landing";

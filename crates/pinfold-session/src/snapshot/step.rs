@@ -20,14 +20,14 @@ use pinfold_workspace::workspace::Workspace;
 use serde::{Deserialize, Serialize};
 
 use crate::caller_trust::CallerTrust;
-use crate::door;
-use crate::filling::Bound;
+use crate::doors;
+use crate::doors::certificates;
 use crate::outcome::{LimitReached, Outcome, RunError};
 use crate::request::Request;
-use crate::resume::SHELL;
 use crate::run::run;
+use crate::supervise::disk_watch::Bound;
+use crate::supervise::resume::SHELL;
 use crate::toolchains::Toolchains;
-use crate::trust;
 
 /// How long a command may take that nobody watches.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -165,7 +165,7 @@ impl Step {
         let bound = self.limits.bound();
         settings.limits = self.limits.limits();
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
-        let mut files = trust::of_host(&CallerTrust::default()).map_err(RunError::path)?;
+        let mut files = certificates::of_host(&CallerTrust::default()).map_err(RunError::path)?;
         files.extend(entries(self.over_host).map_err(RunError::path)?);
         let toolchains =
             Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
@@ -206,17 +206,17 @@ fn environment(
         ("DEBIAN_FRONTEND", "noninteractive"),
         // apt drops its rights for downloads, which it cannot where there is only one user.
         ("APT_CONFIG", APT_CONFIG),
-        ("HTTP_PROXY", door::PROXY_URL),
-        ("HTTPS_PROXY", door::PROXY_URL),
-        ("NO_PROXY", door::NO_PROXY),
-        ("http_proxy", door::PROXY_URL),
-        ("https_proxy", door::PROXY_URL),
-        ("no_proxy", door::NO_PROXY),
+        ("HTTP_PROXY", doors::PROXY_URL),
+        ("HTTPS_PROXY", doors::PROXY_URL),
+        ("NO_PROXY", doors::NO_PROXY),
+        ("http_proxy", doors::PROXY_URL),
+        ("https_proxy", doors::PROXY_URL),
+        ("no_proxy", doors::NO_PROXY),
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into_iter()
     .chain(variables)
-    .chain(trust::environment())
+    .chain(certificates::environment())
     .map(|(name, value)| (name.into(), value.into()))
     .collect()
 }

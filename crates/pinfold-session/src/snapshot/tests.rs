@@ -73,7 +73,8 @@ fn builds_reach_nothing_that_the_administrator_does_not_allow() {
 
 #[test]
 fn builds_have_the_administrators_limits_and_an_hour_at_most() {
-    let bound = crate::filling::Bound { dir: PathBuf::new(), most: Limits::DEFAULT_BUILD };
+    let bound =
+        crate::supervise::disk_watch::Bound { dir: PathBuf::new(), most: Limits::DEFAULT_BUILD };
     let limits = |text: &str, policy: &[u8]| {
         let settings = settings(text, policy).unwrap();
         let asked = settings.limits.build.as_ref().unwrap().value;

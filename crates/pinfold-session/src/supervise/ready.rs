@@ -8,9 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::Supervision;
+use super::disk_watch::DiskWatch;
 use crate::RunError;
-use crate::filling::Filling;
-use crate::publish::Sockets;
+use crate::doors::publish::Sockets;
 
 /// How often a control group that cannot end the tree by itself is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -51,9 +51,9 @@ impl Supervision {
         let first_door = watched.len();
         let doors = self.serving.waiting().into_iter();
         watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let first_filling = watched.len();
-        let filling = self.filling.iter().map(Filling::waiting);
-        watched.extend(filling.map(|full| PollFd::from_borrowed_fd(full, PollFlags::IN)));
+        let first_disk_watch = watched.len();
+        let disk_watch = self.disk_watch.iter().map(DiskWatch::waiting);
+        watched.extend(disk_watch.map(|full| PollFd::from_borrowed_fd(full, PollFlags::IN)));
         let first_broker = watched.len();
         let broker = self.broker.iter().filter_map(Broker::waiting);
         watched.extend(broker.map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)));
@@ -73,8 +73,8 @@ impl Supervision {
             control: (3..first_socket).any(is),
             sockets: (first_socket..first_output).any(is),
             output: (first_output..first_door).any(is),
-            door: (first_door..first_filling).any(is),
-            full: (first_filling..first_broker).any(is),
+            door: (first_door..first_disk_watch).any(is),
+            full: (first_disk_watch..first_broker).any(is),
             broker: (first_broker..watched.len()).any(is),
         })
     }

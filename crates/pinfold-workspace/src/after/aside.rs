@@ -122,14 +122,16 @@ impl After<'_> {
             Some(opened.and_then(|root| self.aside.take_beneath(&root, relative, path)))
         });
         let shown = Escaped(path);
-        let what = match taken {
+        let kept = match taken {
             Some(Ok(())) => {
                 self.gone.insert(path.to_owned());
-                set_aside::named(path)
+                set_aside::kept(path, why)
             }
-            Some(Err(error)) => format!("{shown} (still there: {error}; remove it)"),
-            None => format!("{shown} (still there; remove it)"),
+            Some(Err(error)) => {
+                Kept::new(format!("{shown} (still there: {error}; remove it)"), why)
+            }
+            None => Kept::new(format!("{shown} (still there; remove it)"), why),
         };
-        self.settled.kept.push(Kept { what, why, opt_in });
+        self.settled.kept.push(Kept { opt_in, ..kept });
     }
 }

@@ -22,7 +22,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_rootfs::scratch::{Access, Scratch};
 use rustix::io::Errno;
 
-use crate::guard::hand_over;
+use pinfold_boundary::ownership::hand_over;
 
 /// What of a configuration says how files are written (git-config(1)); none of it names a program.
 const KEYS: [&str; 7] = [

@@ -118,7 +118,7 @@ impl Collect<'_> {
         let make = |path: &Path| fs::create_dir(path).map_err(|error| error.to_string());
         make(&self.out)?;
         [ASKED, SAID, CHECKED].iter().try_for_each(|name| make(&self.out.join(name)))?;
-        crate::guard::hand_over(&self.out).map_err(|error| error.to_string())?;
+        pinfold_boundary::ownership::hand_over(&self.out).map_err(|error| error.to_string())?;
         let done = self.both_ways(state, all, settled);
         let _ = fs::remove_dir_all(&self.out);
         done
@@ -314,7 +314,7 @@ impl Collect<'_> {
     }
 
     fn keep(&self, settled: &mut Settled, what: String, why: String) {
-        settled.kept.push(Kept { what, why: why.into(), opt_in: None });
+        settled.kept.push(Kept::new(what, why));
     }
 
     /// Runs one part in a process of its own that stands in the host's git directory.

@@ -7,14 +7,13 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
-use pinfold_protect::set_aside::{SetAside, named};
+use pinfold_protect::set_aside::{SetAside, kept};
 
 use super::apply::{Expected, Refused, Target};
 use super::changes::{File, Found};
 use super::{Content, ProtectedDir};
 use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
-use crate::guard;
 use crate::review::tree::Tree;
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
@@ -214,19 +213,18 @@ fn report(
         let taken =
             settling.aside.take_beneath(&top, &unit, &whole).map_err(|error| error.to_string());
         let why = judged.left.iter().find(|(path, why)| *path == unit && why.is_some());
-        let kept = match (taken, why.and_then(|(_, why)| *why)) {
-            (Ok(()), Some(why)) => Kept::new(named(&whole), why),
-            (Ok(()), None) => of_class(dir, named(&whole)),
+        settled.kept.push(match (taken, why.and_then(|(_, why)| *why)) {
+            (Ok(()), Some(why)) => kept(&whole, why),
+            (Ok(()), None) => of_class(dir, &whole),
             (Err(error), _) => Kept::new(Escaped(&whole).to_string(), error),
-        };
-        settled.kept.push(kept);
+        });
     }
     Ok(())
 }
 
-fn of_class(dir: &ProtectedDir, what: String) -> Kept {
+fn of_class(dir: &ProtectedDir, path: &Path) -> Kept {
     let opt_in = dir.opt_in.clone().map(Into::into);
-    Kept { what, why: dir.why.clone().into(), opt_in }
+    Kept { opt_in, ..kept(path, dir.why.clone()) }
 }
 
 /// Sets the whole copy aside.
@@ -240,7 +238,7 @@ fn set_aside_as_a_whole(
     let name = Path::new(dir.copy.file_name().ok_or("it has no name")?);
     give_back(dir, &dir.copy);
     settling.aside.take(&parent, name, &dir.path).map_err(|error| error.to_string())?;
-    settled.kept.push(of_class(dir, named(&dir.path)));
+    settled.kept.push(of_class(dir, &dir.path));
     Ok(())
 }
 
@@ -251,7 +249,7 @@ fn give_back(dir: &ProtectedDir, path: &Path) {
     let owner = host.and_then(|host| Some(host.node_of_root().ok()?.owner));
     if let Some(owner) = owner.filter(|_| pinfold_boundary::namespace::inside_owner().is_some()) {
         // What cannot be given stays with the id that stands for the sandbox.
-        let _ = guard::give(path, owner);
+        let _ = pinfold_boundary::ownership::give(path, owner);
     }
 }
 

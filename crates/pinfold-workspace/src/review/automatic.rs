@@ -48,7 +48,9 @@ pub(crate) fn apply(
     let conflicts: BTreeSet<PathBuf> =
         review.conflicts(changes, &all).iter().map(|change| change.path.clone()).collect();
     let mut notes = Vec::new();
-    let mut waits = |text: String| notes.push(Note::new(Topic::Waiting, text));
+    let waits = |path: &Path, why: &str| {
+        Note::named(Topic::Waiting, "waits", Escaped(path).to_string(), why)
+    };
     let protected = changes.list.iter().filter(|change| change.left.is_some());
     for change in protected.take(MOST_NAMED) {
         let why = match &change.left {
@@ -56,15 +58,16 @@ pub(crate) fn apply(
             Some(Left::Never(why)) => why,
             None => continue,
         };
-        waits(format!("waits: {}: {why}", Escaped(&change.path)));
+        notes.push(waits(&change.path, why));
     }
     for path in conflicts.iter().take(MOST_NAMED) {
-        waits(format!("waits: {}: it was also changed outside of the session", Escaped(path)));
+        notes.push(waits(path, "it was also changed outside of the session"));
     }
     if !ignored.is_empty() {
         let count = ignored.len();
         let files = if count == 1 { "ignored path waits" } else { "ignored paths wait" };
-        waits(format!("{count} {files} (--apply-ignored applies them)"));
+        let text = format!("{count} {files} (--apply-ignored applies them)");
+        notes.push(Note::new(Topic::Waiting, text));
     }
     let without = ignored.into_iter().chain(conflicts).collect();
     let selection = Selection { without, ..Selection::default() };
@@ -81,7 +84,10 @@ pub(crate) fn apply(
     let paths = if applied.done == 1 { "path" } else { "paths" };
     let done = format!("applied {} {paths} to {workspace}", applied.done);
     let skipped = applied.skipped.iter();
-    let skipped = skipped.map(|it| format!("not applied: {}: {}", Escaped(&it.path), it.why));
+    let skipped = skipped.map(|it| {
+        let name = Escaped(&it.path).to_string();
+        Note::named(Topic::Waiting, "not applied", name, it.why.to_string())
+    });
     let rest = (!applied.complete).then(|| {
         format!(
             "the rest waits: `pinfold diff {session}` shows it, `pinfold apply {session}` takes it, \
@@ -89,7 +95,7 @@ pub(crate) fn apply(
         )
     });
     let mut said = vec![Note::new(Topic::Changed, done)];
-    said.extend(skipped.map(|text| Note::new(Topic::Waiting, text)));
+    said.extend(skipped);
     said.extend(applied.notes);
     said.extend(notes);
     // First of what waits, since it names what to do.

@@ -151,9 +151,6 @@ pub(crate) struct PolicyArgs {
     /// Also apply files that git ignores, such as build output
     #[arg(long, help_heading = WORKSPACE)]
     pub(crate) apply_ignored: bool,
-    /// Whether an agent goes on in the background.
-    #[arg(skip)]
-    pub(crate) is_alone: bool,
     /// Grant a path for reading and executing; may be repeated
     #[arg(long, value_name = "PATH", help_heading = FILES)]
     pub(crate) read: Vec<PathBuf>,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::{Visited, Walker, open_root};
+use super::super::open_root;
+use super::super::walker::{Visited, Walker};
 use super::*;
 
 /// A workspace with more directories than are read again as fast, and a cache next to it.

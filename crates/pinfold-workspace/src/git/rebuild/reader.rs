@@ -47,7 +47,7 @@ impl Reader {
         }
         let _ = fs::remove_dir_all(&self.out);
         DirBuilder::new().mode(0o700).create(&self.out).map_err(words)?;
-        crate::guard::hand_over(&self.out).map_err(words)?;
+        pinfold_boundary::ownership::hand_over(&self.out).map_err(words)?;
         let own = std::env::current_exe().map_err(words)?;
         let mut argv: Vec<OsString> = vec![own.into(), "read-repository".into()];
         argv.extend([path.into(), self.out.clone().into_os_string()]);

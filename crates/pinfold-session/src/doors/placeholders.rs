@@ -10,7 +10,7 @@ use pinfold_secrets::SecretId;
 use pinfold_terminal::notify;
 
 use crate::RunError;
-use crate::live::StoreSecret;
+use crate::doors::live_secret::StoreSecret;
 
 /// Makes a placeholder for each secret that is there. Reads the secrets' values, so it must not be
 /// called before init is cloned.

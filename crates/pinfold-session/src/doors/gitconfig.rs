@@ -9,7 +9,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_rootfs::userland::HOME;
 
 use crate::RunError;
-use crate::ssh::Ssh;
+use crate::doors::ssh::Ssh;
 
 /// The file that git reads as the user's own; none if there is nothing to say. The user's taste is
 /// in the other one (git-config(1), "FILES"), which this one wins over.

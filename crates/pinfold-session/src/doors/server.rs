@@ -9,14 +9,14 @@ use pinfold_egress::{Egress, StopHandle, stop_channel};
 use rustix::pipe::PipeFlags;
 
 use crate::RunError;
-use crate::door::Records;
-use crate::faults::Faults;
+use crate::doors::faults::Faults;
+use crate::doors::records::Records;
 
 /// How often the doors of one session are served again after an internal error.
 const MOST_RESTARTS: u32 = 10;
 
 /// The doors of a session, and who serves them.
-pub(crate) struct Serving {
+pub(crate) struct DoorServer {
     /// Gone once they have failed too often; then the kernel refuses connections.
     egress: Option<Arc<Egress>>,
     records: Arc<Records>,
@@ -33,7 +33,7 @@ struct Thread {
     ended: OwnedFd,
 }
 
-impl Serving {
+impl DoorServer {
     /// Serves nothing yet.
     pub(crate) fn new(egress: Egress, records: Arc<Records>) -> Self {
         let egress = Some(Arc::new(egress));

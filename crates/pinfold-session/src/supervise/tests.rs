@@ -33,8 +33,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::control::{Base, Change, change, stop};
-use crate::door::{LiveLines, Records};
-use crate::publish;
+use crate::doors::publish;
+use crate::doors::records::{LiveLines, Records};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A session's name.
@@ -112,12 +112,12 @@ impl Rig {
             inner: None,
             outputs: Vec::new(),
             input: None,
-            serving: Serving::new(Egress::default(), records),
+            serving: DoorServer::new(Egress::default(), records),
             control,
             broker: None,
             passage: None,
             sockets: Some(sockets),
-            filling: None,
+            disk_watch: None,
             deadline: None,
             background: None,
             running: None,

@@ -4,10 +4,10 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::*;
 
-fn waits_for(filling: &Filling) -> Option<LimitReached> {
-    let mut ready = [PollFd::from_borrowed_fd(filling.waiting(), PollFlags::IN)];
+fn waits_for(disk_watch: &DiskWatch) -> Option<LimitReached> {
+    let mut ready = [PollFd::from_borrowed_fd(disk_watch.waiting(), PollFlags::IN)];
     rustix::event::poll(&mut ready, None).unwrap();
-    filling.reached()
+    disk_watch.reached()
 }
 
 #[test]
@@ -15,10 +15,10 @@ fn full_directory_is_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let bound = Bound { dir: dir.path().to_owned(), most: ByteSize::from_bytes(1 << 20) };
     assert_eq!(bound.look().unwrap(), None);
-    let filling = Filling::watch(bound.clone()).unwrap();
+    let disk_watch = DiskWatch::watch(bound.clone()).unwrap();
     fs::write(dir.path().join("file"), vec![1; 2 << 20]).unwrap();
-    assert_eq!(waits_for(&filling), Some(LimitReached::Build));
-    assert_eq!(filling.reached(), None);
+    assert_eq!(waits_for(&disk_watch), Some(LimitReached::Build));
+    assert_eq!(disk_watch.reached(), None);
     assert_eq!(bound.look().unwrap(), Some(LimitReached::Build));
 }
 

@@ -3,6 +3,8 @@
 //! Finding a design changes nothing. The directories that its plan names are made afterwards, so a
 //! request that is refused leaves nothing behind.
 
+mod plan;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,14 +22,14 @@ use pinfold_workspace::guard::{self, Guard};
 use pinfold_workspace::review::Layer;
 use pinfold_workspace::shadow::{self, Shadow};
 
-use super::plan;
-use crate::door;
+use crate::boundaries;
+use crate::doors;
+use crate::doors::certificates::{self, Trust};
+use crate::doors::ssh::Ssh;
+use crate::doors::{gitconfig, github};
 use crate::outcome::RunError;
 use crate::request::Request;
-use crate::ssh::Ssh;
-use crate::trust::{self, Trust};
 use crate::view::View;
-use crate::{gitconfig, github, wall};
 
 /// What a session will be, apart from what is launched.
 #[derive(Debug)]
@@ -46,9 +48,9 @@ pub(crate) struct Design {
 /// # Errors
 /// A boundary that this version does not have, or a remote that cannot be read.
 pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
-    let boundary = wall::choose(
+    let boundary = boundaries::choose(
         &request.settings,
-        &wall::written(&request.settings, request.workspace.root.as_path()),
+        &boundaries::written(&request.settings, request.workspace.root.as_path()),
         &request.launcher,
     )?;
     github::broker(&mut request.settings, &request.workspace)?;
@@ -100,12 +102,12 @@ impl Design {
         plan.tree.extend(mine.into_iter().flatten());
         plan.tree.extend(request.files.iter().cloned());
         plan.tree.extend(mounts.into_iter().flatten());
-        let trust = trust::is_needed(settings)
+        let trust = certificates::is_needed(settings)
             .then(|| Trust::new(&private, stack.cloned(), request.caller_trust.clone()));
         if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {
-            plan.tree.extend(trust::of_host(&request.caller_trust).map_err(RunError::path)?);
+            plan.tree.extend(certificates::of_host(&request.caller_trust).map_err(RunError::path)?);
         }
-        if !trust::names_stores(settings, stack) {
+        if !certificates::names_stores(settings, stack) {
             plan.tree.extend(request.caller_trust.entries().map_err(RunError::path)?);
         }
         plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
@@ -123,7 +125,7 @@ impl Design {
         guard.put_over(generated);
         plan.doors = hostexec::door(&settings.host_exec).into_iter().collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
-        plan.doors.extend(door::wanted(with_gateway, lives_on, &settings.network, ssh)?);
+        plan.doors.extend(doors::wanted(with_gateway, lives_on, &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))
     }
 

@@ -31,7 +31,7 @@ use pinfold_personal::identity::Identity;
 pub(crate) const SOCKET: &str = "/run/pinfold/ssh-agent";
 
 /// Host keys of public git hosts.
-const PUBLISHED: &str = include_str!("../data/ssh_known_hosts");
+const PUBLISHED: &str = include_str!("../../data/ssh_known_hosts");
 /// Bytes of a key file at most: RSA of 16 384 bits has some 13 000.
 const LONGEST: u64 = 64 * 1024;
 

@@ -39,7 +39,7 @@ pub(crate) struct Bound {
 }
 
 /// The watch of one run, on a thread of its own: counting a million names takes seconds.
-pub(crate) struct Filling {
+pub(crate) struct DiskWatch {
     /// Readable when a limit is reached: one byte that says which.
     reached: OwnedFd,
     stop: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl Bound {
     }
 }
 
-impl Filling {
+impl DiskWatch {
     /// Watches from now on.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Filling {
         let (reached, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name("filling".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("disk".to_owned()).spawn(move || {
             let signal = match until_reached(&bound, &stopped) {
                 Some(LimitReached::Room) => b'r',
                 Some(_) => b'b',
@@ -102,7 +102,7 @@ impl Filling {
     }
 }
 
-impl Drop for Filling {
+impl Drop for DiskWatch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

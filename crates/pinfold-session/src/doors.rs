@@ -1,0 +1,185 @@
+//! The session's doors: which there are, and what serves them.
+
+mod budget;
+pub(crate) mod certificates;
+mod faults;
+pub(crate) mod gateway;
+pub(crate) mod gitconfig;
+pub(crate) mod github;
+mod live_secret;
+mod placeholders;
+pub(crate) mod publish;
+pub(crate) mod records;
+pub(crate) mod server;
+pub(crate) mod ssh;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+use pinfold_boundary::{Cover, Door, Doors, LaunchError};
+use pinfold_egress::{
+    DoorConfig, DoorSockets, Egress, Journal, NetworkDoor, PolicyHandle, SessionAuthority, WayOut,
+};
+use pinfold_host::Host;
+use pinfold_policy::network::NetworkPolicy;
+use pinfold_policy::settings::Settings;
+use pinfold_terminal::notify;
+
+use crate::RunError;
+
+use certificates::Trust;
+use gateway::Provider;
+use publish::Sockets;
+use records::Records;
+use ssh::Ssh;
+
+/// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
+/// take it.
+const OUTWARD: u16 = 881;
+/// The port of the domain name system (RFC 1035).
+const NAMES: u16 = 53;
+
+/// The proxy's address as programs are given it.
+pub(crate) const PROXY_URL: &str = "http://127.0.0.1:881";
+/// What programs reach without the proxy.
+pub(crate) const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
+
+/// The sockets that init opens. Where no host is allowed there is still somebody to say so, but
+/// nothing is handed over: a connection to an address fails in the kernel.
+///
+/// # Errors
+/// Refuses a service of this machine at a port that pinfold uses in the sandbox.
+pub(crate) fn wanted(
+    with_gateway: bool,
+    lives_on: LivesOn,
+    policy: &NetworkPolicy,
+    ssh: Option<&Ssh>,
+) -> Result<Vec<Door>, RunError> {
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let gateway = with_gateway.then(|| Door::Listener(local(gateway::PORT)));
+    let (names, outward) = if is_open(with_gateway, lives_on, policy) {
+        (Some(Door::Listener(local(NAMES))), Door::Outward(OUTWARD))
+    } else {
+        (None, Door::Listener(local(OUTWARD)))
+    };
+    let ssh = ssh.map(|_| Ssh::door());
+    let loopback = policy.loopback_ports();
+    if let Some(own) = loopback.iter().find(|port| [gateway::PORT, OUTWARD, NAMES].contains(port)) {
+        let what = format!("--allow-internal-host localhost:{own}: pinfold uses this port itself");
+        let hint = "let the service listen at another port".to_owned();
+        return Err(RunError::refused(what, Some(hint)));
+    }
+    let loopback = loopback.into_iter().map(|port| Door::Listener(local(port)));
+    let doors = ssh.into_iter().chain(gateway).chain(loopback).chain([Door::Datagrams(NAMES)]);
+    Ok(doors.chain(names).chain([outward]).collect())
+}
+
+/// Whether a session outlives the process that started it, or waits for commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LivesOn(pub(crate) bool);
+
+/// Whether connections are handed over at all: where some host is allowed, and for agents and sessions
+/// that live on, which live long enough for a rule to be added. In others only programs that use the
+/// proxy reach what a later rule allows.
+fn is_open(with_gateway: bool, lives_on: LivesOn, policy: &NetworkPolicy) -> bool {
+    with_gateway || lives_on.0 || !policy.is_empty()
+}
+
+/// What serves a session's doors, and what the sandbox is still to be given for them.
+pub(crate) struct Opened {
+    pub(crate) egress: Egress,
+    /// Variables with placeholders, as `NAME=VALUE`.
+    pub(crate) variables: Vec<Vec<u8>>,
+    /// The trust stores that the session's own cover.
+    pub(crate) covers: Vec<Cover>,
+    /// Changes the policy while the session lives; or why nothing can be reached.
+    pub(crate) policy: Result<PolicyHandle, String>,
+    /// Whether only programs that use a proxy reach what is allowed.
+    pub(crate) by_proxy: bool,
+    /// Where the doors ask for sockets of the sandbox's network.
+    pub(crate) sockets: Option<Sockets>,
+}
+
+/// Puts together what serves the sockets that [`wanted`] asked for. Reads secrets, so init must
+/// have been cloned.
+///
+/// # Errors
+/// A required secret or a key that is not there, a proxy of the host that cannot be used, or an init that
+/// sent other sockets.
+pub(crate) fn open(
+    doors: Doors,
+    provider: Option<Provider>,
+    settings: &Settings,
+    host: Host<'_>,
+    records: &Arc<Records>,
+    (trust, ssh): (Option<&Trust>, Option<Ssh>),
+) -> Result<Opened, RunError> {
+    let policy = &settings.network;
+    let by_proxy = !doors.handed_over;
+    let is_closed = provider.is_none() && policy.is_empty();
+    if by_proxy && !is_closed {
+        notify!(
+            "pinfold: note: only programs that use a proxy reach the network in this run \
+             (`pinfold doctor` says why)"
+        );
+    }
+    let mut sockets = doors.sockets.into_iter();
+    let mut next = || sockets.next().ok_or(LaunchError::Silent);
+    let ssh = match ssh {
+        Some(ssh) => {
+            let journal = Arc::clone(records) as Arc<dyn Journal>;
+            Some(ssh.serve(UnixListener::from(next()?), journal)?)
+        }
+        None => None,
+    };
+    let gateway = match provider {
+        Some(provider) => {
+            let listener = TcpListener::from(next()?);
+            let journal = Arc::clone(records) as Arc<dyn Journal>;
+            Some((provider.gateway(host, settings, journal)?, vec![listener]))
+        }
+        None => None,
+    };
+    let ports = policy.loopback_ports();
+    let loopback = ports.iter().map(|_| next().map(TcpListener::from));
+    let loopback = loopback.collect::<Result<Vec<_>, LaunchError>>()?;
+    let names = UdpSocket::from(next()?);
+    let outward = sockets.map(TcpListener::from).collect();
+    let secrets = placeholders::place(settings, host)?;
+    let variables = placeholders::environment(&secrets);
+    let (authority, covers) = match trust {
+        Some(trust) => {
+            let authority = SessionAuthority::generate();
+            let authority = authority.map_err(|error| RunError::refused(error, None))?;
+            let covers = trust.fill(&authority).map_err(RunError::System)?;
+            (Some(authority), covers)
+        }
+        None => (None, Vec::new()),
+    };
+    let (way, unreachable) = match WayOut::from_environment() {
+        Ok(way) => (way, None),
+        // Nothing is reached in this session, so what is wrong matters only once a rule is added.
+        Err(error) if is_closed => (WayOut::default(), Some(error.to_string())),
+        Err(error) => return Err(RunError::refused(&error, Some(error.hint()))),
+    };
+    let config = DoorConfig {
+        policy: policy.clone(),
+        journal: Arc::clone(records) as Arc<dyn Journal>,
+        authority,
+        secrets,
+        way,
+    };
+    let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward, loopback });
+    let (publishing, sockets) = match settings.publish.as_slice() {
+        [] => (None, None),
+        ports => {
+            let journal = Arc::clone(records) as Arc<dyn Journal>;
+            let (publishing, sockets) = publish::open(ports, journal)?;
+            (Some(publishing), Some(sockets))
+        }
+    };
+    let egress = Egress { gateway, door: Some(door), ssh, publishing };
+    let policy = unreachable.map_or(Ok(policy), Err);
+    Ok(Opened { egress, variables, covers, sockets, policy, by_proxy })
+}

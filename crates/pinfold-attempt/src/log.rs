@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// The most that a log keeps, in bytes. What comes after it is dropped.
 const MOST: usize = 64 << 20;
-/// The last bytes of a program's output that its agent is told of.
+/// The last bytes of a program's output, which the agent gets if the program fails.
 const TAIL: usize = 8 << 10;
 
 /// The log of an attempt.

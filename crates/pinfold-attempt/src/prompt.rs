@@ -7,7 +7,7 @@ use crate::job::Step;
 /// The longest brief, in bytes: an argument can be 128 KiB (execve(2)), and the rest is for what failed.
 pub(crate) const LONGEST: usize = 96 << 10;
 
-/// What the agent is told of the place that it works in.
+/// What each prompt says of the place that the agent works in.
 const PLACE: &str = "\
 You work alone on a branch of your own, in the current directory. Nobody answers questions. Commit your work with git.";
 

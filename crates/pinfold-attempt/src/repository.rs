@@ -61,7 +61,7 @@ impl Repository {
     /// Returns the commit that a name stands for.
     ///
     /// # Errors
-    /// Returns what git says of a name that is none.
+    /// Returns an error for a name that stands for no commit.
     pub fn commit(&self, name: &str) -> Result<String, String> {
         let name = format!("{name}^{{commit}}");
         let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];

@@ -23,7 +23,7 @@ pub(crate) use keys::AGENT;
 pub use moved::MovedPath;
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
-    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig,
+    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig, PROMPT,
     Provider, RefreshForm, RefreshTerms,
 };
 pub use registry::{AgentError, Registry};

@@ -42,14 +42,6 @@ impl Tokens {
         self.sent().saturating_add(self.output)
     }
 
-    /// Adds those of another answer.
-    pub fn add(&mut self, other: &Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.cache_write = self.cache_write.saturating_add(other.cache_write);
-    }
-
     fn sent(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }

@@ -1,4 +1,4 @@
-//! A worker of one queue: it claims tasks, has an engine carry them out, and keeps its leases meanwhile.
+//! A worker of one queue: it claims tasks, has an engine carry them out, and keeps its leases until they end.
 
 mod machine;
 
@@ -34,7 +34,7 @@ pub enum Until {
     Stopped,
 }
 
-/// What a worker reports to whoever watches it.
+/// What a worker reports to the user or program that watches it.
 #[derive(Debug)]
 pub enum WorkerEvent<'a> {
     /// It begins an attempt.
@@ -172,7 +172,7 @@ struct Attempt {
     claimed: Arc<Claimed>,
     /// Ends it; none for one that could not be begun.
     stop: Option<Arc<Stop>>,
-    /// The result that the queue was told of; none while it runs.
+    /// The result that was reported to the queue; none while it runs.
     report: Option<Request>,
 }
 

@@ -34,8 +34,8 @@ words! {
     Form = "form",
 }
 
-/// What stands for the prompt among the arguments that take one.
-pub(super) const PROMPT: &str = "{prompt}";
+/// What stands for the prompt in [`AgentProfile::prompt_args`].
+pub const PROMPT: &str = "{prompt}";
 
 /// An agent's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct AgentProfile {
     pub model_args: Vec<Template>,
     /// Arguments for an unattended run.
     pub unattended_flags: Vec<String>,
-    /// Arguments that have it work on a prompt and end. The one that is `{prompt}` is the prompt.
+    /// Arguments that have it work on a prompt and end. The one that is [`PROMPT`] stands for it.
     pub prompt_args: Vec<String>,
     /// Whether it needs user namespaces of its own.
     pub nested: bool,
@@ -86,18 +86,6 @@ pub struct AgentProfile {
     pub my_config: MyConfig,
     /// Of `cli_flags`, those that a run with kept state does without.
     pub stateless_flags: Vec<String>,
-}
-
-impl AgentProfile {
-    /// Returns the arguments that have the agent work on a prompt and end; none if its file does not say how.
-    #[must_use]
-    pub fn args_with_prompt(&self, prompt: &str) -> Option<Vec<String>> {
-        // A prompt that is a list in Markdown is no option.
-        let prompt = if prompt.starts_with('-') { format!(" {prompt}") } else { prompt.to_owned() };
-        let args = self.prompt_args.iter();
-        let args = args.map(|arg| if arg == PROMPT { prompt.clone() } else { arg.clone() });
-        (!self.prompt_args.is_empty()).then(|| args.collect())
-    }
 }
 
 /// What of the user's own setup of an agent enters, read-only. Never a login.

@@ -6,7 +6,7 @@ use std::path::Path;
 use pinfold_boundary::Entry;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionName;
-use pinfold_policy::agents::AgentProfile;
+use pinfold_policy::agents::{AgentProfile, PROMPT};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
@@ -207,14 +207,16 @@ fn args_of_prompt(agent: &AgentProfile, prompt: &str) -> Result<Vec<OsString>, R
         let what = format!("the prompt has {} KiB; at most 127 are possible", prompt.len() >> 10);
         return Err(refused(what, "put it into a file that the agent can read, and name the file"));
     }
-    let args = agent.args_with_prompt(prompt).ok_or_else(|| {
+    if agent.prompt_args.is_empty() {
         let what = format!("pinfold does not know how to give {} a prompt", agent.name);
-        refused(
-            what,
-            "set prompt_args in its file, or pass the prompt after `--` as the agent takes it",
-        )
-    })?;
-    Ok(args.into_iter().map(OsString::from).collect())
+        let hint =
+            "set prompt_args in its file, or pass the prompt after `--` as the agent takes it";
+        return Err(refused(what, hint));
+    }
+    // A prompt that is a list in Markdown is no option.
+    let prompt = if prompt.starts_with('-') { format!(" {prompt}") } else { prompt.to_owned() };
+    let args = agent.prompt_args.iter();
+    Ok(args.map(|arg| if arg == PROMPT { prompt.clone() } else { arg.clone() }.into()).collect())
 }
 
 /// What of the caller's machine a run has around it.

@@ -21,7 +21,11 @@ impl Used {
     /// Adds one answer. `cost` is in billionths of a USD, if the model's price is known.
     pub(super) fn add(&mut self, tokens: &Tokens, cost: Option<u64>, is_estimated: bool) {
         self.answers += 1;
-        self.tokens.add(tokens);
+        let sum = &mut self.tokens;
+        sum.input = sum.input.saturating_add(tokens.input);
+        sum.output = sum.output.saturating_add(tokens.output);
+        sum.cache_read = sum.cache_read.saturating_add(tokens.cache_read);
+        sum.cache_write = sum.cache_write.saturating_add(tokens.cache_write);
         self.cost = self.cost.saturating_add(cost.unwrap_or(0));
         self.unpriced += u64::from(cost.is_none());
         self.is_estimated |= is_estimated;

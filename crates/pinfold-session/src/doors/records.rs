@@ -30,7 +30,10 @@ pub(crate) struct Records {
 /// What was refused so far.
 struct Refusals {
     live: LiveLines,
-    shown: HashSet<String>,
+    /// Lines about what the sandbox asked for, as often as it likes.
+    refused: HashSet<String>,
+    /// Lines about what is wrong outside, which no number of the others may hide.
+    failed: HashSet<String>,
     waiting: Vec<Note>,
     pace: Pace,
 }
@@ -55,14 +58,15 @@ enum Urgency {
 /// Hosts that one session remembers having reached.
 const MOST_REACHED: usize = 1000;
 
-/// Lines about refusals that one session shows; the audit log has all.
+/// Lines about refusals that one session shows, and as many about failures; the audit log has all.
 const MOST_LINES: usize = 20;
 
 impl Records {
     /// Returns the records of a session. Refusals of `silent` hosts are recorded and not shown.
     pub(crate) fn new(audit: Arc<Audit>, live: LiveLines, silent: Vec<HostPattern>) -> Self {
-        let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
-        let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
+        let (refused, failed) = (HashSet::new(), HashSet::new());
+        let (waiting, pace) = (Vec::new(), Pace::default());
+        let refusals = Mutex::new(Refusals { live, refused, failed, waiting, pace });
         Self { audit, silent, refusals, reached: Mutex::default(), used: Mutex::default() }
     }
 
@@ -137,14 +141,17 @@ impl Records {
 impl Refusals {
     /// Shows each note once, and not more than a user reads.
     fn show(&mut self, note: Note, urgency: Urgency) {
-        if self.shown.len() > MOST_LINES || self.shown.contains(&note.text) {
+        let is_refusal = note.topic == Topic::Refused;
+        let shown = if is_refusal { &mut self.refused } else { &mut self.failed };
+        if shown.len() > MOST_LINES || !shown.insert(note.text.clone()) {
             return;
         }
-        self.shown.insert(note.text.clone());
-        let note = if self.shown.len() > MOST_LINES {
-            Note::new(Topic::Refused, "refused: more hosts; `pinfold audit` lists them")
-        } else {
-            note
+        let note = match (shown.len() > MOST_LINES, is_refusal) {
+            (false, _) => note,
+            (true, true) => {
+                Note::new(Topic::Refused, "refused: more hosts; `pinfold audit` lists them")
+            }
+            (true, false) => Note::warning("more failures like these were not shown"),
         };
         match &self.live {
             LiveLines::All => return notify!("pinfold: {}", note.text),

@@ -80,7 +80,7 @@ struct Asked {
     /// Which of them may not be, once terminals differ in how they read the output.
     perhaps: [bool; PRIVATE.len()],
     is_doubtful: bool,
-    /// Whether the terminal may have been told that the output is Latin-1.
+    /// Whether the terminal may take the output for Latin-1.
     is_latin: bool,
     /// Whether the alternate screen is shown, by whichever of its forms was used last.
     is_alternate: bool,

@@ -31,7 +31,29 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
     // 200 at once, then 20 each second, each with the number of those that were left out.
     let most = 200 + 40 * (usize::try_from(began.elapsed().as_secs()).unwrap() + 1);
     assert!((200..=most).contains(&lines.lines().count()), "{}", lines.lines().count());
-    assert_eq!(records.rest().len(), MOST_LINES + 1);
+    // The fault has a line of its own.
+    assert_eq!(records.rest().len(), MOST_LINES + 2);
+}
+
+#[test]
+fn no_number_of_refusals_hides_a_provider_that_fails() {
+    let state = tempfile::tempdir().unwrap();
+    let audit = Arc::new(Audit::open(state.path(), None).unwrap());
+    let records = Records::new(audit, LiveLines::None, Vec::new());
+    for number in 0..2 * MOST_LINES {
+        let asked = format!("n{number}.example.net:443");
+        let refused = DoorEvent::Refused { asked: &asked, reason: &asked, hint: None };
+        records.record(&refused).unwrap();
+    }
+    let provider = ProviderId::new("p").unwrap();
+    for number in 0..2 * MOST_LINES {
+        let what = &format!("answered {number}");
+        let failed = DoorEvent::ProviderFailed { provider: &provider, host: "h", what };
+        records.record(&failed).unwrap();
+    }
+    let shown = texts(&records);
+    assert_eq!(shown.len(), 2 * (MOST_LINES + 1));
+    assert_eq!(shown[MOST_LINES + 1], "provider p at h answered 0");
 }
 
 #[test]

@@ -161,7 +161,8 @@ impl<'a> Attempt<'a> {
     fn agent(&mut self, iteration: u32, ask: &str) -> Result<Ended, Failed> {
         let mut options = options::of_sandbox(&self.spec, &self.names.work, self.left()?);
         options.extend(options::of_agent(&self.spec, &self.spent));
-        options.extend(["--prompt".into(), ask.into()]);
+        // In one word: a prompt may begin with a dash.
+        options.push(format!("--prompt={ask}").into());
         let name = self.spec.agent.clone();
         let name = name.ok_or_else(|| Failed::setup("the task", "it names no agent"))?;
         let heading = format!("agent {name}, iteration {iteration}");

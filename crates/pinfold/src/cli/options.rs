@@ -72,7 +72,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     /// Have the agent work on this prompt and end; any agent takes it this way
-    #[arg(long, value_name = "TEXT", requires = "agent", help_heading = AGENT)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "agent",
+        allow_hyphen_values = true,
+        help_heading = AGENT
+    )]
     pub(crate) prompt: Option<String>,
     /// The same with the prompt from a file, or from standard input (-)
     #[arg(

@@ -32,7 +32,7 @@ pub(crate) struct AddArgs {
     #[arg(required_unless_present = "brief")]
     file: Option<PathBuf>,
     /// What the agent is to do
-    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "file", allow_hyphen_values = true)]
     brief: Option<String>,
     /// A line for lists; the first line of the brief by default
     #[arg(long, value_name = "TEXT")]

@@ -4,3 +4,4 @@
 mod agents;
 mod my_config;
 mod state;
+mod tasks;

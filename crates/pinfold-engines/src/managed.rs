@@ -117,9 +117,10 @@ impl CommandLine {
         let said = engine.command(doing, &["import", &path, EMPTY])?;
         let digits = said.lines().last().unwrap_or_default().trim().trim_start_matches("sha256:");
         let is_digest = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match is_digest {
-            true => Ok(format!("sha256:{digits}")),
-            false => Err(ImageError::Unnamed { engine: self.engine, name: EMPTY.to_owned() }),
+        if is_digest {
+            Ok(format!("sha256:{digits}"))
+        } else {
+            Err(ImageError::Unnamed { engine: self.engine, name: EMPTY.to_owned() })
         }
     }
 }

@@ -124,9 +124,10 @@ impl Start {
     pub fn refs(&self) -> Refs {
         let mut refs = parse_refs(&self.packed);
         for (name, value) in self.loose.iter().filter(|(name, _)| is_name(name)) {
-            match is_object(value) {
-                true => refs.insert(name.clone(), value.clone()),
-                false => refs.remove(name),
+            if is_object(value) {
+                refs.insert(name.clone(), value.clone())
+            } else {
+                refs.remove(name)
             };
         }
         refs
@@ -139,9 +140,10 @@ impl Start {
         let mut remotes: Refs =
             packed.map(|(object, name)| (name.to_owned(), object.to_owned())).collect();
         for (name, value) in self.loose.iter().filter(|(name, _)| is_remote(name)) {
-            match is_object(value) {
-                true => remotes.insert(name.clone(), value.clone()),
-                false => remotes.remove(name),
+            if is_object(value) {
+                remotes.insert(name.clone(), value.clone())
+            } else {
+                remotes.remove(name)
             };
         }
         remotes

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pinfold_host::note::{Note, Topic};
 
 /// What is said once of all that was set aside.
-const ADOPT: &str = "`pinfold adopt` lists what was set aside, and puts it back";
+const ADOPT: &str = "`pinfold adopt` puts back what was set aside";
 
 /// Something that the sandbox wrote and the host did not take.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,15 +37,18 @@ impl Kept {
     /// Returns what the user should know of it.
     fn note(&self) -> Note {
         let Self { what, adopt, why, opt_in } = self;
-        let why = match opt_in {
-            Some(opt_in) => format!("{why} (--opt-in {opt_in} allows it)"),
+        let allows = opt_in.as_ref().map(|opt_in| format!("--opt-in {opt_in} allows it"));
+        let reason = match &allows {
+            Some(allows) => format!("{why} ({allows})"),
             None => why.to_string(),
         };
-        let note = Note::named(Topic::Waiting, "not taken over", self.named(), why);
-        match adopt {
-            Some(_) => note.in_brief(format!("{what} (set aside)"), ADOPT),
-            None => note,
-        }
+        let note = Note::named(Topic::Waiting, "not taken over", self.named(), reason);
+        let name = match adopt {
+            Some(_) => format!("{what} (set aside)"),
+            None => what.clone(),
+        };
+        let adopts = adopt.as_ref().map(|_| ADOPT.to_owned());
+        note.in_brief(name, why.to_string(), allows.into_iter().chain(adopts).collect())
     }
 }
 

@@ -222,9 +222,10 @@ fn check(name: &Name, stat: &Stat, known: &[Entry], places: &Places) -> Result<(
                 .iter()
                 .map(Entry::describe)
                 .any(|hidden| hidden.path == name.path && hidden.condition == Condition::Hidden);
-            return match is_hidden {
-                true => refuse("is hidden already", ""),
-                false => refuse("is a symbolic link", "hide the file that it leads to"),
+            return if is_hidden {
+                refuse("is hidden already", "")
+            } else {
+                refuse("is a symbolic link", "hide the file that it leads to")
             };
         }
         _ => return refuse("is not a regular file", ""),

@@ -9,11 +9,11 @@ const FEW: usize = 5;
 /// Warnings that are shown.
 const MOST_WARNINGS: usize = 64;
 /// Things of one topic that are named on its line.
-const MOST_NAMED: usize = 12;
+const MOST_NAMED: usize = 16;
 /// Bytes of a name or a reason on such a line.
-const LONGEST_WORDS: usize = 120;
-/// Bytes of such a line, after which only the next name is shown.
-const LONGEST_LINE: usize = 800;
+const LONGEST_WORDS: usize = 400;
+/// Bytes of names and reasons on such a line. Reasons are left out first.
+const LONGEST_LINE: usize = 1200;
 
 /// What a note is about. Notes are summarized by topic, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +47,8 @@ struct Brief {
     verdict: &'static str,
     name: String,
     reason: String,
-    /// What the user can do about it, said once.
-    hint: Option<&'static str>,
+    /// What the user can do about it, said once for all that have the same.
+    hints: Vec<String>,
 }
 
 impl Note {
@@ -74,14 +74,14 @@ impl Note {
             "" => format!("{verdict}: {name}"),
             reason => format!("{verdict}: {name}: {reason}"),
         };
-        Self { topic, text, brief: Some(Brief { verdict, name, reason, hint: None }) }
+        Self { topic, text, brief: Some(Brief { verdict, name, reason, hints: Vec::new() }) }
     }
 
-    /// Has it say `name` among others on one line, and `hint` once at the end of the line.
+    /// Has it say other words among others on one line, and the hints once at the end of the line.
     #[must_use]
-    pub fn in_brief(mut self, name: String, hint: &'static str) -> Self {
-        if let Some(brief) = &mut self.brief {
-            (brief.name, brief.hint) = (name, Some(hint));
+    pub fn in_brief(mut self, name: String, reason: String, hints: Vec<String>) -> Self {
+        if let Some(brief) = self.brief.take() {
+            self.brief = Some(Brief { name, reason, hints, ..brief });
         }
         self
     }
@@ -116,64 +116,104 @@ pub fn summary<'n>(notes: &'n [Note], details: &str) -> Vec<Cow<'n, str>> {
     lines
 }
 
+/// Returns one line for all notes of a topic: with their reasons, or without if that would be too long.
+fn joined(notes: &[&Note], details: &str) -> String {
+    let whole = Line::of(notes, Reasons::Shown);
+    let line = if whole.left == 0 { whole } else { Line::of(notes, Reasons::LeftOut) };
+    let mut text = line.text();
+    match line.left {
+        0 if line.has_reasons => {}
+        0 => text.push_str(&format!("; `{details}` says why")),
+        more => text.push_str(&format!("; and {more} more: `{details}` has what was recorded")),
+    }
+    let mut hints: Vec<&String> = Vec::new();
+    for hint in notes.iter().filter_map(|note| note.brief.as_ref()).flat_map(|brief| &brief.hints) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+            text.push_str("; ");
+            text.push_str(hint);
+        }
+    }
+    text
+}
+
+/// Whether a line has the reasons of what it names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Shown,
+    LeftOut,
+}
+
+/// One line for several notes.
+struct Line<'n> {
+    groups: Vec<Group<'n>>,
+    has_reasons: bool,
+    /// Notes for which there was no room.
+    left: usize,
+}
+
 /// Names with the reason that they have in common.
 struct Group<'n> {
     /// The words in front, or all words of a note that has no name.
     verdict: &'n str,
     names: Vec<Cow<'n, str>>,
-    reason: &'n str,
+    reason: Cow<'n, str>,
 }
 
-/// Returns one line for all notes of a topic.
-fn joined(notes: &[&Note], details: &str) -> String {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    let (mut shown, mut length, mut hint) = (0, 0, None);
-    for note in notes.iter().take(MOST_NAMED) {
-        if length > LONGEST_LINE {
-            break;
-        }
-        shown += 1;
-        let Some(Brief { verdict, name, reason, .. }) = &note.brief else {
-            length += note.text.len();
-            groups.push(Group { verdict: &note.text, names: Vec::new(), reason: "" });
-            continue;
-        };
-        hint = hint.or(note.brief.as_ref().and_then(|brief| brief.hint));
-        let name = cut(name, LONGEST_WORDS);
-        length += name.len();
-        match groups.iter_mut().find(|group| group.verdict == *verdict && group.reason == reason) {
-            Some(group) => group.names.push(name),
-            None => {
-                length += verdict.len() + reason.len().min(LONGEST_WORDS);
-                groups.push(Group { verdict, names: vec![name], reason });
+impl<'n> Line<'n> {
+    fn of(notes: &[&'n Note], reasons: Reasons) -> Self {
+        let mut groups: Vec<Group<'n>> = Vec::new();
+        let (mut left, mut length) = (notes.len(), 0);
+        for note in notes.iter().take(MOST_NAMED) {
+            let (verdict, name, reason) = match &note.brief {
+                Some(Brief { verdict, name, reason, .. }) => {
+                    (*verdict, name.as_str(), reason.as_str())
+                }
+                None => (note.text.as_str(), "", ""),
+            };
+            let reason = if reasons == Reasons::Shown { reason } else { "" };
+            let (name, reason) = (cut(name, LONGEST_WORDS), cut(reason, LONGEST_WORDS));
+            let is_like =
+                |group: &&mut Group<'_>| group.verdict == verdict && group.reason == reason;
+            let group = groups.iter_mut().find(is_like);
+            let more = if group.is_some() { 0 } else { verdict.len() + reason.len() };
+            length += name.len() + more;
+            // There is room for the first one, whatever its length is.
+            if length > LONGEST_LINE && left < notes.len() {
+                break;
+            }
+            left -= 1;
+            match group {
+                Some(group) => group.names.push(name),
+                None if name.is_empty() => {
+                    groups.push(Group { verdict, names: Vec::new(), reason })
+                }
+                None => groups.push(Group { verdict, names: vec![name], reason }),
             }
         }
+        Self { groups, has_reasons: reasons == Reasons::Shown, left }
     }
-    let mut line = String::new();
-    let mut before = None;
-    for Group { verdict, names, reason } in groups {
-        if before.is_some() {
-            line.push_str("; ");
+
+    fn text(&self) -> String {
+        let mut line = String::new();
+        let mut before = None;
+        for Group { verdict, names, reason } in &self.groups {
+            if before.is_some() {
+                line.push_str("; ");
+            }
+            if before != Some(verdict) {
+                line.push_str(verdict);
+                line.push_str(if names.is_empty() { "" } else { ": " });
+            }
+            line.push_str(&names.join(", "));
+            if !reason.is_empty() {
+                line.push_str(": ");
+                line.push_str(reason);
+            }
+            before = Some(verdict);
         }
-        if before != Some(verdict) {
-            line.push_str(verdict);
-            line.push_str(if names.is_empty() { "" } else { ": " });
-        }
-        line.push_str(&names.join(", "));
-        if !reason.is_empty() {
-            line.push_str(": ");
-            line.push_str(&cut(reason, LONGEST_WORDS));
-        }
-        before = Some(verdict);
+        line
     }
-    let more = notes.len() - shown;
-    if more > 0 {
-        line.push_str(&format!("; and {more} more: `{details}` has what was recorded"));
-    }
-    if let Some(hint) = hint {
-        line.push_str(&format!(" ({hint})"));
-    }
-    line
 }
 
 #[cfg(test)]
@@ -200,7 +240,10 @@ mod tests {
         let mut notes: Vec<Note> = refused.collect();
         notes.push(Note::new(Topic::Waiting, "the rest waits: `pinfold diff` shows it"));
         notes.extend([kept("a", "it runs"), kept("b", "it leads out"), kept("c", "it runs")]);
-        notes.push(kept("d", "").in_brief("d (set aside)".to_owned(), "`adopt` puts it back"));
+        let hints = vec!["`adopt` puts it back".to_owned()];
+        let aside = |name: &str| format!("{name} (set aside)");
+        notes.push(kept("d", "e").in_brief(aside("d"), "e".to_owned(), hints.clone()));
+        notes.push(kept("f", "e").in_brief(aside("f"), "e".to_owned(), hints));
         notes.push(Note::new(Topic::Changed, "applied 2 paths"));
         notes.push(Note::named(Topic::Changed, "taken over", "new repository e", ""));
         notes.push(Note::warning("rotate a"));
@@ -211,7 +254,7 @@ mod tests {
                 "rotate a",
                 "applied 2 paths; taken over: new repository e",
                 "the rest waits: `pinfold diff` shows it; not taken over: a, c: it runs; b: it leads out; \
-                 d (set aside) (`adopt` puts it back)",
+                 d (set aside), f (set aside): e; `adopt` puts it back",
                 "refused: 0 (and 8 more: `pinfold audit` lists them)",
                 "used 1 model request",
             ]
@@ -230,13 +273,22 @@ mod tests {
     fn a_flood_of_names_or_a_long_one_hides_no_count() {
         let notes: Vec<Note> = (0..72).map(|number| kept(&number.to_string(), "it runs")).collect();
         let line = lines(&notes).concat();
-        assert!(
-            line.contains("0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: it runs; and 60 more: `"),
-            "{line}"
-        );
+        assert!(line.contains("0, 1, 2, 3,") && line.contains("15; and 56 more: `"), "{line}");
         let long = |number: u32| kept(&format!("{number}{}", "x".repeat(4000)), &"y".repeat(500));
         let notes: Vec<Note> = (0..8).map(long).collect();
         let line = lines(&notes).concat();
-        assert!(line.len() < 1024 && line.contains("more: `pinfold audit` has"), "{line}");
+        assert!(line.len() < 2048 && line.contains("more: `pinfold audit` has"), "{line}");
+    }
+
+    #[test]
+    fn reasons_are_left_out_before_names_are() {
+        let why = |number: u32| format!("{number}{}", "y".repeat(300));
+        let notes: Vec<Note> =
+            (0..16).map(|number| kept(&format!("n{number}"), &why(number))).collect();
+        let line = lines(&notes).concat();
+        assert!(
+            line.contains("n0, n1, n2,") && line.ends_with("n15; `pinfold audit` says why"),
+            "{line}"
+        );
     }
 }

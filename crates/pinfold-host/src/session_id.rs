@@ -72,9 +72,10 @@ impl std::str::FromStr for SessionName {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let fits = (1..=63).contains(&text.len()) && !text.starts_with('-');
         let is_taken = matches!(text, "." | ".." | "lock") || SessionId::could_begin(text);
-        match fits && !is_taken && text.bytes().all(is_part) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(BadName),
+        if fits && !is_taken && text.bytes().all(is_part) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadName)
         }
     }
 }

@@ -54,9 +54,10 @@ impl std::fmt::Display for SavedRule {
             write!(f, " to {}", crate::display::line(remote.as_bytes()))?;
         }
         let references = self.references.iter().map(String::as_bytes);
-        match self.references.is_empty() {
-            true => Ok(()),
-            false => write!(f, ", {}", command_line(references)),
+        if self.references.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ", {}", command_line(references))
         }
     }
 }

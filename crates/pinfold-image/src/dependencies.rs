@@ -41,10 +41,7 @@ impl FromStr for Package {
                 && !text.ends_with('-')
                 && text.chars().all(is_plain)
         });
-        match is_name && is_architecture && is_version {
-            true => Ok(Self(text.to_owned())),
-            false => Err(()),
-        }
+        if is_name && is_architecture && is_version { Ok(Self(text.to_owned())) } else { Err(()) }
     }
 }
 

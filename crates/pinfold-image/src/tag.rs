@@ -93,9 +93,10 @@ impl FromStr for Reference {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
         // An engine must not take it for an option, nor for a path.
         let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-        match begins && text.len() <= 512 && text.chars().all(is_plain) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(InvalidReference(text.to_owned())),
+        if begins && text.len() <= 512 && text.chars().all(is_plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidReference(text.to_owned()))
         }
     }
 }
@@ -117,10 +118,7 @@ fn component(name: &str) -> Result<String, NoName> {
         }
     }
     let text = text.trim_end_matches(['.', '_', '-']);
-    match text.is_empty() {
-        true => Err(NoName(name.to_owned())),
-        false => Ok(text.to_owned()),
-    }
+    if text.is_empty() { Err(NoName(name.to_owned())) } else { Ok(text.to_owned()) }
 }
 
 #[cfg(test)]

@@ -183,9 +183,10 @@ impl Tree {
         let mut bytes = Vec::new();
         let read = file.take(most + 1).read_to_end(&mut bytes);
         read.map_err(|cause| failed("read", &place, cause))?;
-        match bytes.len() as u64 > most {
-            true => Err(failed("read", &place, io::Error::from(io::ErrorKind::FileTooLarge))),
-            false => Ok(bytes),
+        if bytes.len() as u64 > most {
+            Err(failed("read", &place, io::Error::from(io::ErrorKind::FileTooLarge)))
+        } else {
+            Ok(bytes)
         }
     }
 

@@ -107,9 +107,10 @@ pub fn plain_line(text: &str) -> Cow<'_, str> {
     }
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
-        match is_plain(character) {
-            true => line.push(character),
-            false => line.extend(character.escape_default()),
+        if is_plain(character) {
+            line.push(character)
+        } else {
+            line.extend(character.escape_default())
         }
     }
     Cow::Owned(line)

@@ -206,9 +206,10 @@ fn whole(file: File) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LARGEST {
-        true => Err(io::Error::other(format!("it is larger than {LARGEST} bytes"))),
-        false => Ok(bytes),
+    if bytes.len() as u64 > LARGEST {
+        Err(io::Error::other(format!("it is larger than {LARGEST} bytes")))
+    } else {
+        Ok(bytes)
     }
 }
 

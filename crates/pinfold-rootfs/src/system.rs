@@ -251,10 +251,7 @@ impl<'a> Systems<'a> {
 
     fn image(&self, name: &str, asked: &str) -> Result<System, SystemError> {
         let reference: Reference = name.parse()?;
-        let remembered = match self.refresh {
-            true => None,
-            false => self.memo.get(&reference.to_string()),
-        };
+        let remembered = if self.refresh { None } else { self.memo.get(&reference.to_string()) };
         let remembered = remembered.or_else(|| reference.digest().map(str::to_owned));
         if let Some(digest) = &remembered
             && let Some(found) = self.held(digest)?

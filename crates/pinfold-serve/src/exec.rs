@@ -49,13 +49,12 @@ impl Job {
     pub(crate) fn start(session: &Session, program: Program, input: bool) -> Result<Self, Fault> {
         let exec = exec(program)?;
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system);
-        let (theirs, own) = match input {
-            true => pipe().map(|(reader, writer)| (reader, Some(writer)))?,
-            false => {
-                let null =
-                    rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-                (null.map_err(system)?, None)
-            }
+        let (theirs, own) = if input {
+            pipe().map(|(reader, writer)| (reader, Some(writer)))?
+        } else {
+            let null =
+                rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            (null.map_err(system)?, None)
         };
         let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
         let running = session.start(exec, [theirs, out, err]).map_err(fault)?;
@@ -199,10 +198,7 @@ impl Output {
         } else {
             self.begun = buffer.split_off(whole(&buffer));
         }
-        match buffer.is_empty() {
-            true => Ok(()),
-            false => tell(self.stream, &buffer),
-        }
+        if buffer.is_empty() { Ok(()) } else { tell(self.stream, &buffer) }
     }
 
     fn finish(&mut self, tell: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {

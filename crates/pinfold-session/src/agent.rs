@@ -143,20 +143,20 @@ pub(crate) fn prepare(
     };
     let mut files = files(&agent, &values)?;
     let mut extra = state::grants(&agent, settings, places, workspace)?;
-    let left_out = match state::is_kept(settings, workspace) {
-        true => agent.profile.stateless_flags.clone(),
-        false => Vec::new(),
+    let left_out = if state::is_kept(settings, workspace) {
+        agent.profile.stateless_flags.clone()
+    } else {
+        Vec::new()
     };
     agent = agent.without_flags(&left_out);
-    let my_config = match settings.files.my_config.value {
-        true => {
-            let (root, host) = (workspace.root.as_path(), ThisHost { home: &places.home });
-            let mine = MyConfig::collect(&agent.profile, places, root, &host, &mut files)?;
-            let flags = agent.profile.my_config.without_flags.clone();
-            agent = agent.without_flags(&flags);
-            Some(mine)
-        }
-        false => None,
+    let my_config = if settings.files.my_config.value {
+        let (root, host) = (workspace.root.as_path(), ThisHost { home: &places.home });
+        let mine = MyConfig::collect(&agent.profile, places, root, &host, &mut files)?;
+        let flags = agent.profile.my_config.without_flags.clone();
+        agent = agent.without_flags(&flags);
+        Some(mine)
+    } else {
+        None
     };
     let points = my_config.as_ref().map(MyConfig::points).unwrap_or_default();
     state::clear_the_way(&extra, &files, &points)?;
@@ -256,12 +256,11 @@ pub(crate) fn read_grants(
 fn installed(command: &str, stack: Option<&Stack>) -> Result<Option<Extra>, RunError> {
     let has =
         |dir: &str| stack.is_some_and(|stack| stack.file(&Path::new(dir).join(command)).is_some());
-    match userland::PATH.split(':').any(has) {
-        true => Ok(None),
-        false => {
-            let what = format!("the image has no program {command} in {}", userland::PATH);
-            Err(RunError::refused(what, Some("leave --agent-image out, or say --base".to_owned())))
-        }
+    if userland::PATH.split(':').any(has) {
+        Ok(None)
+    } else {
+        let what = format!("the image has no program {command} in {}", userland::PATH);
+        Err(RunError::refused(what, Some("leave --agent-image out, or say --base".to_owned())))
     }
 }
 

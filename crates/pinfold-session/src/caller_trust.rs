@@ -51,10 +51,8 @@ impl CallerTrust {
                 continue;
             }
             let is_of_host = path.to_str().is_some_and(|path| BUNDLES.contains(&path));
-            let certificates = match is_of_host && path.is_file() {
-                true => Ok(None),
-                false => certificates(&path).map(Some),
-            };
+            let certificates =
+                if is_of_host && path.is_file() { Ok(None) } else { certificates(&path).map(Some) };
             match certificates {
                 Ok(certificates) => {
                     found.push(Authorities { variables: vec![name], path, certificates });

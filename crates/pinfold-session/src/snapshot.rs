@@ -128,9 +128,10 @@ impl<'a> Snapshots<'a> {
         let systems = Systems::new(self.host, &about_base).refreshing(self.refresh);
         let systems = systems.bounded(most).not_from(written);
         let system = systems.ensure(&base, root)?;
-        let made = match snapshot.setup.is_empty() {
-            true => None,
-            false => Some(self.made((&base, &system), settings, root)?),
+        let made = if snapshot.setup.is_empty() {
+            None
+        } else {
+            Some(self.made((&base, &system), settings, root)?)
         };
         Ok(Some(stack(snapshot, system, made)))
     }
@@ -145,13 +146,12 @@ impl<'a> Snapshots<'a> {
         let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base).not_from(written);
         let Some(system) = systems.find(&base_of(snapshot), root)? else { return Ok(None) };
-        let made = match snapshot.setup.is_empty() {
-            true => None,
-            false => {
-                let id = hash(&system.id, snapshot);
-                let Some(made) = self.shelf.hold(&id, usable(&id))? else { return Ok(None) };
-                Some(made)
-            }
+        let made = if snapshot.setup.is_empty() {
+            None
+        } else {
+            let id = hash(&system.id, snapshot);
+            let Some(made) = self.shelf.hold(&id, usable(&id))? else { return Ok(None) };
+            Some(made)
         };
         Ok(Some(stack(snapshot, system, made)))
     }
@@ -236,9 +236,10 @@ impl<'a> Snapshots<'a> {
         systems.clean();
         let mut pruned = Pruned::default();
         for one in systems.all()?.into_iter().filter(|one| !needed.contains(&one.id)) {
-            match systems.remove(&one.id)? {
-                true => pruned.removed.push(one.id),
-                false => pruned.in_use.push(one.id),
+            if systems.remove(&one.id)? {
+                pruned.removed.push(one.id);
+            } else {
+                pruned.in_use.push(one.id);
             }
         }
         Ok(pruned)
@@ -302,9 +303,10 @@ pub fn base_of(snapshot: &Snapshot) -> Base {
     }
     let between = |c: char| c.is_whitespace() || ";|&()".contains(c);
     let calls_apk = |command: &str| command.split(between).any(|word| word == "apk");
-    match snapshot.setup.iter().any(|command| calls_apk(&command.value)) {
-        true => Base::Alpine,
-        false => Base::Host,
+    if snapshot.setup.iter().any(|command| calls_apk(&command.value)) {
+        Base::Alpine
+    } else {
+        Base::Host
     }
 }
 

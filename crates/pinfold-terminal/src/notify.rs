@@ -17,7 +17,7 @@ use pinfold_policy::path::{cut, is_plain, plain_line};
 use crate::screen::Modes;
 
 /// Bytes of a note at the end of a session.
-const LONGEST_NOTE: usize = 1024;
+const LONGEST_NOTE: usize = 2048;
 
 /// What a command has asked of the terminal that standard error is, if one has run there.
 static COMMAND: Mutex<Option<Modes>> = Mutex::new(None);

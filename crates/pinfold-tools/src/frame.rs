@@ -79,10 +79,7 @@ pub(crate) fn receive<H: DeserializeOwned>(from: &mut impl Read) -> io::Result<O
     });
     let header = exactly(from, header as usize, MAX_HEADER)?;
     let content = exactly(from, content as usize, MAX_CONTENT)?;
-    let header = match header.is_empty() {
-        true => None,
-        false => Some(serde_json::from_slice(&header)?),
-    };
+    let header = if header.is_empty() { None } else { Some(serde_json::from_slice(&header)?) };
     Ok(Some(Frame { id, header, content }))
 }
 

@@ -133,8 +133,9 @@ fn kind_of(head: &[u8]) -> (ContentKind, Option<&'static str>) {
         // The last character may be cut in two.
         Err(error) => error.error_len().is_none() && head.len() == LOOK,
     };
-    match is_text && !head.contains(&0) {
-        true => (ContentKind::Text, None),
-        false => (ContentKind::Binary, None),
+    if is_text && !head.contains(&0) {
+        (ContentKind::Text, None)
+    } else {
+        (ContentKind::Binary, None)
     }
 }

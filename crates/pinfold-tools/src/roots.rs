@@ -96,9 +96,10 @@ impl Roots {
                     return Err(ToolError::about(ErrorKind::IsDirectory, what, path));
                 }
                 let (above, name) = divided(&at, path)?;
-                let directory = match parents {
-                    true => self.make(above, path)?,
-                    false => self.open_at(above, path, ABOVE)?,
+                let directory = if parents {
+                    self.make(above, path)?
+                } else {
+                    self.open_at(above, path, ABOVE)?
                 };
                 Ok(Spot { directory, name: name.to_owned(), there: None })
             }

@@ -27,12 +27,13 @@ const SAID: usize = 2_000;
 /// # Errors
 /// A pattern that is too long.
 pub(crate) fn check_pattern(pattern: &str) -> Result<(), ToolError> {
-    match pattern.len() > PATTERN {
-        true => Err(ToolError::new(
+    if pattern.len() > PATTERN {
+        Err(ToolError::new(
             ErrorKind::Pattern,
             format!("a pattern of more than {} KiB", PATTERN >> 10),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

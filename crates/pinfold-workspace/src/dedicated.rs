@@ -282,9 +282,10 @@ impl Dedicated {
         if !self.record.is_alone() {
             return Ok(None);
         }
-        let outcome = match self.top.exists() && self.record.is_made()? {
-            true => Some(self.remove_or_keep()),
-            false => None,
+        let outcome = if self.top.exists() && self.record.is_made()? {
+            Some(self.remove_or_keep())
+        } else {
+            None
         };
         self.record.forget()?;
         self.record.leave()?;

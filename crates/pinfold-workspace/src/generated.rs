@@ -189,11 +189,10 @@ fn check(
     };
     let (what, elsewhere) = in_words(grant);
     let what = format!("cannot use {what}: {why} ({path})");
-    let hint = match path.as_path().starts_with(HOME) {
-        true => {
-            format!("{elsewhere}: agents have their own settings, which `--state persistent` keeps")
-        }
-        false => format!("{elsewhere}, or grant a copy at another place"),
+    let hint = if path.as_path().starts_with(HOME) {
+        format!("{elsewhere}: agents have their own settings, which `--state persistent` keeps")
+    } else {
+        format!("{elsewhere}, or grant a copy at another place")
     };
     Err(GuardError::refused(what, Some(hint)))
 }

@@ -6,8 +6,9 @@ use pinfold_policy::origin::Origin;
 /// What a grant is called in an error, and what to do without it.
 pub(crate) fn in_words(grant: &Grant) -> (String, &'static str) {
     let host = &grant.root.host;
-    match grant.root.kind == RootKind::Workspace && grant.source == Origin::Default {
-        true => (format!("the workspace {host}"), "change into a project's directory"),
-        false => (format!("the grant of {host} by {}", grant.source), "leave it out"),
+    if grant.root.kind == RootKind::Workspace && grant.source == Origin::Default {
+        (format!("the workspace {host}"), "change into a project's directory")
+    } else {
+        (format!("the grant of {host} by {}", grant.source), "leave it out")
     }
 }

@@ -130,10 +130,7 @@ async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
         }
         let more = waiting.len() > 0;
         let head_start = async {
-            match more {
-                true => tokio::time::sleep(HEAD_START).await,
-                false => std::future::pending().await,
-            }
+            if more { tokio::time::sleep(HEAD_START).await } else { std::future::pending().await }
         };
         tokio::select! {
             attempt = attempts.next() => match attempt {

@@ -268,9 +268,10 @@ impl Shared {
         match self.dns.clone().resolve(name.as_str().to_owned()).await {
             Ok(_) => Ok(()),
             Err(failure) => {
-                let code = match failure.is_no_such_name() {
-                    true => ResponseCode::NXDomain,
-                    false => ResponseCode::ServFail,
+                let code = if failure.is_no_such_name() {
+                    ResponseCode::NXDomain
+                } else {
+                    ResponseCode::ServFail
                 };
                 Err(Missing { code, why: failure.to_string() })
             }

@@ -94,9 +94,10 @@ pub(super) async fn serve_refusal(
         ))
     });
     let client = TokioIo::new(client);
-    let served = match is_http2 {
-        true => http2::Builder::new(TokioExecutor::new()).serve_connection(client, service).await,
-        false => http1::Builder::new().serve_connection(client, service).await,
+    let served = if is_http2 {
+        http2::Builder::new(TokioExecutor::new()).serve_connection(client, service).await
+    } else {
+        http1::Builder::new().serve_connection(client, service).await
     };
     served.map_err(io::Error::other)
 }

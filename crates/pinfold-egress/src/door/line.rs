@@ -102,10 +102,7 @@ impl Line {
         self.check_request(&asked, &mut head)?;
         let upgrade = upgrade.filter(|_| is_websocket(&head));
         rewrite(&mut head, &asked, self.secure, upgrade.is_some())?;
-        let secrets = match self.secure {
-            true => self.shared.vault.secrets_for(&asked),
-            false => Vec::new(),
-        };
+        let secrets = if self.secure { self.shared.vault.secrets_for(&asked) } else { Vec::new() };
         let body = self.place(&asked, &secrets, &mut head, body).await?;
         let response = self.send(&asked, Request::from_parts(head, body)).await?;
         match upgrade {
@@ -161,10 +158,7 @@ impl Line {
 
     /// The host of a request, which all places that can name it agree on.
     fn asked(&self, head: &Parts) -> Result<Endpoint, NoWay> {
-        let (scheme, known) = match self.secure {
-            true => (Scheme::HTTPS, 443),
-            false => (Scheme::HTTP, 80),
-        };
+        let (scheme, known) = if self.secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
         let malformed = NoWay::Malformed;
         if head.method == Method::CONNECT {
             return Err(malformed("CONNECT opens a connection of its own"));

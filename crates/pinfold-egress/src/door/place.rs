@@ -71,10 +71,7 @@ pub(super) async fn place(
     let unusable = || NoWay::NoSecret(id.clone());
     if found.header || found.basic {
         for (name, header) in head.headers.iter_mut() {
-            let spots = match *name == AUTHORIZATION {
-                true => spots,
-                false => spots.difference(Spots::BASIC),
-            };
+            let spots = if *name == AUTHORIZATION { spots } else { spots.difference(Spots::BASIC) };
             if let Some(replaced) = in_header(header, placeholder, value, spots) {
                 let mut replaced = HeaderValue::from_bytes(&replaced).map_err(|_| unusable())?;
                 replaced.set_sensitive(true);

@@ -212,10 +212,7 @@ impl Engine {
     /// An engine that cannot be asked, or that does not do it.
     pub fn command(&self, doing: &str, words: &[&str]) -> Result<String, ImageError> {
         let answer = self.ask(doing, words)?;
-        match answer.is_good {
-            true => Ok(answer.text),
-            false => Err(self.failed(doing, &answer.said)),
-        }
+        if answer.is_good { Ok(answer.text) } else { Err(self.failed(doing, &answer.said)) }
     }
 
     /// An image, if the engine has it.
@@ -232,9 +229,10 @@ impl Engine {
         if !answer.is_good {
             let said = answer.said.to_lowercase();
             let is_missing = ["no such image", "image not known", "no such object"];
-            return match is_missing.iter().any(|text| said.contains(text)) {
-                true => Ok(None),
-                false => Err(self.failed(&doing, &answer.said)),
+            return if is_missing.iter().any(|text| said.contains(text)) {
+                Ok(None)
+            } else {
+                Err(self.failed(&doing, &answer.said))
             };
         }
         let images: Vec<Image> = serde_json::from_str(&answer.text).map_err(|error| {

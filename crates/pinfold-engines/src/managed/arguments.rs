@@ -133,9 +133,12 @@ fn bound(Mount { from, to, is_writable }: &Mount) -> String {
     if !is_writable {
         fields.push("readonly".to_owned());
     }
-    let quoted = |field: String| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
+    let quoted = |field: String| {
+        if field.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", field.replace('"', "\"\""))
+        } else {
+            field
+        }
     };
     fields.into_iter().map(quoted).collect::<Vec<_>>().join(",")
 }

@@ -119,9 +119,10 @@ impl Plugin {
     fn file(&self) -> Result<PathBuf, String> {
         let file =
             std::fs::canonicalize(self.program.as_path()).map_err(|error| error.to_string())?;
-        match self.not_in.iter().any(|root| file.starts_with(root)) {
-            true => Err("it is in the workspace, where a session may have changed it".to_owned()),
-            false => Ok(file),
+        if self.not_in.iter().any(|root| file.starts_with(root)) {
+            Err("it is in the workspace, where a session may have changed it".to_owned())
+        } else {
+            Ok(file)
         }
     }
 

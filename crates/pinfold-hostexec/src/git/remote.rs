@@ -120,9 +120,10 @@ impl Remote {
             _ => (urls, false),
         };
         let [url] = urls.as_slice() else {
-            let why = match urls.is_empty() {
-                true => format!("the repository has no remote {shown} on the host"),
-                false => format!("the remote {shown} leads to {} places", urls.len()),
+            let why = if urls.is_empty() {
+                format!("the repository has no remote {shown} on the host")
+            } else {
+                format!("the remote {shown} leads to {} places", urls.len())
             };
             return Err(Refusal::new(why).hint(
                 "remotes count as they were on the host when the session began: its user adds one \

@@ -111,10 +111,8 @@ impl AgentProfile {
         };
         let text = String::from_utf8_lossy(&bytes);
         let is_toml = file.path.extension().is_some_and(|extension| extension == "toml");
-        let parsed: Option<Value> = match is_toml {
-            true => toml::from_str(&text).ok(),
-            false => serde_json::from_str(&text).ok(),
-        };
+        let parsed: Option<Value> =
+            if is_toml { toml::from_str(&text).ok() } else { serde_json::from_str(&text).ok() };
         let last = file.key.rsplit('.').next().unwrap_or(&file.key);
         let Some(parsed) = parsed else {
             // With comments, or broken: only what might say something is refused.

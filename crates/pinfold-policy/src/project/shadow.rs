@@ -47,9 +47,10 @@ impl FromStr for ShadowPath {
                 }
             }
         }
-        match normal.as_os_str().is_empty() {
-            true => Err(ShadowPathError::Workspace),
-            false => Ok(Self(normal)),
+        if normal.as_os_str().is_empty() {
+            Err(ShadowPathError::Workspace)
+        } else {
+            Ok(Self(normal))
         }
     }
 }

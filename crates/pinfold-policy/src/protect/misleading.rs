@@ -42,9 +42,10 @@ impl Target {
     #[must_use]
     pub fn of(root: &Path, link: &Path, text: &[u8], roots: &[&Path]) -> Self {
         let text = Path::new(OsStr::from_bytes(text));
-        let mut place = match text.is_absolute() {
-            true => PathBuf::from("/"),
-            false => root.join(link.parent().unwrap_or(link)),
+        let mut place = if text.is_absolute() {
+            PathBuf::from("/")
+        } else {
+            root.join(link.parent().unwrap_or(link))
         };
         let mut has_name = false;
         for component in text.components() {
@@ -61,9 +62,10 @@ impl Target {
                 Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             }
         }
-        match roots.iter().any(|root| place.starts_with(root)) {
-            true => Self::Within(place),
-            false => Self::Outside(place),
+        if roots.iter().any(|root| place.starts_with(root)) {
+            Self::Within(place)
+        } else {
+            Self::Outside(place)
         }
     }
 }

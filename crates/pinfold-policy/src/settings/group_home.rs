@@ -42,9 +42,10 @@ impl GroupFiles {
     /// # Errors
     /// A name that is no directory's.
     pub fn of_unnamed(group: &str) -> Result<Self, InvalidGroup> {
-        match is_name(group) {
-            true => Ok(Self { folder: group.to_owned(), ..Self::default() }),
-            false => Err(InvalidGroup(group.to_owned())),
+        if is_name(group) {
+            Ok(Self { folder: group.to_owned(), ..Self::default() })
+        } else {
+            Err(InvalidGroup(group.to_owned()))
         }
     }
 }

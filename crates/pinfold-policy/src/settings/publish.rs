@@ -44,9 +44,6 @@ impl FromStr for PublishedPort {
 impl fmt::Display for PublishedPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.host.fmt(f)?;
-        match self.sandbox == self.host.port() {
-            true => Ok(()),
-            false => write!(f, ":{}", self.sandbox),
-        }
+        if self.sandbox == self.host.port() { Ok(()) } else { write!(f, ":{}", self.sandbox) }
     }
 }

@@ -105,9 +105,10 @@ fn merge(
         provider: provider.or(agent_loop.provider),
         agent,
         landlock: at_least("landlock", landlock, ceiling.landlock.as_ref())?,
-        allow_weaker: match flags.allow_weaker {
-            true => Valued::new(true, Origin::Flag { name: "--allow-weaker" }),
-            false => Valued::default_of(false),
+        allow_weaker: if flags.allow_weaker {
+            Valued::new(true, Origin::Flag { name: "--allow-weaker" })
+        } else {
+            Valued::default_of(false)
         },
         workspace_mode: flag("--workspace", flags.workspace_mode)
             .or(worktree_branch.as_ref().map(dedicated))
@@ -117,9 +118,10 @@ fn merge(
         apply: flag("--apply", flags.apply)
             .or(user.apply)
             .unwrap_or(Valued::default_of(unset_apply)),
-        apply_ignored: match flags.apply_ignored {
-            true => Valued::new(true, Origin::Flag { name: "--apply-ignored" }),
-            false => user.apply_ignored.unwrap_or(Valued::default_of(false)),
+        apply_ignored: if flags.apply_ignored {
+            Valued::new(true, Origin::Flag { name: "--apply-ignored" })
+        } else {
+            user.apply_ignored.unwrap_or(Valued::default_of(false))
         },
         worktree_branch,
         shadow: project.shadow,
@@ -301,9 +303,10 @@ fn files(user: UserFiles, flags: FileFlags, denied: Vec<Valued<Glob>>) -> FileSe
         user.into_iter().chain(flags).collect()
     }
     let unset = Valued::default_of(flags.unset_state);
-    let my_config = match flags.my_config {
-        true => Some(Valued::new(true, Origin::Flag { name: "--my-config" })),
-        false => user.my_config,
+    let my_config = if flags.my_config {
+        Some(Valued::new(true, Origin::Flag { name: "--my-config" }))
+    } else {
+        user.my_config
     };
     FileSettings {
         read: both(user.read, flags.read, "--read"),

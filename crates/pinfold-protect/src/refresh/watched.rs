@@ -126,9 +126,10 @@ impl Watched {
             return;
         }
         let by_number = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let added = match self.paths.len() < self.most && depth < DEEPEST {
-            true => inotify::add_watch(watch, by_number, CHANGES),
-            false => Err(Errno::NOSPC),
+        let added = if self.paths.len() < self.most && depth < DEEPEST {
+            inotify::add_watch(watch, by_number, CHANGES)
+        } else {
+            Err(Errno::NOSPC)
         };
         match added {
             Ok(number) => self.paths.insert(number, path.to_owned()),

@@ -191,9 +191,10 @@ impl Stack {
                     if links > MOST_LINKS {
                         return None;
                     }
-                    match target.has_root() {
-                        true => place.clear(),
-                        false => drop(place.pop()),
+                    if target.has_root() {
+                        place.clear();
+                    } else {
+                        place.pop();
                     }
                     rest.extend(parts(&target).rev());
                 }

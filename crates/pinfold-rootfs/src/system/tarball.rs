@@ -26,9 +26,10 @@ impl Systems<'_> {
             self.check_room(archives, fs::metadata(path).map_err(failed)?.len(), &from)?;
             fs::copy(path, &copy).map_err(failed)?;
             // The name it gets is the content's, whatever the file becomes later.
-            match digest_of_file(&copy).map_err(failed)? == digest {
-                true => Ok(()),
-                false => Err(SystemError::Changing { path: path.to_owned() }),
+            if digest_of_file(&copy).map_err(failed)? == digest {
+                Ok(())
+            } else {
+                Err(SystemError::Changing { path: path.to_owned() })
             }
         })?;
         self.memo.put(&version, &digest).map_err(SystemError::Memo)?;
@@ -61,8 +62,9 @@ pub(super) fn version_at(path: &Path) -> Result<String, SystemError> {
 fn tarball_at(path: &Path) -> Result<fs::Metadata, SystemError> {
     let found = fs::metadata(path);
     let found = found.map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
-    match found.is_file() {
-        true => Ok(found),
-        false => Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" }),
+    if found.is_file() {
+        Ok(found)
+    } else {
+        Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" })
     }
 }

@@ -220,9 +220,10 @@ impl GoingOn {
     }
 
     pub(crate) fn has_room(&self) -> Result<(), Fault> {
-        match lock(&self.execs).len() + lock(&self.watches).len() < RUNNING {
-            true => Ok(()),
-            false => Err(Fault::refused("too many programs and watches at once", None)),
+        if lock(&self.execs).len() + lock(&self.watches).len() < RUNNING {
+            Ok(())
+        } else {
+            Err(Fault::refused("too many programs and watches at once", None))
         }
     }
 
@@ -277,10 +278,8 @@ pub(crate) fn feed(
         let written = match &pipe {
             Some(file) => {
                 is_complete = data.last().map_or(is_complete, |last| *last == b'\n');
-                let keys = match end {
-                    true => control::end_of_input(file.as_fd(), is_complete),
-                    false => Vec::new(),
-                };
+                let keys =
+                    if end { control::end_of_input(file.as_fd(), is_complete) } else { Vec::new() };
                 let written = write_all(file, &data).and_then(|()| write_all(file, &keys));
                 written.map_err(|error| Fault::refused(format!("its input: {error}"), None))
             }

@@ -357,9 +357,10 @@ fn own(sessions: &Sessions, command: &str, call: &Call) -> Result<Given, Fault> 
     });
     let is_success = child.wait().map_err(refused)?.success();
     let said = format!("{said}{notes}").trim().to_owned();
-    match is_success {
-        true => Given::structured(&said, &SaidDone { said: said.clone() }),
-        false => Err(Fault::refused(said, None)),
+    if is_success {
+        Given::structured(&said, &SaidDone { said: said.clone() })
+    } else {
+        Err(Fault::refused(said, None))
     }
 }
 

@@ -81,9 +81,10 @@ impl Sessions {
 
     fn name(&self, name: Option<&str>) -> Result<String, Fault> {
         if let Some(name) = name {
-            return match lock(&self.all).contains_key(name) {
-                true => Ok(name.to_owned()),
-                false => Err(Fault::refused(format!("no session {name} of this server"), None)),
+            return if lock(&self.all).contains_key(name) {
+                Ok(name.to_owned())
+            } else {
+                Err(Fault::refused(format!("no session {name} of this server"), None))
             };
         }
         if let First::Session(name) = &*lock(&self.first) {

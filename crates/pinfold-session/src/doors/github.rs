@@ -17,9 +17,10 @@ pub(crate) fn broker(settings: &mut Settings, workspace: &Workspace) -> Result<(
         return Ok(());
     }
     // An empty workspace is about no repository, wherever its caller stands.
-    let remotes = match workspace.is_scratch {
-        true => Vec::new(),
-        false => repositories(&configuration(&workspace.git_directory())),
+    let remotes = if workspace.is_scratch {
+        Vec::new()
+    } else {
+        repositories(&configuration(&workspace.git_directory()))
     };
     settings.broker(&remotes).map_err(RunError::settings)?;
     for brokered in &settings.network.brokered {

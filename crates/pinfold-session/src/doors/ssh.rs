@@ -244,12 +244,13 @@ fn hosts(rules: &[Valued<SshHostRule>], places: &Places) -> Result<Vec<SshHost>,
     let user = user.transpose().map_err(RunError::System)?.unwrap_or_default();
     let host = |Valued { value: rule, origin }: &Valued<SshHostRule>| {
         let label = host_label(&rule.host.to_string(), rule.port);
-        let keys = match rule.known.is_empty() {
-            false => rule.known.iter().map(|key| parsed(key, origin)).collect::<Result<_, _>>()?,
-            true => Some(host_keys(&user, &label))
+        let keys = if rule.known.is_empty() {
+            Some(host_keys(&user, &label))
                 .filter(|keys| !keys.is_empty())
                 // What the user has revoked counts here too.
-                .unwrap_or_else(|| host_keys(&format!("{user}\n{PUBLISHED}"), &label)),
+                .unwrap_or_else(|| host_keys(&format!("{user}\n{PUBLISHED}"), &label))
+        } else {
+            rule.known.iter().map(|key| parsed(key, origin)).collect::<Result<_, _>>()?
         };
         if keys.is_empty() {
             return Err(RunError::refused(

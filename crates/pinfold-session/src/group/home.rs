@@ -113,14 +113,16 @@ impl Home {
         };
         let mut bytes = Vec::new();
         let is_file = file.metadata().is_ok_and(|found| found.is_file());
-        let read = match is_file {
-            true => file.take(LARGEST + 1).read_to_end(&mut bytes).map(drop),
-            false => Err(io::Error::other("it is not a regular file")),
+        let read = if is_file {
+            file.take(LARGEST + 1).read_to_end(&mut bytes).map(drop)
+        } else {
+            Err(io::Error::other("it is not a regular file"))
         };
         read.map_err(|error| unusable(&path, &error))?;
-        match bytes.len() as u64 > LARGEST {
-            true => Err(unusable(&path, &io::ErrorKind::FileTooLarge.into())),
-            false => Ok(Some((Escaped(&path).to_string(), bytes))),
+        if bytes.len() as u64 > LARGEST {
+            Err(unusable(&path, &io::ErrorKind::FileTooLarge.into()))
+        } else {
+            Ok(Some((Escaped(&path).to_string(), bytes)))
         }
     }
 

@@ -49,10 +49,8 @@ pub(super) fn execute(
         open(remote, &mut settings)?;
     }
     let ssh = Ssh::find(&settings, None, &places)?;
-    let places = match login::is_given() {
-        true => login::places(places, &task.place, &launcher)?,
-        false => places,
-    };
+    let places =
+        if login::is_given() { login::places(places, &task.place, &launcher)? } else { places };
     let mut argv = vec![OsString::from("git")];
     argv.extend(task.args.iter().map(|arg| OsString::from_vec(arg.clone())));
     let root = HostPath::new("/tmp").map_err(RunError::path)?;

@@ -154,10 +154,7 @@ impl AgentImage {
 
     /// Returns where a repository could add something.
     fn workspace(&self, places: &Places) -> Result<Option<Workspace>, RunError> {
-        match self.agent_only {
-            true => Ok(None),
-            false => workspace(places).map(Some),
-        }
+        if self.agent_only { Ok(None) } else { workspace(places).map(Some) }
     }
 }
 

@@ -172,10 +172,8 @@ impl Preparation {
         let name = agent.value.clone();
         let resolved = agent::resolve(&name, settings, places)?;
         let tell = |event| progress.agent(event);
-        let source = match self.is_of_image {
-            true => ProgramSource::System,
-            false => ProgramSource::Layer(&tell),
-        };
+        let source =
+            if self.is_of_image { ProgramSource::System } else { ProgramSource::Layer(&tell) };
         let asks = self.asked.presence.sees_the_agent();
         if !asks {
             say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);

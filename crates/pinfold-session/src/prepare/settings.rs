@@ -82,9 +82,10 @@ pub(super) fn settings(
     let attendance = asked.presence.attendance();
     let resolve = |trust| files.settings(asked.flags.clone(), attendance, &repository, trust);
     let settings = resolve(trust.unwrap_or_default())?;
-    match is_trusted(&settings, &repository, places, workspace)? {
-        true => resolve(Trust::Trusted),
-        false => Ok(settings),
+    if is_trusted(&settings, &repository, places, workspace)? {
+        resolve(Trust::Trusted)
+    } else {
+        Ok(settings)
     }
 }
 

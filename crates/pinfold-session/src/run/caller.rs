@@ -30,10 +30,8 @@ impl Caller {
     /// Returns that the terminal cannot be used, or the error of opening a stream.
     pub(super) fn open(request: &Request) -> Result<(Self, Stdio), RunError> {
         let is_idle = request.argv.is_empty();
-        let mut terminal = match is_idle {
-            true => None,
-            false => CallerTerminal::find().map_err(RunError::terminal)?,
-        };
+        let mut terminal =
+            if is_idle { None } else { CallerTerminal::find().map_err(RunError::terminal)? };
         if let Some(terminal) = &mut terminal {
             terminal.guard().map_err(RunError::terminal)?;
         }

@@ -86,11 +86,12 @@ fn settle_before(
     let is_shared = shares(private, granted);
     let patience = if is_shared { Patience::at_start() } else { Patience::at_end() };
     let Some(_programs) = wait_for_programs(private, &|| patience.is_over()) else {
-        return match is_shared {
-            false => Ok(AfterDead::Waits),
-            true => Err(io::Error::other(format!(
+        return if is_shared {
+            Err(io::Error::other(format!(
                 "git that session {dead} started is still at work here; start again when it is done"
-            ))),
+            )))
+        } else {
+            Ok(AfterDead::Waits)
         };
     };
     let settled = settle_dead(dead, private, &request.settings, request.host(), &patience);

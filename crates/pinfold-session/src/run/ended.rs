@@ -64,9 +64,10 @@ impl Ended {
             notes.extend(review::conclude(host, &id, &request.settings, status, &audit));
         }
         // A client that waits for the session's end finds its changes applied.
-        match settled.is_cut {
-            true => state.leave(),
-            false => drop(state),
+        if settled.is_cut {
+            state.leave();
+        } else {
+            drop(state);
         }
         let used = records.used();
         notes.extend(used.in_words().map(|text| Note::new(Topic::Usage, text)));

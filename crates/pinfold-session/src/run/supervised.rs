@@ -51,10 +51,8 @@ impl Supervised {
             boundary: session.boundary.name(),
         };
         let is_idle = supervision.is_idle;
-        let record = || match is_idle {
-            true => Ok(()),
-            false => record_launch(&audit, Purpose::Command, &launch),
-        };
+        let record =
+            || if is_idle { Ok(()) } else { record_launch(&audit, Purpose::Command, &launch) };
         let waits = is_idle && supervision.background.is_none();
         let announced = waits.then(|| session.state.id());
         let outcome = conduct(supervision, &resume, record, announced);

@@ -72,9 +72,10 @@ impl Budget {
                 return Err(LayerError::NoRoom);
             }
             let block = &buffer[..count];
-            match block.iter().all(|byte| *byte == 0) {
-                true => file.seek(SeekFrom::Current(count as i64)).map(drop),
-                false => file.write_all(block),
+            if block.iter().all(|byte| *byte == 0) {
+                file.seek(SeekFrom::Current(count as i64)).map(drop)
+            } else {
+                file.write_all(block)
             }
             .map_err(failed)?;
             length += count as u64;

@@ -104,9 +104,10 @@ impl Lines<'_> {
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let length = self.grep.line_length.unwrap_or(LINE) as usize;
-        let (shown, cut) = match text.len() > length {
-            true => (&text[..character_before(text, length)], true),
-            false => (text, false),
+        let (shown, cut) = if text.len() > length {
+            (&text[..character_before(text, length)], true)
+        } else {
+            (text, false)
         };
         self.part.bytes += shown.len() + self.name.as_os_str().len() + AROUND;
         let path: Bytes = self.name.into();

@@ -94,9 +94,10 @@ impl Record {
 
     /// Removes the file if it says nothing and nobody else has it open. Others must be excluded.
     pub(super) fn leave(self) -> io::Result<()> {
-        match self.file.metadata()?.len() == 0 && self.is_alone() {
-            true => fs::remove_file(&self.path),
-            false => Ok(()),
+        if self.file.metadata()?.len() == 0 && self.is_alone() {
+            fs::remove_file(&self.path)
+        } else {
+            Ok(())
         }
     }
 

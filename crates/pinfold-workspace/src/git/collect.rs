@@ -226,13 +226,15 @@ impl Collect<'_> {
             state.remotes.clone_from(&ours.remotes);
         }
         for (worktree, side) in within.iter().zip(&ours.trees) {
-            let head = match is_table {
-                true => side.head.clone(),
-                false => self.copied.start.head(&worktree.head).unwrap_or_default(),
+            let head = if is_table {
+                side.head.clone()
+            } else {
+                self.copied.start.head(&worktree.head).unwrap_or_default()
             };
-            let tree = match self.copied.is_as_copied(&worktree.path_of("index")) {
-                true => side.tree.clone(),
-                false => head.commit.as_ref().and_then(|commit| self.tree_of(commit)),
+            let tree = if self.copied.is_as_copied(&worktree.path_of("index")) {
+                side.tree.clone()
+            } else {
+                head.commit.as_ref().and_then(|commit| self.tree_of(commit))
             };
             state.trees.insert(worktree.head.clone(), Side { head, tree });
         }

@@ -276,9 +276,10 @@ fn stage(staging: &mut Staging<'_>, upper: &Tree, taken: &[&Change]) -> io::Resu
         if goes {
             removals.push(step(
                 change,
-                match was_directory {
-                    true => Action::RemoveDirectory,
-                    false => Action::Remove { expected: identity(change.before.as_ref()) },
+                if was_directory {
+                    Action::RemoveDirectory
+                } else {
+                    Action::Remove { expected: identity(change.before.as_ref()) }
                 },
             ));
         }

@@ -40,9 +40,10 @@ pub(crate) fn apply(
     audit: &Audit,
 ) -> Result<Vec<Note>, ReviewError> {
     let session = review.session().to_owned();
-    let ignored = match settings.apply_ignored.value {
-        true => BTreeSet::new(),
-        false => ignored(&review.launcher, review.workspace(), changes),
+    let ignored = if settings.apply_ignored.value {
+        BTreeSet::new()
+    } else {
+        ignored(&review.launcher, review.workspace(), changes)
     };
     let all = Selection::default();
     let conflicts: BTreeSet<PathBuf> =

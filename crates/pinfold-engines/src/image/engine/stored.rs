@@ -31,9 +31,10 @@ impl Engine {
         let found = found.ok_or_else(|| ImageError::NotStored { engine, name: named() })?;
         let layers = found.root.unwrap_or_default().layers.unwrap_or_default();
         let (id, size) = (found.id, found.size.unwrap_or(0));
-        match layers.is_empty() {
-            true => Err(ImageError::Unnamed { engine, name: named() }),
-            false => Ok(Stored { id, layers, size }),
+        if layers.is_empty() {
+            Err(ImageError::Unnamed { engine, name: named() })
+        } else {
+            Ok(Stored { id, layers, size })
         }
     }
 
@@ -52,9 +53,6 @@ impl Engine {
         output.push(into);
         argv.extend([output, image.id.clone().into()]);
         self.have(&doing, argv, &|_| {})?.map_err(|said| self.failed(&doing, &said))?;
-        match into.is_file() {
-            true => Ok(()),
-            false => Err(self.failed(&doing, "it has written nothing")),
-        }
+        if into.is_file() { Ok(()) } else { Err(self.failed(&doing, "it has written nothing")) }
     }
 }

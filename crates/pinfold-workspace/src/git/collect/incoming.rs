@@ -148,9 +148,10 @@ fn copy_if(from: &OwnedFd, to: &OwnedFd, name: &str, digest: Option<&str>) -> io
     let copied = io::copy(&mut io::Read::take(file, LARGEST), &mut hashed)
         .and_then(|_| {
             let found = Hex(hashed.context.finish().as_ref()).to_string();
-            match digest.is_none_or(|digest| digest == found) {
-                true => give(to, &temporary),
-                false => Err(io::Error::other(format!("{name} is not what its name says"))),
+            if digest.is_none_or(|digest| digest == found) {
+                give(to, &temporary)
+            } else {
+                Err(io::Error::other(format!("{name} is not what its name says")))
             }
         })
         .and_then(|()| match renameat_with(to, &temporary, to, name, RenameFlags::NOREPLACE) {

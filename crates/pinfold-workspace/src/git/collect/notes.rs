@@ -31,10 +31,8 @@ impl Collect<'_> {
         for stash in theirs.stashes.iter().filter(is_new).filter(is_proper) {
             let commit = &stash.commit;
             // What the list does not take is nowhere that `git stash pop` finds it.
-            let path = match new.len() < MOST_STASHES {
-                true => self.stash_touches(state, commit)?,
-                false => None,
-            };
+            let path =
+                if new.len() < MOST_STASHES { self.stash_touches(state, commit)? } else { None };
             let Some(path) = path else {
                 new.push(stash);
                 continue;

@@ -13,6 +13,7 @@ mod peers;
 mod sample;
 mod snapshot;
 mod start;
+mod tasks;
 mod tools;
 mod work;
 mod workspace;
@@ -91,6 +92,9 @@ fn run(words: &[&str]) -> Outcome {
     }
     if wanted("memory") {
         memory::run(&pinfold)?;
+    }
+    if wanted("tasks") {
+        tasks::run(&pinfold, effort)?;
     }
     let seconds = if smoke { "0.1" } else { "1" };
     for name in ["gateway", "door"].into_iter().filter(|name| wanted(name)) {

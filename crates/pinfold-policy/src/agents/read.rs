@@ -10,7 +10,7 @@ use super::keys::{
 };
 use super::place::UrlTemplate;
 use super::profile::{
-    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig, PROMPT,
+    AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig,
     Provider, RefreshForm, RefreshTerms,
 };
 use super::template::Template;
@@ -36,7 +36,7 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
         recipe: table.read("recipe", file_name)?,
         model_args: table.read("model_args", templates)?.unwrap_or_default(),
         unattended_flags: texts(&table, "unattended_flags")?,
-        prompt_args: table.read("prompt_args", prompt_args)?.unwrap_or_default(),
+        prompt_args: texts(&table, "prompt_args")?,
         nested: table.read("nested", Item::flag)?.unwrap_or(false),
         env: env(&table)?,
         files: files(&table)?,
@@ -55,17 +55,6 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
             None => Vec::new(),
         },
     })
-}
-
-/// Arguments of which one is the prompt.
-fn prompt_args(item: &Item<'_>) -> Result<Vec<String>, FileError> {
-    let items = item.list()?;
-    let args = items.iter().map(|item| Ok(item.text()?.to_owned()));
-    let args: Vec<String> = args.collect::<Result<_, FileError>>()?;
-    match args.iter().filter(|arg| *arg == PROMPT).count() {
-        1 => Ok(args),
-        _ => Err(item.invalid(format!("one of the arguments must be {PROMPT:?}"))),
-    }
 }
 
 fn my_config(table: &Section<'_>) -> Result<MyConfig, FileError> {

@@ -205,10 +205,9 @@ fn args_of_prompt(agent: &AgentProfile, prompt: &str) -> Result<Vec<OsString>, R
         let what = format!("the prompt has {} KiB; at most 127 are possible", prompt.len() >> 10);
         return Err(refused(what, "put it into a file that the agent can read, and name the file"));
     }
-    if agent.prompt_args.is_empty() {
+    if !agent.prompt_args.iter().any(|arg| arg == PROMPT) {
         let what = format!("pinfold does not know how to give {} a prompt", agent.name);
-        let hint =
-            "set prompt_args in its file, or pass the prompt after `--` as the agent takes it";
+        let hint = "set prompt_args with {prompt} in its file, or pass the prompt after `--` as the agent takes it";
         return Err(refused(what, hint));
     }
     // A prompt that is a list in Markdown is no option.

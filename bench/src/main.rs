@@ -36,7 +36,7 @@ pub(crate) struct Effort {
 }
 
 const FULL: Effort = Effort { starts: 200, rounds: 7, files: 20_000 };
-const SMOKE: Effort = Effort { starts: 20, rounds: 2, files: 2_000 };
+const SMOKE: Effort = Effort { starts: 12, rounds: 1, files: 2_000 };
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -81,9 +81,10 @@ fn model(item: &Item<'_>) -> Result<String, FileError> {
 
 fn path(item: &Item<'_>) -> Result<PathBuf, FileError> {
     let path = PathBuf::from(item.text()?);
-    match path.is_absolute() {
-        true => Ok(path),
-        false => Err(item.invalid("expected an absolute path")),
+    if path.is_absolute() && !path.components().any(|part| part == Component::ParentDir) {
+        Ok(path)
+    } else {
+        Err(item.invalid("expected an absolute path without \"..\""))
     }
 }
 

@@ -142,6 +142,7 @@ fn wrong_values_are_named_with_line_and_key() {
         ("agent = \"-p\"", "t.md:2: agent: expected letters, digits, '.', '_' and '-'"),
         ("model = \"--help\"", "t.md:2: model: begins with '-'"),
         ("repository = \"src\"", "t.md:2: repository: expected an absolute path"),
+        ("repository = \"/a/../b\"", "t.md:2: repository: expected an absolute path"),
         ("verify = \"make\"", "t.md:2: verify: expected a list, found text"),
         ("verify = [\" \"]", "t.md:2: verify[0]: is empty"),
         ("timeouts.running = \"2days\"", "t.md:2: timeouts.running: expected between 1s and 1day"),

@@ -14,13 +14,33 @@ for directory in $given; do
 done
 unset IFS
 
+# Nor do attributes of the result change what is written (git 2.43).
+export GIT_ATTR_SOURCE="$base"
 for path in "$@"; do
+    # A link of the result above the path would lead to other files.
+    above=$path
+    while [ "$above" != "${above%/*}" ]; do
+        above=${above%/*}
+        [ ! -L "$above" ] || rm -f "$above"
+    done
     git rm -rfq --ignore-unmatch -- ":(top,literal)$path"
     git clean -fdxq -- ":(top,literal)$path"
     if git cat-file -e "$base:$path" 2>/dev/null; then
         git checkout -q "$base" -- ":(top,literal)$path"
     fi
 done
-[ -z "$sealed" ] || cp -R "$sealed/." .
+unset GIT_ATTR_SOURCE
+if [ -n "$sealed" ]; then
+    # A link or another kind of file of the result where sealed files come would lead them elsewhere.
+    top=$PWD
+    (cd "$sealed" && find . -exec /bin/sh -c '
+        top=$1
+        shift
+        for path; do
+            [ ! -L "$path" ] && [ -d "$path" ] && [ ! -L "$top/$path" ] && [ -d "$top/$path" ] ||
+                rm -rf "$top/$path"
+        done' clear "$top" {} +)
+    cp -R "$sealed/." .
+fi
 PATH=$given
 exec /bin/sh -c "$command"

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_host::Host;
 use pinfold_policy::settings::BranchName;
 use pinfold_tasks::{TaskSpec, Usage, from_stored};
+use pinfold_workspace::dedicated::Unsaved;
 
 use crate::failed::Failed;
 use crate::job::{Job, Line, Output, Step};
@@ -37,6 +38,8 @@ struct Attempt<'a> {
     repository: Repository,
     sandboxes: Sandboxes,
     names: Names,
+    /// Those of the attempts before.
+    earlier: Vec<Names>,
     /// The commit that the work begins at.
     base: String,
     /// When it has to have ended.
@@ -56,15 +59,16 @@ struct Names {
 }
 
 impl Names {
-    fn of(job: &Job, spec: &TaskSpec) -> Result<Self, Failed> {
+    fn of(job: &Job, attempt: u32, spec: &TaskSpec) -> Result<Self, Failed> {
         let own = || format!("task/{}", job.task.split('-').next().unwrap_or_default());
-        let result = spec.branch.as_ref().map_or_else(own, ToString::to_string);
+        let result = spec.branch.as_ref().map_or_else(&own, ToString::to_string);
         let named = |text: String| {
             text.parse().map_err(|error| Failed::setup("the branch of the attempt", error))
         };
         Ok(Self {
-            work: named(format!("{result}.attempt-{}", job.attempt))?,
-            verify: named(format!("{result}.verify-{}", job.attempt))?,
+            // Of the task even if it names a branch: others may name the same.
+            work: named(format!("{}.attempt-{}", own(), attempt))?,
+            verify: named(format!("{}.verify-{}", own(), attempt))?,
             result: named(result)?,
         })
     }
@@ -79,7 +83,9 @@ impl<'a> Attempt<'a> {
             directory.ok_or_else(|| Failed::setup("the task", "it has no repository"))?;
         let of_git = |error| Failed::setup("the repository", error);
         let repository = Repository::of(&directory, host).map_err(of_git)?;
-        let names = Names::of(job, &spec)?;
+        let names = Names::of(job, job.attempt, &spec)?;
+        let earlier = (1..job.attempt).map(|attempt| Names::of(job, attempt, &spec));
+        let earlier = earlier.collect::<Result<_, _>>()?;
         let base = match (&spec.base, repository.branch(&names.result)) {
             (Some(base), _) => repository.commit(&base.reference()),
             (None, Some(commit)) => Ok(commit),
@@ -91,13 +97,16 @@ impl<'a> Attempt<'a> {
         let sandboxes = Sandboxes::new(repository.top(), &job.log).map_err(log)?;
         let end = Instant::now() + spec.timeouts.running;
         let (usage, spent) = (Usage::default(), Spent::default());
-        Ok(Self { spec, host, repository, sandboxes, names, base, end, usage, spent })
+        Ok(Self { spec, host, repository, sandboxes, names, earlier, base, end, usage, spent })
     }
 
     /// Has the agent work until its result is accepted, or until it is not worth another iteration.
     fn run(&mut self, say: &mut dyn FnMut(&Line)) -> Result<(Output, Usage), Failed> {
         let result = self.iterate(say);
-        let cleaned = self.clean_up();
+        // All is committed that has a result; what ended early has nobody else who saves its work.
+        let unsaved = if result.is_ok() { Unsaved::Discard } else { Unsaved::Keep };
+        self.clean_up_earlier(say);
+        let cleaned = self.clean_up(unsaved, say);
         let output = result?;
         cleaned?;
         Ok((output, self.usage.clone()))
@@ -149,7 +158,12 @@ impl<'a> Attempt<'a> {
                         let what = format!("the budget of {budget} is used up; {}", why());
                         return Err(Failed::lasting("budget_exceeded", what));
                     }
-                    ask = prompt::again(&first, &step, &ended.tail.output());
+                    // What is tested can print the sealed files.
+                    let output = match self.spec.sealed {
+                        Some(_) => "(not shown, as the tests are sealed)".to_owned(),
+                        None => ended.tail.output(),
+                    };
+                    ask = prompt::again(&first, &step, &output);
                     before = commit;
                 }
             }
@@ -200,26 +214,52 @@ impl<'a> Attempt<'a> {
         commit.ok_or_else(|| Failed::setup("the branch of the attempt", "it is gone"))
     }
 
+    /// Runs the commands that verify a commit, each on a checkout of its own, up to the first that fails.
     fn verify(&mut self, commit: &str) -> Result<Verified, Failed> {
         let setup = |error| Failed::setup("the checkout to verify", error);
         let (repository, branch) = (&self.repository, &self.names.verify);
-        repository.create(branch, commit).map_err(setup)?;
         let verification = Verification { spec: &self.spec, base: &self.base, branch };
-        let end = self.end;
-        let verified = verification.run(&mut self.sandboxes, || left(end));
-        // The next iteration is verified on a checkout of its own.
-        repository.discard_worktree(branch, self.host).map_err(setup)?;
-        if let Some(at) = repository.branch(branch) {
-            repository.remove(branch, &at).map_err(setup)?;
+        let mut steps = Vec::new();
+        for command in &self.spec.verify {
+            repository.create(branch, commit).map_err(setup)?;
+            let verified = left(self.end)
+                .and_then(|left| verification.run(command, &mut self.sandboxes, left));
+            self.discard_verified(branch).map_err(setup)?;
+            let (step, ended) = verified?;
+            if step.status != 0 {
+                return Ok(Verified::Failed(step, ended));
+            }
+            steps.push(step);
         }
-        verified
+        Ok(Verified::Passed(steps))
     }
 
-    /// Removes the worktrees, and the branch if nothing is on it.
-    fn clean_up(&self) -> Result<(), Failed> {
+    /// Removes the checkout that was verified.
+    fn discard_verified(&self, branch: &BranchName) -> Result<(), String> {
+        self.repository.discard_worktree(branch, Unsaved::Discard, self.host)?;
+        self.repository.branch(branch).map_or(Ok(()), |at| self.repository.remove(branch, &at))
+    }
+
+    /// Removes what attempts left that were killed. What they did not commit stays, and is named. Their sessions were
+    /// settled when the agent of this attempt started.
+    fn clean_up_earlier(&self, say: &mut dyn FnMut(&Line)) {
+        for Names { work, verify, .. } in &self.earlier {
+            let kept = self.repository.discard_worktree(work, Unsaved::Keep, self.host);
+            let failed = self.discard_verified(verify).err();
+            let named = kept.unwrap_or_else(Some).into_iter().chain(failed);
+            named.for_each(|what| say(&Line::Progress(format!("of an earlier attempt: {what}"))));
+        }
+    }
+
+    /// Removes the worktree, and the branch if nothing is on it.
+    fn clean_up(&self, unsaved: Unsaved, say: &mut dyn FnMut(&Line)) -> Result<(), Failed> {
         let setup = |error| Failed::setup("removing the worktree of the attempt", error);
         let work = &self.names.work;
-        self.repository.discard_worktree(work, self.host).map_err(setup)?;
+        let kept = self.repository.discard_worktree(work, unsaved, self.host).map_err(setup)?;
+        if let Some(kept) = kept {
+            say(&Line::Progress(kept));
+            return Ok(());
+        }
         if self.repository.branch(work).as_ref() == Some(&self.base) {
             self.repository.remove(work, &self.base).map_err(setup)?;
         }

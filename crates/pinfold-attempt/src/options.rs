@@ -10,6 +10,8 @@ use pinfold_tasks::TaskSpec;
 /// Returns the options of every sandbox of a task: where it works, and what it may use of the machine.
 pub(crate) fn of_sandbox(spec: &TaskSpec, branch: &BranchName, longest: Duration) -> Vec<OsString> {
     let mut options = Options::default();
+    // Nobody answers, and no branch moves but this one.
+    options.0.push("--unattended".into());
     options.set("--workspace", Some("dedicated_worktree"));
     options.set("--worktree-branch", Some(branch));
     let limits = &spec.limits;
@@ -25,7 +27,6 @@ pub(crate) fn of_sandbox(spec: &TaskSpec, branch: &BranchName, longest: Duration
 /// Returns the options of the agent's sandbox. `spent` is what the attempt used before.
 pub(crate) fn of_agent(spec: &TaskSpec, spent: &Spent) -> Vec<OsString> {
     let mut options = Options::default();
-    options.0.push("--unattended".into());
     options.set("--state", Some("ephemeral"));
     options.set("--model", spec.model.as_ref());
     options.set("--provider", spec.provider.as_ref());

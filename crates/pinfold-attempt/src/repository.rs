@@ -9,7 +9,7 @@ use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
-use pinfold_workspace::dedicated::Dedicated;
+use pinfold_workspace::dedicated::{Dedicated, Unsaved};
 use pinfold_workspace::workspace::Workspace;
 
 /// The repository of a task.
@@ -93,13 +93,17 @@ impl Repository {
         self.update(&["update-ref", "-d", &branch.reference(), commit])
     }
 
-    /// Removes the worktree that was made for a branch of an attempt, with what is in it.
+    /// Removes the worktree that was made for a branch of an attempt. Returns why it stays, if it does.
     ///
     /// # Errors
     /// Returns what kept it from being removed.
-    pub fn discard_worktree(&self, branch: &BranchName, host: Host<'_>) -> Result<(), String> {
-        Dedicated::discard(&self.workspace, branch, host)
-            .map(drop)
+    pub fn discard_worktree(
+        &self,
+        branch: &BranchName,
+        unsaved: Unsaved,
+        host: Host<'_>,
+    ) -> Result<Option<String>, String> {
+        Dedicated::discard(&self.workspace, branch, unsaved, host)
             .map_err(|error| error.to_string())
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use pinfold_host::launcher::start_held;
@@ -22,6 +22,9 @@ use crate::log::{Log, Tail};
 
 /// How long a run may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(30);
+/// How often output is read before signals are looked at again: a program that never stops printing must not hide them.
+/// What a pipe holds at most (1 MiB, pipe(7)) is read at the end.
+const READS: usize = 80;
 
 /// Starts runs one after the other.
 pub(crate) struct Sandboxes {
@@ -37,7 +40,7 @@ pub(crate) struct Sandboxes {
 /// How a run ended.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// The exit status; 128 and the signal's number if one ended it.
+    /// The exit status.
     pub(crate) status: u8,
     /// What it said of its end; none if it could not be started.
     pub(crate) result: Option<RunResult>,
@@ -106,11 +109,21 @@ impl Sandboxes {
         // The next one makes it again.
         let _ = fs::remove_file(&self.result);
         let status = status.ok_or(Failed::Stopped)?;
+        // Its process never ends by a signal by itself: the machine or a user ended it, which says nothing of the task.
+        if let Some(signal) = status.signal() {
+            let what = format!("`pinfold run` was ended by signal {signal}");
+            return Err(Failed::transient("run_lost", what));
+        }
+        let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
         Ok(Ended { status, result, tail, took: began.elapsed() })
     }
 
     /// From the start of a run to its end. Returns no status for one that was ended because this process is to end.
-    fn watch(&mut self, mut child: Child, output: &OwnedFd) -> io::Result<(Option<u8>, Tail)> {
+    fn watch(
+        &mut self,
+        mut child: Child,
+        output: &OwnedFd,
+    ) -> io::Result<(Option<ExitStatus>, Tail)> {
         let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let mut tail = Tail::default();
         let mut deadline: Option<Instant> = None;
@@ -142,17 +155,14 @@ impl Sandboxes {
             is_open = is_open && self.take(output, &mut tail);
         }
         let status = child.wait()?;
-        let signalled =
-            || status.signal().map_or(u8::MAX, |signal| 128_u8.saturating_add(signal as u8));
-        let status_code = status.code().map_or_else(signalled, |code| code as u8);
         let was_asked = deadline.is_some() || sys::next_signal(&self.signals).is_some();
-        Ok(((!was_asked).then_some(status_code), tail))
+        Ok(((!was_asked).then_some(status), tail))
     }
 
     /// Passes on what is there. Returns whether more may come.
     fn take(&mut self, output: &OwnedFd, tail: &mut Tail) -> bool {
         let mut buffer = [0; 16 << 10];
-        loop {
+        for _ in 0..READS {
             match rustix::io::read(output, &mut buffer) {
                 Ok(0) => return false,
                 Ok(count) => {
@@ -164,5 +174,6 @@ impl Sandboxes {
                 Err(_) => return false,
             }
         }
+        true
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! The agent's worktree is never used for it: what git ignores there (installed packages, build output) could be made to
 //! say anything. In the checkout, tests are as in the base and sealed files are put over it before each command,
-//! so neither the result nor an earlier command decides what is tested.
+//! so the result does not decide what is tested. Each command has a checkout of its own, so an earlier one does not either.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use pinfold_policy::settings::BranchName;
-use pinfold_tasks::TaskSpec;
+use pinfold_tasks::{TaskSpec, VerifyStep};
 
 use crate::failed::Failed;
 use crate::job::Step;
@@ -37,37 +37,31 @@ pub(crate) enum Verified {
 }
 
 impl Verification<'_> {
-    /// Runs the commands, up to the first that fails. `left` returns how long one may take.
+    /// Runs a command, which may take as long as is `left`.
     ///
     /// # Errors
     /// Returns that this process was asked to end, or what kept a sandbox from being started.
     pub(crate) fn run(
         &self,
+        command: &VerifyStep,
         sandboxes: &mut Sandboxes,
-        left: impl Fn() -> Result<Duration, Failed>,
-    ) -> Result<Verified, Failed> {
-        let mut steps = Vec::new();
-        for step in &self.spec.verify {
-            let mut options = options::of_sandbox(self.spec, self.branch, left()?);
-            let sealed = self.spec.sealed.as_ref().map(|path| path.as_os_str().to_owned());
-            if let Some(sealed) = &sealed {
-                options.extend(["--read".into(), sealed.clone()]);
-            }
-            let mut what: Vec<OsString> =
-                ["--", "/bin/sh", "-c", SCRIPT, "verify", self.base].map(Into::into).into();
-            what.extend([sealed.unwrap_or_default(), step.0.clone().into()]);
-            what.extend(self.spec.restore.iter().map(OsString::from));
-            let ended = sandboxes.run(&format!("verify: {}", step.0), options, what)?;
-            let millis = u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX);
-            let step = Step { command: step.0.clone(), status: ended.status, millis };
-            if ended.result.is_none() {
-                return Err(Failed::lasting("verification_refused", ended.tail.reason()));
-            }
-            if ended.status != 0 {
-                return Ok(Verified::Failed(step, ended));
-            }
-            steps.push(step);
+        left: Duration,
+    ) -> Result<(Step, Ended), Failed> {
+        let mut options = options::of_sandbox(self.spec, self.branch, left);
+        let sealed = self.spec.sealed.as_ref().map(|path| path.as_os_str().to_owned());
+        if let Some(sealed) = &sealed {
+            options.extend(["--read".into(), sealed.clone()]);
         }
-        Ok(Verified::Passed(steps))
+        let VerifyStep(command) = command;
+        let mut what: Vec<OsString> =
+            ["--", "/bin/sh", "-c", SCRIPT, "verify", self.base].map(Into::into).into();
+        what.extend([sealed.unwrap_or_default(), command.into()]);
+        what.extend(self.spec.restore.iter().map(OsString::from));
+        let ended = sandboxes.run(&format!("verify: {command}"), options, what)?;
+        let millis = u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX);
+        if ended.result.is_none() {
+            return Err(Failed::lasting("verification_refused", ended.tail.reason()));
+        }
+        Ok((Step { command: command.clone(), status: ended.status, millis }, ended))
     }
 }

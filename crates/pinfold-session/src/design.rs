@@ -92,6 +92,9 @@ impl Design {
         let copies = copies(places, id, layer.as_ref());
         let mut guard =
             Guard::new(&copies, id, over, shadows, Arc::new(own), request.launcher.clone());
+        if let Some(branch) = &request.only {
+            guard.hold_to(branch);
+        }
         let mut plan = plan::plan(&view, &authority, (settings, stack))?;
         if let Some(layer) = &layer {
             plan::put_view(&mut plan, &workspace.root, layer)?;

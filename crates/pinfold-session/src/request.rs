@@ -9,7 +9,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionName;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{BranchName, Settings};
 use pinfold_rootfs::system::Stack;
 use pinfold_wire::Window;
 use pinfold_workspace::workspace::Workspace;
@@ -56,6 +56,8 @@ pub struct Request {
     pub(crate) bound: Option<Bound>,
     /// Whether somebody is at the terminal who can be asked.
     pub(crate) attended: bool,
+    /// The only branch that it may move, if nobody watches what it does in a worktree of its own.
+    pub(crate) only: Option<BranchName>,
     /// Authorities that the caller trusts besides the system's.
     pub(crate) caller_trust: CallerTrust,
     /// Where pinfold keeps its files.
@@ -101,6 +103,7 @@ impl Request {
             silent_hosts: Vec::new(),
             bound: None,
             attended: false,
+            only: None,
             caller_trust: CallerTrust::default(),
             name: None,
             background: None,

@@ -35,6 +35,15 @@ const STOPPED: [&str; 6] =
 /// The commit where a new branch begins, and how that is called.
 type Beginning = (String, String);
 
+/// What becomes of changes in a worktree that are not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsaved {
+    /// They are removed with it.
+    Discard,
+    /// It stays because of them.
+    Keep,
+}
+
 /// A worktree that this process works in.
 #[derive(Debug)]
 pub struct Dedicated {
@@ -292,32 +301,47 @@ impl Dedicated {
         Ok(outcome)
     }
 
-    /// Removes the worktree of a branch that the caller made for itself alone, with all that is in it. Returns whether
-    /// there was one that nobody works in.
+    /// Removes the worktree of a branch that the caller made for itself alone. Returns why it stays, if it does.
     ///
     /// # Errors
     /// Returns an error if something else is there, or if git cannot remove it.
     pub fn discard(
         workspace: &Workspace,
         branch: &BranchName,
+        unsaved: Unsaved,
         Host { places, launcher }: Host<'_>,
-    ) -> Result<bool, DedicatedError> {
+    ) -> Result<Option<String>, DedicatedError> {
         let repository = Repository::of(workspace, launcher)?;
         let top = repository.top_for(branch, &places.home)?;
         let _others = record::exclude_others(places)?;
-        let Standing::There(_) = repository.standing(branch, &top)? else { return Ok(false) };
+        let Standing::There(own) = repository.standing(branch, &top)? else { return Ok(None) };
         let record = Record::open(places, &top)?;
         let (branch, places) = (branch.clone(), places.clone());
         let dedicated =
             Self { repository, branch, top, record, places, fresh: None, notes: Vec::new() };
-        let is_alone = dedicated.record.is_alone();
-        if is_alone {
+        let why = match (dedicated.record.is_alone(), unsaved) {
+            (false, _) => Some("a session works in it".to_owned()),
+            (true, Unsaved::Discard) => None,
+            (true, Unsaved::Keep) => match dedicated.has_unsaved(&own) {
+                Ok(false) => None,
+                Ok(true) => Some("it has changes that are not committed".to_owned()),
+                Err(why) => Some(why),
+            },
+        };
+        if why.is_none() {
             let top = dedicated.top.clone();
             dedicated.remove().map_err(|said| DedicatedError::Remove { top, said })?;
             dedicated.record.forget()?;
         }
+        let top = dedicated.top.clone();
         dedicated.record.leave()?;
-        Ok(is_alone)
+        Ok(why.map(|why| format!("the worktree {} stays: {why}", Escaped(&top))))
+    }
+
+    /// Whether something in it is not in the commit that its branch is at.
+    fn has_unsaved(&self, own: &Anchor) -> Result<bool, String> {
+        let commit = self.repository.commit(own, "HEAD").ok_or("it has no commit")?;
+        Ok(!self.is_clean(own, &commit)?)
     }
 
     /// Returns what became of it.

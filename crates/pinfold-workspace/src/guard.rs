@@ -20,7 +20,7 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Protection, Site};
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{BranchName, Settings};
 use pinfold_protect::began::Began;
 use pinfold_protect::mounts;
 use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
@@ -72,6 +72,11 @@ impl Guard {
     /// Adds the files that the session has of its own in what is granted.
     pub fn put_over(&mut self, generated: Generated) {
         self.generated = generated;
+    }
+
+    /// Has the session move no reference of the host's but this branch.
+    pub fn hold_to(&mut self, branch: &BranchName) {
+        self.only = Some(branch.reference());
     }
 
     /// What is shadowed in the workspace.

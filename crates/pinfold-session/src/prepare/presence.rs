@@ -1,6 +1,6 @@
 //! Who answers while a run goes on.
 
-use pinfold_policy::settings::Attendance;
+use pinfold_policy::settings::{Attendance, BranchName, Settings};
 
 /// How a run is started, as a front end sees it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -72,6 +72,16 @@ impl Presence {
         match self {
             Self::Here => true,
             Self::Command | Self::Attachable | Self::Nobody => false,
+        }
+    }
+}
+
+impl Presence {
+    /// Returns the only branch that a run may move: without a user, the one of the worktree that was made for it.
+    pub(super) fn only_branch(self, settings: &Settings) -> Option<BranchName> {
+        match self {
+            Self::Nobody => Some(settings.worktree_branch.as_ref()?.value.clone()),
+            Self::Here | Self::Command | Self::Attachable => None,
         }
     }
 }

@@ -117,6 +117,7 @@ impl Preparation {
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);
         let extra = run.extra.into_iter().chain(extra).chain(group.extra);
         Ok(Request {
+            only: presence.only_branch(&settings),
             extra: extra.collect(),
             files: files.collect(),
             my_config: run.my_config,

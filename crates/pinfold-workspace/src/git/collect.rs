@@ -55,6 +55,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) copied: &'a Copied,
     pub(crate) git: &'a HostProgram,
     pub(crate) session: &'a str,
+    /// The only reference of the host's that the session may move, if there is one such.
+    pub(crate) only: Option<&'a str>,
     pub(crate) out: PathBuf,
     /// Tops of the working trees that the session could write, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
@@ -304,6 +306,13 @@ impl Collect<'_> {
             Some((git.line(&["symbolic-ref", "-q", "HEAD"])?, worktree))
         };
         elsewhere.iter().filter_map(branch).collect()
+    }
+
+    /// Why the session may not move a reference of the host's, nor work on in one, if so.
+    fn refuses(&self, name: Option<&str>) -> Option<String> {
+        let only = self.only.filter(|only| name != Some(*only))?;
+        let only = only.strip_prefix("refs/heads/").unwrap_or(only);
+        Some(format!("an unattended run in a worktree moves the branch {only} alone"))
     }
 
     /// What the reflog says.

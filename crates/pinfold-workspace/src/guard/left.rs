@@ -63,6 +63,8 @@ struct Left {
     odd: Vec<(Bytes, FileId)>,
     #[serde(default)]
     fixed: Vec<Bytes>,
+    #[serde(default)]
+    only: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -167,6 +169,7 @@ impl Guard {
             began: self.before.began,
             odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
             fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
+            only: self.only.clone(),
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
         let new = private.join(NEW_RECORD);
@@ -191,6 +194,7 @@ impl Guard {
             let site = site_of(&path, &homes, &own);
             guard.roots.push(Walked { path, site, walk });
         }
+        guard.only = left.only;
         guard.readable = left.readable.into_iter().map(path).collect();
         guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();
         guard.protection = Protection::defaults(left.opt_in.iter().map(String::as_str)).ok()?;

@@ -18,6 +18,8 @@ use crate::git::rebuild::Reader;
 pub struct Repositories {
     copied: Vec<Copied>,
     session: String,
+    /// The only reference of the host's that the session may move, if there is one such.
+    only: Option<String>,
     /// Where results of scratch sandboxes lie.
     out: PathBuf,
     tops: Vec<(PathBuf, PathBuf)>,
@@ -44,6 +46,7 @@ impl Repositories {
             copied,
             git,
             session: &self.session,
+            only: self.only.as_deref(),
             out: self.out.join(own_name(&format!("out-{}", copied.number))),
             tops: &self.tops,
             protection: &self.protection,
@@ -84,6 +87,7 @@ impl Guard {
         Repositories {
             copied,
             session: self.session.clone(),
+            only: self.only.clone(),
             out: self.private.parent().unwrap_or(&self.private).to_owned(),
             tops: self.tops.clone(),
             protection: self.protection.clone(),

@@ -54,6 +54,8 @@ pub struct Guard {
     /// What git has of the files that are secret by name.
     pub(super) tracked: Tracked,
     pub(super) session: String,
+    /// The only reference of the host's that the session may move, if nobody watches it.
+    pub(super) only: Option<String>,
     /// The granted root of which the sandbox has a copy-on-write view, if it has one.
     pub(super) over: Option<PathBuf>,
     /// The names in it.
@@ -105,6 +107,7 @@ impl Guard {
             hidden: Vec::new(),
             tracked: Tracked::default(),
             session: session.to_string(),
+            only: None,
             over: over.map(|root| root.as_path().to_owned()),
             names: Names::default(),
             named: Vec::new(),

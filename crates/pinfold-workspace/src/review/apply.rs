@@ -176,6 +176,7 @@ impl Review {
             copied,
             git,
             session: &self.session,
+            only: None,
             out,
             tops,
             protection,

@@ -1,7 +1,8 @@
 //! `pinfold run --result`: how a run ended, for programs.
 
-use std::fs::File;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
@@ -30,14 +31,24 @@ impl ResultFile {
         Ok(Self { path: path.to_owned(), file: opened.map_err(failed)?.into() })
     }
 
-    /// Writes how the run ended.
+    /// Writes how the run ended, and nothing else, whatever the sandbox wrote into the file.
     ///
     /// # Errors
-    /// Returns the error of writing.
+    /// Returns the error of writing, and an error if another file is in its place: who reads that would believe the
+    /// sandbox.
     pub(super) fn write(mut self, outcome: &Outcome) -> Result<(), Failure> {
-        let written = writeln!(self.file, "{}", of(outcome));
-        written
+        self.replace(&format!("{}\n", of(outcome)))
             .map_err(|error| Failure::own(format!("cannot write {}: {error}", Escaped(&self.path))))
+    }
+
+    fn replace(&mut self, text: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all(text.as_bytes())?;
+        let (own, there) = (self.file.metadata()?, fs::symlink_metadata(&self.path)?);
+        match (own.dev(), own.ino()) == (there.dev(), there.ino()) {
+            true => Ok(()),
+            false => Err(io::Error::other("the file was replaced during the run")),
+        }
     }
 }
 

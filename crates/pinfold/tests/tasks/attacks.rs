@@ -56,6 +56,120 @@ fn no_cheat_passes_tests_that_are_restored() {
 }
 
 #[test]
+fn agent_moves_no_branch_but_its_own_and_decides_no_later_attempt() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.git(&["branch", "feature"]);
+        let script = "echo 'exit 0' >tests/check.sh; git add -A; git commit -qm cheat
+             echo stashed >>tests/check.sh; git stash -q
+             for name in heads/goal heads/feature heads/main heads/task/1 tags/v1 pinfold/x replace/x; do
+                 git update-ref refs/$name HEAD
+             done
+             git checkout -q -b elsewhere; echo wrong >answer";
+        let options = ["--branch", "goal", "--verify", "sh tests/check.sh", "--restore", "tests"];
+        let id = scene.add(script, &[&options[..], &["--iterations", "1"]].concat());
+        let said = scene.work();
+        let attempt = format!("task/{}.attempt-1", &id[..8]);
+        let ended = scene.ended(&id);
+        assert_eq!(ended.1, "verification_failed", "{said}");
+        assert_eq!(scene.left().0, ["feature", "main", &attempt]);
+        assert_eq!(scene.git(&["rev-parse", "feature"]), scene.git(&["rev-parse", "main"]));
+        assert_eq!(scene.git(&["stash", "list"]) + &scene.git(&["tag"]), "");
+        // What it did on another branch is on its own, and what it put elsewhere is kept and named.
+        assert_eq!(scene.git(&["show", &format!("{attempt}:answer")]), "wrong");
+        let log = printed(&scene.run(&["task", "logs", &id]));
+        assert!(log.contains("refs/heads/goal") && log.contains("kept as refs/pinfold/"), "{log}");
+        // Another attempt begins where the first one did.
+        assert!(scene.run(&["task", "retry", &id]).status.success());
+        scene.work();
+        assert_eq!(scene.ended(&id).1, "verification_failed");
+    }
+}
+
+#[test]
+fn earlier_command_and_sealed_names_do_not_decide_what_is_tested() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.stage.write("sealed/deep/test.sh", "grep -q right answer\n");
+        let sealed = scene.stage.path("sealed");
+        let sealed = ["--sealed", sealed.to_str().unwrap(), "--verify", "sh deep/test.sh"];
+        let steps = ["--verify", "sh build.sh", "--verify", "sh tests/check.sh"];
+        let cheats = [
+            ("mkdir deep; ln -s /dev/null deep/test.sh", &sealed[..]),
+            ("mkdir other; ln -s other deep; ln -s /dev/null other/test.sh", &sealed[..]),
+            ("mkdir -p deep/test.sh; touch deep/test.sh/x", &sealed[..]),
+            (
+                "echo 'echo right >answer; git add -A; git commit -qm x; git branch y' >build.sh",
+                &steps[..],
+            ),
+        ];
+        let add = |(script, options): &(&str, &[&str])| {
+            scene.add(script, &[*options, &["--iterations", "1"]].concat())
+        };
+        let ids: Vec<String> = cheats.iter().map(add).collect();
+        let said = scene.work();
+        for ((script, _), id) in cheats.iter().zip(&ids) {
+            let log = printed(&scene.run(&["task", "logs", id]));
+            assert_eq!(scene.ended(id).1, "verification_failed", "{script}: {said}\n{log}");
+            assert!(!log.contains("cannot"), "{script}: {log}");
+        }
+        let branches = scene.left().0;
+        assert!(
+            branches.iter().all(|it| it == "main" || it.ends_with(".attempt-1")),
+            "{branches:?}"
+        );
+    }
+}
+
+#[test]
+fn restored_files_are_those_of_the_base_to_the_byte_and_nowhere_else() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let script = "printf 'tests/* text eol=crlf\\n' >.gitattributes
+             mkdir other; echo planted >other/settings; ln -s other ci";
+        let verify = "! grep -q \"$(printf '\\r')\" tests/check.sh && [ ! -e ci/settings ]";
+        let options = ["--restore", "tests", "--restore", "ci/settings", "--verify", verify];
+        let id = scene.add(script, &options);
+        let said = scene.work();
+        assert_eq!(scene.ended(&id).0, "completed", "{said}");
+    }
+}
+
+#[test]
+fn sandbox_does_not_write_the_result_of_its_run() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let run =
+            |script: &str| scene.run(&["run", "--result", "result.json", "--", "sh", "-c", script]);
+        let long = "{ echo '{\"status\":0}'; seq 1000; } >result.json; exit 3";
+        assert_eq!(run(long).status.code(), Some(3));
+        let written = std::fs::read(scene.repository().join("result.json")).unwrap();
+        let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        assert_eq!(written["status"], 3);
+        let said = run("rm result.json; echo '{\"status\":0}' >result.json");
+        assert!(!said.status.success(), "{}", printed(&said));
+        assert!(printed(&said).contains("was replaced"), "{}", printed(&said));
+    }
+}
+
+#[test]
+fn output_of_sealed_tests_does_not_reach_the_agent() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.stage.write("sealed/test.sh", "echo the-sealed-text; exit 3\n");
+        let sealed = scene.stage.path("sealed");
+        let script =
+            "case $1 in *'the-sea'led-text*) echo seen ;; *) date +%N ;; esac >>answer; sleep 0.01";
+        let options = ["--sealed", sealed.to_str().unwrap(), "--verify", "sh test.sh"];
+        let id = scene.add(script, &[&options[..], &["--iterations", "2"]].concat());
+        let said = scene.work();
+        let branch = format!("task/{}.attempt-1:answer", &id[..8]);
+        let answer = scene.git(&["show", &branch]);
+        assert_eq!((answer.lines().count(), answer.contains("seen")), (2, false), "{said}");
+    }
+}
+
+#[test]
 fn result_that_tools_on_the_host_would_run_waits_for_the_user() {
     for user in people() {
         let scene = Scene::new(user);

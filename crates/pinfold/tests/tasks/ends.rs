@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_testkit::{people, processes_with};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, printed};
 
 /// Waits until a condition holds.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -53,6 +53,45 @@ fn worker_that_is_killed_leaves_no_process() {
         let scene = Scene::new(user);
         // The lease decides when it is queued again.
         assert_eq!(ended_by(&scene, Signal::KILL), "running");
+    }
+}
+
+/// Has the first attempt at a task be lost while its agent works, and returns what the worker said and the task's id.
+/// `kill` ends it.
+fn lost_once(scene: &Scene, kill: impl Fn(&str, u32)) -> (String, String) {
+    let marker = format!("200{}.{}", std::process::id(), scene.stage.user.uid);
+    let script = format!(
+        "case $(git symbolic-ref HEAD) in *-1) echo half >half; sleep {marker} ;; esac; echo right >answer"
+    );
+    let id = scene.add(&script, &[]);
+    let mut worker = scene.command(&["work"]);
+    let worker = worker.stderr(Stdio::piped()).spawn().unwrap();
+    let sleeps = format!("sleep\0{marker}");
+    until("the agent runs", || !processes_with(&sleeps).is_empty());
+    kill(&marker, worker.id());
+    until("the agent is gone", || processes_with(&sleeps).is_empty());
+    (printed(&worker.wait_with_output().unwrap()), id)
+}
+
+#[test]
+fn run_that_is_killed_is_tried_again_and_what_it_had_not_committed_stays() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let (said, id) = lost_once(&scene, |marker, _| {
+            let is_run = |pid: &u32| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                String::from_utf8_lossy(&line).contains("\0run\0--result\0")
+            };
+            for pid in processes_with(marker).into_iter().filter(is_run) {
+                let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+            }
+        });
+        assert_eq!(scene.ended(&id).0, "completed", "{said}");
+        let next = format!("repo-task-{}.attempt-1", &id[..8]);
+        let half = scene.stage.workspace().join(&next).join("half");
+        assert_eq!(std::fs::read_to_string(half).unwrap(), "half\n", "{said}");
+        let shown = printed(&scene.run(&["task", "show", &id]));
+        assert!(shown.contains(&next) && shown.contains("not committed"), "{shown}");
     }
 }
 

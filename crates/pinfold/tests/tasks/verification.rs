@@ -110,7 +110,8 @@ fn branch_that_others_moved_or_have_checked_out_stays() {
         assert_eq!(scene.ended(&checked_out).0, "completed", "{said}");
         assert!(said.contains("main is checked out"), "{said}");
         assert_eq!(scene.git(&["status", "--porcelain"]), "");
-        assert_eq!(scene.git(&["show", "main.attempt-1:answer"]), "right");
+        let kept = format!("task/{}.attempt-1:answer", &checked_out[..8]);
+        assert_eq!(scene.git(&["show", &kept]), "right");
         // An existing branch goes on from where it is.
         let moved = scene.add("echo more >more", &["--branch", "moved"]);
         scene.work();

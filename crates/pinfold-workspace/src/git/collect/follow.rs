@@ -97,6 +97,9 @@ impl Collect<'_> {
         locked: Locked,
     ) -> Result<Option<String>, String> {
         let branch = theirs.head.branch.as_ref();
+        if let Some(why) = self.refuses(branch.map(String::as_str)) {
+            return Err(why);
+        }
         if let Some(why) = self.is_stopped(worktree) {
             return Err(why);
         }

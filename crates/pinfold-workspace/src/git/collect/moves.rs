@@ -77,6 +77,9 @@ impl Collect<'_> {
         last: Option<&String>,
         kept: &str,
     ) -> Option<String> {
+        if let Some(why) = self.refuses(Some(name)) {
+            return Some(why);
+        }
         if let Some(path) = plan.touched.get(name) {
             return Some(match name.strip_prefix("refs/tags/") {
                 Some(tag) => {

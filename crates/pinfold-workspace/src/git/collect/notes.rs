@@ -26,21 +26,26 @@ impl Collect<'_> {
         let is_new = |stash: &&Stash| !ours.stashes.iter().any(|our| our.commit == stash.commit);
         let is_proper = |stash: &&Stash| proper.lines().any(|commit| commit == stash.commit);
         let below = format!("refs/pinfold/{}/stash", self.session);
+        let command =
+            |commit: &str| format!("git stash apply {}", shell_word(&format!("{below}/{commit}")));
         let mut kept = String::new();
         let mut new: Vec<&Stash> = Vec::new();
         for stash in theirs.stashes.iter().filter(is_new).filter(is_proper) {
             let commit = &stash.commit;
             // What the list does not take is nowhere that `git stash pop` finds it.
-            let path =
-                if new.len() < MOST_STASHES { self.stash_touches(state, commit)? } else { None };
-            let Some(path) = path else {
+            let why = match self.refuses(Some("refs/stash")) {
+                None if new.len() < MOST_STASHES => self
+                    .stash_touches(state, commit)?
+                    .map(|path| touched::reason_with(&path, &command(commit))),
+                why => why,
+            };
+            let Some(why) = why else {
                 new.push(stash);
                 continue;
             };
             kept.push_str(&format!("update {below}/{commit} {commit}\n"));
             let what = format!("a stash in {}, kept as {below}/{commit}", self.place());
-            let command = format!("git stash apply {}", shell_word(&format!("{below}/{commit}")));
-            self.keep(settled, what, touched::reason_with(&path, &command));
+            self.keep(settled, what, why);
         }
         let (new, old) = new.split_at(new.len().min(MOST_STASHES));
         for Stash { commit, message } in new.iter().rev() {

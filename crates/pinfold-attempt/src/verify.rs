@@ -48,6 +48,8 @@ impl Verification<'_> {
         left: Duration,
     ) -> Result<(Step, Ended), Failed> {
         let mut options = options::of_sandbox(self.spec, self.branch, left);
+        // What a command sees of sealed files must not reach an agent by a commit.
+        options.push("--discard-commits".into());
         let sealed = self.spec.sealed.as_ref().map(|path| path.as_os_str().to_owned());
         if let Some(sealed) = &sealed {
             options.extend(["--read".into(), sealed.clone()]);

@@ -95,6 +95,9 @@ impl Design {
         if let Some(branch) = &request.only {
             guard.hold_to(branch);
         }
+        if request.discards_commits {
+            guard.isolate_repositories();
+        }
         let mut plan = plan::plan(&view, &authority, (settings, stack))?;
         if let Some(layer) = &layer {
             plan::put_view(&mut plan, &workspace.root, layer)?;

@@ -58,6 +58,8 @@ pub struct Request {
     pub(crate) attended: bool,
     /// The only branch that it may move, if nobody watches what it does in a worktree of its own.
     pub(crate) only: Option<BranchName>,
+    /// Whether what it does in repositories is gone when it ends.
+    pub(crate) discards_commits: bool,
     /// Authorities that the caller trusts besides the system's.
     pub(crate) caller_trust: CallerTrust,
     /// Where pinfold keeps its files.
@@ -104,6 +106,7 @@ impl Request {
             bound: None,
             attended: false,
             only: None,
+            discards_commits: false,
             caller_trust: CallerTrust::default(),
             name: None,
             background: None,

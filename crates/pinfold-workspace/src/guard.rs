@@ -79,6 +79,11 @@ impl Guard {
         self.only = Some(branch.reference());
     }
 
+    /// Has nothing of the session's repositories come to the host: neither commits nor references.
+    pub fn isolate_repositories(&mut self) {
+        self.isolated = true;
+    }
+
     /// What is shadowed in the workspace.
     pub fn shadows(&self) -> &[Shadow] {
         &self.shadows

@@ -53,8 +53,17 @@ pub(crate) fn run(
     let prompt = prompt(&mut args)?;
     let result = args.result.as_deref().map(ResultFile::open).transpose()?;
     let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, .. } = args;
-    let is_unattended = flags.unattended;
-    let wanted = Wanted { agent, rest, prompt, idle, is_unattended, name, background, window };
+    let wanted = Wanted {
+        agent,
+        rest,
+        prompt,
+        idle,
+        is_unattended: flags.unattended,
+        discards_commits: args.discard_commits,
+        name,
+        background,
+        window,
+    };
     let host = Host { places: &places, launcher };
     let mut start = policy::prepare(&flags, wanted.agent.as_deref(), wanted.presence(), host)?;
     if agent_image {

@@ -47,6 +47,8 @@ pub struct Wanted {
     pub idle: bool,
     /// Whether the user said that nobody answers.
     pub is_unattended: bool,
+    /// Whether commits and references that it makes are gone when it ends.
+    pub discards_commits: bool,
     /// What the session is called.
     pub name: Option<SessionName>,
     /// Where it goes on by itself.
@@ -91,7 +93,7 @@ impl Preparation {
         let stack = self.stack(progress)?;
         let presence = self.asked.presence;
         let (subject, mut run) = self.program(&wanted, (&workspace, stack.as_ref()), progress)?;
-        let Wanted { name, background, window, .. } = wanted;
+        let Wanted { name, background, window, discards_commits, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -118,6 +120,7 @@ impl Preparation {
         let extra = run.extra.into_iter().chain(extra).chain(group.extra);
         Ok(Request {
             only: presence.only_branch(&settings),
+            discards_commits,
             extra: extra.collect(),
             files: files.collect(),
             my_config: run.my_config,

@@ -65,6 +65,7 @@ struct Left {
     fixed: Vec<Bytes>,
     #[serde(default)]
     only: Option<String>,
+    isolated: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -170,6 +171,7 @@ impl Guard {
             odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
             fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
             only: self.only.clone(),
+            isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
         let new = private.join(NEW_RECORD);
@@ -195,6 +197,7 @@ impl Guard {
             guard.roots.push(Walked { path, site, walk });
         }
         guard.only = left.only;
+        guard.isolated = left.isolated;
         guard.readable = left.readable.into_iter().map(path).collect();
         guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();
         guard.protection = Protection::defaults(left.opt_in.iter().map(String::as_str)).ok()?;

@@ -83,7 +83,8 @@ impl Guard {
     /// The repositories that are brought in step while the session lives. A view's changes wait for
     /// its end.
     pub fn repositories(&self) -> Repositories {
-        let copied = if self.over.is_none() { self.copies.directories.clone() } else { Vec::new() };
+        let is_shared = self.over.is_none() && !self.isolated;
+        let copied = if is_shared { self.copies.directories.clone() } else { Vec::new() };
         Repositories {
             copied,
             session: self.session.clone(),

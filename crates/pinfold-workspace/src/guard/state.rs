@@ -56,6 +56,8 @@ pub struct Guard {
     pub(super) session: String,
     /// The only reference of the host's that the session may move, if nobody watches it.
     pub(super) only: Option<String>,
+    /// Whether nothing of the session's repositories comes to the host.
+    pub(super) isolated: bool,
     /// The granted root of which the sandbox has a copy-on-write view, if it has one.
     pub(super) over: Option<PathBuf>,
     /// The names in it.
@@ -108,6 +110,7 @@ impl Guard {
             tracked: Tracked::default(),
             session: session.to_string(),
             only: None,
+            isolated: false,
             over: over.map(|root| root.as_path().to_owned()),
             names: Names::default(),
             named: Vec::new(),

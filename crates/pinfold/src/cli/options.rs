@@ -63,6 +63,9 @@ pub(crate) struct RunArgs {
     /// End with the process that started the session: no setting may detach it
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(crate) held: bool,
+    /// Take no commits, branches or tags out of the sandbox
+    #[arg(long, hide = true)]
+    pub(crate) discard_commits: bool,
     /// With --detach: use a terminal, which `pinfold attach` connects to
     #[arg(long, short, requires = "detach", conflicts_with = "idle", help_heading = SESSION)]
     pub(crate) tty: bool,

@@ -170,6 +170,27 @@ fn output_of_sealed_tests_does_not_reach_the_agent() {
 }
 
 #[test]
+fn nothing_that_a_verification_commits_comes_to_the_host() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.stage.write("sealed/test.sh", "the sealed text\n");
+        let sealed = scene.stage.path("sealed");
+        let object = scene.git(&["hash-object", sealed.join("test.sh").to_str().unwrap()]);
+        let verify = "git switch -qc leak && git add -A && git commit -qm leak && git tag leaked && git stash list";
+        let options = ["--sealed", sealed.to_str().unwrap(), "--verify", verify];
+        let id = scene.add("echo right >answer", &options);
+        let said = scene.work();
+        assert_eq!(scene.ended(&id).0, "completed", "{said}");
+        let mut there = scene.stage.command("git");
+        there.args(["cat-file", "-e", &object]).current_dir(scene.repository());
+        let there = there.status().unwrap();
+        assert!(!there.success(), "the object is in the repository");
+        assert!(!scene.git(&["for-each-ref"]).contains("leak"));
+        assert_eq!(scene.git(&["for-each-ref", "refs/pinfold"]), "");
+    }
+}
+
+#[test]
 fn result_that_tools_on_the_host_would_run_waits_for_the_user() {
     for user in people() {
         let scene = Scene::new(user);

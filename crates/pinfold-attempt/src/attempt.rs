@@ -114,12 +114,7 @@ impl<'a> Attempt<'a> {
 
     fn iterate(&mut self, say: &mut dyn FnMut(&Line)) -> Result<Output, Failed> {
         let mut progress = |text: String| say(&Line::Progress(text));
-        let steps: Vec<&str> = self.spec.verify.iter().map(|step| step.0.as_str()).collect();
-        let brief = self.spec.brief.as_str();
-        if brief.len() > prompt::LONGEST {
-            return Err(Failed::setup("the brief", "it is longer than 96 KiB"));
-        }
-        let first = prompt::first(brief, &steps);
+        let first = prompt::first(&self.spec).map_err(|why| Failed::setup("the prompt", why))?;
         let (mut ask, mut before) = (first.clone(), self.base.clone());
         for iteration in 1..=self.spec.iterations {
             progress(format!("iteration {iteration} of {}: the agent works", self.spec.iterations));

@@ -26,4 +26,5 @@ mod verify;
 pub use attempt::carry_out;
 pub use engine::{COMMAND, LocalEngine, log_of};
 pub use job::{Job, Line, Output, Step};
+pub use prompt::first as first_prompt;
 pub use repository::{Published, Repository};

@@ -25,6 +25,7 @@ mod task;
 mod testing;
 mod text;
 mod time;
+mod touch;
 mod words;
 mod worker;
 
@@ -41,6 +42,7 @@ pub use spec::{Budget, Limits, TaskSpec, VerifyStep};
 pub use store::{Listing, SqliteStore, Store, StoreError, Transaction};
 pub use task::{Status, Task, Timeouts};
 pub use time::{Clock, SystemClock, Timestamp};
+pub use touch::Touch;
 pub use words::UnknownWord;
 pub use worker::{
     Action, Answer, Request, Tally, Until, Worker, WorkerEvent, WorkerMachine, WorkerSettings,

@@ -17,6 +17,7 @@ use crate::spec::TaskSpec;
 use crate::store::{Store, StoreError, Transaction};
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
+use crate::touch::Touch;
 
 pub use error::QueueError;
 pub use message::{Message, NewMessage};
@@ -103,7 +104,8 @@ impl<S: Store> Queue<S> {
                 task.status = Status::Waiting;
                 task.waits_for = u32::try_from(waits_for.len()).unwrap_or(u32::MAX);
             }
-            transaction.insert(&Record::new(task.clone()), &stored, &waits_for)?;
+            let touches = Touch::of(&spec);
+            transaction.insert(&Record::new(task.clone()), &stored, &waits_for, &touches)?;
             Ok(task)
         })
     }

@@ -46,6 +46,8 @@ pub struct TaskSpec {
     pub iterations: u32,
     /// Tasks that have to be completed before.
     pub depends: Vec<TaskId>,
+    /// Globs of the files that it changes. Two tasks that may change the same file do not run at once.
+    pub touches: Vec<String>,
     /// Tasks with a higher number are claimed first.
     pub priority: i32,
     /// How many attempts there may be.
@@ -118,6 +120,7 @@ impl TaskSpec {
             sealed: None,
             iterations: Self::ITERATIONS,
             depends: Vec::new(),
+            touches: Vec::new(),
             priority: 0,
             attempts: Self::ATTEMPTS,
             timeouts: Timeouts::default(),

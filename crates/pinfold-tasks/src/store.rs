@@ -10,6 +10,7 @@ use crate::queue::{Message, NewMessage};
 use crate::record::Record;
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
+use crate::touch::Touch;
 
 pub use error::StoreError;
 pub use sqlite::SqliteStore;
@@ -57,7 +58,7 @@ pub trait Transaction {
     /// changes of a task are in the order of the changes.
     fn now(&self) -> Timestamp;
 
-    /// Adds a task with what it asks for and the tasks that it waits for.
+    /// Adds a task with what it asks for, the tasks that it waits for, and what it changes.
     ///
     /// # Errors
     /// Returns an error if its id is taken.
@@ -66,6 +67,7 @@ pub trait Transaction {
         record: &Record,
         spec: &str,
         waits_for: &[TaskId],
+        touches: &[Touch],
     ) -> Result<(), StoreError>;
 
     /// Returns a task with its latest attempt.
@@ -92,7 +94,8 @@ pub trait Transaction {
     /// Returns the store's error.
     fn spec(&mut self, id: TaskId) -> Result<Option<String>, StoreError>;
 
-    /// Returns the queued task that is to be claimed next.
+    /// Returns the queued task that is to be claimed next. One that may change the same files as a task that somebody works
+    /// on is left for later.
     ///
     /// # Errors
     /// Returns the store's error.

@@ -9,6 +9,7 @@ mod show;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_tasks::{Queue, QueueError, SqliteStore, SystemClock};
@@ -75,7 +76,9 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
     match command {
         TaskCommand::Add(args) => add::add(*args, &queue, &places)?,
         TaskCommand::Ls(args) => list::list(&args, &queue)?,
-        TaskCommand::Show(args) => show::show(&args, &queue, &places)?,
+        TaskCommand::Show(args) => {
+            show::show(&args, &queue, Host { places: &places, launcher })?;
+        }
         TaskCommand::Logs(args) => show::logs(&args, &queue, &places)?,
         TaskCommand::Diff(args) => return result::diff(&args, &queue, &places, launcher),
         TaskCommand::Apply(args) => return result::apply(&args, &queue),

@@ -59,6 +59,11 @@ pub(super) const TASK: &[Key] = &[
     ),
     Key::new("iterations", Shape::Count, "How often the agent may work on it; 3 by default."),
     Key::new("depends", Shape::List(&Shape::Text), "Tasks that have to be completed before."),
+    Key::new(
+        "touches",
+        Shape::List(&Shape::Text),
+        "Globs of the files that it changes; two tasks that may change the same file do not run at once.",
+    ),
     Key::new("priority", Shape::Whole, "Tasks with a higher number are claimed first."),
     Key::new("attempts", Shape::Count, "How many attempts there may be; 3 by default."),
     Key::new("timeouts", Shape::Table(TIMEOUTS), "How long an attempt may take."),

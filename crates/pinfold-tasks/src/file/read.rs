@@ -36,6 +36,7 @@ pub(super) fn task(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), Fil
     let iterations = section.read("iterations", attempts)?;
     task.iterations = iterations.unwrap_or(TaskSpec::ITERATIONS);
     task.depends = section.read("depends", |item| some(item, Item::parsed))?.unwrap_or_default();
+    task.touches = section.read("touches", |item| some(item, inside))?.unwrap_or_default();
     task.priority = section.read("priority", priority)?.unwrap_or_default();
     task.attempts = section.read("attempts", attempts)?.unwrap_or(TaskSpec::ATTEMPTS);
     task.timeouts = section.read("timeouts", timeouts)?.unwrap_or_default();

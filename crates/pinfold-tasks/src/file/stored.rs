@@ -65,6 +65,7 @@ pub fn to_stored(task: &TaskSpec) -> String {
     set("iterations", Some(task.iterations.into()));
     let depends: Vec<String> = task.depends.iter().map(ToString::to_string).collect();
     set("depends", Some(depends.into()));
+    set("touches", Some(task.touches.clone().into()));
     set("priority", Some(task.priority.into()));
     set("attempts", Some(task.attempts.into()));
     let time = |time| text(&pinfold_policy::limits::WallTime::new(time));

@@ -46,6 +46,32 @@ fn task_is_worked_on_from_end_to_end<S: Store>(queue: &Queue<S>, clock: &TestClo
     assert!(queue.claim(&claim(2)).unwrap().is_none());
 }
 
+fn tasks_that_change_the_same_files_are_not_worked_on_at_once<S: Store>(
+    queue: &Queue<S>,
+    clock: &TestClock,
+) {
+    let tasks: [(u128, &str, &[&str]); 5] = [
+        (1, "/a", &["src/**"]),
+        (2, "/a", &["docs", "src/main.rs"]),
+        (3, "/b", &["src/**"]),
+        (4, "/a", &["documents/*"]),
+        (5, "/a", &[]),
+    ];
+    for (number, repository, touches) in tasks {
+        let mut draft = draft(number);
+        draft.spec.repository = Some(repository.into());
+        draft.spec.touches = touches.iter().map(ToString::to_string).collect();
+        queue.add(&draft).unwrap();
+        clock.advance(1);
+    }
+    let first = start(queue, 1);
+    let others = [2, 3, 4].map(|number| start(queue, number).task);
+    assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
+    assert!(queue.claim(&claim(5)).unwrap().is_none());
+    queue.complete(&first, &completion()).unwrap();
+    assert_eq!(start(queue, 6).task, id(2));
+}
+
 fn higher_priority_and_then_the_oldest_is_claimed_first<S: Store>(
     queue: &Queue<S>,
     clock: &TestClock,
@@ -292,6 +318,7 @@ macro_rules! store {
         promises! {
             $module, $open,
             task_is_worked_on_from_end_to_end,
+            tasks_that_change_the_same_files_are_not_worked_on_at_once,
             higher_priority_and_then_the_oldest_is_claimed_first,
             repeated_claim_returns_the_same_attempt,
             lost_worker_frees_its_task_and_its_late_result_is_refused,

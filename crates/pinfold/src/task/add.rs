@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pinfold_attempt::first_prompt;
 use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
@@ -70,6 +71,9 @@ pub(crate) struct AddArgs {
     /// A task that has to be completed before; may be repeated
     #[arg(long, value_name = "ID")]
     depends: Vec<String>,
+    /// Files that it changes; two tasks that may change the same file do not run at once; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    touches: Vec<String>,
     /// Tasks with a higher number are claimed first
     #[arg(long, value_name = "NUMBER")]
     priority: Option<i32>,
@@ -166,6 +170,9 @@ fn override_with(spec: &mut TaskSpec, args: AddArgs) -> Result<(), Failure> {
     if !args.restore.is_empty() {
         spec.restore = args.restore;
     }
+    if !args.touches.is_empty() {
+        spec.touches = args.touches;
+    }
     let sealed = args.sealed.as_deref().map(|path| {
         let named = |error| Failure::new(format!("--sealed {}: {error}", path.display()));
         std::fs::canonicalize(path).map_err(named)
@@ -210,13 +217,19 @@ fn settle(spec: &mut TaskSpec, places: &Places) -> Result<(), Failure> {
         let what = format!("{} is no git repository", directory.display());
         return Err(refused(&what, "change into a repository, or name one as `repository`"));
     }
+    let directory = std::fs::canonicalize(directory).map_err(Failure::new)?;
+    if let Some(sealed) = &mut spec.sealed {
+        let named = |error| Failure::new(format!("sealed: {}: {error}", sealed.display()));
+        *sealed = std::fs::canonicalize(&*sealed).map_err(named)?;
+    }
     if let Some(sealed) = spec.sealed.as_deref().filter(|sealed| !sealed.is_dir()) {
         return Err(Failure::new(format!("sealed: {} is no directory", sealed.display())));
     }
-    if spec.sealed.as_deref().is_some_and(|sealed| sealed.starts_with(directory)) {
+    if spec.sealed.as_deref().is_some_and(|sealed| sealed.starts_with(&directory)) {
         let hint = "move it out of the repository, where the agent does not see it";
         return Err(refused("the sealed directory is in the repository", hint));
     }
+    first_prompt(spec).map_err(Failure::new)?;
     if spec.timeouts.running < Duration::from_secs(1) {
         return Err(refused("--timeout is too short", "say 1s or more"));
     }

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use pinfold_attempt::{Output as Outcome, log_of};
+use pinfold_attempt::{Output as Outcome, Repository, log_of};
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_tasks::{Attempt, Queue, SqliteStore, Task, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
@@ -49,8 +51,9 @@ pub(super) fn outcome(attempts: &[Attempt], task: &Task) -> Option<Outcome> {
 pub(super) fn show(
     args: &ShowArgs,
     queue: &Queue<SqliteStore>,
-    places: &Places,
+    host: Host<'_>,
 ) -> Result<(), Failure> {
+    let places = host.places;
     let task = find(queue, &args.task.id)?;
     let (spec, attempts) = (queue.spec(task.id)?, queue.attempts(task.id)?);
     if args.output.json {
@@ -81,7 +84,8 @@ pub(super) fn show(
         }
     }
     if let Some(outcome) = outcome(&attempts, &task) {
-        result(&outcome, &super::find::short(task.id));
+        let holder = holder(&outcome, spec.repository.as_deref(), host);
+        result(&outcome, &holder, &super::find::short(task.id));
     }
     Ok(())
 }
@@ -102,14 +106,26 @@ fn asked(spec: &TaskSpec) {
     }
 }
 
-fn result(outcome: &Outcome, id: &str) {
+/// Returns where the result is: on the task's branch, or on the attempt's where the other one could not be moved.
+fn holder(outcome: &Outcome, directory: Option<&Path>, host: Host<'_>) -> String {
+    let repository = directory.and_then(|directory| Repository::of(directory, host).ok());
+    let has_it = |name: &&String| {
+        let commit = repository.as_ref().zip(name.parse().ok());
+        let commit = commit.and_then(|(repository, branch)| repository.branch(&branch));
+        commit.as_ref() == Some(&outcome.commit)
+    };
+    let found = [&outcome.branch, &outcome.attempt_branch].into_iter().find(has_it);
+    found.map_or_else(|| format!("commit {}", outcome.commit), |name| format!("branch {name}"))
+}
+
+fn result(outcome: &Outcome, holder: &str, id: &str) {
     let verified = match outcome.is_verified() {
         true => format!("verified by {} commands", outcome.steps.len()),
         false => "not verified: the task names no command".to_owned(),
     };
     match outcome.is_changed() {
         true => {
-            say!("result:     branch {}, {verified}", outcome.branch);
+            say!("result:     {holder}, {verified}");
             say!(
                 "            `pinfold task diff {id}` shows it, `pinfold task apply {id}` merges it"
             );

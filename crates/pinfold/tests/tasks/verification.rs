@@ -108,6 +108,8 @@ fn branch_that_others_moved_or_have_checked_out_stays() {
         let checked_out = scene.add(script, &["--branch", "main"]);
         let said = scene.work();
         assert_eq!(scene.ended(&checked_out).0, "completed", "{said}");
+        let shown = printed(&scene.run(&["task", "show", &checked_out]));
+        assert!(shown.contains(".attempt-1, not verified"), "{shown}");
         assert!(said.contains("main is checked out"), "{said}");
         assert_eq!(scene.git(&["status", "--porcelain"]), "");
         let kept = format!("task/{}.attempt-1:answer", &checked_out[..8]);

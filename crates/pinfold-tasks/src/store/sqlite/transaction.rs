@@ -13,6 +13,7 @@ use crate::record::Record;
 use crate::store::{Listing, StoreError, Transaction};
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
+use crate::touch::Touch;
 
 /// A transaction of a [`SqliteStore`](super::SqliteStore). Dropped without a commit, it never was.
 #[derive(Debug)]
@@ -135,6 +136,7 @@ impl Transaction for SqliteTransaction<'_> {
         record: &Record,
         spec: &str,
         waits_for: &[TaskId],
+        touches: &[Touch],
     ) -> Result<(), StoreError> {
         const STATEMENT: &str = "INSERT INTO task (id, version, title, status, priority, attempts, max_attempts, \
              allowance, losses, waits_for, dispatch_timeout, running_timeout, added_at, queued_at, updated_at, \
@@ -150,6 +152,10 @@ impl Transaction for SqliteTransaction<'_> {
         for needs in waits_for {
             let statement = "INSERT INTO dependency (task, needs) VALUES (?1, ?2)";
             self.execute(statement, params![id, needs.to_string()])?;
+        }
+        for Touch { repository, beginning } in touches {
+            let statement = "INSERT INTO touch (task, repository, beginning) VALUES (?1, ?2, ?3)";
+            self.execute(statement, params![id, repository, beginning])?;
         }
         Ok(())
     }
@@ -195,7 +201,13 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn next_queued(&mut self) -> Result<Option<TaskId>, StoreError> {
-        let query = "SELECT id FROM task WHERE status = 'queued' \
+        let query = "SELECT id FROM task WHERE status = 'queued' AND NOT EXISTS ( \
+               SELECT 1 FROM touch AS mine \
+               JOIN touch AS other ON other.repository = mine.repository AND other.task <> mine.task \
+               JOIN task AS busy ON busy.id = other.task AND busy.status IN ('dispatched', 'running') \
+               WHERE mine.task = task.id \
+                 AND (substr(other.beginning, 1, length(mine.beginning)) = mine.beginning \
+                   OR substr(mine.beginning, 1, length(other.beginning)) = other.beginning)) \
              ORDER BY priority DESC, queued_at, added_at, id LIMIT 1";
         self.first(query, [], rows::id)
     }

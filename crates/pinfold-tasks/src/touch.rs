@@ -1,0 +1,59 @@
+//! What tasks change, so that two that change the same do not run at once.
+
+use crate::spec::TaskSpec;
+
+/// The characters that begin a pattern in a glob.
+const PATTERN: [char; 4] = ['*', '?', '[', '{'];
+
+/// Files of a repository that a task changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Touch {
+    /// The repository's path.
+    pub repository: String,
+    /// What all the paths begin with. Two tasks may change the same file if one of their beginnings begins with the
+    /// other.
+    pub beginning: String,
+}
+
+impl Touch {
+    /// Returns what a task says that it changes.
+    pub(crate) fn of(spec: &TaskSpec) -> Vec<Self> {
+        let repository = spec.repository.as_ref().map(|path| path.display().to_string());
+        let repository = repository.unwrap_or_default();
+        let touches = spec.touches.iter();
+        let touches =
+            touches.map(|glob| Self { repository: repository.clone(), beginning: beginning(glob) });
+        let mut touches: Vec<Self> = touches.collect();
+        touches.sort();
+        touches.dedup();
+        touches
+    }
+}
+
+/// Returns what all paths begin with that a glob matches. A path without a pattern stands for the file or for all
+/// files in the directory.
+fn beginning(glob: &str) -> String {
+    match glob.find(PATTERN) {
+        Some(at) => glob[..at].to_owned(),
+        None => format!("{}/", glob.trim_end_matches('/')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beginning;
+
+    #[test]
+    fn glob_begins_with_what_is_before_its_pattern() {
+        for (glob, expected) in [
+            ("src/**", "src/"),
+            ("src/parse*.rs", "src/parse"),
+            ("**/*.rs", ""),
+            ("docs", "docs/"),
+            ("docs/", "docs/"),
+            ("src/{a,b}.rs", "src/"),
+        ] {
+            assert_eq!(beginning(glob), expected, "{glob}");
+        }
+    }
+}

@@ -14,14 +14,19 @@ for directory in $given; do
 done
 unset IFS
 
-# Nor do attributes of the result change what is written (git 2.43).
-export GIT_ATTR_SOURCE="$base"
+# Nor do attributes of the result change what is written. An older git reads them from the checkout alone.
+if git --attr-source="$base" version >/dev/null 2>&1; then
+    export GIT_ATTR_SOURCE="$base"
+elif [ $# -gt 0 ] && ! git diff --quiet "$base" HEAD -- ':(top,glob)**/.gitattributes'; then
+    echo "error: the result changes .gitattributes, and this git cannot restore files without that (2.43 can)" >&2
+    exit 1
+fi
 for path in "$@"; do
     # A link of the result above the path would lead to other files.
     above=$path
     while [ "$above" != "${above%/*}" ]; do
         above=${above%/*}
-        [ ! -L "$above" ] || rm -f "$above"
+        [ ! -L "$above" ] || rm -f -- "$above"
     done
     git rm -rfq --ignore-unmatch -- ":(top,literal)$path"
     git clean -fdxq -- ":(top,literal)$path"
@@ -29,7 +34,7 @@ for path in "$@"; do
         git checkout -q "$base" -- ":(top,literal)$path"
     fi
 done
-unset GIT_ATTR_SOURCE
+unset GIT_ATTR_SOURCE || true
 if [ -n "$sealed" ]; then
     # A link or another kind of file of the result where sealed files come would lead them elsewhere.
     top=$PWD

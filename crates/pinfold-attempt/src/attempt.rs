@@ -200,7 +200,9 @@ impl<'a> Attempt<'a> {
         if ended.status != 0 {
             return Err(Failed::lasting("commit_failed", ended.tail.reason()));
         }
-        if let [session, ..] = self.repository.waiting(&self.names.work).as_slice() {
+        let waiting = self.repository.waiting(&self.names.work);
+        let waiting = waiting.map_err(|error| Failed::setup("the branch of the attempt", error))?;
+        if let [session, ..] = waiting.as_slice() {
             let hint = format!("`pinfold accept {session}` takes it");
             let what = "the result changes files that tools on this machine run by themselves";
             return Err(Failed::lasting("result_waits", format!("{what}; {hint}")));

@@ -32,7 +32,7 @@ impl Repository {
     /// Finds the repository that a directory is in.
     ///
     /// # Errors
-    /// Returns a reason if there is none, or no git to work on it with.
+    /// Returns a reason if it is in no repository, or if no git can be used.
     pub fn of(directory: &Path, host: Host<'_>) -> Result<Self, String> {
         let workspace = Workspace::around(directory, &host.places.home)
             .map_err(|error| format!("{}: {error}", Escaped(directory)))?;
@@ -109,14 +109,15 @@ impl Repository {
 
     /// Returns the sessions whose branch of this name waits for the user, because it changes what tools run by
     /// themselves.
-    #[must_use]
-    pub fn waiting(&self, branch: &BranchName) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn waiting(&self, branch: &BranchName) -> Result<Vec<String>, String> {
         let pattern = format!("refs/pinfold/*/heads/{branch}");
-        let listed = self.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None);
-        let listed = listed.unwrap_or_default();
+        let listed = self.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None)?;
         let session =
             |name: &str| Some(name.strip_prefix("refs/pinfold/")?.split('/').next()?.to_owned());
-        listed.lines().filter_map(session).collect()
+        Ok(listed.lines().filter_map(session).collect())
     }
 
     /// Moves the branch of a task to an accepted result, and removes the branch of the attempt. Only forward: what

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// When a worker ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// After one task, or if there is none.
+    /// After one task, or if nothing is queued.
     Once,
     /// When nothing is queued, and nothing runs here that others wait for.
     Drained,

@@ -38,7 +38,7 @@ pub(crate) struct WorkArgs {
     name: Option<String>,
 }
 
-/// Works on tasks until there is none; Ctrl-C gives back those that it works on.
+/// Works on tasks until nothing is queued; Ctrl-C gives back those that it works on.
 pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let queue = task::open(&places)?;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use pinfold_secrets::CommandOutput;
@@ -49,13 +49,7 @@ pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Chi
 /// # Errors
 /// What starting it says.
 pub fn start_held(arguments: &[OsString], directory: &Path, output: OwnedFd) -> io::Result<Child> {
-    let mut command = command(std::env::current_exe()?);
-    crate::sys::unblock_signals_of(&mut command);
-    crate::sys::end_with_this_thread(&mut command);
-    command
-        .args(arguments)
-        .current_dir(directory)
-        .process_group(0)
+    held(arguments, directory)?
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)
@@ -68,16 +62,16 @@ pub fn start_held(arguments: &[OsString], directory: &Path, output: OwnedFd) -> 
 /// # Errors
 /// What starting it says.
 pub fn start_worker(arguments: &[OsString], directory: &Path) -> io::Result<Child> {
+    held(arguments, directory)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+}
+
+/// This very program in a directory, in a process group of its own, to be killed when this thread ends.
+fn held(arguments: &[OsString], directory: &Path) -> io::Result<Command> {
     let mut command = command(std::env::current_exe()?);
     crate::sys::unblock_signals_of(&mut command);
     crate::sys::end_with_this_thread(&mut command);
-    command
-        .args(arguments)
-        .current_dir(directory)
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
+    command.args(arguments).current_dir(directory).process_group(0);
+    Ok(command)
 }
 
 /// Runs this very program in a directory, with all that this process has, its streams included.

@@ -43,7 +43,7 @@ pub(super) fn all(
 /// Returns the one task whose id begins so.
 ///
 /// # Errors
-/// Returns an error if there is none, or more than one.
+/// Returns an error unless exactly one begins so.
 pub(super) fn find(queue: &Queue<SqliteStore>, begin: &str) -> Result<Task, Failure> {
     let hint = || Some("`pinfold task ls --all` lists tasks".to_owned());
     if let Ok(id) = begin.parse::<TaskId>() {

@@ -299,8 +299,9 @@ impl<'a> Attempt<'a> {
 /// Returns how long an attempt may still take.
 fn left(end: Instant) -> Result<Duration, Failed> {
     let left = end.saturating_duration_since(Instant::now());
-    match left < Duration::from_secs(1) {
-        true => Err(Failed::lasting("running_total_exceeded", "the time of the attempt is over")),
-        false => Ok(left),
+    if left < Duration::from_secs(1) {
+        Err(Failed::lasting("running_total_exceeded", "the time of the attempt is over"))
+    } else {
+        Ok(left)
     }
 }

@@ -169,13 +169,15 @@ impl Group {
 
     /// The limit that the group has enforced so far, the deadlier first.
     pub fn exceeded(&self) -> Option<Exceeded> {
-        let is_out_of_memory = |group: &PathBuf| match self.unified {
-            true => version_2::is_out_of_memory(group),
-            false => version_1::is_out_of_memory(group),
+        let is_out_of_memory = |group: &PathBuf| {
+            if self.unified {
+                version_2::is_out_of_memory(group)
+            } else {
+                version_1::is_out_of_memory(group)
+            }
         };
-        let has_refused = |group: &PathBuf| match self.unified {
-            true => version_2::has_refused(group),
-            false => version_1::has_refused(group),
+        let has_refused = |group: &PathBuf| {
+            if self.unified { version_2::has_refused(group) } else { version_1::has_refused(group) }
         };
         if self.directories.iter().any(is_out_of_memory) {
             return Some(Exceeded::Memory);
@@ -185,10 +187,8 @@ impl Group {
 
     /// Whether something of this part was killed for lack of memory of the whole.
     pub fn suffered(&self) -> bool {
-        let has_suffered = match self.unified {
-            true => version_2::has_suffered,
-            false => version_1::has_suffered,
-        };
+        let has_suffered =
+            if self.unified { version_2::has_suffered } else { version_1::has_suffered };
         self.directories.iter().any(|directory| has_suffered(directory))
     }
 }

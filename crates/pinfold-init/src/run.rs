@@ -175,9 +175,10 @@ impl Loop<'_> {
                 let groups = descriptors.split_off(own);
                 // Fewer is how those are lost that could not be handed over: then nothing runs, least of
                 // all without the groups that bound it.
-                let streams = match groups.len() < bounds.groups.into() {
-                    true => Err(Errno::MFILE),
-                    false => Streams::new(streams, descriptors),
+                let streams = if groups.len() < bounds.groups.into() {
+                    Err(Errno::MFILE)
+                } else {
+                    Streams::new(streams, descriptors)
                 };
                 self.run((id, bounds, groups), &rest, streams);
             }

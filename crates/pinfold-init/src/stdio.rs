@@ -50,10 +50,8 @@ impl Streams {
         };
         let [input, output, error] = wanted.ends;
         let ends = [end(input)?, end(output)?, end(error)?];
-        let line = match wanted.is_relayed {
-            true => Some(descriptors.next().ok_or(Errno::MFILE)?),
-            false => None,
-        };
+        let line =
+            if wanted.is_relayed { Some(descriptors.next().ok_or(Errno::MFILE)?) } else { None };
         match descriptors.next() {
             None => Ok(Self { ends, window: wanted.window, attributes: wanted.attributes, line }),
             Some(_) => Err(Errno::INVAL),

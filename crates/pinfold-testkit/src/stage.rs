@@ -136,10 +136,8 @@ impl Stage {
     fn of_engine(&self) -> Vec<(&'static str, String)> {
         let podman = self.has_own_podman().then(|| self.path(PODMAN).display().to_string());
         // The ordinary user's containers lie elsewhere than root's.
-        let storage = match self.user.is_root() {
-            true => "CONTAINERS_STORAGE_CONF",
-            false => "PINFOLD_TEST_STORAGE",
-        };
+        let storage =
+            if self.user.is_root() { "CONTAINERS_STORAGE_CONF" } else { "PINFOLD_TEST_STORAGE" };
         let given = [("DOCKER_HOST", "DOCKER_HOST"), ("CONTAINERS_STORAGE_CONF", storage)];
         given
             .into_iter()

@@ -116,10 +116,13 @@ impl<'a> Tmux<'a> {
     /// Checks that a waiting command can be interrupted, stopped and continued.
     pub fn has_job_control(&self, prompt: &str, command: &str) {
         let runs = |_: &str| !processes_with(&command.replace(' ', "\0")).is_empty();
-        let wait = || match behind_gvisor() {
-            // Its processes are none of the host's.
-            true => std::thread::sleep(Duration::from_secs(1)),
-            false => drop(self.wait_until("the command to run", runs)),
+        let wait = || {
+            if behind_gvisor() {
+                // Its processes are none of the host's.
+                std::thread::sleep(Duration::from_secs(1))
+            } else {
+                drop(self.wait_until("the command to run", runs))
+            }
         };
         self.line(&format!("clear; {command}; echo interrupted $?"));
         wait();

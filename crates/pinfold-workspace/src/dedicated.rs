@@ -215,14 +215,17 @@ impl Dedicated {
         let commit = self.repository.commit(&own, "HEAD").ok_or_else(missing)?;
         let files = self.files(&own);
         files.prepare(&self.places)?;
-        let filled = files.fill(&commit).map_err(|said| match files.lacks_objects() {
-            true => DedicatedError::Partial {
-                branch: self.branch.clone(),
-                top: self.top.clone(),
-                root: self.repository.root.clone(),
-                said,
-            },
-            false => failed(said),
+        let filled = files.fill(&commit).map_err(|said| {
+            if files.lacks_objects() {
+                DedicatedError::Partial {
+                    branch: self.branch.clone(),
+                    top: self.top.clone(),
+                    root: self.repository.root.clone(),
+                    said,
+                }
+            } else {
+                failed(said)
+            }
         });
         files.clear()?;
         filled

@@ -134,9 +134,10 @@ fn check_network(
     };
     let (allowed, reason) = (answer.is_allowed(), answer.reason.as_deref());
     record(places, (answer.access, &answer.asked), allowed, reason).map_err(Failure::new)?;
-    match args.output.json {
-        true => print::json_line(&answer)?,
-        false => say!("{answer}"),
+    if args.output.json {
+        print::json_line(&answer)?
+    } else {
+        say!("{answer}")
     }
     Ok(ExitCode::from(u8::from(!allowed)))
 }
@@ -148,10 +149,8 @@ fn check_path(
     (host, project): (Host<'_>, &Workspace),
 ) -> Result<ExitCode, Failure> {
     // What is not made yet is not made for a question, and has no answer.
-    let stack = match settings.snapshot.is_host() {
-        true => None,
-        false => Some(there(settings, host, project)?),
-    };
+    let stack =
+        if settings.snapshot.is_host() { None } else { Some(there(settings, host, project)?) };
     let (places, workspace) = (host.places, prepare::in_mode(project.clone(), settings, host)?);
     let here = (&workspace, stack.as_ref());
     let prospect = prospect(settings, args.profile.as_deref(), here, host);

@@ -74,9 +74,12 @@ pub(crate) fn clean(args: &CleanArgs, launcher: &Launcher) -> Result<ExitCode, F
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let host = Host { places: &places, launcher };
     let usage = measure(host).map_err(Failure::new)?;
-    let is_chosen = |kind: Kind| match args.kinds.is_empty() {
-        true => !kind.must_be_named(),
-        false => args.kinds.iter().any(|named| named.0 == kind),
+    let is_chosen = |kind: Kind| {
+        if args.kinds.is_empty() {
+            !kind.must_be_named()
+        } else {
+            args.kinds.iter().any(|named| named.0 == kind)
+        }
     };
     let chosen: Vec<Usage> =
         usage.iter().copied().filter(|one| is_chosen(one.kind) && one.removable > 0).collect();

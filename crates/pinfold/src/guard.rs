@@ -30,9 +30,10 @@ pub(crate) struct ReadArgs {
 }
 
 pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
-    let packages = match args.without_node_modules {
-        true => bundle::NodeModules::LeftOut,
-        false => bundle::NodeModules::Included,
+    let packages = if args.without_node_modules {
+        bundle::NodeModules::LeftOut
+    } else {
+        bundle::NodeModules::Included
     };
     let checked = bundle::check(&args.directory, packages).map_err(refused)?;
     if args.output.json {

@@ -60,12 +60,11 @@ pub(crate) fn ask(name: &OsStr) -> ExitCode {
         return run(name, args, Shown::AsItComes);
     }
     let is = |args: &[OsString], word: &str| args.first().is_some_and(|first| first == word);
-    let shown = match is(&args, "--json") {
-        true => {
-            args.remove(0);
-            Shown::Json
-        }
-        false => Shown::AsItComes,
+    let shown = if is(&args, "--json") {
+        args.remove(0);
+        Shown::Json
+    } else {
+        Shown::AsItComes
     };
     if is(&args, "--help") || is(&args, "-h") {
         crate::print::put(format_args!("{HELP}"));

@@ -45,12 +45,11 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
 pub(crate) fn plain(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for character in json.chars() {
-        match character == '\n' || is_plain(character) {
-            true => plain.push(character),
-            false => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    plain.push_str(&format!("\\u{unit:04x}"));
-                }
+        if character == '\n' || is_plain(character) {
+            plain.push(character)
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                plain.push_str(&format!("\\u{unit:04x}"));
             }
         }
     }

@@ -43,12 +43,13 @@ pub(crate) fn run(
     let places = Places::find().map_err(Failure::places)?;
     // Of this process's terminal, which the other one does not have.
     let window = args.tty.then(detach::window);
-    let background = match args.detach {
-        true => match detach::detach(&places).map_err(Failure::own)? {
+    let background = if args.detach {
+        match detach::detach(&places).map_err(Failure::own)? {
             Side::Front(front) => return wait(front),
             Side::Background(background) => Some(background),
-        },
-        false => None,
+        }
+    } else {
+        None
     };
     let prompt = prompt(&mut args)?;
     let result = args.result.as_deref().map(ResultFile::open).transpose()?;
@@ -117,11 +118,10 @@ fn prompt(args: &mut RunArgs) -> Result<Option<String>, Failure> {
         Failure::own(format!("cannot read the prompt {}: {error}", Escaped(&path)))
     };
     let mut text = String::new();
-    let read = match path.as_os_str() == "-" {
-        true => std::io::stdin().lock().take(LONGEST).read_to_string(&mut text),
-        false => {
-            std::fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
-        }
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().lock().take(LONGEST).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
     };
     read.map_err(failed)?;
     Ok(Some(text))

@@ -52,9 +52,10 @@ pub(crate) fn holds_cpus(process: Pid, most: u32) -> bool {
     let Some(of) = Of::read(process) else { return false };
     let Some(directory) = of.directory("cpu") else { return false };
     let read = |at: &Path, name: &str| fs::read_to_string(at.join(name)).unwrap_or_default();
-    directory.ancestors().take_while(|at| at.starts_with(MOUNTED)).any(|at| match of.unified {
-        true => is_share(&read(at, "cpu.max"), most),
-        false => {
+    directory.ancestors().take_while(|at| at.starts_with(MOUNTED)).any(|at| {
+        if of.unified {
+            is_share(&read(at, "cpu.max"), most)
+        } else {
             let quota = read(at, "cpu.cfs_quota_us");
             is_share(&format!("{} {}", quota.trim(), read(at, "cpu.cfs_period_us")), most)
         }

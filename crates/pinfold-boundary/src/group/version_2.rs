@@ -104,8 +104,9 @@ pub(super) fn has_suffered(group: &Path) -> bool {
 /// the task would have been, and nowhere else.
 pub(super) fn has_refused(group: &Path) -> bool {
     let local = "pids.events.local";
-    match group.join(local).exists() {
-        true => counted(group, local, "max"),
-        false => [group, &group.join(MAIN)].iter().any(|at| counted(at, "pids.events", "max")),
+    if group.join(local).exists() {
+        counted(group, local, "max")
+    } else {
+        [group, &group.join(MAIN)].iter().any(|at| counted(at, "pids.events", "max"))
     }
 }

@@ -67,9 +67,10 @@ impl Remains {
     ) -> Result<HostPath, LaunchError> {
         let at = self.directory.join(self.count.to_string());
         let failed = |source| LaunchError::Source { path: at.display().to_string(), source };
-        match is_directory {
-            true => private(&at).map_err(failed)?,
-            false => drop(File::create_new(&at).map_err(failed)?),
+        if is_directory {
+            private(&at).map_err(failed)?
+        } else {
+            drop(File::create_new(&at).map_err(failed)?)
         }
         self.count += 1;
         namespace::attach(mount.as_fd(), rustix::fs::CWD, &at)

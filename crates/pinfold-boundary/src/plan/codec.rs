@@ -107,10 +107,8 @@ fn read_place(reader: &mut Reader<'_>) -> Result<Place, DecodeError> {
                 let layer = if truth(reader)? { Lower::Owned } else { Lower::Foreign };
                 lower.push(layer(host(reader)?));
             }
-            let changes = match truth(reader)? {
-                true => Changes::Kept(host(reader)?),
-                false => Changes::Private,
-            };
+            let changes =
+                if truth(reader)? { Changes::Kept(host(reader)?) } else { Changes::Private };
             Place::Overlay { lower, changes }
         }
         3 => Place::Private,

@@ -53,9 +53,10 @@ pub(super) fn start() -> Result<Vec<Peer>, Failed> {
             continue;
         };
         let peer = Peer { name, proxy, child, _files: files };
-        match is_up(proxy) {
-            true => peers.push(peer),
-            false => println!("{name} does not start: not compared"),
+        if is_up(proxy) {
+            peers.push(peer)
+        } else {
+            println!("{name} does not start: not compared")
         }
     }
     Ok(peers)

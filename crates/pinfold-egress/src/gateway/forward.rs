@@ -310,10 +310,8 @@ impl Forwarder {
         let readers = Arc::clone(&self.readers);
         let reader = Reader::new(content_type?, sealed, budget.limits_answers(), readers)?;
         let budget = Arc::clone(budget);
-        let dialect = match reader.has_messages() {
-            true => Dialect::EventStream,
-            false => Dialect::of(route.api, path),
-        };
+        let dialect =
+            if reader.has_messages() { Dialect::EventStream } else { Dialect::of(route.api, path) };
         Some(Meter { reader, budget, dialect, is_model: counts, sent, charge })
     }
 

@@ -111,9 +111,10 @@ fn upstream(good: &[usize]) -> (Server, Arc<Mutex<Vec<String>>>) {
         loop {
             let request = read_request(&mut stream)?;
             let token = header(&request, "authorization").unwrap_or_default().to_owned();
-            let answer = match good.contains(&token) {
-                true => OK,
-                false => "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+            let answer = if good.contains(&token) {
+                OK
+            } else {
+                "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
             };
             remember.lock().unwrap().push(token);
             stream.get_mut().write_all(answer.as_bytes())?;

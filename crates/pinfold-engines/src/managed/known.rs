@@ -36,10 +36,7 @@ impl Daemon {
         }
         let words = ["info", "--format={{.SecurityOptions}}"];
         let options = engine.command("ask whose its daemon is", &words)?;
-        Ok(match options.contains("name=rootless") {
-            true => Self::Users,
-            false => Self::Roots,
-        })
+        Ok(if options.contains("name=rootless") { Self::Users } else { Self::Roots })
     }
 }
 

@@ -131,9 +131,10 @@ impl Copier {
         }
         let is_directory = file.metadata().ok()?.is_dir();
         let mut reading = Reading { source, files: BTreeMap::new(), bytes: 0, seen: 0, left_out };
-        let read = match is_directory {
-            true => self.directory(&place, path, &place, 0, &mut reading),
-            false => Self::read(file, path, &mut reading),
+        let read = if is_directory {
+            self.directory(&place, path, &place, 0, &mut reading)
+        } else {
+            Self::read(file, path, &mut reading)
         };
         if let Err(too_much) = read {
             let limit = match too_much {

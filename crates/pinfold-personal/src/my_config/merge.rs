@@ -31,12 +31,11 @@ pub(super) fn value(path: &Path, bytes: &[u8], key: &str) -> Result<Option<Value
 }
 
 fn parsed(path: &Path, bytes: &[u8]) -> Result<Value, NotParsed> {
-    match is_toml(path) {
-        true => {
-            let text = std::str::from_utf8(bytes).map_err(|_| NotParsed)?;
-            toml::from_str(text).map_err(|_| NotParsed)
-        }
-        false => serde_json::from_slice(bytes).map_err(|_| NotParsed),
+    if is_toml(path) {
+        let text = std::str::from_utf8(bytes).map_err(|_| NotParsed)?;
+        toml::from_str(text).map_err(|_| NotParsed)
+    } else {
+        serde_json::from_slice(bytes).map_err(|_| NotParsed)
     }
 }
 
@@ -83,8 +82,9 @@ fn with(path: &Path, content: &[u8], key: &str, value: Value) -> Option<Vec<u8>>
         place = table.entry(key).or_insert_with(|| Value::Object(Map::new()));
     }
     *place = value;
-    match is_toml(path) {
-        true => toml::to_string(&whole).ok().map(String::into_bytes),
-        false => serde_json::to_vec(&whole).ok(),
+    if is_toml(path) {
+        toml::to_string(&whole).ok().map(String::into_bytes)
+    } else {
+        serde_json::to_vec(&whole).ok()
     }
 }

@@ -44,9 +44,10 @@ fn user_agent(text: &str) -> Result<AgentProfile, AgentError> {
 fn every_built_in_agent_resolves_with_every_provider_and_credential() {
     for name in Registry::default().names() {
         let profile = Registry::default().load(&name).unwrap();
-        let providers: Vec<Option<String>> = match profile.providers.is_empty() {
-            true => vec![None],
-            false => profile.providers.keys().cloned().map(Some).collect(),
+        let providers: Vec<Option<String>> = if profile.providers.is_empty() {
+            vec![None]
+        } else {
+            profile.providers.keys().cloned().map(Some).collect()
         };
         for provider in providers {
             let modes = provider.as_ref().map(|p| profile.providers[p].auth_modes.clone());

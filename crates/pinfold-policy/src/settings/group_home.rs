@@ -88,11 +88,11 @@ impl FromStr for ExtraName {
         let parts = Path::new(text).components();
         let is_clean = !text.is_empty() && parts.clone().all(is_name) && text.chars().all(is_plain);
         // Repeated and final slashes would name one place in two ways.
-        match is_clean
-            && parts.map(|part| part.as_os_str().len() + 1).sum::<usize>() == text.len() + 1
+        if is_clean && parts.map(|part| part.as_os_str().len() + 1).sum::<usize>() == text.len() + 1
         {
-            true => Ok(Self(text.to_owned())),
-            false => Err("expected a relative path without `.` and `..`".to_owned()),
+            Ok(Self(text.to_owned()))
+        } else {
+            Err("expected a relative path without `.` and `..`".to_owned())
         }
     }
 }

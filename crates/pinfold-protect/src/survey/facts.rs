@@ -216,9 +216,10 @@ impl Facts {
         self.new.extend_from_slice(&[0; HEAD]);
         let (mut notable, mut others, mut is_opened) = (0_u32, 0_u32, false);
         for (name, kind, inode) in listing.inodes() {
-            let (to, count) = match is_notable(name, kind) {
-                true => (&mut self.new, &mut notable),
-                false => (&mut self.new_rest, &mut others),
+            let (to, count) = if is_notable(name, kind) {
+                (&mut self.new, &mut notable)
+            } else {
+                (&mut self.new_rest, &mut others)
             };
             is_opened |= kind == FileType::Directory;
             *count += 1;

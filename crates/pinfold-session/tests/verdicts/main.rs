@@ -192,9 +192,10 @@ fn boundaries(init: &Path, as_root: bool) -> Outcome<Vec<Box<dyn Boundary>>> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
     for engine in Engine::ALL {
         let boundary = Container::new(engine, HostPath::new(init)?);
-        match engine.is_installed() {
-            true => all.push(Box::new(boundary)),
-            false => println!("skipped: {}, which is not installed", boundary.name()),
+        if engine.is_installed() {
+            all.push(Box::new(boundary))
+        } else {
+            println!("skipped: {}, which is not installed", boundary.name())
         }
     }
     // What has a daemon does not see the mounts that root's trees are made with.

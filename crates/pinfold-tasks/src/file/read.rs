@@ -68,9 +68,10 @@ fn line(item: &Item<'_>) -> Result<String, FileError> {
 fn name(item: &Item<'_>) -> Result<String, FileError> {
     let name = line(item)?;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    match name.bytes().all(is_part) && name.as_bytes()[0].is_ascii_alphanumeric() {
-        true => Ok(name),
-        false => Err(item.invalid("expected letters, digits, '.', '_' and '-'")),
+    if name.bytes().all(is_part) && name.as_bytes()[0].is_ascii_alphanumeric() {
+        Ok(name)
+    } else {
+        Err(item.invalid("expected letters, digits, '.', '_' and '-'"))
     }
 }
 
@@ -94,9 +95,10 @@ fn inside(item: &Item<'_>) -> Result<String, FileError> {
     let text = line(item)?;
     let path = Path::new(&text);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
-    match is_below && !text.starts_with(':') {
-        true => Ok(text),
-        false => Err(item.invalid("expected a path in the repository, without \"..\"")),
+    if is_below && !text.starts_with(':') {
+        Ok(text)
+    } else {
+        Err(item.invalid("expected a path in the repository, without \"..\""))
     }
 }
 
@@ -170,9 +172,10 @@ fn timeouts(item: &Item<'_>) -> Result<Timeouts, FileError> {
     let table = item.table(TIMEOUTS)?;
     let time = |item: &Item<'_>| -> Result<Duration, FileError> {
         let time = item.parsed::<WallTime>()?.duration();
-        match (Duration::from_secs(1)..=Timeouts::LONGEST).contains(&time) {
-            true => Ok(time),
-            false => Err(item.invalid("expected between 1s and 1day")),
+        if (Duration::from_secs(1)..=Timeouts::LONGEST).contains(&time) {
+            Ok(time)
+        } else {
+            Err(item.invalid("expected between 1s and 1day"))
         }
     };
     let default = Timeouts::default();

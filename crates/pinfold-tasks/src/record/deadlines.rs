@@ -83,9 +83,10 @@ impl Record {
             }
             (AttemptStatus::Running, Some(started)) => {
                 let total = started + self.task.timeouts.running;
-                match total <= attempt.lease_until {
-                    true => Some((total, Deadline::Total)),
-                    false => Some((attempt.lease_until, Deadline::Lease)),
+                if total <= attempt.lease_until {
+                    Some((total, Deadline::Total))
+                } else {
+                    Some((attempt.lease_until, Deadline::Lease))
                 }
             }
             _ => None,

@@ -177,9 +177,10 @@ impl Repository {
                 continue;
             }
             let (branch, top) = (branch.clone(), worktree.top);
-            return Err(match top.is_dir() {
-                true => DedicatedError::CheckedOut { branch, top },
-                false => DedicatedError::CheckedOutNowhere { branch, top },
+            return Err(if top.is_dir() {
+                DedicatedError::CheckedOut { branch, top }
+            } else {
+                DedicatedError::CheckedOutNowhere { branch, top }
             });
         }
         Ok(())

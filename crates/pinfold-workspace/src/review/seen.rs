@@ -71,10 +71,9 @@ impl Seen {
             let during = match &change.before {
                 // Times of a directory follow from what is in it, which has its own.
                 Some(before) if before.is_directory() => None,
-                Some(before) if before.changed >= started => Some(match was_there() {
-                    true => Conflict::Changed,
-                    false => Conflict::Made,
-                }),
+                Some(before) if before.changed >= started => {
+                    Some(if was_there() { Conflict::Changed } else { Conflict::Made })
+                }
                 Some(_) => None,
                 None => was_there().then_some(Conflict::Removed),
             };

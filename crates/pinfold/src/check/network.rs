@@ -151,9 +151,10 @@ pub(super) fn secret(
     let answer = NetworkAnswer::new("secret", id.to_string());
     let Some(rule) = settings.secrets.iter().find(|secret| secret.value.id == name) else {
         let names: Vec<&str> = settings.secrets.iter().map(|rule| rule.value.id.as_str()).collect();
-        let known = match names.is_empty() {
-            true => "sessions here have no secrets".to_owned(),
-            false => format!("sessions here have {}", names.join(", ")),
+        let known = if names.is_empty() {
+            "sessions here have no secrets".to_owned()
+        } else {
+            format!("sessions here have {}", names.join(", "))
         };
         let hint = format!("{known}; name it in a `[[secrets]]` table of config.toml");
         return Ok(answer.deny("no settings give it to sessions here", Some(hint)));
@@ -165,11 +166,10 @@ pub(super) fn secret(
     let mut answer = answer;
     answer.rule = Some(format!("{}; by {}", rule.value, rule.origin));
     let brokered = &settings.network.brokered;
-    answer.notes.push(match brokered.iter().any(|its| its.secret.value == rule.value) {
-        true => "only git on the host uses it, for this repository's remotes".to_owned(),
-        false => {
-            format!("{} is a placeholder in the sandbox; these hosts get the value", rule.value.env)
-        }
+    answer.notes.push(if brokered.iter().any(|its| its.secret.value == rule.value) {
+        "only git on the host uses it, for this repository's remotes".to_owned()
+    } else {
+        format!("{} is a placeholder in the sandbox; these hosts get the value", rule.value.env)
     });
     Ok(answer)
 }

@@ -138,9 +138,10 @@ impl Printer<'_> {
             let mut header = format!("@@ -{} +{} @@", span(&old), span(&new)).into_bytes();
             if let Some(within) = compared.heading(old.start) {
                 header.push(b' ');
-                match self.is_terminal {
-                    true => header.extend_from_slice(plain(within).as_bytes()),
-                    false => header.extend_from_slice(within),
+                if self.is_terminal {
+                    header.extend_from_slice(plain(within).as_bytes())
+                } else {
+                    header.extend_from_slice(within)
                 }
             }
             self.coloured(CYAN, &header)?;
@@ -171,9 +172,10 @@ impl Printer<'_> {
                 None => (line, false),
             };
             let mut shown = vec![sign];
-            match self.is_terminal {
-                true => shown.extend_from_slice(plain(text).as_bytes()),
-                false => shown.extend_from_slice(text),
+            if self.is_terminal {
+                shown.extend_from_slice(plain(text).as_bytes())
+            } else {
+                shown.extend_from_slice(text)
             }
             match colour {
                 Some(colour) => self.coloured(colour, &shown)?,
@@ -285,9 +287,10 @@ fn plain(text: &[u8]) -> String {
     let mut shown = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
-            match character == '\t' || is_plain(character) {
-                true => shown.push(character),
-                false => shown.extend(character.escape_default()),
+            if character == '\t' || is_plain(character) {
+                shown.push(character)
+            } else {
+                shown.extend(character.escape_default())
             }
         }
         for byte in chunk.invalid() {

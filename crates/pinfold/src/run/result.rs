@@ -45,9 +45,10 @@ impl ResultFile {
         self.file.set_len(0)?;
         self.file.write_all(text.as_bytes())?;
         let (own, there) = (self.file.metadata()?, fs::symlink_metadata(&self.path)?);
-        match (own.dev(), own.ino()) == (there.dev(), there.ino()) {
-            true => Ok(()),
-            false => Err(io::Error::other("the file was replaced during the run")),
+        if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
+            Ok(())
+        } else {
+            Err(io::Error::other("the file was replaced during the run"))
         }
     }
 }

@@ -114,9 +114,10 @@ fn choose(found: Vec<Foreign>, provider: Option<&str>) -> Result<Vec<Foreign>, S
     if let Some(name) = provider {
         let known = names(&found);
         let chosen: Vec<_> = found.into_iter().filter(|one| one.provider == name).collect();
-        return match chosen.is_empty() {
-            true => Err(format!("it has no provider {name}; it has {known}")),
-            false => Ok(chosen),
+        return if chosen.is_empty() {
+            Err(format!("it has no provider {name}; it has {known}"))
+        } else {
+            Ok(chosen)
         };
     }
     for (at, one) in found.iter().enumerate() {

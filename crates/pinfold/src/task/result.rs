@@ -57,13 +57,12 @@ pub(super) fn diff(
     words.extend(args.stat.then_some("--stat"));
     words.extend([outcome.base.as_str(), outcome.commit.as_str(), "--"]);
     let text = repository.host().run_with(&words, &[], None).map_err(Failure::new)?;
-    let written = match is_terminal {
-        false => { stdout }.write_all(&text),
-        true => {
-            let mut colours = Colours::new(stdout);
-            let written = colours.write_all(&text);
-            colours.end().and(written)
-        }
+    let written = if is_terminal {
+        let mut colours = Colours::new(stdout);
+        let written = colours.write_all(&text);
+        colours.end().and(written)
+    } else {
+        { stdout }.write_all(&text)
     };
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {

@@ -119,18 +119,16 @@ fn holder(outcome: &Outcome, directory: Option<&Path>, host: Host<'_>) -> String
 }
 
 fn result(outcome: &Outcome, holder: &str, id: &str) {
-    let verified = match outcome.is_verified() {
-        true => format!("verified by {} commands", outcome.steps.len()),
-        false => "not verified: the task names no command".to_owned(),
+    let verified = if outcome.is_verified() {
+        format!("verified by {} commands", outcome.steps.len())
+    } else {
+        "not verified: the task names no command".to_owned()
     };
-    match outcome.is_changed() {
-        true => {
-            say!("result:     {holder}, {verified}");
-            say!(
-                "            `pinfold task diff {id}` shows it, `pinfold task apply {id}` merges it"
-            );
-        }
-        false => say!("result:     nothing was changed, {verified}"),
+    if outcome.is_changed() {
+        say!("result:     {holder}, {verified}");
+        say!("            `pinfold task diff {id}` shows it, `pinfold task apply {id}` merges it");
+    } else {
+        say!("result:     nothing was changed, {verified}")
     }
     if outcome.nano_usd > 0 {
         say!("cost:       ${:.2}", outcome.nano_usd as f64 / 1e9);

@@ -16,9 +16,10 @@ const ENGINES: [&str; 4] = ["runc", "crun", "youki", "runsc"];
 fn engines() -> Vec<(User, &'static str)> {
     let mut all = Vec::new();
     for engine in ENGINES {
-        match has_engine(engine) {
-            true => all.extend(people().into_iter().map(|user| (user, engine))),
-            false => skip("container", &format!("{engine} is not installed")),
+        if has_engine(engine) {
+            all.extend(people().into_iter().map(|user| (user, engine)))
+        } else {
+            skip("container", &format!("{engine} is not installed"))
         }
     }
     all

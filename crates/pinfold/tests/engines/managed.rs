@@ -24,9 +24,12 @@ impl Scene {
     fn all(test: &str) -> Vec<Self> {
         let users =
             |user| [Room::docker(test), Room::users_docker(test, user), Room::rootless(test, user)];
-        let rooms = |user: User| match user.is_root() {
-            true => Room::all(test),
-            false => users(user).into_iter().flatten().collect(),
+        let rooms = |user: User| {
+            if user.is_root() {
+                Room::all(test)
+            } else {
+                users(user).into_iter().flatten().collect()
+            }
         };
         let of =
             |user| rooms(user).into_iter().map(move |room| Self { room, stage: Stage::new(user) });

@@ -24,9 +24,10 @@ fn repository(site: &Site, swap: &str) -> Case {
          git commit -q --allow-empty -m owner
          mkdir .git/hooks .git/info; touch .git/config.worktree .git/info/attributes",
     );
-    match swap.contains("deep") {
-        true => case.host("mkdir deep; git init -q --template= deep/sub; ln -s deep/sub sub"),
-        false => case.host("git init -q --template= sub"),
+    if swap.contains("deep") {
+        case.host("mkdir deep; git init -q --template= deep/sub; ln -s deep/sub sub")
+    } else {
+        case.host("git init -q --template= sub")
     };
     case
 }

@@ -29,14 +29,13 @@ fn programs_size_themselves_by_the_memory_limit() {
         }
         let max = numbers(&stage, &options, "cat /sys/fs/cgroup/memory.max");
         assert_eq!(max, [LIMIT]);
-        match installed("node") {
-            true => {
-                stage.write("ws/seen.js", NODE);
-                let seen = numbers(&stage, &options, "node seen.js");
-                assert_eq!(seen[0], LIMIT, "{seen:?}");
-                assert!(seen[1] <= LIMIT, "{seen:?}");
-            }
-            false => skip("Node's view of a memory limit", "node is not installed"),
+        if installed("node") {
+            stage.write("ws/seen.js", NODE);
+            let seen = numbers(&stage, &options, "node seen.js");
+            assert_eq!(seen[0], LIMIT, "{seen:?}");
+            assert!(seen[1] <= LIMIT, "{seen:?}");
+        } else {
+            skip("Node's view of a memory limit", "node is not installed")
         }
         match installed("javac") {
             // An engine's control group file system is not mounted.

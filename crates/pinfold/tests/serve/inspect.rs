@@ -13,10 +13,8 @@ const FILES: [&str; 2] = ["pinfold_inspect.py", "test_self_check.py"];
 fn packages() -> Option<PathBuf> {
     let own = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = match User::current().is_root() {
-        true => PathBuf::from("/var/cache"),
-        false => own.or_else(home)?,
-    };
+    let cache =
+        if User::current().is_root() { PathBuf::from("/var/cache") } else { own.or_else(home)? };
     let entries = fs::read_dir(cache.join("pinfold-peers")).ok()?.filter_map(Result::ok);
     let mut installed = entries.map(|entry| entry.path());
     installed.find(|path| path.join("inspect_ai").is_dir())

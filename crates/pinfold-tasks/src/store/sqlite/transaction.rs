@@ -235,9 +235,10 @@ impl Transaction for SqliteTransaction<'_> {
         // A list of words of this program's own: nothing in it needs quoting.
         let words: Vec<String> =
             listing.statuses.iter().map(|status: &Status| format!("'{status}'")).collect();
-        let chosen = match words.is_empty() {
-            true => String::new(),
-            false => format!("AND status IN ({})", words.join(", ")),
+        let chosen = if words.is_empty() {
+            String::new()
+        } else {
+            format!("AND status IN ({})", words.join(", "))
         };
         let query = format!(
             "SELECT {} FROM task WHERE (added_at, id) < (?1, ?2) {chosen} \

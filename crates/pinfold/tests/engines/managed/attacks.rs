@@ -93,11 +93,10 @@ fn names_that_mean_something_in_a_list_are_names() {
         scene.stage.own(&workspace);
         let output = scene.run(&["--", "true"]).current_dir(&workspace).output().unwrap();
         // Root's is mounted by another name.
-        match user.is_root() {
-            true => assert!(output.status.success(), "{}", text(&output.stderr)),
-            false => {
-                assert!(text(&output.stderr).contains("not UTF-8"), "{}", text(&output.stderr))
-            }
+        if user.is_root() {
+            assert!(output.status.success(), "{}", text(&output.stderr))
+        } else {
+            assert!(text(&output.stderr).contains("not UTF-8"), "{}", text(&output.stderr))
         }
     }
 }

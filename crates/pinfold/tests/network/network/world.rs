@@ -100,9 +100,10 @@ impl World {
         // Started by root, nsenter drops what it has.
         let mut command = runner().command("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-n", "-m"]);
-        match runner().is_root() {
-            true => command.args(["-S", &user.uid.to_string(), "-G", &user.gid.to_string()]),
-            false => command.args(["-U", "--preserve-credentials"]),
+        if runner().is_root() {
+            command.args(["-S", &user.uid.to_string(), "-G", &user.gid.to_string()])
+        } else {
+            command.args(["-U", "--preserve-credentials"])
         };
         command
             .arg(format!("--wdns={}", self.stage.workspace().display()))

@@ -42,9 +42,10 @@ fn host(stage: &Stage, script: &str) -> String {
 fn pinfold(stage: &Stage, args: &[&str]) -> Result<(String, String), String> {
     let output = stage.pinfold(args).output().unwrap();
     let stderr = errors(&output);
-    match output.status.success() {
-        true => Ok((String::from_utf8_lossy(&output.stdout).into_owned(), stderr)),
-        false => Err(stderr),
+    if output.status.success() {
+        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), stderr))
+    } else {
+        Err(stderr)
     }
 }
 

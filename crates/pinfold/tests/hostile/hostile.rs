@@ -33,6 +33,9 @@ const HOST: &str = include_str!("hostile/host.py");
 const MARKER: &str = "the-caller-knows-8c1d";
 const KEY: &str = "sk-ant-api03-not-a-real-key-5f0e";
 
+/// Set in an emulated machine, which needs minutes for it: the attempts are tried inside alone.
+const WITHOUT_CONTROL: &str = "PINFOLD_TEST_WITHOUT_CONTROL";
+
 /// Attempts, by category and how their names begin, that gVisor's kernel grants or does not know, at what is
 /// its own: a /proc, /sys and /dev in which nothing is the host's, its own processes and sockets, of which
 /// none reaches further than those of the session. That its init can be looked at gives nothing: its memory
@@ -200,7 +203,15 @@ fn summary(inside: &[Line], outside: &[Line]) -> String {
         format!("  {name}: {tried} tried, of which {works} succeed outside\n")
     });
     let time: u64 = inside.iter().map(|line| line.milliseconds).sum();
-    format!("{} attempts in {time} ms\n{}", inside.len(), each.collect::<String>())
+    let mut slowest: Vec<&Line> = inside.iter().collect();
+    slowest.sort_by_key(|line| std::cmp::Reverse(line.milliseconds));
+    let slowest = slowest.iter().take(5).map(|line| {
+        let Line { category, name, milliseconds, .. } = line;
+        format!("  slow: {category}: {name}: {milliseconds} ms\n")
+    });
+    let (count, each, slowest) =
+        (inside.len(), each.collect::<String>(), slowest.collect::<String>());
+    format!("{count} attempts in {time} ms\n{each}{slowest}")
 }
 
 /// What was found against the boundary as this user.
@@ -225,9 +236,13 @@ fn tried_by(user: User) -> String {
     run.args(["--", PYTHON, "-I", program]).arg(host.tell(&stage, false));
     let inside = attempts(run);
     let after = fingerprint(&stage);
-    let mut control = stage.command(PYTHON);
-    control.args(["-I", program]).arg(host.tell(&stage, true));
-    let outside = attempts(control);
+    let outside = if std::env::var_os(WITHOUT_CONTROL).is_some() {
+        Vec::new()
+    } else {
+        let mut control = stage.command(PYTHON);
+        control.args(["-I", program]).arg(host.tell(&stage, true));
+        attempts(control)
+    };
 
     println!("uid {}: {}", user.uid, summary(&inside, &outside));
     let complaints = complaints(&inside, &outside);

@@ -2,6 +2,7 @@
 //! [`Record`](crate::Record).
 
 mod error;
+mod sql;
 mod sqlite;
 
 use crate::attempt::Attempt;
@@ -13,6 +14,7 @@ use crate::time::Timestamp;
 use crate::touch::Touch;
 
 pub use error::StoreError;
+pub use sql::{Row, SqlDatabase, SqlTransaction, Value};
 pub use sqlite::SqliteStore;
 
 /// A store of tasks that several processes may use at once.

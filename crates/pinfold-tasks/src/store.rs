@@ -103,6 +103,12 @@ pub trait Transaction {
     /// Returns the store's error.
     fn next_queued(&mut self) -> Result<Option<TaskId>, StoreError>;
 
+    /// Returns a task that somebody works on and that may change the same files as this one.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn overlapping(&mut self, id: TaskId) -> Result<Option<TaskId>, StoreError>;
+
     /// Returns the task that an attempt with this token belongs to.
     ///
     /// # Errors

@@ -68,6 +68,8 @@ fn tasks_that_change_the_same_files_are_not_worked_on_at_once<S: Store>(
     let others = [2, 3, 4].map(|number| start(queue, number).task);
     assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
     assert!(queue.claim(&claim(5)).unwrap().is_none());
+    // Nor is it begun by its name.
+    assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
     queue.complete(&first, &completion()).unwrap();
     assert_eq!(start(queue, 6).task, id(2));
 }

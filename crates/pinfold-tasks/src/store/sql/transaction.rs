@@ -13,6 +13,13 @@ use crate::task::{Status, Task};
 use crate::time::Timestamp;
 use crate::touch::Touch;
 
+/// What a task changes, joined with what those change that somebody works on.
+const OVERLAPPING: &str = "FROM touch AS mine \
+     JOIN touch AS other ON other.repository = mine.repository AND other.task <> mine.task \
+     JOIN task AS busy ON busy.id = other.task AND busy.status IN ('dispatched', 'running') \
+     WHERE (substr(other.beginning, 1, length(mine.beginning)) = mine.beginning \
+       OR substr(mine.beginning, 1, length(other.beginning)) = other.beginning)";
+
 /// A transaction of a database. The store commits it or rolls it back.
 pub struct SqlTransaction<'a> {
     database: &'a mut dyn SqlDatabase,
@@ -184,16 +191,17 @@ impl Transaction for SqlTransaction<'_> {
     fn next_queued(&mut self) -> Result<Option<TaskId>, StoreError> {
         // With its limit the inner query is not made a join of all queued tasks: PostgreSQL asks it for one task after
         // the other, in the order of the index, until one may run.
-        let query = "SELECT id FROM task WHERE status = 'queued' AND NOT EXISTS ( \
-               SELECT 1 FROM touch AS mine \
-               JOIN touch AS other ON other.repository = mine.repository AND other.task <> mine.task \
-               JOIN task AS busy ON busy.id = other.task AND busy.status IN ('dispatched', 'running') \
-               WHERE mine.task = task.id \
-                 AND (substr(other.beginning, 1, length(mine.beginning)) = mine.beginning \
-                   OR substr(mine.beginning, 1, length(other.beginning)) = other.beginning) \
-               LIMIT 1 OFFSET 0) \
-             ORDER BY priority DESC, queued_at, added_at, id LIMIT 1";
-        self.first(query, &[], rows::id)
+        let query = format!(
+            "SELECT id FROM task WHERE status = 'queued' \
+               AND NOT EXISTS (SELECT 1 {OVERLAPPING} AND mine.task = task.id LIMIT 1 OFFSET 0) \
+             ORDER BY priority DESC, queued_at, added_at, id LIMIT 1"
+        );
+        self.first(&query, &[], rows::id)
+    }
+
+    fn overlapping(&mut self, id: TaskId) -> Result<Option<TaskId>, StoreError> {
+        let query = format!("SELECT busy.id {OVERLAPPING} AND mine.task = ?1 LIMIT 1");
+        self.first(&query, &[id.to_string().into()], rows::id)
     }
 
     fn with_token(&mut self, token: Token) -> Result<Option<TaskId>, StoreError> {

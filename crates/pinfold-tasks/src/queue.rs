@@ -308,6 +308,3 @@ impl From<StoreError> for QueueError {
         Self::Store(error)
     }
 }
-
-#[cfg(test)]
-mod tests;

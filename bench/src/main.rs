@@ -10,6 +10,7 @@ mod exec;
 mod kept;
 mod memory;
 mod peers;
+mod queue;
 mod sample;
 mod snapshot;
 mod start;

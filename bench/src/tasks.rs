@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::sample::{Contender, in_turns, print};
 use super::start::base;
 use super::{Effort, Outcome, command};
 
@@ -101,49 +100,5 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         "  until the agent begins: run {run:.1} ms, task {task:.1} ms, added {:.1} ms",
         task - run
     );
-    queue(rounds)
-}
-
-/// Claims and completions, against plain transactions of the same database.
-fn queue(rounds: usize) -> Outcome {
-    use pinfold_tasks::{
-        Claim, Completion, Draft, Queue, SqliteStore, SystemClock, TaskId, TaskSpec, Token, Usage,
-    };
-    let directory = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
-    let queue = Queue::new(SqliteStore::open_file(
-        &directory.path().join("queue.db"),
-        Box::new(SystemClock),
-    )?);
-    for _ in 0..(rounds + 1) * 20 {
-        let draft =
-            Draft { id: TaskId::generate()?, spec: TaskSpec::new("t", "b"), expires_after: None };
-        queue.add(&draft)?;
-    }
-    let plain = rusqlite::Connection::open(directory.path().join("plain.db"))?;
-    plain.execute_batch("PRAGMA journal_mode=wal; PRAGMA synchronous=full; CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)")?;
-    let own = move || -> Outcome {
-        for _ in 0..20 {
-            let claim = Claim {
-                token: Token::generate()?,
-                worker: "bench".to_owned(),
-                ttl: Duration::from_secs(60),
-            };
-            let claimed = queue.claim(&claim)?.ok_or("the queue is empty")?;
-            queue.heartbeat(&claimed.holder, None)?;
-            let completion = Completion { output: "{}".to_owned(), usage: Usage::default() };
-            queue.complete(&claimed.holder, &completion)?;
-        }
-        Ok(())
-    };
-    let bare = move || -> Outcome {
-        for _ in 0..60 {
-            plain.execute("INSERT INTO t (text) VALUES ('x')", [])?;
-        }
-        Ok(())
-    };
-    println!("  20 tasks claimed, begun and completed, against as many plain transactions");
-    let mut contenders = [Contender::of("SQLite", bare), Contender::of("queue", own)];
-    in_turns(&mut contenders, rounds)?;
-    print(&contenders, "SQLite");
-    Ok(())
+    super::queue::run(effort)
 }

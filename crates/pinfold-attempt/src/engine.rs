@@ -28,6 +28,7 @@ const LONGEST: usize = 1 << 20;
 pub struct LocalEngine {
     places: Places,
     launcher: Launcher,
+    hidden: &'static [&'static str],
 }
 
 /// Returns the file that an attempt is logged in.
@@ -37,10 +38,11 @@ pub fn log_of(places: &Places, task: TaskId, attempt: u32) -> PathBuf {
 }
 
 impl LocalEngine {
-    /// Returns the engine of a user.
+    /// Returns the engine of a user. Attempts do not get the variables in `hidden`: what logs in at the queue is none of
+    /// their business, and the user's settings may pass variables on to sandboxes.
     #[must_use]
-    pub fn new(places: Places, launcher: Launcher) -> Self {
-        Self { places, launcher }
+    pub fn new(places: Places, launcher: Launcher, hidden: &'static [&'static str]) -> Self {
+        Self { places, launcher, hidden }
     }
 
     fn host(&self) -> Host<'_> {
@@ -58,7 +60,7 @@ impl LocalEngine {
             log,
         };
         let directory = claimed.spec.repository.as_deref().unwrap_or(Path::new("/"));
-        let mut child = start_worker(&[COMMAND.into()], directory)?;
+        let mut child = start_worker(&[COMMAND.into()], directory, self.hidden)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(mut input), Some(output)) = (input, output) else {
             return Err(io::ErrorKind::BrokenPipe.into());

@@ -43,4 +43,6 @@ pub use ssh::{
     InvalidSshKey, SshConfig, SshDoor, SshHost, SshKeyError, SshPrivateKey, SshPublicKey,
     SshSigner, host_keys, host_label,
 };
-pub use upstream::{InvalidProxy, Proxies, TrustRoots, UnusableProxy, UpstreamProxy, WayOut};
+pub use upstream::{
+    InvalidProxy, Proxies, TrustRoots, UnusableProxy, UpstreamProxy, WayOut, addresses_of,
+};

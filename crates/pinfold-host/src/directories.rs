@@ -133,16 +133,27 @@ pub fn account_home() -> Option<PathBuf> {
     HOME.get_or_init(look_up_home).clone()
 }
 
+/// Returns the name that the account database has for the user (passwd(5)).
+pub fn account_name() -> Option<String> {
+    String::from_utf8(account_field(0)?).ok().filter(|name| !name.is_empty())
+}
+
 fn look_up_home() -> Option<PathBuf> {
+    let home = PathBuf::from(OsString::from_vec(account_field(5)?));
+    Some(home).filter(|home| home.is_absolute() && home.as_os_str().as_bytes() != b"/")
+}
+
+/// A field of the user's line in the account database, counted from 0.
+fn account_field(index: usize) -> Option<Vec<u8>> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let accounts = fs::read("/etc/passwd").ok()?;
     let mut lines = accounts.split(|byte| *byte == b'\n');
-    let home = lines.find_map(|line| {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
-        (fields.get(2) == Some(&uid.as_bytes())).then(|| fields.get(5).copied()).flatten()
-    })?;
-    let home = PathBuf::from(OsString::from_vec(home.to_vec()));
-    Some(home).filter(|home| home.is_absolute() && home.as_os_str().as_bytes() != b"/")
+    lines
+        .find_map(|line| {
+            let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
+            (fields.get(2) == Some(&uid.as_bytes())).then(|| fields.get(index).copied()).flatten()
+        })
+        .map(<[u8]>::to_vec)
 }
 
 /// A variable that holds an absolute path; the specification has others ignored.

@@ -39,7 +39,9 @@ pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, Qu
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;
 pub use spec::{Budget, Limits, TaskSpec, VerifyStep};
-pub use store::{Listing, SqliteStore, Store, StoreError, Transaction};
+pub use store::{
+    Listing, Row, SqlDatabase, SqlTransaction, SqliteStore, Store, StoreError, Transaction, Value,
+};
 pub use task::{Status, Task, Timeouts};
 pub use time::{Clock, SystemClock, Timestamp};
 pub use touch::Touch;

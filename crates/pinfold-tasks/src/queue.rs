@@ -139,7 +139,8 @@ impl<S: Store> Queue<S> {
     /// Claims one task.
     ///
     /// # Errors
-    /// Returns an error if there is no such task, or if it is not queued.
+    /// Returns an error if there is no such task, if it is not queued, or if somebody works on one that may change the
+    /// same files.
     pub fn claim_task(&self, id: TaskId, claim: &Claim) -> Result<Claimed, QueueError> {
         self.store.write(|transaction| {
             match transaction.with_token(claim.token)? {
@@ -148,6 +149,11 @@ impl<S: Store> Queue<S> {
                 None => {}
             }
             let mut record = load(transaction, id)?;
+            if record.task.status == Status::Queued
+                && let Some(other) = transaction.overlapping(id)?
+            {
+                return Err(Refused::Overlaps(other).into());
+            }
             begin(transaction, &mut record, claim)
         })
     }
@@ -302,6 +308,3 @@ impl From<StoreError> for QueueError {
         Self::Store(error)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,6 +9,9 @@ pub enum Refused {
     /// It was claimed by another worker, or waits for other tasks.
     #[error("the task is not queued or is already being claimed")]
     NotQueued,
+    /// A task that may change the same files is worked on.
+    #[error("task {0}, which is worked on, may change the same files")]
+    Overlaps(crate::TaskId),
     /// Nothing can happen to it any more.
     #[error("the task is already in terminal state: {0}")]
     Ended(Status),
@@ -54,6 +57,7 @@ impl Refused {
         match self {
             Self::LeaseExpired => Some("the work is kept; another attempt may be under way"),
             Self::Exhausted | Self::Ended(_) => Some("a retry queues it again"),
+            Self::Overlaps(_) => Some("it can be claimed when that one has ended"),
             Self::Needed(_) => Some("remove those first"),
             _ => None,
         }

@@ -2,6 +2,7 @@
 //! [`Record`](crate::Record).
 
 mod error;
+mod sql;
 mod sqlite;
 
 use crate::attempt::Attempt;
@@ -13,6 +14,7 @@ use crate::time::Timestamp;
 use crate::touch::Touch;
 
 pub use error::StoreError;
+pub use sql::{Row, SqlDatabase, SqlTransaction, Value};
 pub use sqlite::SqliteStore;
 
 /// A store of tasks that several processes may use at once.
@@ -100,6 +102,12 @@ pub trait Transaction {
     /// # Errors
     /// Returns the store's error.
     fn next_queued(&mut self) -> Result<Option<TaskId>, StoreError>;
+
+    /// Returns a task that somebody works on and that may change the same files as this one.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn overlapping(&mut self, id: TaskId) -> Result<Option<TaskId>, StoreError>;
 
     /// Returns the task that an attempt with this token belongs to.
     ///

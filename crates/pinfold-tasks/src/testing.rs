@@ -1,14 +1,10 @@
-//! Help for tests.
+//! Help for tests: those of this crate, and those of the stores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::id::{TaskId, Token};
-use crate::record::Claim;
-use crate::spec::TaskSpec;
-use crate::time::{Clock, Timestamp};
-use crate::{Draft, Lease};
+use crate::{Claim, Clock, Draft, Lease, TaskId, TaskSpec, Timestamp, Token};
 
 /// A clock that a test sets.
 #[derive(Clone, Debug)]

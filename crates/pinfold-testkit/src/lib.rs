@@ -19,6 +19,7 @@ mod machine;
 pub mod memory;
 mod operation;
 pub mod podman;
+mod postgres;
 mod processes;
 pub mod record;
 pub mod registry;
@@ -41,6 +42,7 @@ pub use machine::{
     LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, boundary, engine, has_engine, installed,
     not_behind_gvisor, processes_with, run_line, skip,
 };
+pub use postgres::Postgres;
 pub use record::Request;
 pub use repo::TempRepo;
 pub use script::Script;

@@ -12,7 +12,9 @@ use clap::Subcommand;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_tasks::{Queue, QueueError, SqliteStore, SystemClock};
+use pinfold_session::prepare::SettingsFiles;
+use pinfold_tasks::{Queue, QueueError};
+use pinfold_tasks_postgres::AnyStore;
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;
@@ -50,12 +52,16 @@ pub(crate) struct CancelArgs {
     reason: String,
 }
 
+/// The user's queue.
+pub(crate) type TaskQueue = Queue<AnyStore>;
+
 /// Opens the user's queue.
 ///
 /// # Errors
-/// Returns an error for a store that cannot be used.
-pub(crate) fn open(places: &Places) -> Result<Queue<SqliteStore>, Failure> {
-    let store = SqliteStore::open(places, Box::new(SystemClock));
+/// Returns an error for settings that are wrong, or a store that cannot be used.
+pub(crate) fn open(places: &Places) -> Result<TaskQueue, Failure> {
+    let database = SettingsFiles::read(places)?.own()?.task_database;
+    let store = AnyStore::open(places, database.as_ref().map(|database| database.value.as_str()));
     let store = store.map_err(|error| {
         let hint = error.hint();
         Failure::new(error).hint(hint)

@@ -12,6 +12,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::is_plain;
 use pinfold_tasks::{Claimed, Stop, Until, Worker, WorkerEvent, WorkerSettings};
+use pinfold_tasks_postgres::AnyStore;
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;
@@ -19,8 +20,10 @@ use crate::task;
 
 /// How long a worker waits before it asks for work again, at least and at most.
 const POLL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How often it renews a lease, and learns that a task was cancelled. The store is on this machine.
+/// How often it renews a lease, and learns that a task was cancelled, with a store on this machine
 const HEARTBEAT: Duration = Duration::from_secs(5);
+/// and with one that many machines share.
+const SHARED_HEARTBEAT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
@@ -42,10 +45,17 @@ pub(crate) struct WorkArgs {
 pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let queue = task::open(&places)?;
-    let engine = LocalEngine::new(places, launcher.clone());
+    let engine = LocalEngine::new(places, launcher.clone(), queue.store().variables());
     let stop = Stop::new().map_err(Failure::new)?;
-    let settings =
-        WorkerSettings { idle: POLL, heartbeat: HEARTBEAT, ..WorkerSettings::new(&name(args)) };
+    let heartbeat = match queue.store() {
+        AnyStore::Local(_) => HEARTBEAT,
+        AnyStore::Shared(store, _) => {
+            // A `DATABASE_URL` may have been meant for something else.
+            notify!("pinfold: the queue is in the database {}", store.address());
+            SHARED_HEARTBEAT
+        }
+    };
+    let settings = WorkerSettings { idle: POLL, heartbeat, ..WorkerSettings::new(&name(args)) };
     let until = match (args.once, args.poll) {
         (true, _) => Until::Once,
         (_, true) => Until::Stopped,

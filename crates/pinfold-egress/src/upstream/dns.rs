@@ -78,6 +78,14 @@ impl Dns {
     }
 }
 
+/// Returns the addresses of a host, which is asked for without the C library. It needs a runtime of tokio.
+///
+/// # Errors
+/// Returns what the resolver says.
+pub async fn addresses_of(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    Dns::default().resolve(name.to_owned()).await.map_err(std::io::Error::other)
+}
+
 fn stamp_of(metadata: &Metadata) -> Stamp {
     (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec())
 }

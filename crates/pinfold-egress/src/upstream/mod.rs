@@ -12,6 +12,7 @@ mod tls;
 pub(crate) use again::{copy_of, is_silence};
 pub(crate) use connect::{Connector, Offer};
 pub(crate) use dns::Dns;
+pub use dns::addresses_of;
 pub use environment::UnusableProxy;
 pub(crate) use failure::Failure;
 pub(crate) use proxy::WANTS_PASSWORD;

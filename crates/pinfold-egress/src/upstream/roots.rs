@@ -17,6 +17,14 @@ pub enum TrustRoots {
 }
 
 impl TrustRoots {
+    /// Returns the authorities, read.
+    ///
+    /// # Errors
+    /// Returns an error if there is none.
+    pub fn store(&self) -> std::io::Result<RootCertStore> {
+        self.load().map_err(std::io::Error::other)
+    }
+
     pub(super) fn load(&self) -> Result<RootCertStore, Failure> {
         let (certificates, problem) = match self {
             Self::System => {

@@ -57,12 +57,21 @@ pub fn start_held(arguments: &[OsString], directory: &Path, output: OwnedFd) -> 
 }
 
 /// Starts this very program in a directory, in its own environment and a process group of its own, to be talked to by
-/// its standard input and output. It is killed when the thread ends that starts it.
+/// its standard input and output. It is killed when the thread ends that starts it. It does not get the variables that
+/// `without` names.
 ///
 /// # Errors
 /// What starting it says.
-pub fn start_worker(arguments: &[OsString], directory: &Path) -> io::Result<Child> {
-    held(arguments, directory)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+pub fn start_worker(
+    arguments: &[OsString],
+    directory: &Path,
+    without: &[&str],
+) -> io::Result<Child> {
+    let mut command = held(arguments, directory)?;
+    for name in without {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
 /// This very program in a directory, in a process group of its own, to be killed when this thread ends.
@@ -74,12 +83,21 @@ fn held(arguments: &[OsString], directory: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Runs this very program in a directory, with all that this process has, its streams included.
+/// Runs this very program in a directory, with all that this process has, its streams included, except the variables
+/// that `without` names.
 ///
 /// # Errors
 /// What starting it says.
-pub fn run_own(arguments: &[OsString], directory: &Path) -> io::Result<ExitStatus> {
-    command(std::env::current_exe()?).args(arguments).current_dir(directory).status()
+pub fn run_own(
+    arguments: &[OsString],
+    directory: &Path,
+    without: &[&str],
+) -> io::Result<ExitStatus> {
+    let mut command = command(std::env::current_exe()?);
+    for name in without {
+        command.env_remove(name);
+    }
+    command.args(arguments).current_dir(directory).status()
 }
 
 /// Starts this very program with other arguments, without an environment, to be talked to by its

@@ -58,6 +58,7 @@ pub(super) struct UserFile {
     pub(super) group_home: Option<GroupHome>,
     pub(super) budgets: Vec<Budget>,
     pub(super) prices: BTreeMap<String, Price>,
+    pub(super) task_database: Option<Valued<String>>,
     pub(super) wrappers: Vec<Valued<WrapperSetting>>,
 }
 
@@ -120,6 +121,10 @@ pub(super) fn user(
         group_home: group_home::home(&section, home)?,
         budgets: budget::of_user(&section)?,
         prices: section.read("prices", prices::read)?.unwrap_or_default(),
+        task_database: match sub_table(&section, keys::USER, "tasks")? {
+            Some(tasks) => text(&tasks, "database")?,
+            None => None,
+        },
         wrappers: wrapper::of_file(&section, Origin::User)?,
     })
 }

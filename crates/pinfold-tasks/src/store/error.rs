@@ -1,6 +1,6 @@
 //! Why a store fails.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pinfold_host::owned::OwnedError;
 use pinfold_policy::path::Escaped;
@@ -19,18 +19,20 @@ pub enum StoreError {
     #[error("the task store is read-only")]
     ReadOnly,
     /// It is damaged, or is another program's.
-    #[error("{} is not a task store: {reason}", Escaped(.path))]
+    #[error("{store} is not a task store: {reason}")]
     Foreign {
-        /// Its file.
-        path: PathBuf,
+        /// Where it is.
+        store: String,
         /// What is wrong.
         reason: String,
+        /// What the user can do about it.
+        hint: String,
     },
     /// A newer pinfold made it.
-    #[error("{} was made by a newer pinfold (format {found}, known: up to {known})", Escaped(.path))]
+    #[error("{store} was made by a newer pinfold (format {found}, known: up to {known})")]
     Newer {
-        /// Its file.
-        path: PathBuf,
+        /// Where it is.
+        store: String,
         /// The format.
         found: i64,
         /// The newest one that is known here.
@@ -42,6 +44,17 @@ pub enum StoreError {
     /// Another user could change what is in it, or it is no file.
     #[error(transparent)]
     NotOwned(#[from] OwnedError),
+    /// There is no connection to its server, or it was lost before anything was changed.
+    #[error("the server of the task store cannot be used: {0}")]
+    Unreachable(String),
+    /// The connection was lost before the server confirmed a change.
+    #[error(
+        "the connection to the task store was lost, and the change may have been made or not: {0}"
+    )]
+    Undecided(String),
+    /// Its server does not let the user in, or does not let the user do it.
+    #[error("the server of the task store refuses: {0}")]
+    Denied(String),
     /// A task was saved by somebody else since it was loaded.
     #[error("the task was changed at the same time")]
     Changed,
@@ -66,10 +79,17 @@ impl StoreError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Busy | Self::Full | Self::ReadOnly | Self::Io(_) | Self::Changed => true,
+            Self::Busy
+            | Self::Full
+            | Self::ReadOnly
+            | Self::Io(_)
+            | Self::Unreachable(_)
+            | Self::Undecided(_)
+            | Self::Changed => true,
             Self::Foreign { .. }
             | Self::NotOwned(_)
             | Self::Newer { .. }
+            | Self::Denied(_)
             | Self::Exists
             | Self::Invalid { .. }
             | Self::Database(_) => false,
@@ -83,8 +103,11 @@ impl StoreError {
             Self::Busy => Some("another process writes to it for long; try again".to_owned()),
             Self::Full => Some("`pinfold clean` makes space; nothing was lost".to_owned()),
             Self::ReadOnly => Some("make its file and directory writable for you".to_owned()),
-            Self::Foreign { path, .. } => {
-                Some(format!("move {} away; a new store is made then", Escaped(path)))
+            Self::Foreign { hint, .. } => Some(hint.clone()),
+            Self::Unreachable(_) => Some("workers go on until their leases end".to_owned()),
+            Self::Undecided(_) => Some("`pinfold task ls --all` says which of both".to_owned()),
+            Self::Denied(_) => {
+                Some("the user needs a login, and once the right to make a schema".to_owned())
             }
             Self::Newer { .. } => Some("use that pinfold, or a newer one".to_owned()),
             Self::NotOwned(error) => error.hint(),
@@ -94,7 +117,9 @@ impl StoreError {
 
     /// Returns an error for a file that is not a task store.
     pub(super) fn foreign(path: &Path, reason: impl ToString) -> Self {
-        Self::Foreign { path: path.to_owned(), reason: reason.to_string() }
+        let store = Escaped(path).to_string();
+        let hint = format!("move {store} away; a new store is made then");
+        Self::Foreign { store, reason: reason.to_string(), hint }
     }
 
     /// Returns an error for a stored value that cannot be read.

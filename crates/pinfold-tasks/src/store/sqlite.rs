@@ -1,8 +1,7 @@
 //! The embedded store: one SQLite file that the processes of one user share.
 
-mod rows;
+mod database;
 mod schema;
-mod transaction;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,9 +15,9 @@ use pinfold_host::owned;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::{Store, StoreError};
+use super::{SqlTransaction, Store, StoreError};
 use crate::time::Clock;
-use transaction::SqliteTransaction;
+use database::SqliteDatabase;
 
 /// How long a transaction waits for those of others.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -115,18 +114,18 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    type Transaction<'a> = SqliteTransaction<'a>;
+    type Transaction<'a> = SqlTransaction<'a>;
 
     fn write<T, E: From<StoreError>>(
         &self,
-        work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, E>,
+        work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.transact(TransactionBehavior::Immediate, work)
     }
 
     fn read<T, E: From<StoreError>>(
         &self,
-        work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, E>,
+        work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.transact(TransactionBehavior::Deferred, work)
     }
@@ -136,14 +135,16 @@ impl SqliteStore {
     fn transact<T, E: From<StoreError>>(
         &self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, E>,
+        work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut connection = lock(&self.connection);
         let database = connection.transaction_with_behavior(behavior).map_err(StoreError::from)?;
         // Only now: to get here may have taken as long as others wrote.
-        let mut transaction = SqliteTransaction::new(database, self.clock.now());
-        let done = work(&mut transaction)?;
-        transaction.commit()?;
+        let now = self.clock.now();
+        let mut database = SqliteDatabase(database);
+        let done = work(&mut SqlTransaction::new(&mut database, now))?;
+        // Dropped without it, the transaction never was.
+        database.0.commit().map_err(StoreError::from)?;
         Ok(done)
     }
 }

@@ -14,17 +14,45 @@ mod server;
 mod worker;
 mod world;
 
+use pinfold_host::directories::Places;
+use pinfold_tasks::{Clock, SqliteStore};
+use pinfold_tasks_postgres::{Address, AnyStore, PostgresStore};
+use pinfold_testkit::Postgres;
+
 use plan::Plan;
 use world::World;
 
 /// What a simulation of the command line is: `tasks workers seed`.
 const CHOICE: &str = "PINFOLD_SIMULATION";
 
+/// Opens a store in memory.
+fn embedded(clock: Box<dyn Clock>) -> AnyStore {
+    AnyStore::Local(SqliteStore::in_memory(clock).unwrap())
+}
+
 fn run(plan: &Plan) -> u64 {
-    let mut world = World::new(plan);
+    run_with(plan, embedded)
+}
+
+fn run_with(plan: &Plan, open: impl FnOnce(Box<dyn Clock>) -> AnyStore) -> u64 {
+    let mut world = World::new(plan, open);
     world.run();
     check::all(&world);
     world.trace()
+}
+
+#[test]
+fn history_is_the_same_with_every_store() {
+    let Some(server) = Postgres::start("history_is_the_same_with_every_store") else { return };
+    for plan in [Plan::hostile(60, 8, 1), Plan::chaotic(60, 8, 2)] {
+        let shared = |clock| {
+            let url = server.url(&server.database());
+            let address = Address::parse(&url, &Places::find().unwrap()).unwrap();
+            let store = PostgresStore::open(address).unwrap().with_clock(clock);
+            AnyStore::Shared(Box::new(store), &[])
+        };
+        assert_eq!(run(&plan), run_with(&plan, shared));
+    }
 }
 
 #[test]
@@ -58,7 +86,7 @@ fn same_seed_gives_the_same_history() {
 
 #[test]
 fn without_faults_each_good_task_takes_one_attempt() {
-    let mut world = World::new(&Plan::calm(100, 10, 1));
+    let mut world = World::new(&Plan::calm(100, 10, 1), embedded);
     world.run();
     check::all(&world);
     check::first_attempts_count(&world);
@@ -72,7 +100,7 @@ fn large() {
     let numbers: Vec<u64> = choice.split(' ').map(|number| number.parse().unwrap()).collect();
     let [tasks, workers, seed] = numbers[..] else { panic!("{CHOICE}: expected three numbers") };
     let plan = if seed % 4 == 0 { Plan::chaotic } else { Plan::hostile };
-    let mut world = World::new(&plan(tasks as usize, workers as usize, seed));
+    let mut world = World::new(&plan(tasks as usize, workers as usize, seed), embedded);
     world.run();
     check::all(&world);
     println!("{}", world.summary());

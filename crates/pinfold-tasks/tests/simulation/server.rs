@@ -2,16 +2,13 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use pinfold_tasks::{Answer, Queue, QueueError, Request, Settled, SqliteStore};
+use pinfold_tasks::{Answer, Queue, QueueError, Request, Settled};
+use pinfold_tasks_postgres::AnyStore;
 
 use crate::ledger::Ledger;
 
 /// Carries out a request, and notes what it changed.
-pub(crate) fn carry_out(
-    queue: &Queue<SqliteStore>,
-    request: &Request,
-    ledger: &mut Ledger,
-) -> Answer {
+pub(crate) fn carry_out(queue: &Queue<AnyStore>, request: &Request, ledger: &mut Ledger) -> Answer {
     let answer = match request {
         Request::Claim(claim) => queue.claim(claim).map(|claimed| {
             if let Some(claimed) = &claimed {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pinfold_tasks::{
-    Action, Answer, Clock, Completion, Draft, Failure, Holder, Listing, Queue, Request,
-    SqliteStore, Status, TaskId, TaskSpec, Timestamp, Usage,
+    Action, Answer, Clock, Completion, Draft, Failure, Holder, Listing, Queue, Request, Status,
+    TaskId, TaskSpec, Timestamp, Usage,
 };
+use pinfold_tasks_postgres::AnyStore;
 
 use crate::events::{Event, Life, Schedule, Time};
 use crate::ledger::Ledger;
@@ -34,7 +35,7 @@ impl Clock for VirtualClock {
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
-    pub(crate) queue: Queue<SqliteStore>,
+    pub(crate) queue: Queue<AnyStore>,
     pub(crate) planned: Vec<Planned>,
     pub(crate) ledger: Ledger,
     clock: VirtualClock,
@@ -52,10 +53,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan, open: impl FnOnce(Box<dyn Clock>) -> AnyStore) -> Self {
         let mut random = fastrand::Rng::with_seed(plan.seed);
         let clock = VirtualClock::default();
-        let store = SqliteStore::in_memory(Box::new(clock.clone())).unwrap();
+        let store = open(Box::new(clock.clone()));
         let worker = |index| {
             // No clock runs more than two hundredths too fast or too slow.
             let rate = if plan.faults.is_some() { 0.98 + 0.04 * random.f64() } else { 1.0 };

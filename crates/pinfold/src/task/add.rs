@@ -12,14 +12,16 @@ use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::settings::{BranchName, Usd};
 use pinfold_session::prepare;
 use pinfold_tasks::{
-    Draft, Queue, SqliteStore, TaskId, TaskSpec, VerifyStep, load_task, read_task,
+    Draft, QueueError, StoreError, Task, TaskId, TaskSpec, VerifyStep, load_task, read_task,
 };
+use pinfold_tasks_postgres::AnyStore;
 use pinfold_terminal::notify;
 
 use super::find::find;
 use crate::cli::cpus;
 use crate::exit::Failure;
 use crate::print::say;
+use crate::task::TaskQueue;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,11 +105,7 @@ pub(crate) struct AddArgs {
     budget_requests: Option<u64>,
 }
 
-pub(super) fn add(
-    args: AddArgs,
-    queue: &Queue<SqliteStore>,
-    places: &Places,
-) -> Result<(), Failure> {
+pub(super) fn add(args: AddArgs, queue: &TaskQueue, places: &Places) -> Result<(), Failure> {
     let mut spec = spec(&args)?;
     let expires_after = args.expires.map(WallTime::duration);
     let depends = args.depends.iter().map(|begin| Ok(find(queue, begin)?.id));
@@ -116,10 +114,28 @@ pub(super) fn add(
     override_with(&mut spec, args)?;
     settle(&mut spec, places)?;
     let id = TaskId::generate().map_err(Failure::new)?;
-    let task = queue.add(&Draft { id, spec, expires_after })?;
+    let task = add_once(queue, &Draft { id, spec, expires_after })?;
     say!("{id}");
-    notify!("pinfold: {}: {} (`pinfold work` works on it)", task.status, task.title);
+    let at = match queue.store() {
+        AnyStore::Local(_) => String::new(),
+        AnyStore::Shared(store, _) => format!(" in the database {}", store.address()),
+    };
+    notify!("pinfold: {}{at}: {} (`pinfold work` works on it)", task.status, task.title);
     Ok(())
+}
+
+/// Adds a task. If the connection is lost before the answer comes, it asks again with the same id, which adds nothing twice.
+fn add_once(queue: &TaskQueue, draft: &Draft) -> Result<Task, QueueError> {
+    let undecided = match queue.add(draft) {
+        Err(error @ QueueError::Store(StoreError::Undecided(_))) => error,
+        added => return added,
+    };
+    match queue.add(draft) {
+        Err(QueueError::Store(StoreError::Exists)) => queue.task(draft.id),
+        // It is still not known.
+        Err(error) if error.is_transient() => Err(undecided),
+        again => again,
+    }
 }
 
 /// Returns what the file or the brief says.

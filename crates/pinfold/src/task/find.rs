@@ -1,9 +1,10 @@
 //! Which task is meant.
 
 use clap::Args;
-use pinfold_tasks::{Listing, Queue, SqliteStore, Task, TaskId};
+use pinfold_tasks::{Listing, Task, TaskId};
 
 use crate::exit::Failure;
+use crate::task::TaskQueue;
 
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
@@ -22,7 +23,7 @@ pub(crate) fn short(id: TaskId) -> String {
 /// # Errors
 /// Returns the error of the queue.
 pub(super) fn all(
-    queue: &Queue<SqliteStore>,
+    queue: &TaskQueue,
     mut listing: Listing,
     mut take: impl FnMut(Task) -> bool,
 ) -> Result<(), Failure> {
@@ -44,7 +45,7 @@ pub(super) fn all(
 ///
 /// # Errors
 /// Returns an error unless exactly one begins so.
-pub(super) fn find(queue: &Queue<SqliteStore>, begin: &str) -> Result<Task, Failure> {
+pub(super) fn find(queue: &TaskQueue, begin: &str) -> Result<Task, Failure> {
     let hint = || Some("`pinfold task ls --all` lists tasks".to_owned());
     if let Ok(id) = begin.parse::<TaskId>() {
         return Ok(queue.task(id)?);

@@ -4,13 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use pinfold_policy::path::is_plain;
-use pinfold_tasks::{Listing, Queue, SqliteStore, Status, Task, Timestamp};
+use pinfold_tasks::{Listing, Status, Task, Timestamp};
 use serde_json::{Value, json};
 
 use super::find::{all, short};
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, Ago, say};
+use crate::task::TaskQueue;
 
 /// Ended tasks that are listed at most, the newest ones.
 const MOST: usize = 1_000;
@@ -24,7 +25,7 @@ pub(crate) struct ListArgs {
     output: Output,
 }
 
-pub(super) fn list(args: &ListArgs, queue: &Queue<SqliteStore>) -> Result<(), Failure> {
+pub(super) fn list(args: &ListArgs, queue: &TaskQueue) -> Result<(), Failure> {
     // Tasks whose time is over are listed as what they are.
     queue.sweep(100)?;
     let active = [Status::Waiting, Status::Queued, Status::Dispatched, Status::Running];

@@ -9,13 +9,13 @@ use pinfold_attempt::{Output as Outcome, Repository};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, run_own};
-use pinfold_tasks::{Queue, SqliteStore};
 use pinfold_terminal::colours::Colours;
 use std::io::{IsTerminal as _, Write as _};
 
 use super::find::{IdArgs, find};
 use super::show::outcome;
 use crate::exit::Failure;
+use crate::task::TaskQueue;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
@@ -27,7 +27,7 @@ pub(crate) struct DiffArgs {
 }
 
 /// Returns the result of a task, and the repository that it is for.
-fn result(queue: &Queue<SqliteStore>, id: &str) -> Result<(Outcome, PathBuf), Failure> {
+fn result(queue: &TaskQueue, id: &str) -> Result<(Outcome, PathBuf), Failure> {
     let task = find(queue, id)?;
     let outcome = outcome(&queue.attempts(task.id)?, &task).ok_or_else(|| {
         let id = super::find::short(task.id);
@@ -43,7 +43,7 @@ fn result(queue: &Queue<SqliteStore>, id: &str) -> Result<(Outcome, PathBuf), Fa
 
 pub(super) fn diff(
     args: &DiffArgs,
-    queue: &Queue<SqliteStore>,
+    queue: &TaskQueue,
     places: &Places,
     launcher: &Launcher,
 ) -> Result<ExitCode, Failure> {
@@ -74,11 +74,11 @@ pub(super) fn diff(
 }
 
 /// Merges in a sandbox: git there runs what the repository asks for, and what it changes is looked at as after every run.
-pub(super) fn apply(args: &IdArgs, queue: &Queue<SqliteStore>) -> Result<ExitCode, Failure> {
+pub(super) fn apply(args: &IdArgs, queue: &TaskQueue) -> Result<ExitCode, Failure> {
     let (outcome, directory) = result(queue, &args.id)?;
     let words = ["run", "--", "git", "merge", "--no-edit", outcome.commit.as_str()];
     let words: Vec<OsString> = words.map(OsString::from).into();
-    let status = run_own(&words, &directory);
+    let status = run_own(&words, &directory, queue.store().variables());
     let status = status.map_err(|error| Failure::new(format!("cannot merge: {error}")))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }

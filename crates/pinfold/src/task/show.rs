@@ -9,7 +9,7 @@ use clap::Args;
 use pinfold_attempt::{Output as Outcome, Repository, log_of};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
-use pinfold_tasks::{Attempt, Queue, SqliteStore, Task, TaskSpec, to_stored};
+use pinfold_tasks::{Attempt, Task, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ use super::list::{of_task, shown, system_time};
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, Ago, say};
+use crate::task::TaskQueue;
 
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -48,11 +49,7 @@ pub(super) fn outcome(attempts: &[Attempt], task: &Task) -> Option<Outcome> {
     serde_json::from_str(&accepted.completion.as_ref()?.output).ok()
 }
 
-pub(super) fn show(
-    args: &ShowArgs,
-    queue: &Queue<SqliteStore>,
-    host: Host<'_>,
-) -> Result<(), Failure> {
+pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result<(), Failure> {
     let places = host.places;
     let task = find(queue, &args.task.id)?;
     let (spec, attempts) = (queue.spec(task.id)?, queue.attempts(task.id)?);
@@ -149,11 +146,7 @@ fn of_attempt(attempt: &Attempt, task: &Task, places: &Places) -> Value {
     })
 }
 
-pub(super) fn logs(
-    args: &LogsArgs,
-    queue: &Queue<SqliteStore>,
-    places: &Places,
-) -> Result<(), Failure> {
+pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Result<(), Failure> {
     let task = find(queue, &args.task.id)?;
     let number = args.attempt.unwrap_or(task.attempts);
     if number == 0 {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pinfold_policy::path::Escaped;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::StoreError;
@@ -38,9 +39,11 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), Problem>
                 _ => Err(Problem::Store(StoreError::foreign(path, "another program made it"))),
             }
         }
-        APPLICATION if format > known => {
-            Err(Problem::Store(StoreError::Newer { path: path.to_owned(), found: format, known }))
-        }
+        APPLICATION if format > known => Err(Problem::Store(StoreError::Newer {
+            store: Escaped(path).to_string(),
+            found: format,
+            known,
+        })),
         APPLICATION => Ok(()),
         _ => Err(Problem::Store(StoreError::foreign(path, "another program made it"))),
     }

@@ -199,9 +199,10 @@ fn writer_that_never_ends_is_not_waited_for_forever() {
 #[test]
 fn record_that_was_saved_by_somebody_else_is_not_overwritten() {
     let clock = TestClock::new();
-    let store = SqliteStore::in_memory(Box::new(clock)).unwrap();
+    let store = SqliteStore::in_memory(Box::new(clock.clone())).unwrap();
     let queue = Queue::new(store);
     queue.add(&draft(1)).unwrap();
+    clock.advance(1);
     let saved: Result<(), StoreError> = queue.store().write(|transaction| {
         let old = crate::Transaction::load(transaction, id(1))?.unwrap();
         crate::Transaction::save(transaction, &old)?;

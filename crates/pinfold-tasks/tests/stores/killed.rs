@@ -1,23 +1,29 @@
 //! A process that works on a store is killed at any moment: no result that was accepted is lost, and nothing is half done.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper is a failing test")]
-
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use pinfold_tasks::{
     AttemptStatus, Claim, Completion, Draft, Lease, Queue, Settled, SqliteStore, Status,
     SystemClock, TaskId, TaskSpec, Token, Usage,
 };
+use pinfold_tasks_postgres::AnyStore;
 
-/// Where the child's store is.
+use crate::server::{Server, open};
+
+/// The child's store: a URL, or a file.
 const STORE: &str = "PINFOLD_TEST_STORE";
 const TASKS: usize = 60;
 
-fn queue(path: &Path) -> Queue<SqliteStore> {
-    Queue::new(SqliteStore::open_file(path, Box::new(SystemClock)).unwrap())
+fn queue(place: &str) -> Queue<AnyStore> {
+    Queue::new(if place.contains("://") {
+        AnyStore::Shared(Box::new(open(place).unwrap()), &[])
+    } else {
+        let store = SqliteStore::open_file(Path::new(place), Box::new(SystemClock));
+        AnyStore::Local(store.unwrap())
+    })
 }
 
 fn draft() -> Draft {
@@ -29,8 +35,8 @@ fn draft() -> Draft {
 #[test]
 #[ignore = "a part of the other test"]
 fn worker() {
-    let Some(path) = std::env::var_os(STORE).map(PathBuf::from) else { return };
-    let queue = queue(&path);
+    let Ok(place) = std::env::var(STORE) else { return };
+    let queue = queue(&place);
     for number in 0_u32.. {
         let token = Token::generate().unwrap();
         let claim = Claim { token, worker: "worker".to_owned(), ttl: Lease::TTL };
@@ -44,22 +50,31 @@ fn worker() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test starts itself, to kill it")]
-fn start(path: &Path) -> Child {
+fn start(place: &str) -> Child {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
-    command.args(["--ignored", "--exact", "worker", "--nocapture", "--test-threads", "1"]);
-    command.env(STORE, path).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    command.args(["--ignored", "--exact", "killed::worker", "--nocapture", "--test-threads", "1"]);
+    command.env(STORE, place).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 #[test]
 fn worker_killed_at_any_moment_loses_no_result_and_leaves_nothing_half_done() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("queue.db");
-    let ids: Vec<TaskId> = (0..TASKS).map(|_| queue(&path).add(&draft()).unwrap().id).collect();
+    kill_workers(&directory.path().join("queue.db").display().to_string());
+}
+
+#[test]
+fn worker_of_a_team_killed_at_any_moment_loses_no_result_and_blocks_nobody() {
+    let Some(server) = Server::start("worker_of_a_team_killed_at_any_moment") else { return };
+    kill_workers(&server.url(&server.database()));
+}
+
+fn kill_workers(place: &str) {
+    let ids: Vec<TaskId> = (0..TASKS).map(|_| queue(place).add(&draft()).unwrap().id).collect();
     let mut accepted = HashMap::new();
     let mut random = fastrand::Rng::with_seed(23);
     for _ in 0..10 {
-        let mut child = start(&path);
+        let mut child = start(place);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut wait = random.usize(1..6);
         let mut lines = lines.map_while(Result::ok);
@@ -76,7 +91,7 @@ fn worker_killed_at_any_moment_loses_no_result_and_leaves_nothing_half_done() {
         lines.for_each(|line| note(&line, &mut accepted));
         child.wait().unwrap();
     }
-    let queue = queue(&path);
+    let queue = queue(place);
     assert!(accepted.len() >= 10, "the worker was never killed at work");
     let (mut completed, mut held) = (0, 0);
     for id in &ids {

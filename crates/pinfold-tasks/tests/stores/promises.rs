@@ -1,11 +1,14 @@
-//! What the queue promises, with every store. A store is tested by its line at the end.
+//! What the queue promises, with every store.
 
 use std::collections::HashSet;
 
-use super::*;
-use crate::Listing;
-use crate::attempt::{AttemptStatus, Usage};
-use crate::failure::code;
+use pinfold_tasks::{
+    AttemptStatus, Completion, Failure, Heartbeat, Holder, Listing, NewMessage, Queue, QueueError,
+    Refused, Settled, SqliteStore, Status, Store, StoreError, Usage, code,
+};
+use pinfold_tasks_postgres::AnyStore;
+
+use crate::server::Server;
 use crate::testing::{TestClock, claim, draft, id, seconds, token};
 
 fn completion() -> Completion {
@@ -68,6 +71,8 @@ fn tasks_that_change_the_same_files_are_not_worked_on_at_once<S: Store>(
     let others = [2, 3, 4].map(|number| start(queue, number).task);
     assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
     assert!(queue.claim(&claim(5)).unwrap().is_none());
+    // Nor is it begun by its name.
+    assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
     queue.complete(&first, &completion()).unwrap();
     assert_eq!(start(queue, 6).task, id(2));
 }
@@ -296,46 +301,52 @@ fn output_that_is_not_json_is_refused<S: Store>(queue: &Queue<S>, _clock: &TestC
     assert_eq!(queue.task(id(1)).unwrap().status, Status::Running);
 }
 
-/// Makes a test of each promise, with a new store for each.
+/// Makes a list of the promises, and a test of each one with an embedded store.
 macro_rules! promises {
-    ($module:ident, $open:expr, $($promise:ident,)*) => {
-        mod $module {
+    ($($promise:ident,)*) => {
+        /// A promise, and what tries it with a new store.
+        const PROMISES: &[(&str, fn(&Queue<AnyStore>, &TestClock))] =
+            &[$((stringify!($promise), $promise)),*];
+
+        mod sqlite {
             use super::*;
 
             $(#[test]
             fn $promise() {
                 let clock = TestClock::new();
-                let store = ($open)(&clock);
-                super::$promise(&Queue::new(store), &clock);
+                let store = SqliteStore::in_memory(Box::new(clock.clone())).unwrap();
+                super::$promise(&Queue::new(AnyStore::Local(store)), &clock);
             })*
         }
     };
 }
 
-/// Tests a store.
-macro_rules! store {
-    ($module:ident, $open:expr) => {
-        promises! {
-            $module, $open,
-            task_is_worked_on_from_end_to_end,
-            tasks_that_change_the_same_files_are_not_worked_on_at_once,
-            higher_priority_and_then_the_oldest_is_claimed_first,
-            repeated_claim_returns_the_same_attempt,
-            lost_worker_frees_its_task_and_its_late_result_is_refused,
-            refused_change_is_not_saved,
-            sweep_is_bounded_and_reaches_everything,
-            expired_tasks_do_not_hold_up_a_claim,
-            task_waits_for_those_that_it_depends_on,
-            cancelled_task_tells_its_worker_and_takes_no_result,
-            only_what_has_ended_is_removed,
-            task_is_added_once,
-            messages_are_numbered_without_gaps,
-            pages_skip_no_task_that_was_added_at_the_same_time,
-            output_that_is_not_json_is_refused,
-        }
-    };
+promises! {
+    task_is_worked_on_from_end_to_end,
+    tasks_that_change_the_same_files_are_not_worked_on_at_once,
+    higher_priority_and_then_the_oldest_is_claimed_first,
+    repeated_claim_returns_the_same_attempt,
+    lost_worker_frees_its_task_and_its_late_result_is_refused,
+    refused_change_is_not_saved,
+    sweep_is_bounded_and_reaches_everything,
+    expired_tasks_do_not_hold_up_a_claim,
+    task_waits_for_those_that_it_depends_on,
+    cancelled_task_tells_its_worker_and_takes_no_result,
+    only_what_has_ended_is_removed,
+    task_is_added_once,
+    messages_are_numbered_without_gaps,
+    pages_skip_no_task_that_was_added_at_the_same_time,
+    output_that_is_not_json_is_refused,
 }
 
-store!(sqlite, |clock: &TestClock| {
-    crate::SqliteStore::in_memory(Box::new(clock.clone())).unwrap()
-});
+/// A server takes seconds to make: it serves all promises, with a database for each.
+#[test]
+fn postgres_keeps_every_promise() {
+    let Some(server) = Server::start("postgres_keeps_every_promise") else { return };
+    for (name, promise) in PROMISES {
+        println!("{name}");
+        let clock = TestClock::new();
+        let store = server.store(&server.database()).with_clock(Box::new(clock.clone()));
+        promise(&Queue::new(AnyStore::Shared(Box::new(store), &[])), &clock);
+    }
+}

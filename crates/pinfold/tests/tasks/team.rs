@@ -1,0 +1,149 @@
+//! A queue in PostgreSQL that several machines share, as its users see it.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use pinfold_testkit::{Postgres, find_bytes_in_tree, people, processes_with};
+use rustix::process::Signal;
+
+use crate::scene::{Scene, printed};
+
+/// What logs in at the queue, and has to be nowhere else.
+const CANARY: &str = "c4n4ry-0f-the-queue";
+
+/// A command with the queue in a database.
+fn shared(scene: &Scene, url: &str, args: &[&str]) -> Command {
+    let mut command = scene.command(args);
+    command.env("DATABASE_URL", url);
+    command
+}
+
+fn good(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", printed(&output));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn add(scene: &Scene, url: &str, script: &str) -> String {
+    good(&mut shared(scene, url, &["task", "add", "--agent", "script", "--brief", script]))
+}
+
+/// Returns the URL of a new database, with a password that the server does not ask for.
+fn database(server: &Postgres) -> String {
+    server.url(&server.database()).replace("pinfold@", &format!("pinfold:{CANARY}@"))
+}
+
+#[test]
+fn tasks_of_a_team_are_added_worked_on_and_shown() {
+    let Some(server) = Postgres::start("tasks_of_a_team") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        let url = database(&server);
+        let id = add(&scene, &url, "echo right >answer");
+        let listed = good(&mut shared(&scene, &url, &["task", "ls"]));
+        assert!(listed.contains(&id[..8]) && listed.contains("queued"), "{listed}");
+        // The queue of this machine knows nothing of it.
+        assert!(printed(&scene.run(&["task", "ls"])).contains("no tasks"));
+        let worked = shared(&scene, &url, &["work"]).output().unwrap();
+        assert!(worked.status.success(), "{}", printed(&worked));
+        assert!(printed(&worked).contains("the queue is in the database \"test"));
+        let branch = format!("task/{}", &id[..8]);
+        assert_eq!(scene.git(&["show", &format!("{branch}:answer")]), "right");
+        let shown = good(&mut shared(&scene, &url, &["task", "show", &id[..8]]));
+        assert!(shown.contains("completed") && shown.contains(&branch), "{shown}");
+        let diff = good(&mut shared(&scene, &url, &["task", "diff", &id]));
+        assert!(diff.contains("+right"), "{diff}");
+        good(&mut shared(&scene, &url, &["task", "rm", &id]));
+    }
+}
+
+/// A user who passes `DATABASE_URL` on to sandboxes does not pass the queue's on.
+#[test]
+fn login_of_the_queue_is_in_no_sandbox_log_or_argument() {
+    let Some(server) = Postgres::start("login_of_the_queue") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        let settings =
+            "forward_env = [\"DATABASE_URL\", \"PGPASSWORD\", \"PGPASSFILE\", \"OTHER\"]\n";
+        scene.stage.write("home/.config/pinfold/config.toml", settings);
+        let url = database(&server);
+        let marker = format!("300{}.{}", std::process::id(), user.uid);
+        let id = add(&scene, &url, &format!("env >environment; sleep {marker}; true"));
+        let mut worker = shared(&scene, &url, &["work"]);
+        worker.env("PGPASSWORD", CANARY).env("OTHER", "passes");
+        let worker = worker.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let sleeps = format!("sleep\0{marker}");
+        while processes_with(&sleeps).is_empty() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(processes_with(CANARY).is_empty(), "an argument has it");
+        for pid in processes_with(&sleeps) {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        let output = worker.wait_with_output().unwrap();
+        assert!(!printed(&output).contains(CANARY), "{}", printed(&output));
+        let environment = scene.git(&["show", &format!("task/{}:environment", &id[..8])]);
+        assert!(environment.contains("OTHER=passes"), "{environment}");
+        assert!(!environment.contains("DATABASE_URL") && !environment.contains(CANARY));
+        let found = find_bytes_in_tree(scene.stage.base(), CANARY.as_bytes()).unwrap();
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn worker_outlives_a_crash_of_its_server_and_the_result_is_accepted() {
+    let Some(mut server) = Postgres::start("worker_outlives_a_crash") else { return };
+    let user = people().remove(0);
+    let scene = Scene::new(user);
+    let url = database(&server);
+    let marker = format!("400{}", std::process::id());
+    let id = add(&scene, &url, &format!("echo right >answer; sleep {marker}; true"));
+    let worker = shared(&scene, &url, &["work"]).stderr(Stdio::piped()).spawn().unwrap();
+    let sleeps = format!("sleep\0{marker}");
+    while processes_with(&sleeps).is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.end(Signal::QUIT);
+    let away = shared(&scene, &url, &["task", "ls"]).output().unwrap();
+    let said = printed(&away);
+    assert!(!away.status.success() && said.contains("cannot be used"), "{said}");
+    assert!(said.contains("hint: ") && !said.contains(CANARY), "{said}");
+    // The agent ends while the server is away.
+    for pid in processes_with(&sleeps) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    server.restart();
+    let output = worker.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", printed(&output));
+    let shown = good(&mut shared(&scene, &url, &["task", "show", &id[..8]]));
+    assert!(shown.contains("completed"), "{shown}");
+}
+
+#[test]
+fn settings_name_the_queue_before_the_environment_does_and_hold_no_password() {
+    let Some(server) = Postgres::start("settings_name_the_queue") else { return };
+    let user = people().remove(0);
+    let scene = Scene::new(user);
+    let (first, second) = (database(&server), server.url(&server.database()));
+    add(&scene, &first, "true");
+    let config = |database: &str| {
+        let settings = format!("[tasks]\ndatabase = \"{database}\"\n");
+        scene.stage.write("home/.config/pinfold/config.toml", settings);
+        printed(&shared(&scene, &first, &["task", "ls"]).output().unwrap())
+    };
+    assert!(config(&second).contains("no tasks"));
+    assert!(config("local").contains("no tasks"));
+    let refused = config(&first);
+    assert!(refused.contains("has a password") && !refused.contains(CANARY), "{refused}");
+    let refused = config("mysql://db/x");
+    assert!(refused.contains("does not begin with postgresql://"), "{refused}");
+    scene.stage.write("home/.config/pinfold/config.toml", "");
+    // One that is meant for another program.
+    let other = shared(&scene, "mysql://db/x", &["task", "ls"]).output().unwrap();
+    assert!(printed(&other).contains("no tasks"), "{}", printed(&other));
+    let wrong = shared(&scene, "postgres://db/x?sslmode=prefer", &["task", "ls"]).output().unwrap();
+    assert!(!wrong.status.success() && printed(&wrong).contains("does not protect"));
+}

@@ -64,8 +64,9 @@ impl Glob {
         Ok(Self { text: text.into(), floating })
     }
 
-    /// A pattern of the built-in data, which a test holds to [`Self::new`].
-    pub(crate) const fn built_in(pattern: &'static str) -> Self {
+    /// A pattern of built-in data, which a test holds to [`Self::new`].
+    #[must_use]
+    pub const fn built_in(pattern: &'static str) -> Self {
         match pattern.as_bytes() {
             [b'/', ..] => Self { text: Cow::Borrowed(pattern.split_at(1).1), floating: false },
             _ => Self { text: Cow::Borrowed(pattern), floating: true },
@@ -98,7 +99,8 @@ impl Glob {
     }
 
     /// Whether a path that ends in `name` may match.
-    pub(crate) fn may_end_in(&self, name: &[u8]) -> bool {
+    #[must_use]
+    pub fn may_end_in(&self, name: &[u8]) -> bool {
         let last = self.text.rsplit('/').next().unwrap_or_default().as_bytes();
         last == b"**" || one(last, name)
     }

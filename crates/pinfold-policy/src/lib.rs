@@ -18,7 +18,6 @@ pub mod origin;
 pub mod path;
 pub mod prices;
 pub mod project;
-pub mod protect;
 pub mod schema;
 pub mod settings;
 pub mod ssh;

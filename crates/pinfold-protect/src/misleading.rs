@@ -14,11 +14,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::file_id::FileId;
-use pinfold_policy::path::Brief;
-use pinfold_policy::protect::misleading::{
+use pinfold_names::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, PROGRAMS, SPARSE_FILES, Target, has_controls,
 };
-use pinfold_policy::protect::{Folded, Protection, Site};
+use pinfold_names::{Folded, Protection, Site};
+use pinfold_policy::path::Brief;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Statx, StatxFlags, accessat};
 use rustix::io::Errno;
 

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::join_beneath;
+use pinfold_names::{Class, Folded, Protection, Site, may_be_on_build, on_build};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::protect::{Class, Folded, Protection, Site, may_be_on_build, on_build};
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 

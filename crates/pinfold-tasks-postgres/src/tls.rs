@@ -72,7 +72,7 @@ fn verifier(
     builder.build().map_err(io::Error::other)
 }
 
-/// Verifies less than a name: an authority alone (`verify-ca`), or nothing (`require`). Whoever answers has to have the key of
+/// Verifies less than a name: an authority alone (`verify-ca`), or nothing (`require`). The server has to have the key of
 /// the certificate in each case.
 #[derive(Debug)]
 struct Lenient {

@@ -130,7 +130,7 @@ fn user_without_the_right_password_is_refused_for_good() {
     assert!(error.to_string().contains("password authentication failed"), "{error}");
 }
 
-/// It would be told the password.
+/// It would get the password.
 #[test]
 fn server_that_has_no_encryption_is_told_nothing() {
     use std::io::{Read as _, Write as _};

@@ -14,10 +14,10 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::{Places, resolved};
+use pinfold_names::misleading::has_controls;
+use pinfold_names::{Protection, Site};
 use pinfold_policy::authority::Effect;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::protect::misleading::has_controls;
-use pinfold_policy::protect::{Protection, Site};
 use rustix::fs::OFlags;
 
 use super::sources::{Source, Sources, is_in_a_repository};

@@ -354,7 +354,7 @@ fn a_key_goes_into_a_generated_file_or_one_of_its_own() {
 
 #[test]
 fn every_built_in_profile_lists_no_login() {
-    let protection = pinfold_policy::protect::Protection::default();
+    let protection = pinfold_names::Protection::default();
     let registry = pinfold_policy::agents::Registry::default();
     for name in registry.names() {
         let mine = registry.load(&name).unwrap().my_config;

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pinfold_host::owned;
-use pinfold_policy::protect::misleading::has_controls;
-use pinfold_policy::protect::{Folded, Protection, may_be_on_build};
+use pinfold_names::misleading::has_controls;
+use pinfold_names::{Folded, Protection, may_be_on_build};
 use rustix::fs::{
     AtFlags, CWD, FileType, Statx, StatxAttributes, StatxFlags, fstatfs, fstatvfs, statx,
 };

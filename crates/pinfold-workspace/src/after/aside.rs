@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::Kept;
 use pinfold_host::beneath::open_directory;
+use pinfold_names::misleading::SPARSE_FILES;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::protect::misleading::SPARSE_FILES;
 use pinfold_protect::misleading::Misleading;
 use pinfold_protect::set_aside;
 

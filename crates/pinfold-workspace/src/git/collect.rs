@@ -24,7 +24,7 @@ use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::{self, Worktree};
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::launcher::{HostProgram, Spot};
-use pinfold_policy::protect::Protection;
+use pinfold_names::Protection;
 
 use super::import::{ASKED, CHECKED, SAID};
 use super::private::Copied;

@@ -12,8 +12,8 @@ use pinfold_git::config::{Config, Setting};
 use pinfold_git::keys::{Verdict, judge};
 use pinfold_git::pointer::normal;
 use pinfold_host::beneath::{open_directory, read_beneath};
+use pinfold_names::GIT_CONFIG;
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_policy::protect::GIT_CONFIG;
 use pinfold_protect::restrict::{Protect, follow};
 
 /// How deep includes go (`MAX_INCLUDE_DEPTH` in git's config.c).

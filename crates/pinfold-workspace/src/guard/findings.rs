@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use pinfold_names::{Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, Site};
 use pinfold_protect::protect::{Finding, What};
 use pinfold_protect::sockets;
 use rustix::fs::FileType;

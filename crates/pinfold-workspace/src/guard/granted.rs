@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
+use pinfold_names::Site;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, RootKind};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::protect::Site;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
 

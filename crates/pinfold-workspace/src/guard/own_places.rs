@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::{Places, resolved};
+use pinfold_names::Protection;
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
 use pinfold_policy::path::Escaped;
-use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::own::Own;
 use pinfold_protect::restrict::Protect;

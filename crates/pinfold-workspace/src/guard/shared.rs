@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pinfold_host::launcher::HostProgram;
-use pinfold_policy::protect::Protection;
+use pinfold_names::Protection;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 

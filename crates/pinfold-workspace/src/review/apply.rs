@@ -11,7 +11,7 @@ use pinfold_git::state::State;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
 use pinfold_host::note::Note;
-use pinfold_policy::protect::Protection;
+use pinfold_names::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
 use super::ended::Review;

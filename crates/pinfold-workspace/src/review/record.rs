@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use pinfold_git::baseline::Start;
 use pinfold_git::stamp::Stamps;
 use pinfold_host::directories::homes;
-use pinfold_policy::protect::misleading::{
+use pinfold_names::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
-use pinfold_policy::protect::{BARE_REPOSITORIES, Protection, Site};
+use pinfold_names::{BARE_REPOSITORIES, Protection, Site};
 use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::refs::shell_word;
 use pinfold_git::state::State;
+use pinfold_names::{Folded, Protection, Site};
 use pinfold_policy::path::Escaped;
-use pinfold_policy::protect::{Folded, Protection, Site};
 
 use super::Collect;
 

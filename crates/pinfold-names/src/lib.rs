@@ -2,11 +2,12 @@
 //!
 //! The defaults are data (`data/protect.toml`). [`Protection::classify`] says what a name found in
 //! a granted directory is; [`Protection::missing`] names what must be protected although it does
-//! not exist. Both give the effect and the reason of a [`crate::authority::Restriction`].
+//! not exist. Both give the effect and the reason of a [`pinfold_policy::authority::Restriction`].
 //! [`Protection::refuses`] names what may not be granted at all, and [`on_build`] what is neither
 //! hidden nor read-only, but listed when a session changed it.
 //!
-//! A name is judged by where it really lies: see [`Site`]. Case is folded: see [`fold`].
+//! A name is judged by where it really lies: see [`Site`]. Case is folded: see [`fold()`].
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod built;
 mod fold;
@@ -16,10 +17,10 @@ mod site;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::authority::{Effect, Reason, Restriction, Why};
-use crate::glob::Glob;
-use crate::origin::Origin;
-use crate::path::HostPath;
+use pinfold_policy::authority::{Effect, Reason, Restriction, Why};
+use pinfold_policy::glob::Glob;
+use pinfold_policy::origin::Origin;
+use pinfold_policy::path::HostPath;
 
 pub use built::{may_be_on_build, on_build};
 pub use fold::{Folded, fold};

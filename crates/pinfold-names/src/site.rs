@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::fold::fold;
-use crate::glob::Glob;
+use pinfold_policy::glob::Glob;
 
 /// As many components as the longest name in the data may have above a root.
 const DEEPEST: usize = 8;

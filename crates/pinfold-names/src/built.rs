@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::site::Site;
 use super::{Folded, length_bit, tables};
-use crate::glob::Glob;
+use pinfold_policy::glob::Glob;
 
 /// As for the names that are protected: first byte and length rule out most names.
 static LENGTHS: [u64; 256] = {

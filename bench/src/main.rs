@@ -66,6 +66,10 @@ fn run(words: &[&str]) -> Outcome {
     let is_name = |word: &&str| !word.starts_with("--") && ![on, rounds].contains(&Some(*word));
     let named: Vec<&str> = words.iter().copied().filter(is_name).collect();
     let wanted = |name: &str| named.is_empty() || named.contains(&name);
+    // It needs no executable.
+    if named == ["queue"] {
+        return queue::run(effort);
+    }
     let pinfold = build(if words.contains(&"--dist") { "dist" } else { "release" })?;
     println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
     if wanted("start") {
@@ -96,6 +100,9 @@ fn run(words: &[&str]) -> Outcome {
     }
     if wanted("tasks") {
         tasks::run(&pinfold, effort)?;
+    }
+    if wanted("queue") {
+        queue::run(effort)?;
     }
     let seconds = if smoke { "0.1" } else { "1" };
     for name in ["gateway", "door"].into_iter().filter(|name| wanted(name)) {

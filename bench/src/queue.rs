@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use pinfold_host::directories::Places;
 use pinfold_tasks::{
-    Claim, Completion, Draft, Holder, Lease, Queue, SqliteStore, Store, SystemClock, TaskId,
-    TaskSpec, Token, Usage,
+    Claim, Completion, Draft, Holder, Lease, Queue, QueueError, SqliteStore, Store, SystemClock,
+    TaskId, TaskSpec, Token, Usage,
 };
 use pinfold_tasks_postgres::{Address, PostgresStore};
 use pinfold_testkit::Postgres;
@@ -47,15 +47,25 @@ fn claim<S: Store>(queue: &Queue<S>) -> Result<(Holder, Duration), Failed> {
     let token = Token::generate()?;
     let claim = Claim { token, worker: "bench".to_owned(), ttl: Lease::TTL };
     let begun = Instant::now();
-    let claimed = queue.claim(&claim)?.ok_or("the queue is empty")?;
+    let claimed = patiently(|| queue.claim(&claim))?.ok_or("the queue is empty")?;
     Ok((claimed.holder, begun.elapsed()))
 }
 
 fn finish<S: Store>(queue: &Queue<S>, holder: &Holder) -> Result<(), Failed> {
-    queue.heartbeat(holder, None)?;
+    patiently(|| queue.heartbeat(holder, None))?;
     let completion = Completion { output: "{}".to_owned(), usage: Usage::default() };
-    queue.complete(holder, &completion)?;
+    patiently(|| queue.complete(holder, &completion))?;
     Ok(())
+}
+
+/// Repeats what may succeed a moment later, as workers do.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, QueueError>) -> Result<T, QueueError> {
+    loop {
+        match ask() {
+            Err(error) if error.is_transient() => {}
+            done => return done,
+        }
+    }
 }
 
 fn whole<S: Store>(queue: &Queue<S>) -> Outcome {

@@ -67,7 +67,7 @@ pub(crate) enum TlsMode {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// It is no address of a database.
+    /// It is not an address.
     #[error("invalid address of a PostgreSQL database: {0}")]
     Url(&'static str),
     /// It has a parameter that is not known here.

@@ -8,6 +8,8 @@ use crate::store::PostgresStore;
 
 /// The variable that names the database if the user's settings do not.
 pub const DATABASE_VARIABLE: &str = "DATABASE_URL";
+/// What names the database in the user's settings.
+const SETTING: &str = "`task_database` in config.toml";
 /// What the settings say for the file on this machine, whatever the variable says.
 const LOCAL: &str = "local";
 
@@ -37,7 +39,7 @@ pub enum OpenError {
         error: AddressError,
     },
     /// Settings are shown and copied.
-    #[error("`database` under [tasks] in config.toml has a password")]
+    #[error("`task_database` in config.toml has a password")]
     Password,
     /// It cannot be used.
     #[error(transparent)]
@@ -60,7 +62,7 @@ impl OpenError {
 }
 
 impl AnyStore {
-    /// Opens the store that the user's settings name (`database` under `[tasks]`), else the one that `DATABASE_URL` names, else the file of
+    /// Opens the store that the user's settings name (`task_database`), else the one that `DATABASE_URL` names, else the file of
     /// this machine. A `DATABASE_URL` of another kind of database is not meant for pinfold.
     ///
     /// # Errors
@@ -69,7 +71,7 @@ impl AnyStore {
         let variable = || std::env::var(DATABASE_VARIABLE).ok();
         let (named, url, variables) = match setting {
             Some(LOCAL) => return Self::local(places),
-            Some(url) => ("`database` under [tasks] in config.toml", url.to_owned(), PASSWORDS),
+            Some(url) => (SETTING, url.to_owned(), PASSWORDS),
             None => match variable().filter(|url| Address::is_meant(url)) {
                 Some(url) => (DATABASE_VARIABLE, url, ALL),
                 None => return Self::local(places),

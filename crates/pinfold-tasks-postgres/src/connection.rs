@@ -26,7 +26,7 @@ const LOGIN: Duration = Duration::from_secs(10);
 const TRANSACTION: Duration = Duration::from_secs(30);
 /// How long the server may take to undo one. If the connection is closed it does the same.
 const UNDOING: Duration = Duration::from_secs(2);
-/// How long the server may take to read that the connection ends.
+/// How long a connection may take to say goodbye.
 const FAREWELL: Duration = Duration::from_millis(100);
 /// The most that a server may say while it lets somebody in, in bytes.
 const GREETING: u64 = 1 << 20;

@@ -72,8 +72,8 @@ fn verifier(
     builder.build().map_err(io::Error::other)
 }
 
-/// Verifies less than a name: an authority alone (`verify-ca`), or nothing (`require`). The server has to have the key of
-/// the certificate in each case.
+/// Verifies less than a name: an authority alone (`verify-ca`), or nothing (`require`). The server has to have the key of its
+/// certificate in each case.
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,

@@ -132,7 +132,7 @@ fn user_without_the_right_password_is_refused_for_good() {
 
 /// It would get the password.
 #[test]
-fn server_that_has_no_encryption_is_told_nothing() {
+fn server_that_has_no_encryption_gets_nothing() {
     use std::io::{Read as _, Write as _};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

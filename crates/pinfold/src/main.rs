@@ -32,6 +32,7 @@ mod secret;
 mod serve;
 mod snapshot;
 mod task;
+mod task_queue;
 mod trust;
 mod unpack;
 mod wait;

@@ -12,12 +12,10 @@ use clap::Subcommand;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_session::prepare::SettingsFiles;
-use pinfold_tasks::{Queue, QueueError};
-use pinfold_tasks_postgres::AnyStore;
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;
+use crate::task_queue;
 pub(crate) use find::short;
 use find::{IdArgs, find};
 
@@ -52,33 +50,9 @@ pub(crate) struct CancelArgs {
     reason: String,
 }
 
-/// The user's queue.
-pub(crate) type TaskQueue = Queue<AnyStore>;
-
-/// Opens the user's queue.
-///
-/// # Errors
-/// Returns an error for settings that are wrong, or a store that cannot be used.
-pub(crate) fn open(places: &Places) -> Result<TaskQueue, Failure> {
-    let database = SettingsFiles::read(places)?.own()?.task_database;
-    let store = AnyStore::open(places, database.as_ref().map(|database| database.value.as_str()));
-    let store = store.map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })?;
-    Ok(Queue::new(store))
-}
-
-impl From<QueueError> for Failure {
-    fn from(error: QueueError) -> Self {
-        let hint = error.hint();
-        Self::new(error).hint(hint)
-    }
-}
-
 pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let queue = open(&places)?;
+    let queue = task_queue::open(&places)?;
     match command {
         TaskCommand::Add(args) => add::add(*args, &queue, &places)?,
         TaskCommand::Ls(args) => list::list(&args, &queue)?,

@@ -17,6 +17,7 @@ use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 use crate::task;
+use crate::task_queue;
 
 /// How long a worker waits before it asks for work again, at least and at most.
 const POLL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -44,7 +45,7 @@ pub(crate) struct WorkArgs {
 /// Works on tasks until nothing is queued; Ctrl-C gives back those that it works on.
 pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let queue = task::open(&places)?;
+    let queue = task_queue::open(&places)?;
     let engine = LocalEngine::new(places, launcher.clone(), queue.store().variables());
     let stop = Stop::new().map_err(Failure::new)?;
     let heartbeat = match queue.store() {

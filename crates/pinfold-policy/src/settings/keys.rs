@@ -205,13 +205,6 @@ const WRAPPERS: Key = Key::new(
     "Programs that are asked about each launch, in this order, and may change it.",
 );
 
-/// The user's `[tasks]`.
-pub(super) const TASKS: &[Key] = &[Key::new(
-    "database",
-    Shape::Text,
-    "Where the queue of tasks is: postgresql://USER@HOST/DATABASE, without a password, or local. It wins over DATABASE_URL.",
-)];
-
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
     SCHEMA,
@@ -265,7 +258,7 @@ pub(crate) const USER: &[Key] = &[
     Key::new("group_home", Shape::Table(GROUP_HOME), "Where groups keep their files."),
     Key::new("budget", Shape::Table(GROUPED), "What may be used of models."),
     Key::new("prices", Shape::Map(".", &Shape::Table(PRICE)), "Prices of models, in USD."),
-    Key::new("tasks", Shape::Table(TASKS), "The queue of tasks."),
+    Key::new("task_database", Shape::Text, "The queue's URL, or local; it wins over DATABASE_URL."),
     WRAPPERS,
 ];
 

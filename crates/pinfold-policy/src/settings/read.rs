@@ -121,10 +121,7 @@ pub(super) fn user(
         group_home: group_home::home(&section, home)?,
         budgets: budget::of_user(&section)?,
         prices: section.read("prices", prices::read)?.unwrap_or_default(),
-        task_database: match sub_table(&section, keys::USER, "tasks")? {
-            Some(tasks) => text(&tasks, "database")?,
-            None => None,
-        },
+        task_database: text(&section, "task_database")?,
         wrappers: wrapper::of_file(&section, Origin::User)?,
     })
 }

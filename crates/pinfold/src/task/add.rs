@@ -21,7 +21,7 @@ use super::find::find;
 use crate::cli::cpus;
 use crate::exit::Failure;
 use crate::print::say;
-use crate::task::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,7 +4,7 @@ use clap::Args;
 use pinfold_tasks::{Listing, Task, TaskId};
 
 use crate::exit::Failure;
-use crate::task::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {

@@ -11,7 +11,7 @@ use super::find::{all, short};
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, Ago, say};
-use crate::task::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 /// Ended tasks that are listed at most, the newest ones.
 const MOST: usize = 1_000;

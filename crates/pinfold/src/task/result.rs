@@ -15,7 +15,7 @@ use std::io::{IsTerminal as _, Write as _};
 use super::find::{IdArgs, find};
 use super::show::outcome;
 use crate::exit::Failure;
-use crate::task::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {

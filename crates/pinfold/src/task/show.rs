@@ -18,7 +18,7 @@ use super::list::{of_task, shown, system_time};
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, Ago, say};
-use crate::task::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);

@@ -130,7 +130,7 @@ fn settings_name_the_queue_before_the_environment_does_and_hold_no_password() {
     let (first, second) = (database(&server), server.url(&server.database()));
     add(&scene, &first, "true");
     let config = |database: &str| {
-        let settings = format!("[tasks]\ndatabase = \"{database}\"\n");
+        let settings = format!("task_database = \"{database}\"\n");
         scene.stage.write("home/.config/pinfold/config.toml", settings);
         printed(&shared(&scene, &first, &["task", "ls"]).output().unwrap())
     };

@@ -1,0 +1,32 @@
+//! The queue of the user's tasks, wherever it is.
+
+use pinfold_host::directories::Places;
+use pinfold_session::prepare::SettingsFiles;
+use pinfold_tasks::{Queue, QueueError};
+use pinfold_tasks_postgres::AnyStore;
+
+use crate::exit::Failure;
+
+/// The user's queue.
+pub(crate) type TaskQueue = Queue<AnyStore>;
+
+/// Opens the user's queue.
+///
+/// # Errors
+/// Returns an error for settings that are wrong, or a store that cannot be used.
+pub(crate) fn open(places: &Places) -> Result<TaskQueue, Failure> {
+    let database = SettingsFiles::read(places)?.own()?.task_database;
+    let store = AnyStore::open(places, database.as_ref().map(|database| database.value.as_str()));
+    let store = store.map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })?;
+    Ok(Queue::new(store))
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        let hint = error.hint();
+        Self::new(error).hint(hint)
+    }
+}

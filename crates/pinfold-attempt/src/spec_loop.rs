@@ -87,8 +87,7 @@ pub fn run_spec_loop(
     host: Host<'_>,
     say: &mut dyn FnMut(String),
 ) -> LoopEnd {
-    let ended = begin(order, host).and_then(|mut work| {
-        let commit = work.repository.branch(&work.branches.work).unwrap_or_default();
+    let ended = begin(order, host).and_then(|(mut work, commit)| {
         let running = Running { order, work: &mut work, keeper, say, failed: None, commit };
         let ended = { running }.iterate();
         end(order, &work, ended, say)
@@ -105,8 +104,8 @@ pub fn run_spec_loop(
     })
 }
 
-/// Finds the repository, and the branch that earlier loops worked on or makes it.
-fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<Work<'a>, Failed> {
+/// Finds the repository, and the branch that earlier loops worked on or makes it. Returns the commit that it is at, too.
+fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Failed> {
     let of_git = |error| Failed::setup("the repository", error);
     let task = order.task.clone();
     let directory = task.repository.clone();
@@ -121,14 +120,15 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<Work<'a>, Failed> {
         result: task.branch.clone().map_or_else(|| named(own), Ok)?,
     };
     let path = record_of(order);
-    let base = match repository.branch(&branches.work) {
+    let commit = repository.branch(&branches.work);
+    let base = match &commit {
         Some(commit) => {
             let record = read_record(&path).map_err(|error| {
                 let what =
                     format!("branch {} exists, and it is not known where it began", branches.work);
                 Failed::setup(&what, format!("{error}; rename or remove the branch"))
             })?;
-            let is_behind = ["merge-base", "--is-ancestor", &record.base, &commit];
+            let is_behind = ["merge-base", "--is-ancestor", &record.base, commit];
             repository.host().run(&is_behind, None).map_err(|_| {
                 Failed::setup("the branch of the loop", "it does not come from where it began")
             })?;
@@ -148,11 +148,15 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<Work<'a>, Failed> {
         }
     };
     let log = order.directory.join("log");
+    let is_continued = commit.is_some();
+    let at = commit.unwrap_or_else(|| base.clone());
     let work = Work::new(task, (repository, host), branches, base, &log)?;
-    // What a loop left that was killed while it verified.
-    let killed = |error| Failed::setup("the checkout of an earlier verification", error);
-    work.discard_verified(&work.branches.verify).map_err(killed)?;
-    Ok(work)
+    if is_continued {
+        // What a loop left that was killed while it verified.
+        let killed = |error| Failed::setup("the checkout of an earlier verification", error);
+        work.discard_verified(&work.branches.verify).map_err(killed)?;
+    }
+    Ok((work, at))
 }
 
 /// A loop that runs.
@@ -176,8 +180,8 @@ struct Left {
 impl Running<'_, '_, '_> {
     /// Has agents work until the specification is done, or until it is not worth another iteration.
     fn iterate(&mut self) -> Result<LoopEnd, Failed> {
-        let mut standing = Standing { tree: None, most: (false, 0) };
-        standing.advance(self.work, &self.commit, self.keeper);
+        let (began_at, began_with) = (self.commit.clone(), Standing::steps(self.keeper));
+        let mut standing: Option<Standing> = None;
         let mut stalled = 0;
         for iteration in 1..=self.order.iterations {
             let left = match self.agent(iteration)? {
@@ -187,6 +191,10 @@ impl Running<'_, '_, '_> {
             if let Some(end) = self.judge(iteration, &left)? {
                 return Ok(end);
             }
+            // Asked for now: the first agent begins earlier without it.
+            let begun =
+                || Standing { tree: Standing::tree(self.work, &began_at), most: began_with };
+            let standing = standing.get_or_insert_with(begun);
             let is_further = standing.advance(self.work, &self.commit, self.keeper);
             stalled = if is_further { 0 } else { stalled + 1 };
             if let Some(budget) = self.work.spent.exhausts(&self.work.spec) {
@@ -308,13 +316,21 @@ fn end(
 }
 
 impl Standing {
-    /// Notes how far the work is now. Returns whether that is further than before.
-    fn advance(&mut self, work: &Work<'_>, commit: &str, keeper: &Keeper<'_>) -> bool {
+    fn tree(work: &Work<'_>, commit: &str) -> Option<String> {
         let name = format!("{commit}^{{tree}}");
         let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
-        let tree = work.repository.host().line(&words);
+        work.repository.host().line(&words)
+    }
+
+    fn steps(keeper: &Keeper<'_>) -> (bool, usize) {
         let (count, done) = Steps::of(keeper.known().body()).count();
-        let most = self.most.max((count > 0, done));
+        (count > 0, done)
+    }
+
+    /// Notes how far the work is now. Returns whether that is further than before.
+    fn advance(&mut self, work: &Work<'_>, commit: &str, keeper: &Keeper<'_>) -> bool {
+        let tree = Self::tree(work, commit);
+        let most = self.most.max(Self::steps(keeper));
         let is_further = tree != self.tree || most != self.most;
         (self.tree, self.most) = (tree, most);
         is_further

@@ -9,7 +9,8 @@ use super::{Effort, Outcome, command};
 
 /// An agent that writes down when it began, in nanoseconds since 1970.
 const AGENT: &str = "name = \"stamp\"\ncli_command = \"sh\"\n\
-    prompt_args = [\"-c\", \"date +%s%N >stamp; git add stamp; git commit -qm stamp\", \"sh\", \"{prompt}\"]\n";
+    prompt_args = [\"-c\", \"date +%s%N >stamp; git add stamp; git commit -qm stamp; \
+    test ! -e /tmp/spec.md || sed -i 's/^### Step 1:.*/& [done]/' /tmp/spec.md\", \"sh\", \"{prompt}\"]\n";
 
 /// A home with that agent, and a repository.
 struct Place {
@@ -79,7 +80,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     let rounds = (effort.starts / 5).max(4);
     println!("\na task against a run in a new worktree ({rounds} rounds, in turns)");
     let place = Place::make(pinfold)?;
-    let (mut runs, mut tasks) = (Vec::new(), Vec::new());
+    let (mut runs, mut tasks, mut loops) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=rounds {
         let branch = format!("run-{round}");
         let began = now();
@@ -90,15 +91,23 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         let began = now();
         place.own(&["work", "--once"])?;
         let task = place.stamped(&format!("task/{}", &id[..8]), began)?;
+        let spec = format!("spec-{round}.md");
+        std::fs::write(place.path("home").join(&spec), "### Step 1: x\n")?;
+        let (spec, branch) = (format!("../home/{spec}"), format!("loop-{round}"));
+        let began = now();
+        place.own(&["loop", "--spec", &spec, "--agent", "stamp", "--branch", &branch])?;
+        let looped = place.stamped(&branch, began)?;
         if round > 0 {
             runs.push(run);
             tasks.push(task);
+            loops.push(looped);
         }
     }
-    let (run, task) = (middle(runs), middle(tasks));
+    let (run, task, looped) = (middle(runs), middle(tasks), middle(loops));
     println!(
         "  until the agent begins: run {run:.1} ms, task {task:.1} ms, added {:.1} ms",
         task - run
     );
+    println!("  first iteration of a loop {looped:.1} ms, added {:.1} ms", looped - run);
     Ok(())
 }

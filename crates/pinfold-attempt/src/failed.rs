@@ -4,6 +4,11 @@ use std::fmt::Display;
 
 use pinfold_tasks::{Failure, code};
 
+/// The code of a failure because the time is over.
+pub(crate) const TIME_IS_OVER: &str = code::RUNNING_TOTAL_EXCEEDED;
+/// The code of a failure because the result waits for the user.
+pub(crate) const RESULT_WAITS: &str = "result_waits";
+
 /// Why an attempt has no result.
 #[derive(Debug)]
 pub(crate) enum Failed {

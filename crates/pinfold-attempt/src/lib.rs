@@ -21,10 +21,13 @@ mod options;
 mod prompt;
 mod repository;
 mod sandbox;
+mod spec_loop;
 mod verify;
+mod work;
 
 pub use attempt::carry_out;
 pub use engine::{COMMAND, LocalEngine, log_of};
 pub use job::{Job, Line, Output, Step};
 pub use prompt::first as first_prompt;
 pub use repository::{Published, Repository};
+pub use spec_loop::{LoopEnd, SpecLoop, run_spec_loop};

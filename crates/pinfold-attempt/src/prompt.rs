@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use pinfold_specs::Comment;
 use pinfold_tasks::{TaskSpec, VerifyStep};
 
 use crate::job::Step;
@@ -47,6 +48,55 @@ pub(crate) fn again(first: &str, failed: &Step, output: &str) -> String {
         failed.command,
         indented(output)
     )
+}
+
+/// What each prompt of a loop says.
+const SPEC_TASK: &str = "\
+Read the specification in /tmp/spec.md and do its next step that is neither done nor blocked, and no other. You work \
+alone on a branch of your own, in the current directory. Nobody answers questions. Other agents did the steps before, and \
+others do those after: they know nothing but the repository and the specification.
+
+1. If the specification has no steps, first divide the work into steps: headings such as `### Step 1: Write the parser`.
+2. Do the step, and test it. Commit your work with git.
+3. Edit /tmp/spec.md: put ` [done]` at the end of the step's heading, or ` [blocked: the reason]` if it cannot be done.
+   Write what later steps have to know below `## Notes` at the end. Leave the lines between `---` or `+++` at the top as \
+they are, and change no other text without need.";
+
+/// Returns the prompt of an iteration on a specification. `failed` is what did not pass after the last one.
+///
+/// # Errors
+/// Returns a reason if it would be too long.
+pub(crate) fn of_spec(
+    spec: &TaskSpec,
+    failed: Option<&(Step, String)>,
+    comments: &[Comment],
+) -> Result<String, String> {
+    let mut prompt = SPEC_TASK.to_owned();
+    if !spec.verify.is_empty() {
+        prompt
+            .push_str("\n\nWhen all steps are done, these commands decide on a fresh checkout:\n");
+        for VerifyStep(command) in &spec.verify {
+            let _ = write!(prompt, "\n    {command}");
+        }
+    }
+    if let Some((step, output)) = failed {
+        let _ = write!(
+            prompt,
+            "\n\nAll steps were marked as done, and this command failed with exit status {}:\n\n    {}\n\nThe end \
+             of its output:\n\n{}\nFind the cause and mend it instead of doing a step.",
+            step.status,
+            step.command,
+            indented(output)
+        );
+    }
+    for Comment { author, body } in comments {
+        let _ = write!(prompt, "\n\nComment of {author}:\n\n{}", indented(body));
+    }
+    if prompt.len() > LONGEST {
+Err("commands and comments have more than 96 KiB together".to_owned())
+} else {
+Ok(prompt)
+}
 }
 
 fn indented(text: &str) -> String {

@@ -76,6 +76,23 @@ impl Repository {
         self.commit(&branch.reference()).ok()
     }
 
+    /// Returns the commit that work begins at: that of `base`, else that of the branch of the result if there is one, else
+    /// what is checked out.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such commit.
+    pub(crate) fn begin_at(
+        &self,
+        base: Option<&BranchName>,
+        result: &BranchName,
+    ) -> Result<String, String> {
+        match (base, self.branch(result)) {
+            (Some(base), _) => self.commit(&base.reference()),
+            (None, Some(commit)) => Ok(commit),
+            (None, None) => self.commit("HEAD"),
+        }
+    }
+
     /// Makes a branch.
     ///
     /// # Errors

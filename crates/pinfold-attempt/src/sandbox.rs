@@ -55,6 +55,16 @@ pub(crate) struct Ended {
 pub(crate) struct RunResult {
     pub(crate) limit: Option<String>,
     pub(crate) usage: RunUsage,
+    /// What came back of a specification, if there was one.
+    pub(crate) spec: Option<RunSpec>,
+}
+
+/// What came back of a specification.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RunSpec {
+    pub(crate) text: Option<String>,
+    /// What is wrong with it, in words that follow "it".
+    pub(crate) problem: Option<String>,
 }
 
 /// What a run used of models.

@@ -199,6 +199,26 @@ impl Launcher {
         see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
     }
 
+    /// Runs a program to its end in `/`, in a process group of its own, with these variables and these of the caller's
+    /// besides the few that let it find its configuration.
+    ///
+    /// # Errors
+    /// Returns the error of starting it; `TimedOut` and `FileTooLarge` for what goes beyond the bounds.
+    pub fn run_bounded(
+        &self,
+        argv: Vec<OsString>,
+        variables: &[(&str, &str)],
+        kept: &[&str],
+        input: Option<&[u8]>,
+        bounds: Bounds,
+    ) -> io::Result<CommandOutput> {
+        let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), variables, None)?;
+        crate::sys::unblock_signals_of(&mut command);
+        let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+        command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        see_to_end(command.spawn()?, input, Instant::now() + bounds.patience, bounds.most)
+    }
+
     /// Starts the user's pager, a line for a shell as environ(7) has it. It shows on the caller's
     /// terminal what is written to its input, and ends when that does. Keys are the pager's from here
     /// on: Ctrl-C ends a search in it, and would end this process as well.
@@ -236,6 +256,15 @@ impl Launcher {
         let child = self.spawn(argv, variables, input.is_some(), owner, Some(spot))?;
         see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
+}
+
+/// What a program may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// How long it may run.
+    pub patience: Duration,
+    /// The most bytes of each of its outputs.
+    pub most: usize,
 }
 
 /// A program of the host's, with what starts it.

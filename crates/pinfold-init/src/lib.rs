@@ -11,6 +11,7 @@ mod moves;
 mod panics;
 mod proc;
 mod relay;
+mod returned;
 mod run;
 mod servant;
 mod signals;

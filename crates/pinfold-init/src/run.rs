@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::command::Prepared;
 use crate::relay::Relay;
+use crate::returned::Return;
 use crate::signals::block_signals;
 use crate::stdio::{self, Streams, Terminal};
 use crate::task::{self, Task};
@@ -60,6 +61,7 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let (watch, times) = (start.watch, start.times);
     let (tasks, has_run_tasks, part) = (Vec::new(), false, Vec::new());
     let (command, ended, idle, servants) = (None, None, Idle::No, Vec::new());
+    let returned = None;
     Loop {
         channel,
         signals,
@@ -72,6 +74,7 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
         servants,
         has_run_tasks,
         part,
+        returned,
         watch,
         times,
     }
@@ -113,6 +116,8 @@ struct Loop<'a> {
     has_run_tasks: bool,
     /// The beginning of a program that is too long for an order.
     part: Vec<u8>,
+    /// What is to be reported when the command has ended.
+    returned: Option<Return>,
     watch: Watch,
     times: Vec<(Step, u64)>,
 }
@@ -192,6 +197,7 @@ impl Loop<'_> {
                 let servant = socket.and_then(|socket| servant::start(roots, cwd, socket).ok());
                 self.servants.extend(servant);
             }
+            Order::Return { path, most } => self.returned = Some(Return { path, most }),
             Order::Finish => drop(self.channel.send(&Report::Finished, &[])),
             // Only a process that is not in the sandbox makes one.
             Order::Terminal { .. } => {}
@@ -334,6 +340,11 @@ impl Loop<'_> {
     }
 
     fn tell_end(&mut self, ended: Ended) {
+        if let Some(returned) = self.returned.take() {
+            // What still runs would write while it is read.
+            task::end_all_but(rustix::process::getpid());
+            returned.report(self.channel);
+        }
         // A limit that it has just run into is still there to be seen.
         if let Some(limit) = self.watch.last_look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);

@@ -24,7 +24,7 @@ pub use moved::MovedPath;
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
     AgentProfile, AuthMode, AuthProfile, ConfigKey, FileTemplate, HostDirectory, MyConfig, PROMPT,
-    Provider, RefreshForm, RefreshTerms,
+    Provider, RefreshForm, RefreshTerms, SPEC,
 };
 pub use registry::{AgentError, Registry};
 pub use resolve::{AgentFile, ResolvedAgent, Selection};

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::doors::records::Used;
 use crate::search_path;
+use crate::spec::ReturnedSpec;
 use crate::timeline::Timeline;
 
 /// A limit that ended or hindered a run.
@@ -79,6 +80,8 @@ pub struct Outcome {
     pub reached: Vec<NetworkRule>,
     /// What it used of models.
     pub used: Used,
+    /// What came back of a specification, if there was one.
+    pub spec: Option<ReturnedSpec>,
 }
 
 /// The exit status for a process that waits. A command that a limit ended has not succeeded, whatever
@@ -108,6 +111,7 @@ impl Outcome {
             session: None,
             reached: Vec::new(),
             used: Used::default(),
+            spec: None,
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct Request {
     pub(crate) only: Option<BranchName>,
     /// Whether what it does in repositories is gone when it ends.
     pub(crate) discards_commits: bool,
+    /// Whether the specification among its files comes back.
+    pub(crate) returns_spec: bool,
     /// Authorities that the caller trusts besides the system's.
     pub(crate) caller_trust: CallerTrust,
     /// Where pinfold keeps its files.
@@ -107,6 +109,7 @@ impl Request {
             attended: false,
             only: None,
             discards_commits: false,
+            returns_spec: false,
             caller_trust: CallerTrust::default(),
             name: None,
             background: None,

@@ -32,6 +32,7 @@ use crate::detach::Background;
 use crate::doors::publish::Sockets;
 use crate::doors::server::DoorServer;
 use crate::outcome::{LimitReached, Outcome};
+use crate::spec::{self, Return};
 use crate::timeline::Timeline;
 
 use disk_watch::DiskWatch;
@@ -93,6 +94,8 @@ pub(crate) struct Progress {
     pub(crate) killing: Option<Instant>,
     /// Whether the sandbox was ended for that, or for what its init said.
     pub(crate) killed: bool,
+    /// What is to come back of a specification.
+    pub(crate) spec: Return,
 }
 
 impl Progress {
@@ -152,6 +155,9 @@ impl Supervision {
             self.outputs.push(shown);
         }
         self.state.started = true;
+        if self.state.spec.is_wanted() {
+            send(&self.inside, &spec::order())?;
+        }
         send(&self.inside, &Order::Start(variables))?;
         if self.background.is_some() {
             // An init that has gone already has said how the command ended.
@@ -210,6 +216,7 @@ impl Supervision {
     fn outcome(&mut self) -> Outcome {
         self.note_group();
         let mut outcome = Outcome::new(self.state.ended, self.state.limit);
+        outcome.spec = self.state.spec.take();
         let Progress { ended, limit, killed, .. } = &self.state;
         if ended.is_none() && limit.is_none() && !killed {
             outcome.notes.extend(self.inside.engine_gone().map(Note::warning));

@@ -3,6 +3,7 @@
 mod front_matter;
 mod keys;
 mod read;
+mod spec_file;
 mod stored;
 mod yaml;
 
@@ -18,10 +19,11 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use crate::spec::TaskSpec;
 
 pub use front_matter::read_task;
+pub use spec_file::{SpecFile, body_of, read_spec, set_status};
 pub use stored::{from_stored, to_stored};
 
-/// The longest task file, in bytes: the brief and the front matter.
-const LONGEST: usize = TaskSpec::LONGEST_BRIEF + front_matter::LONGEST;
+/// The longest file of a task or a specification, in bytes: the brief and the front matter.
+pub const LONGEST_FILE: usize = TaskSpec::LONGEST_BRIEF + front_matter::LONGEST;
 
 /// Reads a task from a file that the user names. A link is followed.
 ///
@@ -39,15 +41,15 @@ pub fn load_task(path: &Path) -> Result<TaskSpec, Refusal> {
         return Err(cannot().because("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    let limit = LONGEST as u64 + 1;
+    let limit = LONGEST_FILE as u64 + 1;
     File::from(opened)
         .take(limit)
         .read_to_end(&mut bytes)
         .map_err(|error| cannot().because(error))?;
-    if bytes.len() > LONGEST {
+    if bytes.len() > LONGEST_FILE {
         let hint = "put long material into files of the repository, and name them in the brief";
         return Err(cannot()
-            .because(format!("it has more than {} KiB", LONGEST >> 10))
+            .because(format!("it has more than {} KiB", LONGEST_FILE >> 10))
             .with_hint(Some(hint.to_owned())));
     }
     read_task(SettingsFile { path, bytes: &bytes })

@@ -19,6 +19,7 @@ mod queue;
 mod record;
 mod refused;
 mod spec;
+mod spec_status;
 mod store;
 mod task;
 #[cfg(test)]
@@ -32,13 +33,17 @@ mod worker;
 pub use attempt::{Attempt, AttemptStatus, Completion, Usage};
 pub use engine::{Ending, Engine, Stop};
 pub use failure::{Failure, Repetition, code};
-pub use file::{from_stored, load_task, read_task, to_stored};
+pub use file::{
+    LONGEST_FILE, SpecFile, body_of, from_stored, load_task, read_spec, read_task, set_status,
+    to_stored,
+};
 pub use id::{InvalidId, TaskId, Token};
 pub use lease::{Lease, MARGIN_PARTS};
 pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;
 pub use spec::{Budget, Limits, TaskSpec, VerifyStep};
+pub use spec_status::SpecStatus;
 pub use store::{
     Listing, Row, SqlDatabase, SqlTransaction, SqliteStore, Store, StoreError, Transaction, Value,
 };

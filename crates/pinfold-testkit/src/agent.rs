@@ -111,6 +111,12 @@ impl AgentScene {
         run
     }
 
+    /// Returns the models that were asked for.
+    #[must_use]
+    pub fn models(&self) -> Vec<String> {
+        self.server.requests().into_iter().filter_map(|request| request.model).collect()
+    }
+
     /// Asserts that the bug is fixed, and that the provider got no other key than the real one.
     pub fn assert_done(&self, agent: &str, output: &Output) {
         let (said, errors) =

@@ -14,7 +14,7 @@ pub use codec::{DecodeError, MAX_MESSAGE, Reader, Writer};
 pub use door::{Call, Frames, HostCommand, MAX_DATA, MAX_REQUEST, Reply, framed};
 pub use message::{
     Attributes, Bounds, Cover, CoverKind, Ended, LastSteps, LaunchOrder, Limit, LineIn, LineOut,
-    Order, Program, Report, Step, StreamEnd, Streams, Window, Wire,
+    NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Window, Wire,
 };
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub use launch_order::{Cover, CoverKind, LaunchOrder};
 pub use line::{LineIn, LineOut};
 pub use order::{Bounds, Order, Program};
 pub(crate) use order::{read_list, write_list};
-pub use report::{Ended, Limit, Report, Step};
+pub use report::{Ended, Limit, NotReturned, Report, Step};
 pub(crate) use report::{read_ended, write_ended};
 pub use streams::{Attributes, StreamEnd, Streams, Window};
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::{
     Attributes, Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, LaunchOrder,
-    Limit, LineIn, LineOut, Order, Program, Report, Step, StreamEnd, Streams, Wire,
+    Limit, LineIn, LineOut, NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Wire,
 };
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -48,6 +48,10 @@ fn reports() -> Vec<Report> {
         Report::Times(Step::ALL.iter().map(|step| (*step, 7)).collect()),
         Report::Stopped(20),
         Report::Limit(Limit::Disk),
+        Report::Part(vec![0, 255]),
+        Report::Returned(None),
+        Report::Returned(Some(NotReturned::Missing)),
+        Report::Returned(Some(NotReturned::System)),
         Report::Ended(Ended::Code(3)),
         Report::Ended(Ended::Signal(9)),
         Report::TaskEnded { id: 7, ended: Ended::Code(1) },
@@ -123,6 +127,7 @@ fn orders() -> Vec<Order> {
         },
         Order::SignalTask { id: 3, signal: 15 },
         Order::EndTask(3),
+        Order::Return { path: b"/tmp/spec.md".to_vec(), most: 7 },
         Order::Finish,
         Order::Terminal { task: None, window: Some((24, 80)) },
         Order::Terminal { task: Some(3), window: None },

@@ -28,6 +28,7 @@ use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
 use crate::serve::{McpArgs, ServeArgs};
 use crate::snapshot::{SnapshotCommand, StepArgs};
+use crate::spec_loop::LoopArgs;
 use crate::task::TaskCommand;
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
@@ -123,6 +124,8 @@ pub(crate) enum Command {
     Task(DeferredCommands<TaskCommand>),
     /// Work on the tasks of the queue
     Work(Deferred<WorkArgs>),
+    /// Have agents work on a specification until it is done
+    Loop(Deferred<LoopArgs>),
     /// Carry out one attempt at a task
     #[command(hide = true)]
     Attempt,

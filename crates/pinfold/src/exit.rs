@@ -5,10 +5,14 @@
 //! | 0 | success |
 //! | 1 | a command failed that runs nothing in a sandbox |
 //! | 2 | the command line is not valid |
+//! | 3 | `loop`: a step, or what the specification depends on, is blocked |
+//! | 4 | `loop`: the specification needs attention: no progress, a result that waits, or two edits at once |
+//! | 5 | `loop`: the budget or the time is used up |
 //! | 124 | `wait`: the session still runs after the time to wait |
 //! | 125 | `run`, `exec`, `wait`: pinfold failed; the command was not run, or its status is unknown |
 //! | 126 | `run`, `exec`: the command exists and cannot be executed |
 //! | 127 | `run`, `exec`: the command does not exist in the sandbox |
+//! | 130 | `loop`: a signal ended it, and the specification was given back |
 //! | 128 + n | `run`, `exec`, `wait`: signal n ended the command; 137 and 143 also if a limit did |
 //!
 //! Otherwise `run`, `exec` and `wait` exit with the command's own status.
@@ -30,6 +34,14 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
+/// `loop`: something is blocked.
+pub(crate) const BLOCKED: u8 = 3;
+/// `loop`: a user has to look at the specification.
+pub(crate) const ATTENTION: u8 = 4;
+/// `loop`: the budget or the time is used up.
+pub(crate) const EXHAUSTED: u8 = 5;
+/// `loop`: a signal ended it (128 + SIGINT, as shells have it).
+pub(crate) const INTERRUPTED: u8 = 130;
 /// `wait`: the time to wait is over.
 const TIMEOUT: u8 = 124;
 /// `run`: pinfold itself failed.
@@ -96,6 +108,13 @@ fn colours() -> bool {
 /// Whether the user wants colours where there is a terminal.
 pub(crate) fn takes_colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
+    }
 }
 
 impl From<ReviewError> for Failure {

@@ -31,6 +31,7 @@ mod run;
 mod secret;
 mod serve;
 mod snapshot;
+mod spec_loop;
 mod task;
 mod task_queue;
 mod trust;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
         Command::Image(command) => image::image(&command.0, &launcher),
         Command::Task(command) => task::task(command.0, &launcher),
+        Command::Loop(args) => spec_loop::run(args.0, &launcher),
         Command::Work(args) => work::work(&args.0, &launcher),
         Command::Attempt => work::attempt(&launcher),
         Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),

@@ -3,6 +3,7 @@
 mod result;
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_host::Host;
@@ -52,12 +53,14 @@ pub(crate) fn run(
         None
     };
     let prompt = prompt(&mut args)?;
+    let spec = args.spec.take().map(|path| spec(&path)).transpose()?;
     let result = args.result.as_deref().map(ResultFile::open).transpose()?;
     let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, .. } = args;
     let wanted = Wanted {
         agent,
         rest,
         prompt,
+        spec,
         idle,
         is_unattended: flags.unattended,
         discards_commits: args.discard_commits,
@@ -125,6 +128,26 @@ fn prompt(args: &mut RunArgs) -> Result<Option<String>, Failure> {
     };
     read.map_err(failed)?;
     Ok(Some(text))
+}
+
+/// Returns the specification that the command is given.
+///
+/// # Errors
+/// Returns an error for a file that cannot be read or is too long.
+fn spec(path: &Path) -> Result<Vec<u8>, Failure> {
+    // Longer than any specification.
+    const LONGEST: u64 = 2 << 20;
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::own(format!("cannot read the specification {}: {why}", Escaped(path)))
+    };
+    let mut bytes = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(count) if count as u64 > LONGEST => Err(failed(&"it is too long")),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(failed(&error)),
+    }
 }
 
 /// Asks whether what the session changed in a view is to be applied, if somebody can answer and

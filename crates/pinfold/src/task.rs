@@ -3,6 +3,7 @@
 mod add;
 mod find;
 mod list;
+mod options;
 mod result;
 mod show;
 
@@ -18,6 +19,7 @@ use crate::exit::Failure;
 use crate::task_queue;
 pub(crate) use find::short;
 use find::{IdArgs, find};
+pub(crate) use options::{WorkOptions, settle};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
@@ -54,7 +56,9 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let queue = task_queue::open(&places)?;
     match command {
-        TaskCommand::Add(args) => add::add(*args, &queue, &places)?,
+        TaskCommand::Add(args) => {
+            add::add(*args, &queue, Host { places: &places, launcher })?;
+        }
         TaskCommand::Ls(args) => list::list(&args, &queue)?,
         TaskCommand::Show(args) => {
             show::show(&args, &queue, Host { places: &places, launcher })?;

@@ -37,6 +37,9 @@ words! {
 /// What stands for the prompt in [`AgentProfile::prompt_args`].
 pub const PROMPT: &str = "{prompt}";
 
+/// Where a sandbox has the specification that its agent works on, as Ralph has it.
+pub const SPEC: &str = "/tmp/spec.md";
+
 /// An agent's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentProfile {

@@ -123,6 +123,12 @@ impl Repository {
         known.then(|| Self { host, owner: owner.to_owned(), name: name.to_owned() })
     }
 
+    /// Returns it as GitHub names it: `OWNER/NAME`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.owner, self.name)
+    }
+
     /// Whether a host is the one that repositories are fetched from and pushed to.
     #[must_use]
     pub fn is_at(asked: &Endpoint) -> bool {

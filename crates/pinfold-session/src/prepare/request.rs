@@ -29,6 +29,7 @@ use crate::outcome::RunError;
 use crate::request::Request;
 use crate::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use crate::snapshot::{Event, SnapshotError, Snapshots};
+use crate::spec;
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::view::Extra;
@@ -43,6 +44,8 @@ pub struct Wanted {
     pub rest: Vec<OsString>,
     /// What the agent is to do before it ends.
     pub prompt: Option<String>,
+    /// A specification, which the command finds at [`pinfold_policy::agents::SPEC`] and which comes back.
+    pub spec: Option<Vec<u8>>,
     /// Whether nothing is to be run.
     pub idle: bool,
     /// Whether the user said that nobody answers.
@@ -93,7 +96,7 @@ impl Preparation {
         let stack = self.stack(progress)?;
         let presence = self.asked.presence;
         let (subject, mut run) = self.program(&wanted, (&workspace, stack.as_ref()), progress)?;
-        let Wanted { name, background, window, discards_commits, .. } = wanted;
+        let Wanted { name, background, window, discards_commits, spec, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -117,10 +120,13 @@ impl Preparation {
             env.push(("TERM".into(), "xterm-256color".into()));
         }
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);
+        let returns_spec = spec.is_some();
+        let files = files.chain(spec.map(spec::entry));
         let extra = run.extra.into_iter().chain(extra).chain(group.extra);
         Ok(Request {
             only: presence.only_branch(&settings),
             discards_commits,
+            returns_spec,
             extra: extra.collect(),
             files: files.collect(),
             my_config: run.my_config,

@@ -20,6 +20,7 @@ use crate::doors::Opened;
 use crate::doors::records::Records;
 use crate::doors::server::DoorServer;
 use crate::outcome::RunError;
+use crate::spec::Return;
 use crate::supervise::disk_watch::DiskWatch;
 use crate::supervise::{HASTE, Progress, Supervision};
 
@@ -91,6 +92,7 @@ impl Furnished {
             drained: Vec::new(),
             state: Progress {
                 timeline: std::mem::take(&mut request.timeline),
+                spec: Return::of(request.returns_spec),
                 ..Progress::default()
             },
         };

@@ -51,6 +51,9 @@ impl Supervision {
                     sockets.supply.put(socket);
                 }
             }
+            Report::Part(part) if self.state.spec.add(&part) => {}
+            Report::Returned(why) if self.state.spec.end(why) => {}
+            Report::Part(_) | Report::Returned(_) => return Ok(self.end_with(&[])),
             Report::Ended(ended) => {
                 self.runs()?;
                 self.state.ended = Some(ended);

@@ -15,17 +15,17 @@ use crate::text::beginning;
 pub(super) const LONGEST: usize = 64 << 10;
 
 /// A file's text in its parts.
-struct Parts<'a> {
+pub(super) struct Parts<'a> {
     /// The front matter, and its format.
-    front: Option<(Format, &'a str)>,
+    pub(super) front: Option<(Format, &'a str)>,
     /// All after it.
-    brief: &'a str,
+    pub(super) brief: &'a str,
     /// The line that the brief begins on.
     line: u32,
 }
 
-#[derive(Clone, Copy)]
-enum Format {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
     Toml,
     Yaml,
 }
@@ -40,12 +40,33 @@ impl Format {
     }
 }
 
+/// A file of front matter and Markdown that was taken apart.
+pub(super) struct Taken<'a> {
+    pub(super) document: Document,
+    /// All after the front matter.
+    pub(super) brief: &'a str,
+    /// The line that it begins on.
+    pub(super) line: u32,
+}
+
 /// Reads a task: the front matter, the title and the brief. Without a title in the front matter, the first line of
 /// the brief is the title.
 ///
 /// # Errors
 /// Returns an error with file, line and key for what is not text, too long, unknown or invalid.
 pub fn read_task(file: SettingsFile<'_>) -> Result<TaskSpec, FileError> {
+    let taken = take_apart(file)?;
+    let mut task = TaskSpec::new("", taken.brief.trim());
+    read::task(&Item::of_document(&taken.document).table(TASK)?, &mut task)?;
+    give_title(&mut task, file.path, taken.line)?;
+    Ok(task)
+}
+
+/// Takes a file apart, and checks that its parts are text of a bearable length.
+///
+/// # Errors
+/// Returns an error with the line for what is not.
+pub(super) fn take_apart(file: SettingsFile<'_>) -> Result<Taken<'_>, FileError> {
     let at = |line, fault| FileError::new(place(file.path, line), String::new(), fault);
     let text = std::str::from_utf8(file.bytes)
         .map_err(|error| at(line_at(&file.bytes[..error.valid_up_to()]), Fault::NotText))?;
@@ -53,9 +74,9 @@ pub fn read_task(file: SettingsFile<'_>) -> Result<TaskSpec, FileError> {
         let fault = "begins with a byte order mark; save it as UTF-8 without one";
         return Err(at(1, Fault::Syntax(fault.to_owned())));
     }
-    let parts = split(text).map_err(|(line, fault)| at(line, fault))?;
+    let Parts { front, brief, line } = split(text).map_err(|(line, fault)| at(line, fault))?;
     // The blank line stands for the mark, so that lines are counted as in the file.
-    let front = parts.front.map(|(format, front)| (format, format!("\n{front}")));
+    let front = front.map(|(format, front)| (format, format!("\n{front}")));
     let document = match front {
         Some((Format::Yaml, front)) => {
             let root = yaml::parse(&front).map_err(|(line, fault)| at(line, fault))?;
@@ -66,22 +87,27 @@ pub fn read_task(file: SettingsFile<'_>) -> Result<TaskSpec, FileError> {
             Document::parse(SettingsFile { path: file.path, bytes: front.as_bytes() })?
         }
     };
-    let mut task = TaskSpec::new("", parts.brief.trim());
-    check_brief(&task.brief, parts.brief)
-        .map_err(|(offset, fault)| at(parts.line + offset, fault))?;
-    read::task(&Item::of_document(&document).table(TASK)?, &mut task)?;
+    check_brief(brief.trim(), brief).map_err(|(offset, fault)| at(line + offset, fault))?;
+    Ok(Taken { document, brief, line })
+}
+
+/// Gives a task without a title the first line of its brief.
+///
+/// # Errors
+/// Returns an error for a task that has neither.
+pub(super) fn give_title(task: &mut TaskSpec, path: &Path, line: u32) -> Result<(), FileError> {
     if task.title.is_empty() {
         task.title = title_of(&task.brief);
     }
     if task.title.is_empty() {
-        let fault = "the task has neither a title nor a brief".to_owned();
-        return Err(at(parts.line, Fault::Invalid(fault)));
+        let fault = Fault::Invalid("the task has neither a title nor a brief".to_owned());
+        return Err(FileError::new(place(path, line), String::new(), fault));
     }
-    Ok(task)
+    Ok(())
 }
 
 /// Separates the front matter from the brief.
-fn split(text: &str) -> Result<Parts<'_>, (u32, Fault)> {
+pub(super) fn split(text: &str) -> Result<Parts<'_>, (u32, Fault)> {
     let whole = Parts { front: None, brief: text, line: 1 };
     let Some((first, rest)) = text.split_once('\n') else { return Ok(whole) };
     let format = match first.trim_end() {

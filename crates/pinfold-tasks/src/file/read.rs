@@ -17,8 +17,15 @@ const HIGHEST_PRIORITY: u64 = 1000;
 /// The longest command that verifies a result, in bytes.
 const LONGEST_STEP: usize = 4 << 10;
 
-/// Reads front matter into a task.
+/// Reads the front matter of a task.
 pub(super) fn task(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), FileError> {
+    values(section, task)?;
+    task.depends = section.read("depends", |item| some(item, Item::parsed))?.unwrap_or_default();
+    Ok(())
+}
+
+/// Reads what tasks and specifications have in common.
+pub(super) fn values(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), FileError> {
     task.title = section.read("title", title)?.unwrap_or_default();
     task.repository = section.read("repository", path)?;
     task.base = section.read("base", Item::parsed)?;
@@ -35,7 +42,6 @@ pub(super) fn task(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), Fil
     task.sealed = section.read("sealed", path)?;
     let iterations = section.read("iterations", attempts)?;
     task.iterations = iterations.unwrap_or(TaskSpec::ITERATIONS);
-    task.depends = section.read("depends", |item| some(item, Item::parsed))?.unwrap_or_default();
     task.touches = section.read("touches", |item| some(item, inside))?.unwrap_or_default();
     task.priority = section.read("priority", priority)?.unwrap_or_default();
     task.attempts = section.read("attempts", attempts)?.unwrap_or(TaskSpec::ATTEMPTS);
@@ -99,6 +105,18 @@ fn inside(item: &Item<'_>) -> Result<String, FileError> {
         Ok(text)
     } else {
         Err(item.invalid("expected a path in the repository, without \"..\""))
+    }
+}
+
+/// The names of specifications: one or several, as text with blanks between them, as a number, or as a list.
+pub(super) fn names(item: &Item<'_>) -> Result<Vec<String>, FileError> {
+    let one = |item: &Item<'_>| match item.count() {
+        Ok(number) => Ok(number.to_string()),
+        Err(_) => line(item),
+    };
+    match item.list() {
+        Ok(_) => some(item, one),
+        Err(_) => Ok(one(item)?.split_whitespace().map(str::to_owned).collect()),
     }
 }
 

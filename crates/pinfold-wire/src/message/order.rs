@@ -87,6 +87,13 @@ pub enum Order {
         /// Where relative paths begin.
         cwd: Vec<u8>,
     },
+    /// Report what this file holds when the command has ended ([`super::Report::Part`]).
+    Return {
+        /// An absolute path inside.
+        path: Vec<u8>,
+        /// The most bytes that it may hold.
+        most: u64,
+    },
     /// Say when all that was ordered before has been done.
     Finish,
     /// Send this signal to the command's process group.
@@ -125,6 +132,9 @@ impl Wire for Order {
                 write_list(writer.u8(13), roots);
                 writer.bytes(cwd);
             }
+            Self::Return { path, most } => {
+                writer.u8(14).bytes(path).u64(*most);
+            }
             Self::Finish => {
                 writer.u8(12);
             }
@@ -155,6 +165,7 @@ impl Wire for Order {
             11 => Self::EndTask(reader.u32()?),
             12 => Self::Finish,
             13 => Self::Tools { roots: read_list(&mut reader)?, cwd: reader.bytes()? },
+            14 => Self::Return { path: reader.bytes()?, most: reader.u64()? },
             8 => Self::Part(reader.bytes()?),
             3 => Self::Signal(reader.i32()?),
             6 => Self::Socket,

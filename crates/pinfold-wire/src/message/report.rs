@@ -125,6 +125,37 @@ pub enum Ended {
     Signal(u8),
 }
 
+/// Why a file is not returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NotReturned {
+    /// There is none.
+    Missing = 1,
+    /// It is a symbolic link.
+    Link = 2,
+    /// It is a directory, a FIFO, a socket or a device.
+    Kind = 3,
+    /// It holds more than it may.
+    Size = 4,
+    /// The system does not let it be read.
+    System = 5,
+}
+
+impl NotReturned {
+    const ALL: [Self; 5] = [Self::Missing, Self::Link, Self::Kind, Self::Size, Self::System];
+
+    /// Words that read well after the file's name.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Missing => "is missing",
+            Self::Link => "is a symbolic link",
+            Self::Kind => "is not a regular file",
+            Self::Size => "is too large",
+            Self::System => "cannot be read",
+        }
+    }
+}
+
 /// Bytes of a failure's detail: two paths of the longest kind (`PATH_MAX`).
 const LONGEST_DETAIL: usize = 8192;
 
@@ -153,6 +184,10 @@ pub enum Report {
     Stopped(i32),
     /// A limit was reached.
     Limit(Limit),
+    /// A part of the file that is to be returned, in order.
+    Part(Vec<u8>),
+    /// The file that is to be returned is complete, or why it is not returned.
+    Returned(Option<NotReturned>),
     /// The command ended; what it left is being ended.
     Ended(Ended),
     /// The controlling side of the terminal of a program next to the command, as a descriptor.
@@ -226,6 +261,12 @@ impl Wire for Report {
             Self::Limit(limit) => {
                 writer.u8(5).u8(*limit as u8);
             }
+            Self::Part(part) => {
+                writer.u8(16).bytes(part);
+            }
+            Self::Returned(why) => {
+                writer.u8(17).u8(why.map_or(0, |why| why as u8));
+            }
             Self::Ended(ended) => write_ended(writer.u8(6), *ended),
             Self::TaskEnded { id, ended } => write_ended(writer.u8(7).u32(*id), *ended),
             Self::TaskTerminal(id) => {
@@ -270,6 +311,8 @@ impl Wire for Report {
             }
             4 => Self::Stopped(reader.i32()?),
             5 => Self::Limit(read_limit(reader.u8()?)?),
+            16 => Self::Part(reader.bytes()?),
+            17 => Self::Returned(read_not_returned(reader.u8()?)?),
             6 => Self::Ended(read_ended(&mut reader)?),
             7 => Self::TaskEnded { id: reader.u32()?, ended: read_ended(&mut reader)? },
             10 => Self::TaskTerminal(reader.u32()?),
@@ -310,6 +353,15 @@ pub(crate) fn read_ended(reader: &mut Reader<'_>) -> Result<Ended, DecodeError> 
         1 => Ok(Ended::Code(reader.u8()?)),
         2 => Ok(Ended::Signal(reader.u8()?)),
         value => Err(DecodeError::Unknown { what: "end", value }),
+    }
+}
+
+fn read_not_returned(value: u8) -> Result<Option<NotReturned>, DecodeError> {
+    let why = NotReturned::ALL.into_iter().find(|why| *why as u8 == value);
+    match (value, why) {
+        (0, _) => Ok(None),
+        (_, Some(why)) => Ok(Some(why)),
+        (value, None) => Err(DecodeError::Unknown { what: "returned file", value }),
     }
 }
 

@@ -66,6 +66,9 @@ pub(crate) struct RunArgs {
     /// Take no commits, branches or tags out of the sandbox
     #[arg(long, hide = true)]
     pub(crate) discard_commits: bool,
+    /// Give the command this file as /tmp/spec.md, and write what it made of it with the result
+    #[arg(long, hide = true, value_name = "FILE", requires = "result")]
+    pub(crate) spec: Option<PathBuf>,
     /// With --detach: use a terminal, which `pinfold attach` connects to
     #[arg(long, short, requires = "detach", conflicts_with = "idle", help_heading = SESSION)]
     pub(crate) tty: bool,

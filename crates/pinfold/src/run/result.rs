@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
-use pinfold_session::{LimitReached, Outcome, Used};
+use pinfold_session::{LimitReached, Outcome, ReturnedSpec, Used};
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 
@@ -53,6 +53,16 @@ impl ResultFile {
     }
 }
 
+/// What came back of a specification: its text, or what is wrong with it.
+fn spec(returned: &ReturnedSpec) -> Value {
+    let text = returned.as_ref().map(|bytes| str::from_utf8(bytes));
+    match text {
+        Ok(Ok(text)) => json!({ "text": text }),
+        Ok(Err(_)) => json!({ "problem": "is not UTF-8 text" }),
+        Err(why) => json!({ "problem": why.words() }),
+    }
+}
+
 fn of(outcome: &Outcome) -> Value {
     let Used { answers, tokens, cost, unpriced, is_estimated } = &outcome.used;
     json!({
@@ -70,6 +80,7 @@ fn of(outcome: &Outcome) -> Value {
             "unpricedRequests": unpriced,
             "estimated": is_estimated,
         },
+        "spec": outcome.spec.as_ref().map(spec),
         "notes": outcome.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
     })
 }

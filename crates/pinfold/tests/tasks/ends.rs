@@ -6,16 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_testkit::{people, processes_with};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::scene::{Scene, printed};
-
-/// Waits until a condition holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::scene::{Scene, printed, until};
 
 /// Starts a worker on a task that sleeps, ends it with a signal when the agent runs, and returns the task's state.
 fn ended_by(scene: &Scene, signal: Signal) -> String {

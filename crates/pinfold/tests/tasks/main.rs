@@ -3,6 +3,7 @@
 
 mod attacks;
 mod ends;
+mod loops;
 mod queue;
 mod scene;
 mod team;

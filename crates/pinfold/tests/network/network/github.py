@@ -57,13 +57,24 @@ class GitHub(web.Web):
     def api(self, body, token):
         headers = {"X_Echo": f"token {token}", "Content_Type": "application/json"}
         if self.path == "/graphql":
-            answer = {"data": self.graph(json.loads(body)["query"])}
+            asked = json.loads(body)
+            answer = {"data": self.graph(asked["query"], asked.get("variables") or {})}
+        elif match := re.fullmatch("/repos/me/tool/issues/([0-9]+)", self.path):
+            issue = issues()[match[1]]
+            answer = {"number": int(match[1]), "user": {"login": issue["author"]}}
+            answer["author_association"] = issue["association"]
+        elif self.path == "/repos/me/tool/labels":
+            name = json.loads(body)["name"]
+            keep(lambda all: all["labels"].append(name))
+            return self.reply(json.dumps({"name": name}).encode(), 201, **headers)
         else:
             answer = {"login": "me", "echo": token}
         self.reply(json.dumps(answer).encode(), **headers)
 
-    def graph(self, query):
+    def graph(self, query, variables):
         """What `gh pr` and `gh issue` ask for."""
+        if os.path.exists(ISSUES()):
+            return self.graph_of_issues(query, variables)
         if "createPullRequest" in query:
             url = "https://github.com/me/tool/pull/7"
             return {"createPullRequest": {"pullRequest": {"id": "P_7", "url": url}}}
@@ -85,6 +96,83 @@ class GitHub(web.Web):
             }
             repository["pullRequests"] = {"totalCount": 1, "nodes": [first], "pageInfo": {}}
         return {"viewer": {"login": "me"}, "repository": repository}
+
+    def graph_of_issues(self, query, variables):
+        """The same for the issues in a file, which can be changed."""
+        given = variables.get("input", {})
+
+        def change(all):
+            number = (given.get("id") or given.get("labelableId", "")).removeprefix("I_")
+            names = [label.removeprefix("L_") for label in given.get("labelIds", [])]
+            labels = all[number]["labels"]
+            if "updateIssue" in query:
+                all[number]["body"] = given.get("body", all[number]["body"])
+            elif "addLabels" in query:
+                labels += [name for name in names if name not in labels]
+            elif "removeLabels" in query:
+                all[number]["labels"] = [name for name in labels if name not in names]
+
+        if given:
+            keep(change)
+            # gh takes nothing that it has not asked for.
+            changes = ("updateIssue", "addLabelsToLabelable", "removeLabelsFromLabelable")
+            return {name: {"__typename": "Change"} for name in changes if name in query}
+        if "node(id" in query:
+            return {"node": {"comments": shown(variables["id"].removeprefix("I_"))["comments"]}}
+        all = issues()
+        known = [{"id": "L_" + name, "name": name} for name in all.pop("labels")]
+        labels = {"nodes": known, "pageInfo": {"hasNextPage": False}}
+        repository = {"hasIssuesEnabled": True}
+        if "search(" in query:
+            wanted = set(re.findall(r'label:"?([a-z:-]+)', variables["query"]))
+            found = [shown(number) for number in all if wanted <= set(all[number]["labels"])]
+            search = {"issueCount": len(found), "nodes": found, "pageInfo": {"hasNextPage": False}}
+            return {"repository": repository, "search": search}
+        if "number" in variables:
+            repository["issue"] = shown(str(variables["number"]))
+        elif "labels(" in query:
+            repository = {"labels": labels}
+        return {"repository": repository}
+
+
+def ISSUES():
+    return os.path.join(web.DIR, "issues.json")
+
+
+def issues():
+    with open(ISSUES(), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def keep(change):
+    with web.LOCK:
+        all = issues()
+        change(all)
+        with open(ISSUES() + ".new", "w", encoding="utf-8") as file:
+            json.dump(all, file)
+        os.rename(ISSUES() + ".new", ISSUES())
+
+
+def label(name):
+    return {"id": "L_" + name, "name": name, "description": "", "color": "ededed"}
+
+
+def shown(number):
+    """An issue as GraphQL shows it."""
+    issue = issues()[number]
+    nodes = [
+        {"id": f"C_{at}", "author": {"login": author}, "authorAssociation": association, "body": body,
+         "createdAt": "2026-01-01T00:00:00Z", "reactionGroups": []}
+        for at, (author, association, body) in enumerate(issue["comments"])
+    ]
+    labels = [label(name) for name in issue["labels"]]
+    return {
+        "__typename": "Issue", "id": "I_" + number, "number": int(number), "title": issue["title"], "state": "OPEN",
+        "body": issue["body"], "author": {"id": "U_1", "login": issue["author"], "name": ""}, "updatedAt": "2026-01-01T00:00:00Z",
+        "url": issue.get("url", f"https://github.com/me/tool/issues/{number}"),
+        "labels": {"nodes": labels, "totalCount": len(labels)},
+        "comments": {"nodes": nodes, "pageInfo": {"hasNextPage": False}, "totalCount": len(nodes)},
+    }
 
 
 def serve(directory, addresses):

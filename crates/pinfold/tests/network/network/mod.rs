@@ -15,6 +15,7 @@ mod grpc;
 mod host_gh;
 mod host_login;
 mod isolation;
+mod issues;
 mod machine;
 mod names;
 mod ours;

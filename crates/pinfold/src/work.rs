@@ -55,7 +55,7 @@ pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Fai
     let signals = pinfold_host::sys::stop_events().map_err(Failure::new)?;
     let observer = |event: &WorkerEvent<'_>| report(event);
     let worker = Worker {
-        queue: &queue,
+        source: &queue,
         engine: &engine,
         settings,
         until,

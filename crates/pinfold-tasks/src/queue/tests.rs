@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::Listing;
 use crate::attempt::{AttemptStatus, Usage};
 use crate::failure::code;
 use crate::testing::{TestClock, claim, draft, id, seconds, token};
+use crate::{Listing, Note};
 
 fn completion() -> Completion {
     Completion { output: r#"{"b":1,"a":[1,2.50]}"#.to_owned(), usage: Usage::default() }
@@ -296,6 +296,43 @@ fn output_that_is_not_json_is_refused<S: Store>(queue: &Queue<S>, _clock: &TestC
     assert_eq!(queue.task(id(1)).unwrap().status, Status::Running);
 }
 
+fn attempt_that_is_over_is_kept_as_such_when_its_task_is_claimed<S: Store>(
+    queue: &Queue<S>,
+    clock: &TestClock,
+) {
+    queue.add(&draft(1)).unwrap();
+    start(queue, 1);
+    clock.advance(300);
+    assert_eq!(queue.claim_task(id(1), &claim(2)).unwrap().holder.attempt, 2);
+    let attempts = queue.attempts(id(1)).unwrap();
+    let statuses = attempts.iter().map(|attempt| attempt.status);
+    assert_eq!(statuses.collect::<Vec<_>>(), [AttemptStatus::TimedOut, AttemptStatus::Claimed]);
+}
+
+fn notes_are_found_by_their_beginnings_and_go_with_their_task<S: Store>(
+    queue: &Queue<S>,
+    _: &TestClock,
+) {
+    let task = queue.add(&draft(1)).unwrap().id;
+    let note = |key: &str, content: &str| Note { key: key.to_owned(), content: content.to_owned() };
+    let written = queue.store().write(|transaction| {
+        transaction.set_note("a", &note("x/1", "one"), Some(task))?;
+        transaction.set_note("a", &note("x/2", "two"), None)?;
+        transaction.set_note("a", &note("x/2", "three"), None)?;
+        transaction.set_note("a", &note("x_", "other"), None)?;
+        transaction.set_note("b", &note("x/1", "of another kind"), None)?;
+        let found = transaction.notes("a", "x/", "", 9)?;
+        assert_eq!(found, [note("x/1", "one"), note("x/2", "three")]);
+        assert_eq!(transaction.notes("a", "x/", "x/1", 9)?, [note("x/2", "three")]);
+        assert_eq!(transaction.notes("a", "", "", 1)?, [note("x/1", "one")]);
+        transaction.remove(task)?;
+        assert_eq!(transaction.note("a", "x/1")?, None);
+        assert_eq!(transaction.note("a", "x/2")?.as_deref(), Some("three"));
+        Ok::<_, StoreError>(())
+    });
+    written.unwrap();
+}
+
 /// Makes a test of each promise, with a new store for each.
 macro_rules! promises {
     ($module:ident, $open:expr, $($promise:ident,)*) => {
@@ -332,6 +369,8 @@ macro_rules! store {
             messages_are_numbered_without_gaps,
             pages_skip_no_task_that_was_added_at_the_same_time,
             output_that_is_not_json_is_refused,
+            attempt_that_is_over_is_kept_as_such_when_its_task_is_claimed,
+            notes_are_found_by_their_beginnings_and_go_with_their_task,
         }
     };
 }

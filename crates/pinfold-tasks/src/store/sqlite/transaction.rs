@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::id::{TaskId, Token};
 use crate::queue::{Message, NewMessage};
 use crate::record::Record;
-use crate::store::{Listing, StoreError, Transaction};
+use crate::store::{Listing, Note, StoreError, Transaction};
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
 use crate::touch::Touch;
@@ -283,6 +283,37 @@ impl Transaction for SqliteTransaction<'_> {
         let query = "SELECT number, at, kind, payload FROM message \
              WHERE task = ?1 AND attempt = ?2 AND number >= ?3 ORDER BY number LIMIT ?4";
         self.all(query, params![id.to_string(), attempt, whole(from), limit], rows::message)
+    }
+
+    fn note(&mut self, kind: &str, key: &str) -> Result<Option<String>, StoreError> {
+        let query = "SELECT content FROM note WHERE kind = ?1 AND key = ?2";
+        self.first(query, params![kind, key], |row| Ok(row.get(0)?))
+    }
+
+    fn set_note(
+        &mut self,
+        kind: &str,
+        note: &Note,
+        task: Option<TaskId>,
+    ) -> Result<(), StoreError> {
+        let statement = "INSERT INTO note (kind, key, task, content) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT (kind, key) DO UPDATE SET task = ?3, content = ?4";
+        let task = task.map(|task| task.to_string());
+        self.execute(statement, params![kind, note.key, task, note.content]).map(drop)
+    }
+
+    fn notes(
+        &mut self,
+        kind: &str,
+        beginning: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<Note>, StoreError> {
+        let query = "SELECT key, content FROM note WHERE kind = ?1 AND key > ?3 AND key >= ?2 \
+             AND substr(key, 1, length(?2)) = ?2 ORDER BY key LIMIT ?4";
+        self.all(query, params![kind, beginning, after, limit], |row| {
+            Ok(Note { key: row.get(0)?, content: row.get(1)? })
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod add;
 mod find;
 mod list;
 mod result;
+mod serve;
 mod show;
 
 use std::process::ExitCode;
@@ -39,6 +40,11 @@ pub(crate) enum TaskCommand {
     Cancel(CancelArgs),
     /// Remove a task that has ended; its branch stays
     Rm(IdArgs),
+    /// Serve a queue of tasks to workers on other machines (MoltNet's task API)
+    Serve(serve::ServeArgs),
+    /// Manage the agents that may use what is served, and their keys
+    #[command(subcommand)]
+    Key(serve::KeyCommand),
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,32 +78,37 @@ impl From<QueueError> for Failure {
 
 pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let queue = open(&places)?;
+    let queue = || open(&places);
     match command {
-        TaskCommand::Add(args) => add::add(*args, &queue, &places)?,
-        TaskCommand::Ls(args) => list::list(&args, &queue)?,
+        TaskCommand::Add(args) => add::add(*args, &queue()?, &places)?,
+        TaskCommand::Ls(args) => list::list(&args, &queue()?)?,
         TaskCommand::Show(args) => {
-            show::show(&args, &queue, Host { places: &places, launcher })?;
+            show::show(&args, &queue()?, Host { places: &places, launcher })?;
         }
-        TaskCommand::Logs(args) => show::logs(&args, &queue, &places)?,
-        TaskCommand::Diff(args) => return result::diff(&args, &queue, &places, launcher),
-        TaskCommand::Apply(args) => return result::apply(&args, &queue),
+        TaskCommand::Logs(args) => show::logs(&args, &queue()?, &places)?,
+        TaskCommand::Diff(args) => return result::diff(&args, &queue()?, &places, launcher),
+        TaskCommand::Apply(args) => return result::apply(&args, &queue()?),
         TaskCommand::Retry(args) => {
+            let queue = queue()?;
             let task = find(&queue, &args.id)?;
             queue.retry(task.id)?;
             notify!("pinfold: queued again: {} ({})", task.title, short(task.id));
         }
         TaskCommand::Cancel(CancelArgs { task, reason }) => {
+            let queue = queue()?;
             let task = find(&queue, &task.id)?;
             queue.cancel(task.id, &reason)?;
             notify!("pinfold: cancelled: {} ({})", task.title, short(task.id));
         }
         TaskCommand::Rm(args) => {
+            let queue = queue()?;
             let task = find(&queue, &args.id)?;
             queue.remove(task.id)?;
             show::remove_logs(&places, &task);
             notify!("pinfold: removed: {} ({})", task.title, short(task.id));
         }
+        TaskCommand::Serve(args) => return serve::serve(args, &places),
+        TaskCommand::Key(command) => return serve::key(command, &places),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -17,6 +17,7 @@ use pinfold_tasks::{Queue, QueueError, SqliteStore, SystemClock};
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;
+pub(crate) use add::settle;
 pub(crate) use find::short;
 use find::{IdArgs, find};
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod access;
+mod client;
 mod hostile;
 mod replay;
 mod scene;

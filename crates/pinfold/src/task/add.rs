@@ -191,7 +191,7 @@ fn override_with(spec: &mut TaskSpec, args: AddArgs) -> Result<(), Failure> {
 }
 
 /// Fills in what depends on where the task is added, and refuses what no attempt could do.
-fn settle(spec: &mut TaskSpec, places: &Places) -> Result<(), Failure> {
+pub(crate) fn settle(spec: &mut TaskSpec, places: &Places) -> Result<(), Failure> {
     let refused = |what: &str, hint: &str| Failure::new(what).hint(Some(hint.to_owned()));
     if spec.brief.trim().is_empty() {
         return Err(refused("the task has no brief", "say what the agent is to do"));

@@ -5,4 +5,5 @@ mod attacks;
 mod ends;
 mod queue;
 mod scene;
+mod server;
 mod verification;

@@ -138,3 +138,4 @@ impl<'a> Attempt<'a> {
             named.for_each(|what| say(&Line::Progress(format!("of an earlier attempt: {what}"))));
         }
     }
+}

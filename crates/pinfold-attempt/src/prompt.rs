@@ -93,10 +93,10 @@ pub(crate) fn of_spec(
         let _ = write!(prompt, "\n\nComment of {author}:\n\n{}", indented(body));
     }
     if prompt.len() > LONGEST {
-Err("commands and comments have more than 96 KiB together".to_owned())
-} else {
-Ok(prompt)
-}
+        Err("commands and comments have more than 96 KiB together".to_owned())
+    } else {
+        Ok(prompt)
+    }
 }
 
 fn indented(text: &str) -> String {

@@ -301,14 +301,14 @@ fn end(
     cleaned?;
     let LoopEnd::Done(output, _) = ended else { return Ok(ended) };
     let note = if output.is_changed() {
-match work.repository.publish(result, own, &output.commit) {
+        match work.repository.publish(result, own, &output.commit) {
             Ok(Published::Moved) => None,
             Ok(Published::Kept(why)) => Some(why),
             Err(error) => Some(format!("branch {result} stays where it is: {error}")),
         }
-} else {
-None
-};
+    } else {
+        None
+    };
     if note.is_none() {
         // A new loop begins anew. One that finds no branch does not read it.
         let _ = fs::remove_file(record_of(order));

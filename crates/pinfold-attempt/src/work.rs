@@ -210,8 +210,8 @@ impl<'a> Work<'a> {
 fn left(end: Instant) -> Result<Duration, Failed> {
     let left = end.saturating_duration_since(Instant::now());
     if left < Duration::from_secs(1) {
-Err(Failed::lasting(TIME_IS_OVER, "the time of the attempt is over"))
-} else {
-Ok(left)
-}
+        Err(Failed::lasting(TIME_IS_OVER, "the time of the attempt is over"))
+    } else {
+        Ok(left)
+    }
 }

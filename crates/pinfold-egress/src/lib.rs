@@ -3,7 +3,8 @@
 //! [`NetworkDoor`] is where the sandbox's connections go out, by the name that was asked for.
 //! [`Gateway`] stands between an agent, which holds only an [`EphemeralKey`], and the model
 //! providers of its session. [`SshDoor`] signs commits and logins with a key that is never inside.
-//! [`Downloader`] fetches files whose content is known beforehand. The README says what is enforced
+//! [`Downloader`] fetches files whose content is known beforehand. Other clients
+//! connect by a [`Connector`]. The README says what is enforced
 //! and what is not.
 
 mod door;
@@ -31,7 +32,7 @@ pub use gateway::{
     AccountHeader, Api, BodyForm, Budget, CloudPlace, ConfigError, Credential, CredentialKind,
     Current, EphemeralKey, Event, Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential,
     LoginTerms, Over, ProviderId, Renewal, Renewed, Route, Stop, StopHandle, Times, Upstream,
-    stop_channel,
+    is_loopback, stop_channel,
 };
 pub use http::HeaderName;
 pub use publish::{Published, SocketStock, SocketSupply, socket_supply};
@@ -44,5 +45,6 @@ pub use ssh::{
     SshSigner, host_keys, host_label,
 };
 pub use upstream::{
-    InvalidProxy, Proxies, TrustRoots, UnusableProxy, UpstreamProxy, WayOut, addresses_of,
+    Connector, Failure, InvalidProxy, Offer, Proxies, TrustRoots, UnusableProxy, UpstreamProxy,
+    WayOut, addresses_of,
 };

@@ -84,3 +84,13 @@ CREATE TABLE pinfold.message (
     payload TEXT NOT NULL,
     PRIMARY KEY (task, attempt, number)
 );
+
+-- What a server of the queue keeps with it: a JSON text of a kind, by a key. What is about a task goes with it.
+CREATE TABLE pinfold.note (
+    kind TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
+    task TEXT COLLATE "C" REFERENCES pinfold.task (id) ON DELETE CASCADE,
+    content TEXT NOT NULL,
+    PRIMARY KEY (kind, key)
+);
+CREATE INDEX note_task ON pinfold.note (task) WHERE task IS NOT NULL;

@@ -18,6 +18,7 @@ mod lease;
 mod queue;
 mod record;
 mod refused;
+mod source;
 mod spec;
 mod spec_status;
 mod store;
@@ -42,10 +43,12 @@ pub use lease::{Lease, MARGIN_PARTS};
 pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;
+pub use source::{Denied, Source};
 pub use spec::{Budget, Limits, TaskSpec, VerifyStep};
 pub use spec_status::SpecStatus;
 pub use store::{
-    Listing, Row, SqlDatabase, SqlTransaction, SqliteStore, Store, StoreError, Transaction, Value,
+    Listing, Note, Row, SqlDatabase, SqlTransaction, SqliteStore, Store, StoreError, Transaction,
+    Value,
 };
 pub use task::{Status, Task, Timeouts};
 pub use time::{Clock, SystemClock, Timestamp};

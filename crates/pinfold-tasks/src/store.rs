@@ -54,6 +54,15 @@ pub struct Listing {
     pub limit: u32,
 }
 
+/// What a server of the queue keeps with it: a text of a kind, by a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Its key. Notes of a kind are in the order of their keys, byte by byte.
+    pub key: String,
+    /// The text.
+    pub content: String,
+}
+
 /// What a transaction can do. Each call but [`Transaction::now`] may return any [`StoreError`].
 pub trait Transaction {
     /// Returns the time of the transaction, by the store's clock, read after all others were excluded. So times of
@@ -161,4 +170,29 @@ pub trait Transaction {
         from: u64,
         limit: u32,
     ) -> Result<Vec<Message>, StoreError>;
+
+    /// Returns a note.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn note(&mut self, kind: &str, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// Keeps a note, in place of one with the same key. One about a task is removed with it.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn set_note(&mut self, kind: &str, note: &Note, task: Option<TaskId>)
+    -> Result<(), StoreError>;
+
+    /// Returns notes whose keys begin with a text and come after `after`.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn notes(
+        &mut self,
+        kind: &str,
+        beginning: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<Note>, StoreError>;
 }

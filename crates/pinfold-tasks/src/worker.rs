@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::engine::{Ending, Engine, Stop, boot_time};
 use crate::failure::Failure;
 use crate::id::TaskId;
-use crate::queue::{Claimed, NewMessage, Queue, QueueError};
+use crate::queue::{Claimed, NewMessage};
 use crate::record::Heartbeat;
-use crate::store::Store;
+use crate::source::Source;
 
 pub use machine::{Action, Answer, Request, WorkerMachine, WorkerSettings};
 
@@ -65,8 +65,8 @@ pub struct Tally {
 
 /// A worker, shared by its jobs.
 pub struct Worker<'a, S, E> {
-    /// The queue.
-    pub queue: &'a Queue<S>,
+    /// Where tasks come from.
+    pub source: &'a S,
     /// What carries out attempts.
     pub engine: &'a E,
     /// How it works.
@@ -86,7 +86,7 @@ enum Event {
     Ended(Ending),
 }
 
-impl<S: Store + Sync, E: Engine> Worker<'_, S, E> {
+impl<S: Source, E: Engine> Worker<'_, S, E> {
     /// Works with so many jobs at once until it is to end, and returns how many attempts ended.
     #[must_use]
     pub fn work(&self, jobs: usize) -> Tally {
@@ -100,30 +100,17 @@ impl<S: Store + Sync, E: Engine> Worker<'_, S, E> {
         tally
     }
 
-    /// Asks the queue. A refusal comes with its reason.
+    /// Asks the source. A refusal comes with its reason.
     fn ask(&self, request: &Request) -> (Answer, Option<String>) {
-        let queue = self.queue;
-        let ttl = Some(self.settings.ttl);
-        let answer = match request {
-            Request::Claim(claim) => {
-                queue.claim(claim).map(|claimed| Answer::Claimed(claimed.map(Box::new)))
+        match self.source.ask(request, self.settings.ttl) {
+            Ok(answer) => (answer, None),
+            Err(denied) => {
+                if denied.is_trouble {
+                    (self.observer)(&WorkerEvent::Trouble(&denied.reason));
+                }
+                (denied.answer, Some(denied.reason))
             }
-            Request::Heartbeat(holder) => queue.heartbeat(holder, ttl).map(Answer::Heartbeat),
-            Request::Complete(holder, completion) => {
-                queue.complete(holder, completion).map(|_| Answer::Settled)
-            }
-            Request::Fail(holder, failure) => queue.fail(holder, failure).map(|_| Answer::Settled),
-            Request::Abort(holder) => {
-                queue.abort(holder, "the worker ends").map(|_| Answer::Settled)
-            }
-        };
-        answer.map(|answer| (answer, None)).unwrap_or_else(|error| {
-            let reason = error.to_string();
-            if let QueueError::Store(_) = error {
-                (self.observer)(&WorkerEvent::Trouble(&reason));
-            }
-            (Answer::of_error(&error), Some(reason))
-        })
+        }
     }
 
     /// Passes on a line about an attempt, and keeps it with the task.
@@ -134,8 +121,7 @@ impl<S: Store + Sync, E: Engine> Worker<'_, S, E> {
             kind: "info".to_owned(),
             payload: serde_json::json!({ "text": line }).to_string(),
         };
-        // Whether the attempt may go on is decided by its lease.
-        let _ = self.queue.append(&claimed.holder, &[message]);
+        self.source.report(&claimed.holder, &[message]);
     }
 
     /// Returns what the tokens of a job come from.
@@ -182,7 +168,7 @@ impl Attempt {
     }
 }
 
-impl<'scope, 'env, S: Store + Sync, E: Engine> Job<'scope, 'env, S, E> {
+impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
     fn new(
         worker: &'scope Worker<'env, S, E>,
         tally: &'scope Tally,

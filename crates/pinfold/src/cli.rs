@@ -121,6 +121,7 @@ pub(crate) enum Command {
     /// Build and list agents' container images
     Image(DeferredCommands<ImageCommand>),
     /// Manage the queue of tasks, and their results
+    #[command(alias = "tasks")]
     Task(DeferredCommands<TaskCommand>),
     /// Work on the tasks of the queue
     Work(Deferred<WorkArgs>),

@@ -5,6 +5,7 @@ mod find;
 mod list;
 mod options;
 mod result;
+mod serve;
 mod show;
 
 use std::process::ExitCode;
@@ -41,6 +42,11 @@ pub(crate) enum TaskCommand {
     Cancel(CancelArgs),
     /// Remove a task that has ended; its branch stays
     Rm(IdArgs),
+    /// Serve a queue of tasks to workers on other machines (MoltNet's task API)
+    Serve(serve::ServeArgs),
+    /// Manage the agents that may use what is served, and their keys
+    #[command(subcommand)]
+    Key(serve::KeyCommand),
 }
 
 #[derive(Debug, clap::Args)]
@@ -54,34 +60,39 @@ pub(crate) struct CancelArgs {
 
 pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let queue = task_queue::open(&places)?;
+    let queue = || task_queue::open(&places);
     match command {
         TaskCommand::Add(args) => {
-            add::add(*args, &queue, Host { places: &places, launcher })?;
+            add::add(*args, &queue()?, Host { places: &places, launcher })?;
         }
-        TaskCommand::Ls(args) => list::list(&args, &queue)?,
+        TaskCommand::Ls(args) => list::list(&args, &queue()?)?,
         TaskCommand::Show(args) => {
-            show::show(&args, &queue, Host { places: &places, launcher })?;
+            show::show(&args, &queue()?, Host { places: &places, launcher })?;
         }
-        TaskCommand::Logs(args) => show::logs(&args, &queue, &places)?,
-        TaskCommand::Diff(args) => return result::diff(&args, &queue, &places, launcher),
-        TaskCommand::Apply(args) => return result::apply(&args, &queue),
+        TaskCommand::Logs(args) => show::logs(&args, &queue()?, &places)?,
+        TaskCommand::Diff(args) => return result::diff(&args, &queue()?, &places, launcher),
+        TaskCommand::Apply(args) => return result::apply(&args, &queue()?),
         TaskCommand::Retry(args) => {
+            let queue = queue()?;
             let task = find(&queue, &args.id)?;
             queue.retry(task.id)?;
             notify!("pinfold: queued again: {} ({})", task.title, short(task.id));
         }
         TaskCommand::Cancel(CancelArgs { task, reason }) => {
+            let queue = queue()?;
             let task = find(&queue, &task.id)?;
             queue.cancel(task.id, &reason)?;
             notify!("pinfold: cancelled: {} ({})", task.title, short(task.id));
         }
         TaskCommand::Rm(args) => {
+            let queue = queue()?;
             let task = find(&queue, &args.id)?;
             queue.remove(task.id)?;
             show::remove_logs(&places, &task);
             notify!("pinfold: removed: {} ({})", task.title, short(task.id));
         }
+        TaskCommand::Serve(args) => return serve::serve(args, &places),
+        TaskCommand::Key(command) => return serve::key(command, &places),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,6 @@
-//! `pinfold work`: works on the tasks of the queue.
+//! `pinfold work`: works on the tasks of the queue, or of a server.
+
+mod remote;
 
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
@@ -11,7 +13,9 @@ use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::is_plain;
-use pinfold_tasks::{Claimed, Stop, Until, Worker, WorkerEvent, WorkerSettings};
+use pinfold_tasks::{
+    Claimed, Lease, Source, Stop, Tally, Until, Worker, WorkerEvent, WorkerSettings,
+};
 use pinfold_tasks_postgres::AnyStore;
 use pinfold_terminal::notify;
 
@@ -40,57 +44,98 @@ pub(crate) struct WorkArgs {
     /// The worker's name, for people; this machine's name and the process's id by default
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    remote: remote::RemoteArgs,
 }
 
 /// Works on tasks until nothing is queued; Ctrl-C gives back those that it works on.
 pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let queue = task_queue::open(&places)?;
-    let engine = LocalEngine::new(places, launcher.clone(), queue.store().variables());
-    let stop = Stop::new().map_err(Failure::new)?;
-    let heartbeat = match queue.store() {
-        AnyStore::Local(_) => HEARTBEAT,
-        AnyStore::Shared(store, _) => {
-            // A `DATABASE_URL` may have been meant for something else.
-            notify!("pinfold: the queue is in the database {}", store.address());
-            SHARED_HEARTBEAT
-        }
-    };
-    let settings = WorkerSettings { idle: POLL, heartbeat, ..WorkerSettings::new(&name(args)) };
-    let until = match (args.once, args.poll) {
-        (true, _) => Until::Once,
-        (_, true) => Until::Stopped,
-        _ => Until::Drained,
-    };
-    // Blocked here, so that no other thread takes them.
-    let signals = pinfold_host::sys::stop_events().map_err(Failure::new)?;
-    let observer = |event: &WorkerEvent<'_>| report(event);
-    let worker = Worker {
-        queue: &queue,
-        engine: &engine,
-        settings,
-        until,
-        stop: &stop,
-        observer: &observer,
-    };
-    let done = Stop::new().map_err(Failure::new)?;
-    let tally = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if wait_for_signal(&signals, &done) {
-                notify!("pinfold: ending; tasks that are not done are given back");
-                stop.set();
+    let settings = WorkerSettings::new(&name(args));
+    let Some(address) = args.remote.source() else {
+        let queue = task_queue::open(&places)?;
+        let heartbeat = match queue.store() {
+            AnyStore::Local(_) => HEARTBEAT,
+            AnyStore::Shared(store, _) => {
+                // A `DATABASE_URL` may have been meant for something else.
+                notify!("pinfold: the queue is in the database {}", store.address());
+                SHARED_HEARTBEAT
             }
+        };
+        let settings = WorkerSettings { idle: POLL, heartbeat, ..settings };
+        let hidden = queue.store().variables();
+        let site = Site { places: &places, launcher, hidden, origin: Origin::Here };
+        return site.work(args, settings, &queue, |_| {});
+    };
+    remote::with_source(&args.remote, address, &places, launcher, |source| {
+        let settings = WorkerSettings { heartbeat: Lease::HEARTBEAT, ..settings };
+        let hidden = &pinfold_moltnet::VARIABLES;
+        let site = Site { places: &places, launcher, hidden, origin: Origin::Server };
+        site.work(args, settings, source, |done| source.pump(done))
+    })
+}
+
+/// Where tasks are from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Here,
+    Server,
+}
+
+/// What a worker works with.
+struct Site<'a> {
+    places: &'a Places,
+    launcher: &'a Launcher,
+    /// Variables that log in at the source of tasks.
+    hidden: &'static [&'static str],
+    origin: Origin,
+}
+
+impl Site<'_> {
+    /// Works on tasks of a source. `aside` runs on a thread of its own until the work is done.
+    fn work(
+        &self,
+        args: &WorkArgs,
+        settings: WorkerSettings,
+        source: &impl Source,
+        aside: impl FnOnce(&Stop) + Send,
+    ) -> Result<ExitCode, Failure> {
+        let engine = LocalEngine::new(self.places.clone(), self.launcher.clone(), self.hidden);
+        let stop = Stop::new().map_err(Failure::new)?;
+        let until = match (args.once, args.poll) {
+            (true, _) => Until::Once,
+            (_, true) => Until::Stopped,
+            _ => Until::Drained,
+        };
+        // Blocked here, so that no other thread takes them.
+        let signals = pinfold_host::sys::stop_events().map_err(Failure::new)?;
+        let observer = |event: &WorkerEvent<'_>| report(event, self.origin);
+        let (engine, observer) = (&engine, &observer);
+        let worker = Worker { source, engine, settings, until, stop: &stop, observer };
+        let done = Stop::new().map_err(Failure::new)?;
+        let tally = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if wait_for_signal(&signals, &done) {
+                    notify!("pinfold: ending; tasks that are not done are given back");
+                    stop.set();
+                }
+            });
+            scope.spawn(|| aside(&done));
+            let tally = worker.work(usize::from(args.jobs));
+            done.set();
+            tally
         });
-        let tally = worker.work(usize::from(args.jobs));
-        done.set();
-        tally
-    });
+        Ok(ended(&tally))
+    }
+}
+
+fn ended(tally: &Tally) -> ExitCode {
     let completed = tally.completed.load(Ordering::SeqCst);
     let others = tally.others.load(Ordering::SeqCst);
     if completed + others == 0 {
         notify!("pinfold: no task is queued");
     }
-    Ok(if others == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if others == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns whether a signal came before the work was done.
@@ -119,7 +164,7 @@ fn name(args: &WorkArgs) -> String {
     args.name.clone().unwrap_or_else(machine)
 }
 
-fn report(event: &WorkerEvent<'_>) {
+fn report(event: &WorkerEvent<'_>, origin: Origin) {
     let id = |claimed: &Claimed| task::short(claimed.holder.task);
     match event {
         WorkerEvent::Begins(claimed) => {
@@ -131,7 +176,12 @@ fn report(event: &WorkerEvent<'_>) {
         }
         WorkerEvent::Completed(claimed, note) => {
             let id = id(claimed);
-            notify!("pinfold: {id}: completed; `pinfold task show {id}` says how");
+            match origin {
+                Origin::Here => {
+                    notify!("pinfold: {id}: completed; `pinfold task show {id}` says how");
+                }
+                Origin::Server => notify!("pinfold: {id}: completed; branch task/{id}"),
+            }
             if let Some(note) = note {
                 notify!("pinfold: {id}: note: {}", plain(note));
             }

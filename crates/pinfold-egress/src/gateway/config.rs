@@ -222,7 +222,8 @@ impl Upstream {
 }
 
 /// Whether a host of a URL is this machine, without asking any resolver.
-pub(crate) fn is_loopback(host: &str) -> bool {
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -35,7 +35,7 @@ mod usage;
 
 pub use budget::{Budget, Over};
 pub use cloud::CloudPlace;
-pub(crate) use config::is_loopback;
+pub use config::is_loopback;
 pub use config::{
     AccountHeader, Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route,
     Upstream,

@@ -33,7 +33,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 
 /// Which protocols are offered in the TLS handshake (RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub enum Offer {
     /// HTTP/1.1 alone: WebSockets and cut connections pass as they are.
     Http1,
     /// HTTP/2 before HTTP/1.1: many requests on one connection.
@@ -43,7 +43,7 @@ pub(crate) enum Offer {
 /// Opens connections for the HTTP client. Cheap to make: trusted certificates and resolver
 /// settings are read when a connection first needs them.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub struct Connector {
     http: HttpConnector<Dns>,
     proxies: Arc<Proxies>,
     tls: Arc<Tls>,
@@ -56,7 +56,9 @@ struct Tls {
 }
 
 impl Connector {
-    pub(crate) fn new(way: WayOut, offer: Offer) -> Self {
+    /// Returns what connects this way.
+    #[must_use]
+    pub fn new(way: WayOut, offer: Offer) -> Self {
         let WayOut { roots, proxies } = way;
         let mut http = HttpConnector::new_with_resolver(Dns::default());
         http.enforce_http(false);

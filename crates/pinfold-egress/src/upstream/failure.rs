@@ -4,7 +4,8 @@ use std::error::Error;
 
 /// Why there is no connection to a server, in words for the user at the other end.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+#[non_exhaustive]
+pub enum Failure {
     /// The name gave no address.
     #[error("dns: cannot resolve {name}: {cause}")]
     Dns {
@@ -38,12 +39,14 @@ impl Failure {
     }
 
     /// The failure behind an error of the HTTP client, if a connection was what failed.
-    pub(crate) fn behind<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
+    #[must_use]
+    pub fn behind<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
         chain(error).find_map(|cause| cause.downcast_ref())
     }
 
     /// The innermost cause of an error: the words of the system or of the protocol.
-    pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
+    #[must_use]
+    pub fn innermost(error: &(dyn Error + 'static)) -> String {
         chain(error).last().map_or_else(|| error.to_string(), ToString::to_string)
     }
 }

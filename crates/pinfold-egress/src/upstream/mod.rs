@@ -10,11 +10,11 @@ mod roots;
 mod tls;
 
 pub(crate) use again::{copy_of, is_silence};
-pub(crate) use connect::{Connector, Offer};
+pub use connect::{Connector, Offer};
 pub(crate) use dns::Dns;
 pub use dns::addresses_of;
 pub use environment::UnusableProxy;
-pub(crate) use failure::Failure;
+pub use failure::Failure;
 pub(crate) use proxy::WANTS_PASSWORD;
 pub use proxy::{InvalidProxy, Proxies, UpstreamProxy, WayOut};
 pub use roots::TrustRoots;

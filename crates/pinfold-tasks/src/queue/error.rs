@@ -34,6 +34,12 @@ impl QueueError {
         }
     }
 
+    /// Returns whether the store fails, and not the operation.
+    #[must_use]
+    pub(crate) fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+
     /// Returns what the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

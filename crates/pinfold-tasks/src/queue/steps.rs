@@ -64,6 +64,12 @@ pub(super) fn begin(
     claim: &Claim,
 ) -> Result<Claimed, QueueError> {
     let now = transaction.now();
+    // An attempt whose time is over is saved as such before the next one takes its place.
+    if record.due().is_some_and(|due| due <= now) {
+        record.pass_time(now);
+        transaction.save(record)?;
+        *record = load(transaction, record.task.id)?;
+    }
     let (attempt, lasts) = {
         let attempt = record.claim(claim, now)?;
         (attempt.number, attempt.ttl)

@@ -75,7 +75,7 @@ impl Scene {
         let heartbeat = Duration::from_millis(200);
         let settings = WorkerSettings { idle, heartbeat, ..WorkerSettings::new("test") };
         let (queue, engine, stop) = (&self.queue, &self.engine, &self.stop);
-        let worker = Worker { queue, engine, settings, until, stop, observer: &observer };
+        let worker = Worker { source: queue, engine, settings, until, stop, observer: &observer };
         worker.work(jobs).completed.into_inner()
     }
 

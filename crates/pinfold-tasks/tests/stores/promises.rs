@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use pinfold_tasks::{
-    AttemptStatus, Completion, Failure, Heartbeat, Holder, Listing, NewMessage, Queue, QueueError,
-    Refused, Settled, SqliteStore, Status, Store, StoreError, Usage, code,
+    AttemptStatus, Completion, Failure, Heartbeat, Holder, Listing, NewMessage, Note, Queue,
+    QueueError, Refused, Settled, SqliteStore, Status, Store, StoreError, Transaction as _, Usage,
+    code,
 };
 use pinfold_tasks_postgres::AnyStore;
 
@@ -301,6 +302,43 @@ fn output_that_is_not_json_is_refused<S: Store>(queue: &Queue<S>, _clock: &TestC
     assert_eq!(queue.task(id(1)).unwrap().status, Status::Running);
 }
 
+fn attempt_that_is_over_is_kept_as_such_when_its_task_is_claimed<S: Store>(
+    queue: &Queue<S>,
+    clock: &TestClock,
+) {
+    queue.add(&draft(1)).unwrap();
+    start(queue, 1);
+    clock.advance(300);
+    assert_eq!(queue.claim_task(id(1), &claim(2)).unwrap().holder.attempt, 2);
+    let attempts = queue.attempts(id(1)).unwrap();
+    let statuses = attempts.iter().map(|attempt| attempt.status);
+    assert_eq!(statuses.collect::<Vec<_>>(), [AttemptStatus::TimedOut, AttemptStatus::Claimed]);
+}
+
+fn notes_are_found_by_their_beginnings_and_go_with_their_task<S: Store>(
+    queue: &Queue<S>,
+    _: &TestClock,
+) {
+    let task = queue.add(&draft(1)).unwrap().id;
+    let note = |key: &str, content: &str| Note { key: key.to_owned(), content: content.to_owned() };
+    let written = queue.store().write(|transaction| {
+        transaction.set_note("a", &note("x/1", "one"), Some(task))?;
+        transaction.set_note("a", &note("x/2", "two"), None)?;
+        transaction.set_note("a", &note("x/2", "three"), None)?;
+        transaction.set_note("a", &note("x_", "other"), None)?;
+        transaction.set_note("b", &note("x/1", "of another kind"), None)?;
+        let found = transaction.notes("a", "x/", "", 9)?;
+        assert_eq!(found, [note("x/1", "one"), note("x/2", "three")]);
+        assert_eq!(transaction.notes("a", "x/", "x/1", 9)?, [note("x/2", "three")]);
+        assert_eq!(transaction.notes("a", "", "", 1)?, [note("x/1", "one")]);
+        transaction.remove(task)?;
+        assert_eq!(transaction.note("a", "x/1")?, None);
+        assert_eq!(transaction.note("a", "x/2")?.as_deref(), Some("three"));
+        Ok::<_, StoreError>(())
+    });
+    written.unwrap();
+}
+
 /// Makes a list of the promises, and a test of each one with an embedded store.
 macro_rules! promises {
     ($($promise:ident,)*) => {
@@ -337,6 +375,8 @@ promises! {
     messages_are_numbered_without_gaps,
     pages_skip_no_task_that_was_added_at_the_same_time,
     output_that_is_not_json_is_refused,
+    attempt_that_is_over_is_kept_as_such_when_its_task_is_claimed,
+    notes_are_found_by_their_beginnings_and_go_with_their_task,
 }
 
 /// A server takes seconds to make: it serves all promises, with a database for each.

@@ -6,5 +6,6 @@ mod ends;
 mod loops;
 mod queue;
 mod scene;
+mod server;
 mod team;
 mod verification;

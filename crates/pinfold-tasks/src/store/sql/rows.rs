@@ -10,7 +10,7 @@ use crate::attempt::{Attempt, Completion};
 use crate::id::{TaskId, Token};
 use crate::queue::Message;
 use crate::record::Record;
-use crate::store::StoreError;
+use crate::store::{Note, StoreError};
 use crate::task::{Task, Timeouts};
 use crate::time::Timestamp;
 
@@ -154,6 +154,12 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
         kind: columns.text("kind")?.to_owned(),
         payload: columns.text("payload")?.to_owned(),
     })
+}
+
+/// Reads a note.
+pub(super) fn note(row: &Row) -> Result<Note, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(Note { key: columns.text("key")?.to_owned(), content: columns.text("content")?.to_owned() })
 }
 
 /// Reads the id that is a row's only column.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::id::{TaskId, Token};
 use crate::queue::{Message, NewMessage};
 use crate::record::Record;
-use crate::store::{Listing, StoreError, Transaction};
+use crate::store::{Listing, Note, StoreError, Transaction};
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
 use crate::touch::Touch;
@@ -290,6 +290,40 @@ impl Transaction for SqlTransaction<'_> {
         );
         let key = [id.to_string().into(), attempt.into(), whole(from), limit.into()];
         self.all(&query, &key, rows::message)
+    }
+
+    fn note(&mut self, kind: &str, key: &str) -> Result<Option<String>, StoreError> {
+        const QUERY: &str = "SELECT content FROM note WHERE kind = ?1 AND key = ?2";
+        let content = self
+            .first(QUERY, &[kind.into(), key.into()], |row| Ok(row.text(0)?.map(str::to_owned)))?;
+        Ok(content.flatten())
+    }
+
+    fn set_note(
+        &mut self,
+        kind: &str,
+        note: &Note,
+        task: Option<TaskId>,
+    ) -> Result<(), StoreError> {
+        const STATEMENT: &str = "INSERT INTO note (kind, key, task, content) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT (kind, key) DO UPDATE SET task = ?3, content = ?4";
+        let task = task.map(|task| task.to_string());
+        let values =
+            [kind.into(), note.key.as_str().into(), task.into(), note.content.as_str().into()];
+        self.execute(STATEMENT, &values).map(drop)
+    }
+
+    fn notes(
+        &mut self,
+        kind: &str,
+        beginning: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<Note>, StoreError> {
+        const QUERY: &str = "SELECT key, content FROM note WHERE kind = ?1 AND key > ?3 AND key >= ?2 \
+             AND substr(key, 1, length(?2)) = ?2 ORDER BY key LIMIT ?4";
+        let values = [kind.into(), beginning.into(), after.into(), limit.into()];
+        self.all(QUERY, &values, rows::note)
     }
 }
 

@@ -12,7 +12,8 @@ const APPLICATION: i64 = 0x7066_5131;
 
 /// Each step makes the next format of the one before it (`PRAGMA user_version`). A step that was released never
 /// changes.
-const STEPS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 
 /// Why a file is not used.
 pub(super) enum Problem {

@@ -1,0 +1,290 @@
+//! Requests to a server: with credentials, and again where that may help.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use pinfold_host::io::lock;
+use pinfold_policy::path::is_plain;
+use zeroize::Zeroizing;
+
+use super::api::{ApiAnswer, ApiClient, ApiError};
+use super::credentials::{Credentials, Kind};
+use crate::id::Uuid;
+use crate::json::{Value, read};
+use crate::scope::Scope;
+
+/// The largest answer, in bytes. A page of ten tasks with the largest inputs fits.
+const LARGEST: usize = 16 << 20;
+/// How often a request is sent at most that comes too soon, and how long is waited in between.
+const SENT_AT_MOST: u32 = 4;
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long before its end a token is renewed.
+const EARLY: Duration = Duration::from_secs(30);
+/// The longest time that a token is used for.
+const LONGEST_TOKEN: Duration = Duration::from_secs(86_400);
+/// The longest token, in bytes.
+const LARGEST_TOKEN: usize = 16 << 10;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+}
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The server says no.
+    #[error("{text}")]
+    Status { status: u16, text: String },
+    /// The credentials are worth nothing.
+    #[error("the server rejected the credentials: {0}")]
+    Rejected(String),
+    /// There is no answer, or none that can be read.
+    #[error("the server cannot be used: {0}")]
+    Unreachable(String),
+    /// This worker does not hold the attempt any more.
+    #[error("the attempt is not held any more")]
+    Gone,
+    /// Something on this machine.
+    #[error("{0}")]
+    Local(String),
+}
+
+impl Error {
+    /// Returns whether the same may succeed a moment later.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => *status == 429 || *status >= 500,
+            Self::Unreachable(_) => true,
+            Self::Rejected(_) | Self::Gone | Self::Local(_) => false,
+        }
+    }
+
+    /// Returns whether it is the server that fails, and not the request.
+    pub(super) fn is_trouble(&self) -> bool {
+        self.is_transient() || matches!(self, Self::Rejected(_))
+    }
+}
+
+impl Call {
+    pub(super) fn new(method: Method, path: &str, body: Value) -> Self {
+        Self { method, path: path.to_owned(), body: Some(body) }
+    }
+
+    pub(super) fn get(path: &str) -> Self {
+        Self { method: Method::GET, path: path.to_owned(), body: None }
+    }
+}
+
+/// Sends requests to one server.
+pub(super) struct Calls {
+    api: ApiClient,
+    credentials: Credentials,
+    team: Option<Uuid>,
+    token: Mutex<Option<Token>>,
+}
+
+struct Token {
+    text: Zeroizing<String>,
+    until: Instant,
+}
+
+impl Calls {
+    pub(super) fn new(api: ApiClient, credentials: Credentials, team: Option<Uuid>) -> Self {
+        Self { api, credentials, team, token: Mutex::default() }
+    }
+
+    /// Sends a request and returns its answer.
+    ///
+    /// # Errors
+    /// Returns an error for an answer that is no success, or that cannot be read.
+    pub(super) fn send(&self, call: &Call) -> Result<Value, Error> {
+        let bearer = self.bearer()?;
+        let mut answer = self.patiently(call, &bearer)?;
+        // A token may have ended early. A key is what it is.
+        if answer.status == 401 && matches!(self.credentials.kind(), Kind::Client { .. }) {
+            self.drop_token(&bearer);
+            let bearer = self.bearer()?;
+            answer = self.patiently(call, &bearer)?;
+        }
+        match answer.status.as_u16() {
+            200..=299 => json(&answer.body),
+            401 => Err(Error::Rejected(self.said(&answer))),
+            status => Err(Error::Status { status, text: self.said(&answer) }),
+        }
+    }
+
+    /// Sends a request again that came too soon.
+    fn patiently(&self, call: &Call, bearer: &str) -> Result<ApiAnswer, Error> {
+        let mut pause = Duration::from_secs(1);
+        for _ in 1..SENT_AT_MOST {
+            let answer = self.exchange(call, bearer)?;
+            if answer.status != 429 {
+                return Ok(answer);
+            }
+            let asked = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+            let asked = asked.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+            std::thread::sleep(asked.unwrap_or(pause).min(LONGEST_WAIT));
+            pause *= 2;
+        }
+        self.exchange(call, bearer)
+    }
+
+    fn exchange(&self, call: &Call, bearer: &str) -> Result<ApiAnswer, Error> {
+        let mut headers = HeaderMap::new();
+        let unusable = |_| Error::Local("a header cannot be sent".to_owned());
+        let value = Zeroizing::new(format!("Bearer {bearer}"));
+        let mut value = HeaderValue::from_str(&value).map_err(unusable)?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+        if let Some(team) = &self.team {
+            let value = HeaderValue::from_str(team.as_str()).map_err(unusable)?;
+            headers.insert(HeaderName::from_static("x-moltnet-team-id"), value);
+        }
+        let body = match &call.body {
+            Some(body) => {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                body.to_string().into_bytes()
+            }
+            None => Vec::new(),
+        };
+        let answer = self.api.send(call.method.clone(), &call.path, headers, body, LARGEST);
+        answer.map_err(unreachable)
+    }
+
+    /// Returns what requests prove with who the worker is.
+    fn bearer(&self) -> Result<Zeroizing<String>, Error> {
+        match self.credentials.kind() {
+            Kind::None => Err(Error::Local("there are no credentials".to_owned())),
+            Kind::Key(key) => Ok(key.clone()),
+            Kind::Client { id, secret } => {
+                let mut token = lock(&self.token);
+                if let Some(token) = token.as_ref().filter(|token| Instant::now() < token.until) {
+                    return Ok(token.text.clone());
+                }
+                let new = self.grant(id, secret)?;
+                Ok(token.insert(new).text.clone())
+            }
+        }
+    }
+
+    fn drop_token(&self, bearer: &str) {
+        let mut token = lock(&self.token);
+        if token.as_ref().is_some_and(|token| token.text.as_str() == bearer) {
+            *token = None;
+        }
+    }
+
+    /// Gets a token for the secret (RFC 6749, 4.4).
+    fn grant(&self, id: &str, secret: &str) -> Result<Token, Error> {
+        let scopes: Vec<&str> = Scope::OF_A_WORKER.iter().map(|scope| scope.word()).collect();
+        let form = Zeroizing::new(format!(
+            "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
+            encoded(id),
+            encoded(secret),
+            encoded(&scopes.join(" "))
+        ));
+        let mut headers = HeaderMap::new();
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, kind);
+        let body = form.as_bytes().to_vec();
+        let answer = self.api.send(Method::POST, "/oauth2/token", headers, body, LARGEST_TOKEN);
+        let answer = answer.map_err(unreachable)?;
+        match answer.status.as_u16() {
+            200..=299 => {}
+            status @ (429 | 500..) => {
+                return Err(Error::Status { status, text: self.said(&answer) });
+            }
+            _ => return Err(Error::Rejected(self.said(&answer))),
+        }
+        let granted = json(&answer.body)?;
+        let text = granted.text_of("access_token").map(|text| Zeroizing::new(text.into_owned()));
+        let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+        let text = text.filter(|text| !text.is_empty());
+        let text = text.ok_or_else(|| Error::Unreachable("it gave no token".to_owned()))?;
+        let lasts = granted.get("expires_in").and_then(Value::as_count).unwrap_or(0);
+        let lasts = Duration::from_secs(lasts).min(LONGEST_TOKEN).saturating_sub(EARLY);
+        Ok(Token { text, until: Instant::now() + lasts })
+    }
+
+    /// Returns what an answer says went wrong, on one line that drives no terminal. A server that repeats a secret does
+    /// not get it into a message.
+    fn said(&self, answer: &ApiAnswer) -> String {
+        const LONGEST: usize = 500;
+        let body = json(&answer.body).unwrap_or(Value::Null);
+        let mut said = format!("HTTP {}", answer.status.as_u16());
+        let shown = |text: &str| {
+            let text = self.scrubbed(text).chars().take(LONGEST).collect::<String>();
+            text.chars().filter(|letter| is_plain(*letter)).collect::<String>()
+        };
+        for name in ["title", "detail", "error", "error_description"] {
+            if let Some(text) = body.text_of(name) {
+                let _ = write!(said, ": {}", shown(&text));
+            }
+        }
+        let errors = body.get("errors").and_then(Value::as_array).unwrap_or_default();
+        for error in errors.iter().take(5) {
+            let field = |name| error.text_of(name).unwrap_or_default();
+            let _ = write!(said, "; {}: {}", shown(&field("field")), shown(&field("message")));
+        }
+        said
+    }
+
+    /// Returns a text without the secrets of this worker, as they are or encoded.
+    fn scrubbed(&self, text: &str) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(text.to_owned());
+        let mut remove = |secret: &str| {
+            for secret in [secret, &Zeroizing::new(encoded(secret))] {
+                *text = text.replace(secret, "…");
+            }
+        };
+        match self.credentials.kind() {
+            Kind::None => {}
+            Kind::Key(key) => remove(key),
+            Kind::Client { secret, .. } => remove(secret),
+        }
+        text
+    }
+}
+
+fn json(body: &[u8]) -> Result<Value, Error> {
+    let text = std::str::from_utf8(body);
+    let text = text.map_err(|_| Error::Unreachable("its answer is not UTF-8".to_owned()))?;
+    read(text).map_err(|error| Error::Unreachable(format!("its answer is {error}")))
+}
+
+fn unreachable(error: ApiError) -> Error {
+    Error::Unreachable(error.to_string())
+}
+
+/// Encodes a text for a query or a form (RFC 3986): all but letters, digits and four marks.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            byte => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded;
+
+    #[test]
+    fn text_is_encoded_for_a_query() {
+        assert_eq!(encoded("a b&c=é+/"), "a%20b%26c%3D%C3%A9%2B%2F");
+    }
+}

@@ -1,0 +1,74 @@
+//! What an agent may do, by MoltNet's names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! scopes {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
+        /// A part of the API that an agent may use.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Scope {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)+
+        }
+
+        impl Scope {
+            /// Every scope.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Returns its name.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
+}
+
+scopes! {
+    /// Who it is.
+    AgentProfile = "agent:profile",
+    /// Profiles and slots of runtimes.
+    RuntimeRead = "runtime:read",
+    /// Tasks, attempts, messages and artifacts.
+    TaskRead = "task:read",
+    /// Claiming tasks.
+    TaskClaim = "task:claim",
+    /// Working on attempts that it claimed.
+    TaskExecute = "task:execute",
+    /// Creating, changing, cancelling and deleting tasks.
+    TaskManage = "task:manage",
+}
+
+impl Scope {
+    /// What a worker needs.
+    pub const OF_A_WORKER: &'static [Self] = &[
+        Self::AgentProfile,
+        Self::RuntimeRead,
+        Self::TaskRead,
+        Self::TaskClaim,
+        Self::TaskExecute,
+    ];
+}
+
+/// The error for a word that is no scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown scope; known: {}", Scope::ALL.iter().map(|scope| scope.word()).collect::<Vec<_>>().join(", "))]
+pub struct UnknownScope;
+
+impl FromStr for Scope {
+    type Err = UnknownScope;
+
+    fn from_str(word: &str) -> Result<Self, UnknownScope> {
+        Self::ALL.iter().copied().find(|scope| scope.word() == word).ok_or(UnknownScope)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}

@@ -1,0 +1,188 @@
+//! Artifacts of attempts: files by their content addresses.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pinfold_host::directories::Places;
+use pinfold_tasks::{Note, Store, TaskId, Transaction};
+
+use super::attempts::AttemptId;
+use super::caller::Caller;
+use super::document::{attempt_key, load, notes};
+use super::query::Query;
+use super::service::Service;
+use crate::cid::Cid;
+use crate::id::Uuid;
+use crate::json::{Value, read};
+use crate::problem::Problem;
+use crate::times;
+
+/// The largest artifact, in bytes.
+pub(super) const LARGEST: usize = 25 << 20;
+/// The most artifacts of one attempt.
+const MOST: u32 = 32;
+/// How many artifacts a page has, and may have.
+const PAGE: u32 = 20;
+const LONGEST_PAGE: u32 = 100;
+
+/// The content of an artifact, and what is known of it.
+pub(super) struct Content {
+    pub(super) artifact: Value,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl<S: Store> Service<S> {
+    /// Keeps an artifact of a running attempt.
+    pub(super) fn put_artifact(
+        &self,
+        caller: &Caller,
+        id: AttemptId,
+        query: &Query,
+        bytes: &[u8],
+    ) -> Result<Value, Problem> {
+        let word = |name: &str, most: usize| -> Result<Option<String>, Problem> {
+            query.parsed(name, |text| {
+                let fits = text.chars().count() <= most && !text.chars().any(char::is_control);
+                (fits && !text.is_empty()).then(|| text.to_owned())
+            })
+        };
+        let required = |name: &str, most| {
+            let missing = || Problem::field(&format!("query/{name}"), "is required");
+            word(name, most)?.ok_or_else(missing)
+        };
+        let (kind, title) = (required("kind", 64)?, required("title", 255)?);
+        let content_type = word("contentType", 255)?.unwrap_or("application/octet-stream".into());
+        let encoding = word("contentEncoding", 64)?;
+        let cid = Cid::of_bytes(bytes);
+        let artifact = Uuid::generate().map_err(|_| Problem::internal())?;
+        // The file first: a note without one would be a promise.
+        self.store.read(|transaction| {
+            Self::active(transaction, caller, id, "add artifacts to").map(drop)
+        })?;
+        self.write_file(id.task, &cid, bytes).map_err(|_| Problem::internal())?;
+        self.store.write(|transaction| {
+            Self::active(transaction, caller, id, "add artifacts to")?;
+            let beginning = format!("{}/", attempt_key(id.task, id.number));
+            let key = format!("{beginning}{cid}");
+            if let Some(text) = transaction.note(notes::ARTIFACT, &key)? {
+                return read(&text).map_err(|_| Problem::internal());
+            }
+            if transaction.notes(notes::ARTIFACT, &beginning, "", MOST)?.len() >= MOST as usize {
+                return Err(Problem::conflict(format!("Attempt has {MOST} artifacts already")));
+            }
+            let now = transaction.now();
+            let artifact = Value::object([
+                ("id", artifact.as_str().into()),
+                ("taskId", id.task.to_string().into()),
+                ("teamId", caller.agent.team.as_str().into()),
+                ("attemptN", id.number.into()),
+                ("cid", cid.as_str().into()),
+                ("kind", kind.into()),
+                ("title", title.into()),
+                ("contentType", content_type.into()),
+                ("contentEncoding", encoding.into()),
+                ("sizeBytes", (bytes.len() as u64).into()),
+                ("createdByAgentId", caller.agent.id.as_str().into()),
+                ("createdAt", times::write(now).into()),
+                // It is kept as long as its task.
+                ("expiresAt", Value::Null),
+            ]);
+            let note = Note { key, content: artifact.to_string() };
+            transaction.set_note(notes::ARTIFACT, &note, Some(id.task))?;
+            Ok(artifact)
+        })
+    }
+
+    /// Lists the artifacts of a task, in the order of its attempts.
+    pub(super) fn artifacts(
+        &self,
+        caller: &Caller,
+        task: TaskId,
+        query: &Query,
+    ) -> Result<Value, Problem> {
+        let limit = query.number("limit", 1, LONGEST_PAGE)?.unwrap_or(PAGE);
+        let after = query.parsed("cursor", |text| {
+            let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+            String::from_utf8(bytes).ok().filter(|key| key.len() <= 256)
+        })?;
+        self.store.read(|transaction| {
+            load(transaction, caller, task)?;
+            let (beginning, after) = (format!("{task}/"), after.unwrap_or_default());
+            let mut found = transaction.notes(notes::ARTIFACT, &beginning, &after, limit + 1)?;
+            let is_more = found.len() > limit as usize;
+            found.truncate(limit as usize);
+            let next = found.last().filter(|_| is_more);
+            let next = next.map(|note| URL_SAFE_NO_PAD.encode(&note.key));
+            let artifacts = found.iter().map(|note| read(&note.content));
+            let artifacts = artifacts.collect::<Result<Vec<_>, _>>();
+            let artifacts = artifacts.map_err(|_| Problem::internal())?;
+            Ok(Value::object([("artifacts", Value::Array(artifacts)), ("nextCursor", next.into())]))
+        })
+    }
+
+    /// Returns the content of an artifact, of one attempt or of the latest that has it.
+    pub(super) fn artifact(
+        &self,
+        caller: &Caller,
+        task: TaskId,
+        number: Option<u32>,
+        cid: &Cid,
+    ) -> Result<Content, Problem> {
+        let missing = || Problem::not_found("Task artifact not found");
+        let artifact = self.store.read(|transaction| {
+            let (record, _) = load(transaction, caller, task)?;
+            let numbers = match number {
+                Some(number) => number..=number,
+                None => 1..=record.task.attempts,
+            };
+            for number in numbers.rev() {
+                let key = format!("{}/{cid}", attempt_key(task, number));
+                if let Some(text) = transaction.note(notes::ARTIFACT, &key)? {
+                    return read(&text).map_err(|_| Problem::internal());
+                }
+            }
+            Err(missing())
+        })?;
+        let bytes = fs::read(self.directory(task).join(cid.as_str())).map_err(|_| missing())?;
+        if Cid::of_bytes(&bytes) != *cid {
+            return Err(Problem::internal());
+        }
+        Ok(Content { artifact, bytes })
+    }
+
+    /// Removes the artifacts of a task that is gone.
+    pub(super) fn remove_files(&self, task: TaskId) {
+        // What is left takes space, and nobody finds it.
+        let _ = fs::remove_dir_all(self.directory(task));
+    }
+
+    fn directory(&self, task: TaskId) -> PathBuf {
+        self.files.join(task.to_string())
+    }
+
+    /// Writes a file as a whole or not at all.
+    fn write_file(&self, task: TaskId, cid: &Cid, bytes: &[u8]) -> io::Result<()> {
+        let directory = self.directory(task);
+        Places::make_private(&directory)?;
+        let path = directory.join(cid.as_str());
+        if path.exists() {
+            return Ok(());
+        }
+        let new = directory.join(format!("{}.new", Uuid::generate()?));
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let written = options.open(&new).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written?;
+        fs::rename(&new, &path)
+    }
+}

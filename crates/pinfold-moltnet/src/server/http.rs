@@ -1,0 +1,251 @@
+//! The HTTP floor: connections, heads and bodies, all bounded.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener as StdListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::json::Value;
+use crate::problem::{Kind, Problem};
+
+/// Connections open at once; more wait in the listener's queue.
+const MOST_CONNECTIONS: usize = 256;
+/// Time for the head of a request, which is also how long an unused connection is kept.
+const HEAD: Duration = Duration::from_secs(15);
+/// Time for a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Time for a body.
+const BODY: Duration = Duration::from_secs(60);
+/// How long a connection lasts, and how long its last request may then take.
+const CONNECTION: Duration = Duration::from_secs(600);
+const LAST_REQUEST: Duration = Duration::from_secs(90);
+/// The largest head, in bytes.
+const LARGEST_HEAD: usize = 32 << 10;
+/// Bytes of all bodies together, in KiB.
+const BODIES: usize = 256 << 10;
+/// Pause after `accept` has failed for a lack of something, such as descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The head of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(HeaderName, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// What answers requests. Both methods may take time: they run on threads of their own.
+pub(super) trait Handler: Send + Sync + 'static {
+    /// What was decided by the head of a request.
+    type Admitted: Send + 'static;
+
+    /// Decides by the head of a request whether its body is read, and how much of it.
+    fn admit(&self, head: &Head) -> Result<(Self::Admitted, usize), Problem>;
+
+    /// Answers a request.
+    fn answer(&self, head: &Head, admitted: Self::Admitted, body: &[u8]) -> Result<Reply, Problem>;
+}
+
+impl Head {
+    pub(super) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Returns the key or token that the request came with.
+    pub(super) fn authorization(&self) -> Option<&str> {
+        self.header(AUTHORIZATION)
+    }
+
+    /// Returns the body as JSON; an empty one is an empty object.
+    pub(super) fn json(&self, body: &[u8]) -> Result<Value, Problem> {
+        let kind = self.header(CONTENT_TYPE).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if body.is_empty() {
+            return Ok(Value::object([]));
+        }
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let what = "the body has to be application/json";
+            return Err(Problem::new(Kind::MediaType, what));
+        }
+        let invalid = |why: String| Problem::field("/", why);
+        let text = std::str::from_utf8(body).map_err(|error| invalid(error.to_string()))?;
+        let value = crate::json::read(text).map_err(|error| invalid(error.to_string()))?;
+        match value {
+            Value::Object(_) => Ok(value),
+            _ => Err(Problem::field("/", "must be object")),
+        }
+    }
+}
+
+impl Reply {
+    pub(super) fn json(status: u16, value: &Value) -> Self {
+        let headers = vec![(CONTENT_TYPE, "application/json; charset=utf-8".to_owned())];
+        Self { status, headers, body: value.to_string().into_bytes() }
+    }
+
+    fn problem(problem: &Problem, head: &Head) -> Self {
+        let (status, body) = problem.body(&head.path);
+        let mut reply = Self::json(status, &body);
+        let accepts = head.header(ACCEPT).unwrap_or_default();
+        if accepts.contains("application/problem+json") {
+            reply.headers = vec![(CONTENT_TYPE, "application/problem+json".to_owned())];
+        }
+        if let Some(seconds) = problem.retry_after {
+            reply.headers.push((RETRY_AFTER, seconds.to_string()));
+        }
+        reply
+    }
+}
+
+/// Serves a listener until the runtime of the calling task ends.
+pub(super) async fn serve<H: Handler>(
+    listener: StdListener,
+    tls: Option<TlsAcceptor>,
+    handler: Arc<H>,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let bodies = Arc::new(Semaphore::new(BODIES));
+    loop {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        // A stream without it works too, only later.
+        let _ = stream.set_nodelay(true);
+        let (tls, handler, bodies) = (tls.clone(), Arc::clone(&handler), Arc::clone(&bodies));
+        tokio::spawn(async move {
+            match tls {
+                None => connection(stream, handler, bodies).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
+                        connection(stream, handler, bodies).await;
+                    }
+                }
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn connection<H: Handler, T: AsyncRead + AsyncWrite + Unpin>(
+    stream: T,
+    handler: Arc<H>,
+    bodies: Arc<Semaphore>,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (handler, bodies) = (Arc::clone(&handler), Arc::clone(&bodies));
+        async move { Ok::<_, Infallible>(exchange(request, handler, &bodies).await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_header_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    // What breaks is the client's own connection.
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        () = tokio::time::sleep(CONNECTION) => {
+            serving.as_mut().graceful_shutdown();
+            let _ = timeout(LAST_REQUEST, serving).await;
+        }
+    }
+}
+
+async fn exchange<H: Handler>(
+    request: Request<Incoming>,
+    handler: Arc<H>,
+    bodies: &Semaphore,
+) -> Response<Full<Bytes>> {
+    let (parts, body) = request.into_parts();
+    let head = Arc::new(Head {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: parts.headers,
+    });
+    let reply = match answer(&head, body, handler, bodies).await {
+        Ok(reply) => reply,
+        Err(problem) => Reply::problem(&problem, &head),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    *response.status_mut() =
+        StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in reply.headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn answer<H: Handler>(
+    head: &Arc<Head>,
+    body: Incoming,
+    handler: Arc<H>,
+    bodies: &Semaphore,
+) -> Result<Reply, Problem> {
+    let (its, of) = (Arc::clone(head), Arc::clone(&handler));
+    let (admitted, most) = away(move || of.admit(&its)).await?;
+    let too_large = || Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes"));
+    // A body that says how long it is takes no more than that.
+    let length =
+        body.size_hint().upper().map_or(most, |it| usize::try_from(it).unwrap_or(most + 1));
+    if length > most {
+        return Err(too_large());
+    }
+    let kib = u32::try_from(length.div_ceil(1024)).unwrap_or(u32::MAX);
+    let place = bodies.acquire_many(kib).await.map_err(|_| Problem::internal())?;
+    let collected = timeout(BODY, Limited::new(body, most).collect()).await;
+    let slow = |_| Problem::field("/", "the body came too slowly");
+    let body = collected.map_err(slow)?.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            too_large()
+        } else {
+            Problem::field("/", "the body cannot be read")
+        }
+    })?;
+    let (body, its) = (body.to_bytes(), Arc::clone(head));
+    let reply = away(move || handler.answer(&its, admitted, &body)).await;
+    drop(place);
+    reply
+}
+
+/// Runs what blocks on another thread. A panic costs the request that it is about.
+async fn away<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Problem::internal()))
+}

@@ -1,0 +1,288 @@
+//! What MoltNet's own daemon needs in addition: who it is, profiles of runtimes, manifests of executors, and slots.
+
+use pinfold_host::digest::{Hex, name_of};
+use pinfold_tasks::{Note, Store, Transaction};
+use ring::digest::{SHA256, digest};
+use ring::signature::{ED25519, UnparsedPublicKey};
+
+use super::attempts::AttemptId;
+use super::caller::Caller;
+use super::document::notes;
+use super::query::Query;
+use super::service::{Service, check};
+use crate::canonical::canonical;
+use crate::cid::Cid;
+use crate::json::{Value, read};
+use crate::problem::Problem;
+use crate::times;
+
+/// The revision of the profile. It changes only with the options of the server.
+pub(super) const REVISION: u32 = 1;
+/// The most manifests of one agent.
+const MOST_MANIFESTS: u32 = 100;
+/// The most slots of one agent.
+const MOST_SLOTS: u32 = 1_000;
+/// What an executor signs begins with this.
+const ATTESTATION: &[u8] = b"moltnet-task-executor-attestation-v1";
+
+/// Which model a daemon is to use.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The model's provider.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+}
+
+/// Returns who the caller is.
+pub(super) fn whoami(caller: &Caller) -> Value {
+    let agent = &caller.agent;
+    let words: Value = caller.scopes.iter().map(|scope| scope.word()).collect();
+    let binding = Value::object([
+        ("bindingScope", "team".into()),
+        ("boundTeamId", agent.team.as_str().into()),
+        ("keyId", agent.key_id.as_str().into()),
+    ]);
+    let Value::Object(mut who) = Value::object([
+        ("identityId", agent.id.as_str().into()),
+        ("subjectType", "agent".into()),
+        ("clientId", agent.id.as_str().into()),
+    ]) else {
+        return Value::Null;
+    };
+    if let (Some(bytes), Some(key)) = (agent.public_bytes(), &agent.public_key) {
+        who = who.with("fingerprint", fingerprint(&bytes)).with("publicKey", key.as_str());
+    }
+    who.with("scopes", words)
+        .with("currentTeamId", agent.team.as_str())
+        .with("credentialBinding", binding)
+        .into()
+}
+
+/// Returns the fingerprint of a public key: four groups of four digits.
+fn fingerprint(key: &[u8]) -> String {
+    let digits = Hex(digest(&SHA256, key).as_ref()).to_string().to_uppercase();
+    [&digits[..4], &digits[4..8], &digits[8..12], &digits[12..16]].join("-")
+}
+
+/// Returns the manifest of the executor that a body names, which has to be registered; `null` if it names none.
+pub(super) fn registered(
+    transaction: &mut impl Transaction,
+    caller: &Caller,
+    body: &Value,
+) -> Result<Value, Problem> {
+    let Some(fingerprint) = body.text_of("executorFingerprint") else { return Ok(Value::Null) };
+    let key = format!("{}/{fingerprint}", caller.agent.id);
+    match transaction.note(notes::MANIFEST, &key)? {
+        Some(text) => read(&text).map_err(|_| Problem::internal()),
+        None => Err(Problem::field("/executorFingerprint", "is not registered")),
+    }
+}
+
+impl<S: Store> Service<S> {
+    /// Keeps the manifest of an executor.
+    pub(super) fn register(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
+        check("register", body)?;
+        let manifest = body.get("executorManifest").cloned().unwrap_or(Value::Null);
+        let given = body.text_of("executorFingerprint").unwrap_or_default();
+        let fingerprint = Cid::of_bytes(canonical(&manifest).as_bytes());
+        if given != fingerprint.as_str() {
+            let message = format!("Expected {fingerprint} for the supplied manifest");
+            return Err(Problem::field("/executorFingerprint", message));
+        }
+        // An agent without a key declares itself.
+        if let Some(key) = caller.agent.public_bytes() {
+            let signature = body.text_of("executorSignature").unwrap_or_default();
+            check_signature(&key, &signature, &fingerprint)?;
+        }
+        let beginning = format!("{}/", caller.agent.id);
+        let note = Note { key: format!("{beginning}{fingerprint}"), content: manifest.to_string() };
+        self.keep_bounded(notes::MANIFEST, &beginning, &note, MOST_MANIFESTS)?;
+        Ok(Value::object([("executorFingerprint", fingerprint.as_str().into())]))
+    }
+
+    /// Notes that a slot of a runtime is in use, or no longer.
+    pub(super) fn slot(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        state: &str,
+    ) -> Result<Value, Problem> {
+        check("slot", body)?;
+        let beginning = format!("{}/", caller.agent.id);
+        let slot = name_of(body.text_of("slotKey").unwrap_or_default().as_bytes());
+        let now = self.store.read(|transaction| Ok::<_, Problem>(transaction.now()))?;
+        let names = ["agentName", "slotKey", "runtimeProfileId", "model", "provider"];
+        let mut kept = Value::object([("id", slot.as_str().into()), ("state", state.into())]);
+        for name in names.into_iter().chain(["sessionDir"]) {
+            if let (Value::Object(object), Some(value)) = (&kept, body.get(name)) {
+                kept = object.with(name, value.clone()).into();
+            }
+        }
+        let task = body.text_of("taskId").or(body.text_of("lastTaskId"));
+        let number = body.get("attemptN").or(body.get("lastAttemptN")).and_then(Value::as_count);
+        if let Value::Object(object) = &kept {
+            kept = object
+                .with("lastTaskId", task.as_deref())
+                .with("lastAttemptN", number)
+                .with("updatedAt", times::write(now))
+                .into();
+        }
+        let note = Note { key: format!("{beginning}{slot}"), content: kept.to_string() };
+        self.keep_bounded(notes::SLOT, &beginning, &note, MOST_SLOTS)?;
+        Ok(kept)
+    }
+
+    /// Lists the slots of the caller.
+    pub(super) fn slots(&self, caller: &Caller, query: &Query) -> Result<Value, Problem> {
+        let limit = query.number("limit", 1, 200)?.unwrap_or(20) as usize;
+        let all = self.slots_of(caller)?;
+        let fits = |slot: &&Value| {
+            ["agentName", "runtimeProfileId", "state"].iter().all(|name| {
+                query.one(name).is_none_or(|it| slot.text_of(name).is_some_and(|is| is == it))
+            })
+        };
+        let items = all.iter().filter(fits).take(limit).cloned().collect::<Value>();
+        Ok(Value::object([("items", items)]))
+    }
+
+    /// Returns the slot that an attempt ran in.
+    pub(super) fn latest_slot(&self, caller: &Caller, id: AttemptId) -> Result<Value, Problem> {
+        let task = id.task.to_string();
+        let found = self.slots_of(caller)?.into_iter().find(|slot| {
+            slot.text_of("lastTaskId").is_some_and(|it| it == task)
+                && slot.get("lastAttemptN").and_then(Value::as_count) == Some(id.number.into())
+        });
+        found.ok_or_else(|| Problem::not_found("Runtime slot not found"))
+    }
+
+    fn slots_of(&self, caller: &Caller) -> Result<Vec<Value>, Problem> {
+        self.store.read(|transaction| {
+            let beginning = format!("{}/", caller.agent.id);
+            let slots = transaction.notes(notes::SLOT, &beginning, "", MOST_SLOTS)?;
+            let slots = slots.iter().map(|note| read(&note.content));
+            slots.collect::<Result<_, _>>().map_err(|_| Problem::internal())
+        })
+    }
+
+    /// Keeps a note of an agent, which may have so many.
+    fn keep_bounded(
+        &self,
+        kind: &str,
+        beginning: &str,
+        note: &Note,
+        most: u32,
+    ) -> Result<(), Problem> {
+        self.store.write(|transaction| {
+            let is_new = transaction.note(kind, &note.key)?.is_none();
+            let count = transaction.notes(kind, beginning, "", most)?.len();
+            if is_new && count >= most as usize {
+                return Err(Problem::conflict(format!("The agent has {most} of these already")));
+            }
+            Ok(transaction.set_note(kind, note, None)?)
+        })
+    }
+}
+
+/// Checks that an agent signed the manifest of an executor.
+fn check_signature(key: &[u8], signature: &str, fingerprint: &Cid) -> Result<(), Problem> {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let claim = Value::object([
+        ("executorFingerprint", fingerprint.as_str().into()),
+        ("phase", "register".into()),
+        ("v", "moltnet:task-executor-attestation:v1".into()),
+    ]);
+    let hash = digest(&SHA256, canonical(&claim).as_bytes());
+    let length = 32_u32.to_be_bytes();
+    let message = [ATTESTATION, &length, hash.as_ref()].concat();
+    let signature = STANDARD.decode(signature).unwrap_or_default();
+    let verified = UnparsedPublicKey::new(&ED25519, key).verify(&message, &signature);
+    verified.map_err(|_| Problem::field("/executorSignature", "is not a signature of the agent"))
+}
+
+impl Profile {
+    /// Returns the profile as the API shows it to a team.
+    pub(super) fn render(&self, team: &str) -> Value {
+        let empty = || Value::object([]);
+        let none = || Value::Array(Vec::new());
+        let sandbox = Value::object([
+            ("env", empty()),
+            ("network", empty()),
+            ("vfs", empty()),
+            ("resources", empty()),
+            ("hostExec", Value::object([("autoApprove", false.into())])),
+        ]);
+        let modes = ["shared_mount", "dedicated_worktree", "none"];
+        let created = times::write(pinfold_tasks::Timestamp::from_millis(0));
+        let definition = Value::object([
+            ("provider", self.provider.as_str().into()),
+            ("model", self.model.as_str().into()),
+            ("sandbox", sandbox.clone()),
+        ]);
+        Value::object([
+            ("id", profile_id(team).into()),
+            ("teamId", team.into()),
+            ("name", "default".into()),
+            ("description", Value::Null),
+            ("provider", self.provider.as_str().into()),
+            ("model", self.model.as_str().into()),
+            ("runtimeKind", "gondolin_pi".into()),
+            ("revision", REVISION.into()),
+            ("definitionCid", Cid::of_json(&definition).to_string().into()),
+            ("thinkingLevel", Value::Null),
+            ("temperature", Value::Null),
+            ("topP", Value::Null),
+            ("topK", Value::Null),
+            ("maxOutputTokens", Value::Null),
+            ("leaseTtlSec", 300_u32.into()),
+            ("heartbeatIntervalMs", 60_000_u32.into()),
+            ("maxBatchSize", 50_u32.into()),
+            ("maxTurns", 0_u32.into()),
+            ("maxBashTimeouts", 3_u32.into()),
+            ("sessionTtlSec", 1_800_u32.into()),
+            ("workspaceTtlSec", 1_800_u32.into()),
+            ("sessionStorageMode", "local".into()),
+            ("workspaceStorageMode", "local".into()),
+            ("defaultWorkspaceMode", Value::Null),
+            ("allowedWorkspaceModes", modes.into_iter().collect()),
+            ("requiredEnv", none()),
+            ("requiredTools", none()),
+            ("requiredExecutables", none()),
+            ("toolEnforcement", "off".into()),
+            ("context", none()),
+            ("sandbox", sandbox),
+            ("createdAt", created.as_str().into()),
+            ("updatedAt", created.as_str().into()),
+        ])
+    }
+}
+
+/// Returns the id of the profile of a team, which is always the same.
+pub(super) fn profile_id(team: &str) -> String {
+    let digest = digest(&SHA256, format!("runtime profile of {team}").as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest.as_ref()[..16]);
+    pinfold_tasks::TaskId::from_random(bytes).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_signature, fingerprint};
+    use crate::cid::Cid;
+
+    /// The seed of the original's example is 32 times 0x07.
+    #[test]
+    fn fingerprint_and_signature_are_those_of_the_original() {
+        use base64::Engine as _;
+        use base64::engine::general_purpose::STANDARD;
+        use ring::signature::{Ed25519KeyPair, KeyPair as _};
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+        let key = pair.public_key().as_ref();
+        assert_eq!(STANDARD.encode(key), "6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw=");
+        assert_eq!(fingerprint(key), "FE81-2C12-F3AB-4CE6");
+        let cid = Cid::of_bytes(b"{}");
+        assert!(check_signature(key, "", &cid).is_err());
+        assert!(check_signature(key, &STANDARD.encode([0; 64]), &cid).is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! MoltNet's task API over a socket.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod access;
+mod client;
+mod hostile;
+mod replay;
+mod scene;
+mod tasks;

@@ -79,7 +79,7 @@ struct Standing {
     most: (bool, usize),
 }
 
-/// Runs a loop in this process, which does nothing else meanwhile. `say` takes lines for people.
+/// Runs a loop in this process, which does nothing else. `say` takes lines for people.
 #[must_use]
 pub fn run_spec_loop(
     order: &SpecLoop,
@@ -310,7 +310,7 @@ fn end(
         None
     };
     if note.is_none() {
-        // A new loop begins anew. One that finds no branch does not read it.
+        // A new loop begins at its base. One that finds no branch does not read it.
         let _ = fs::remove_file(record_of(order));
     }
     Ok(LoopEnd::Done(output, note))

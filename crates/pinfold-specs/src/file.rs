@@ -99,7 +99,7 @@ impl FileHome {
     }
 
     /// Puts a file in the specification's place, and returns whether what was there is what is known. Else it is put
-    /// back. Nothing that somebody saves meanwhile is lost.
+    /// back. Nothing that somebody else saves is lost.
     fn exchange(
         &self,
         directory: &OwnedFd,

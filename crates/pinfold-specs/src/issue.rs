@@ -120,7 +120,7 @@ impl IssueHome {
         let is_edited = self.body.as_ref().is_some_and(|body| *body != viewed.body);
         if is_edited && !is_trusted {
             let what = format!(
-                "issue {number} was edited meanwhile, and its author {author} may not write to the repository"
+                "issue {number} was edited since it was read, and its author {author} may not write to the repository"
             );
             let hint = format!("look at it and begin again, or say --trust-authors {author}");
             return Err(Refusal::new(what).with_hint(hint));

@@ -2,7 +2,7 @@
 //!
 //! A specification is Markdown with front matter, in a [file](FileHome) or in an [issue](IssueHome) on GitHub. An agent
 //! gets a copy of it and marks [steps](Steps) in its body. A [`Keeper`] takes the body back. The front matter stays that of
-//! the host, and an edit that somebody made meanwhile is never lost.
+//! the host, and an edit that somebody else made is never lost.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod document;

@@ -70,7 +70,7 @@ fn issue_of_a_stranger_is_worked_on_only_if_the_user_names_it() {
 }
 
 #[test]
-fn edit_meanwhile_counts_only_if_the_author_does() {
+fn later_edit_counts_only_if_the_author_does() {
     for (association, is_taken) in [("OWNER", true), ("NONE", false)] {
         let (_, mut home) = taken(("ada", association), BODY, ("", Vouched::ByUser));
         let edited: Value = json!({

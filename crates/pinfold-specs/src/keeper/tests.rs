@@ -12,7 +12,7 @@ const DONE: &str = "---\nbranch: b\n---\n# Title\n\n### Step 1: One [done]\n";
 /// Returns what the file holds and what was said after a sandbox has returned something and a user wrote something.
 fn after(
     returned: Result<&str, &str>,
-    meanwhile: Option<&str>,
+    edited: Option<&str>,
     notes: &[&str],
 ) -> (String, Vec<String>, bool, TempDir) {
     let dir = tempfile::tempdir().unwrap();
@@ -20,7 +20,7 @@ fn after(
     fs::write(&file, SPEC).unwrap();
     let mut home = FileHome::open(&file).unwrap();
     let mut keeper = Keeper::new(&mut home, dir.path()).unwrap();
-    if let Some(text) = meanwhile {
+    if let Some(text) = edited {
         fs::write(&file, text).unwrap();
     }
     let notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
@@ -68,7 +68,7 @@ fn what_is_no_specification_changes_nothing() {
 }
 
 #[test]
-fn edit_of_a_user_meanwhile_is_kept_whatever_the_sandbox_did() {
+fn later_edit_of_a_user_is_kept_whatever_the_sandbox_did() {
     let edited = SPEC.replace("One", "One, but better");
     let (left, _, conflict, _dir) = after(Ok(SPEC), Some(&edited), &[]);
     assert_eq!((left, conflict), (edited.clone(), false));

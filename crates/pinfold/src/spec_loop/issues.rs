@@ -76,7 +76,7 @@ impl<'a> Issues<'a> {
             let mut home = self.home(issue.number);
             let unblocked = home.read().and_then(|known| {
                 let depends = &known.spec().depends;
-                // Whoever blocked an issue without dependencies has another reason.
+                // An issue without dependencies was blocked for another reason.
                 if depends.is_empty() || !home.unmet(depends)?.is_empty() {
                     return Ok(());
                 }

@@ -194,7 +194,7 @@ fn sleeping(loops: &Loops, code: &str, options: &[&str]) -> (std::process::Child
 }
 
 #[test]
-fn edit_of_a_user_meanwhile_is_never_lost() {
+fn edit_of_a_user_is_never_lost() {
     let Some(user) = people().pop() else { return };
     let loops = Loops::new(user);
     let code = "mark 1; touch x; SLEEP & wait $!";

@@ -139,7 +139,7 @@ fn ready_issues_are_worked_on_in_the_order_of_what_they_depend_on() {
 }
 
 #[test]
-fn edit_of_a_stranger_meanwhile_ends_the_loop_and_is_not_overwritten() {
+fn edit_of_a_stranger_ends_the_loop_and_is_not_overwritten() {
     let Some(user) = people_with("edited issues", &["git", "gh"]).pop() else { return };
     for association in ["NONE", "OWNER"] {
         let marker = format!("400{}", std::process::id());

@@ -146,7 +146,7 @@ impl IssueHome {
         // Ralph's `[branch] Title`.
         let title = plain(&viewed.title);
         let branch = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let branch = branch.map(|(branch, _)| branch.to_owned());
+        let branch = branch.filter(|_| is_trusted).map(|(branch, _)| branch.to_owned());
         let title = if title.is_empty() { name } else { title };
         Ok(read.titled(&title, branch.as_deref()))
     }
@@ -217,6 +217,8 @@ impl Home for IssueHome {
 fn refuse_words_of_maintainers(task: &TaskSpec, is_trusted: bool) -> Result<(), Refusal> {
     let plain = TaskSpec::new("", "");
     let of_maintainers = [
+        // The result could go to any branch.
+        ("branch", task.branch.is_some()),
         ("agent", task.agent.is_some()),
         ("provider", task.provider.is_some()),
         ("model", task.model.is_some()),

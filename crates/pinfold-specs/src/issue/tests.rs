@@ -53,9 +53,15 @@ fn only_words_of_the_author_of_maintainers_and_of_trusted_people_count() {
         assert!(home.comments().iter().all(|comment| !comment.body.contains('\u{1b}')));
         assert_eq!(home.ignored(), 4 - expected);
         assert_eq!(document.spec().task.title, "[topic] A title [2J");
-        assert_eq!(document.spec().task.branch.as_ref().unwrap().to_string(), "topic");
+        // A stranger does not say which branch the result goes to.
+        assert_eq!(document.spec().task.branch, None);
         assert!(home.is_labelled());
     }
+    let (document, _) = taken(("ada", "MEMBER"), BODY, ("", Vouched::ByUser));
+    assert_eq!(document.unwrap().spec().task.branch.as_ref().unwrap().to_string(), "topic");
+    let other = "---\nbranch: main\n---\n### Step 1: One\n";
+    let (refused, _) = taken(("ada", "NONE"), other, ("", Vouched::ByUser));
+    assert!(refused.unwrap_err().contains("`branch`"));
 }
 
 #[test]

@@ -129,6 +129,12 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     Looked { built: after.built, is_cut }
 }
 
+/// Puts `.git` files behind git directories: a repository that is rebuilt rebuilds its submodules, and their files are good
+/// then. In a directory either may be listed first.
+fn files_last(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| matches!(finding.what, What::GitFile));
+}
+
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
@@ -159,7 +165,9 @@ impl After<'_> {
             }
         }
         self.built.extend(surveyor.built);
-        surveyor.findings
+        let mut findings = surveyor.findings;
+        files_last(&mut findings);
+        findings
     }
 
     /// Whether the time is over. Then nothing more is judged.
@@ -295,5 +303,31 @@ impl After<'_> {
             _ => "it leads git to a directory of the session; its commits and branches come out",
         };
         self.set_aside(path, why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use pinfold_protect::protect::{Finding, What};
+    use rustix::fs::FileType;
+
+    use super::files_last;
+
+    #[test]
+    fn git_directories_are_rebuilt_before_files_that_lead_to_them() {
+        let found = |path: &str, kind, what| Finding { path: PathBuf::from(path), kind, what };
+        let mut findings = [
+            found("/w/inner/.git", FileType::RegularFile, What::GitFile),
+            found("/w/fifo", FileType::Fifo, What::Socket),
+            found("/w/.git", FileType::Directory, What::GitDirectory),
+        ];
+        files_last(&mut findings);
+        let paths = findings.map(|finding| finding.path);
+        assert_eq!(
+            paths.each_ref().map(|path| path.to_str().unwrap()),
+            ["/w/fifo", "/w/.git", "/w/inner/.git"]
+        );
     }
 }

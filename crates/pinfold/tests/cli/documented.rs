@@ -67,7 +67,7 @@ fn every_option_in_the_documents_exists() {
                 word.chars().all(|one| one.is_ascii_lowercase() || one == '-')
                     && !word.starts_with('-')
             });
-            let subcommands: Vec<&str> = subcommands.take(2).copied().collect();
+            let subcommands: Vec<&str> = subcommands.take(3).copied().collect();
             let mut options = help(&[]);
             for length in 1..=subcommands.len() {
                 options.extend(help(&subcommands[..length]));

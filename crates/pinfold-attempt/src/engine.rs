@@ -38,8 +38,8 @@ pub fn log_of(places: &Places, task: TaskId, attempt: u32) -> PathBuf {
 }
 
 impl LocalEngine {
-    /// Returns the engine of a user. Attempts do not get the variables in `hidden`: what logs in at the queue is none of
-    /// their business, and the user's settings may pass variables on to sandboxes.
+    /// Returns the engine of a user. Attempts do not get the variables in `hidden`, which log in at the queue: the user's
+    /// settings may pass variables on to sandboxes.
     #[must_use]
     pub fn new(places: Places, launcher: Launcher, hidden: &'static [&'static str]) -> Self {
         Self { places, launcher, hidden }

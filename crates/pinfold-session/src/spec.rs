@@ -44,7 +44,7 @@ impl Return {
         matches!(self, Self::Coming(_))
     }
 
-    /// Takes a part. Returns whether an init of ours would have sent it.
+    /// Takes a part. Returns false for one that pinfold-init never sends, which means that something else speaks.
     pub(crate) fn add(&mut self, part: &[u8]) -> bool {
         match self {
             Self::Coming(bytes) if part.len() <= MOST - bytes.len() => {
@@ -55,7 +55,7 @@ impl Return {
         }
     }
 
-    /// Notes that all has come. Returns whether an init of ours would have said so.
+    /// Notes that all has come. Returns false if pinfold-init would not say so here.
     pub(crate) fn end(&mut self, why: Option<NotReturned>) -> bool {
         let Self::Coming(bytes) = self else { return false };
         *self = Self::Come(why.map_or_else(|| Ok(std::mem::take(bytes)), Err));

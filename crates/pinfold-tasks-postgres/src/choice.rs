@@ -68,12 +68,17 @@ impl AnyStore {
     /// # Errors
     /// Returns an error for one that is named and cannot be used. There is no other one instead.
     pub fn open(places: &Places, setting: Option<&str>) -> Result<Self, OpenError> {
-        let variable = || std::env::var(DATABASE_VARIABLE).ok();
+        let variable = std::env::var_os(DATABASE_VARIABLE);
+        let meant = variable.filter(|url| Address::is_meant(&url.to_string_lossy()));
+        let not_text = || OpenError::Address {
+            named: DATABASE_VARIABLE,
+            error: AddressError::Url("it is not UTF-8; write other bytes as %XX"),
+        };
         let (named, url, variables) = match setting {
             Some(LOCAL) => return Self::local(places),
             Some(url) => (SETTING, url.to_owned(), PASSWORDS),
-            None => match variable().filter(|url| Address::is_meant(url)) {
-                Some(url) => (DATABASE_VARIABLE, url, ALL),
+            None => match meant {
+                Some(url) => (DATABASE_VARIABLE, url.into_string().map_err(|_| not_text())?, ALL),
                 None => return Self::local(places),
             },
         };

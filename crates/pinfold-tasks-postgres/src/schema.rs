@@ -24,7 +24,7 @@ const LOOK: &str = "SELECT pg_catalog.current_setting('server_encoding'), \
       JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'pinfold'), \
      pg_catalog.to_regclass('pinfold.store') IS NOT NULL";
 
-/// Checks that a store in a database has today's format, and makes it if there is none.
+/// Checks that a store in a database has today's format, and makes one in an empty database.
 ///
 /// # Errors
 /// Returns an error for tables of another program or of a newer pinfold, a schema that others may change, and a user who may not
@@ -47,7 +47,7 @@ pub(crate) fn prepare(connection: &mut Connection, address: &Address) -> Result<
     connection.commit()
 }
 
-/// Returns the format of the store in a database; 0 if there is none.
+/// Returns the format of the store in a database; 0 if it has no store.
 fn look(connection: &mut Connection, address: &Address) -> Result<i64, StoreError> {
     let foreign = |reason: &str| {
         Err(StoreError::Foreign {

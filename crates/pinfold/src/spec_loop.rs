@@ -38,7 +38,7 @@ pub(crate) struct LoopArgs {
     /// An issue on GitHub with the specification, read and edited by this machine's gh
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     issue: Option<u64>,
-    /// Each open issue with the labels spec and status:ready, until there is none
+    /// Each open issue with the labels spec and status:ready, until no issue has them
     #[arg(long)]
     all: bool,
     /// With --all: wait for further issues, until the loop is ended

@@ -49,7 +49,7 @@ impl<'a> Issues<'a> {
         }
     }
 
-    /// Works on the first issue that is ready. Returns none if there is none.
+    /// Works on the first issue that is ready. Returns `None` if no issue is.
     fn round(&mut self) -> Result<Option<Worked>, Failure> {
         self.unblock()?;
         for issue in self.gh.list(&["spec", "status:ready"])? {

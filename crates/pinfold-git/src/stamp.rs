@@ -62,9 +62,4 @@ impl Stamps {
         let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
         names.filter(|name| self.0.get(*name) != other.0.get(*name)).map(String::as_str)
     }
-
-    /// Whether no file was there.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }

@@ -92,7 +92,7 @@ impl Collect<'_> {
         settled: &mut Settled,
     ) -> Result<(), String> {
         // To make the state of a start takes as long as to copy its references.
-        if state.is_none() && !self.copied.own_stamps.is_empty() && self.copied.is_unchanged() {
+        if state.is_none() && self.copied.own_stamps.is_some() && self.copied.is_unchanged() {
             return Ok(());
         }
         let mut state = state.unwrap_or_else(|| State::at(&self.copied.start));
@@ -108,7 +108,7 @@ impl Collect<'_> {
         open_directory(&self.copied.private).map_err(|errno| format!("the copy: {errno}"))?;
         let all = worktrees::list(&self.copied.host, self.tops);
         // An attempt that was interrupted may have moved the references already.
-        let is_first = !state.is_complete && !self.copied.own_stamps.is_empty();
+        let is_first = !state.is_complete && self.copied.own_stamps.is_some();
         let is_host_known = || self.phase == Phase::End || self.copied.is_host_unchanged();
         if is_first && is_host_known() && self.copied.is_unchanged() {
             return Ok(());

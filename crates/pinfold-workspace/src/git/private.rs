@@ -64,8 +64,9 @@ pub(crate) struct Copied {
     pub(crate) number: usize,
     /// The host's files that [`Stamps::of`] lists, when they were copied.
     pub(crate) stamps: Stamps,
-    /// The same files of the private directory, before the session started.
-    pub(crate) own_stamps: Stamps,
+    /// The same files of the private directory, before the session started, where that is known. A repository
+    /// without commits has none of them.
+    pub(crate) own_stamps: Option<Stamps>,
 }
 
 impl Copied {
@@ -160,7 +161,7 @@ impl Copies {
     /// Notes the state of the private files. Call it before the session starts.
     pub(crate) fn note_stamps(&mut self) {
         for copied in &mut self.directories {
-            copied.own_stamps = copied.stamps.of_copy(&copied.private);
+            copied.own_stamps = Some(copied.stamps.of_copy(&copied.private));
         }
     }
 
@@ -334,7 +335,7 @@ impl Copies {
             start: Start::default(),
             number: self.directories.len(),
             stamps,
-            own_stamps: Stamps::default(),
+            own_stamps: None,
         });
         Ok(())
     }

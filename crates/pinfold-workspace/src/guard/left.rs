@@ -118,7 +118,7 @@ struct Copy {
     number: usize,
     start: Start,
     stamps: Stamps,
-    own_stamps: Stamps,
+    own_stamps: Option<Stamps>,
 }
 
 /// A path: any bytes.

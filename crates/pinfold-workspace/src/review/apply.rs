@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::{Kept, Settled};
-use pinfold_git::stamp::Stamps;
 use pinfold_git::state::State;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
@@ -158,7 +157,7 @@ impl Review {
                 start: it.start.clone(),
                 number: it.number,
                 stamps: it.stamps.clone(),
-                own_stamps: Stamps::default(),
+                own_stamps: None,
             });
             (it.host.as_path(), copied)
         })

@@ -32,7 +32,8 @@ impl Copied {
 
     fn hold_the_same(&self) -> bool {
         let now = Stamps::of(&self.private);
-        let mut changed = now.differences(&self.own_stamps);
+        let nothing_known = Stamps::default();
+        let mut changed = now.differences(self.own_stamps.as_ref().unwrap_or(&nothing_known));
         changed.all(|name| {
             name.ends_with("index")
                 && self.is_as_copied(name)

@@ -92,3 +92,20 @@ fn only_examples_of_hooks_are_left_out() {
         assert!(!hooks.join("pre-commit.sample").exists());
     }
 }
+
+/// Git need not be asked then, which takes longer than the whole rest of a session.
+#[test]
+fn repository_without_commits_is_known_to_be_unchanged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, private) = (dir.path().join("host"), dir.path().join("private"));
+    fs::create_dir_all(host.join("objects")).unwrap();
+    fs::create_dir_all(host.join("refs/heads")).unwrap();
+    fs::write(host.join("HEAD"), b"ref: refs/heads/main\n").unwrap();
+    let mut copies = Copies::default();
+    copies.make(&host, 0, &private, &mut Protect::default()).unwrap();
+    copies.note_stamps();
+    let [copied] = &copies.directories[..] else { panic!("{copies:?}") };
+    assert!(copied.own_stamps.is_some() && copied.is_unchanged());
+    fs::write(private.join("index"), b"DIRC").unwrap();
+    assert!(!copied.is_unchanged());
+}

@@ -36,6 +36,13 @@ pub(crate) struct Effort {
     pub(crate) files: usize,
 }
 
+impl Effort {
+    /// The number of the first round: round 0 warms up what the others measure, in a full run.
+    pub(crate) fn first_round(self) -> usize {
+        usize::from(self.rounds < 2)
+    }
+}
+
 const FULL: Effort = Effort { starts: 200, rounds: 7, files: 20_000 };
 const SMOKE: Effort = Effort { starts: 12, rounds: 1, files: 2_000 };
 

@@ -104,7 +104,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort, on: &Path) -> Outcome {
         } else if piece.needs == "npm" && !site.has_packages() {
             println!("  its packages could not be downloaded: skipped");
         } else {
-            in_all_modes(&site, &piece, rounds)?;
+            in_all_modes(&site, &piece, effort)?;
         }
     }
     take::run(&site, effort)?;
@@ -112,7 +112,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort, on: &Path) -> Outcome {
     memory::of("overlay in this repository", site.session("overlay", &memory::IDLE))
 }
 
-fn in_all_modes(site: &Site, piece: &Piece, rounds: usize) -> Outcome {
+fn in_all_modes(site: &Site, piece: &Piece, effort: Effort) -> Outcome {
     let is_meant = |mode: &Mode| !piece.in_repository || mode.has_repository();
     let modes = Mode::all().into_iter().filter(is_meant);
     let input = site.input().to_string_lossy().into_owned();
@@ -121,7 +121,7 @@ fn in_all_modes(site: &Site, piece: &Piece, rounds: usize) -> Outcome {
         work: piece.work.replace("INPUT", &input),
     };
     let mut turns: Vec<Turns> = modes.map(Turns::new).collect();
-    for round in 0..=(rounds / piece.longer).max(1) {
+    for round in effort.first_round()..=(effort.rounds / piece.longer).max(1) {
         for turn in &mut turns {
             let sample = turn.mode.run(site, &work)?;
             if round > 0 {

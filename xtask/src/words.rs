@@ -155,8 +155,9 @@ fn search_rust<'a>(name: &str, text: &str, phrases: &'a [Phrase<'a>], found: &mu
             report(&mut found.visible, name, line, piece.text, phrases);
             continue;
         }
+        let plain = plain(piece.text);
         for phrase in phrases {
-            let count = count(&plain(piece.text), phrase.words);
+            let count = count(&plain, phrase.words);
             if count > 0 {
                 *found.left.entry(phrase.words).or_default() += count;
                 *found.by_file.entry(name.to_owned()).or_default() += count;

@@ -23,7 +23,7 @@ pub(super) fn run(site: &Site, effort: Effort) -> Outcome {
         ("pinfold apply", site.pinfold(&["apply"])),
     ]
     .map(|(name, command)| Contender::new(name, command));
-    for round in 0..=effort.rounds {
+    for round in effort.first_round()..=effort.rounds {
         let words = ["--", "/bin/sh", "-ec", &change];
         Contender::new("the session", site.session("overlay", &words)).take(false)?;
         for contender in &mut contenders {

@@ -3,7 +3,7 @@
 // Everything is taken over here and now, before pi has started: what is taken over later, or fails
 // later, leaves pi with tools that work on the host.
 
-import { writeSync } from "node:fs";
+import { writeFileSync, writeSync } from "node:fs";
 
 import {
   createBashTool,
@@ -28,6 +28,7 @@ import {
   createReadOps,
   createWriteOps,
 } from "./operations.ts";
+import { outputSchema, type Submit, SUBMIT, submitTool } from "./prompt.ts";
 import { Sandbox } from "./sandbox.ts";
 
 /** The first version whose RPC command `bash` asks extensions; before, it runs on the host. */
@@ -63,6 +64,7 @@ export default function pinfold(pi: ExtensionAPI): void {
   pi.registerTool(createFindTool(cwd, { operations: createFindOps(where) }));
   pi.registerTool(createGrepTool(cwd, where));
   pi.registerTool(createHostExecTool(where));
+  registerSubmit(pi);
   pi.on("user_bash", () => ({ operations: createBashOps(where) }));
 
   let begun = false;
@@ -84,6 +86,26 @@ export default function pinfold(pi: ExtensionAPI): void {
   });
   // The session of pi that comes next has an extension, and a sandbox, of its own.
   pi.on("session_shutdown", () => sandbox.then((live) => live.close(), () => {}));
+}
+
+/** The tool by which the agent of a task hands in its result, for the executor that started pi. */
+function registerSubmit(pi: ExtensionAPI): void {
+  const given = process.env[SUBMIT];
+  if (given === undefined) return;
+  const { taskType, file } = JSON.parse(given) as Submit;
+  const parameters = outputSchema(taskType);
+  if (parameters === undefined) return;
+  pi.registerTool({
+    name: submitTool(taskType),
+    label: "submit",
+    description: "Hand in the result of the task. Call it once, when everything is done.",
+    parameters,
+    async execute(_id, params) {
+      // The first one counts.
+      writeFileSync(file, JSON.stringify(params), { flag: "wx", mode: 0o600 });
+      return { content: [{ type: "text", text: "The result was handed in. You are done." }], details: {} };
+    },
+  });
 }
 
 type Start = Parameters<typeof Sandbox.start>[0];

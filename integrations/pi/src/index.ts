@@ -13,6 +13,8 @@ export {
   type TerminalSize,
 } from "./sandbox.ts";
 export { hostExec, type HostExecResult } from "./host.ts";
+export { type ApiOptions, ApiError, type TaskCalls } from "./calls.ts";
+export { createPiTaskExecutor, executePiTask, type ExecutePiTaskOptions } from "./executor.ts";
 export {
   activateAgentEnv,
   type AgentCredentials,
@@ -21,26 +23,31 @@ export {
   createGondolinReadOps,
   createGondolinWriteOps,
   createMoltNetTools,
-  createPiTaskExecutor,
   ensureSnapshot,
-  executePiTask,
   findMainWorktree,
   loadCredentials,
-  type PiTask,
-  type PiTaskExecutor,
   type PiTaskOptions,
-  type PiTaskResult,
   resumeVm,
   toGuestPath,
 } from "./moltnet.ts";
 export {
   AgentRuntime,
   type AgentRuntimeOptions,
-  type ApiTaskOptions,
   ApiTaskReporter,
   type ApiTaskReporterOptions,
   ApiTaskSource,
   type ApiTaskSourceOptions,
+  finishTask,
+  type TaskExecutor,
+} from "./runtime.ts";
+export {
+  type ClaimedTask,
+  jsonCid,
+  type Task,
+  type TaskError,
+  type TaskMessage,
+  type TaskOutput,
   type TaskReporter,
   type TaskSource,
-} from "./runtime.ts";
+  type TaskUsage,
+} from "./task.ts";

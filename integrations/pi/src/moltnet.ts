@@ -3,7 +3,6 @@
 import { spawn } from "node:child_process";
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { fileURLToPath } from "node:url";
 
 import type {
   BashOperations,
@@ -12,7 +11,6 @@ import type {
   WriteOperations,
 } from "@earendil-works/pi-coding-agent";
 
-import { refusalOfSettings } from "../bin/repository.mjs";
 import { createHostExecTool } from "./host.ts";
 import { createBashOps, createEditOps, createReadOps, createWriteOps } from "./operations.ts";
 import { Sandbox } from "./sandbox.ts";
@@ -30,46 +28,6 @@ export interface PiTaskOptions {
   /** The command that starts pi, with its first arguments; `pi` by default. */
   pi?: readonly string[] | undefined;
   signal?: AbortSignal | undefined;
-}
-
-export interface PiTask {
-  prompt: string;
-}
-
-export interface PiTaskResult {
-  output: string;
-  exitCode: number;
-  errors: string;
-}
-
-export type PiTaskExecutor = (task: PiTask, signal?: AbortSignal) => Promise<PiTaskResult>;
-
-/** An executor for tasks: pi without a terminal, its tools in a sandbox of their own. */
-export function createPiTaskExecutor(options: PiTaskOptions): PiTaskExecutor {
-  return (task, signal) => executePiTask(task, signal === undefined ? options : { ...options, signal });
-}
-
-/** Has pi do one task. That pi fails is a result, and so is a repository for which it is not started. */
-export function executePiTask(task: PiTask, options: PiTaskOptions): Promise<PiTaskResult> {
-  const refusal = refusalOfSettings(options.mountPath);
-  if (refusal !== undefined) return Promise.resolve({ output: "", exitCode: 1, errors: refusal });
-  const extension = fileURLToPath(new URL("../src/extension.ts", import.meta.url));
-  const [program = "pi", ...first] = options.pi ?? ["pi"];
-  const given: [string, string | undefined][] = [
-    ["--agent", options.agentName ?? "none"],
-    ["--sandbox-config", options.sandboxConfig],
-    ["--provider", options.provider],
-    ["--model", options.model],
-  ];
-  const words = [
-    ...first,
-    "--no-extensions",
-    ...["-e", extension],
-    ...given.flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
-    ...["--tools", "read,write,edit,bash,ls,find,grep"],
-    ...["--no-skills", "--no-session", "-p", task.prompt],
-  ];
-  return run(program, words, options.mountPath, options.signal);
 }
 
 /** Starts a sandbox for a workspace. (MoltNet resumes a virtual machine here.) */
@@ -183,7 +141,7 @@ function run(
   words: readonly string[],
   cwd: string,
   signal: AbortSignal | undefined,
-): Promise<PiTaskResult> {
+): Promise<{ output: string; errors: string; exitCode: number }> {
   return new Promise((done, failed) => {
     const child = spawn(program, words, { cwd, signal, stdio: ["ignore", "pipe", "pipe"] });
     const said = { output: "", errors: "" };

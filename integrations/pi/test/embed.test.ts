@@ -1,26 +1,19 @@
-// Every name that programs of MoltNet import, run for real. The surroundings come by variables:
-// PINFOLD (the program), PI (the command of pi, as JSON), WORKSPACE (a git repository).
+// The names that programs of MoltNet import for sandboxes, run for real. The surroundings come by variables:
+// PINFOLD (the program), WORKSPACE (a git repository).
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
 import {
   activateAgentEnv,
-  AgentRuntime,
-  ApiTaskReporter,
-  ApiTaskSource,
   createGondolinBashOps,
   createGondolinEditOps,
   createGondolinReadOps,
   createGondolinWriteOps,
-  createPiTaskExecutor,
   ensureSnapshot,
-  executePiTask,
   findMainWorktree,
   loadCredentials,
   resumeVm,
@@ -30,7 +23,6 @@ import {
 } from "../src/index.ts";
 
 const workspace = realpathSync(process.env["WORKSPACE"] ?? "");
-const pi = JSON.parse(process.env["PI"] ?? "[]") as string[];
 const path = (name: string): string => join(workspace, name);
 let sandbox: Sandbox;
 
@@ -173,53 +165,6 @@ test("an identity is read, and its variables come and go", () => {
 
 test("a snapshot is there once it was asked for", async () => {
   assert.match(await ensureSnapshot({ mountPath: workspace }), /.*/);
-});
-
-test("pi does a task, and the runtime reports it", async () => {
-  const executor = createPiTaskExecutor({ mountPath: workspace, model: "anthropic/claude-sonnet-4-5", pi });
-  const result = await executor({ prompt: "say where you are" });
-  assert.equal(result.exitCode, 0, result.errors);
-  assert.match(result.output, /HOST pinfold/);
-  const failed = await executePiTask({ prompt: "x" }, { mountPath: workspace, pi: ["false"] });
-  assert.equal(failed.exitCode, 1);
-
-  // No program is started for a repository whose settings would have pi run something.
-  const [settings, marker] = [path(".pi/settings.json"), path("started")];
-  mkdirSync(dirname(settings), { recursive: true });
-  for (const hostile of ['{"shellPath": "x", "theme": "dark"}', '{"packages": ["x"]}', "[]", "{"]) {
-    writeFileSync(settings, hostile);
-    const refused = await executePiTask({ prompt: "x" }, { mountPath: workspace, pi: ["touch", marker] });
-    assert.equal(refused.exitCode, 1, hostile);
-    assert.match(refused.errors, /^pinfold: .*\.pi\/settings\.json .* may have pi run something/, hostile);
-    assert.ok(!existsSync(marker), hostile);
-  }
-  rmSync(dirname(settings), { recursive: true });
-
-  const asked: [string, string, Record<string, unknown>][] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (text) => (body += text));
-    request.on("end", () => {
-      asked.push([request.url ?? "", request.headers.authorization ?? "", JSON.parse(body)]);
-      response.setHeader("content-type", "application/json");
-      response.end(request.url?.endsWith("/claim") ? '{"prompt":"say where you are"}' : "{}");
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const options = { baseUrl, taskId: "t 1", auth: "token" };
-  const runtime = new AgentRuntime({
-    source: new ApiTaskSource(options),
-    reporter: new ApiTaskReporter({ ...options, heartbeatIntervalMs: 20 }),
-    executor,
-  });
-  assert.equal(await runtime.run(), 1);
-  server.close();
-  const urls = asked.map(([url]) => url);
-  assert.deepEqual(urls.slice(0, 3), ["/tasks/t%201/claim", "/tasks/t%201/start", "/tasks/t%201/heartbeat"]);
-  assert.equal(urls.at(-1), "/tasks/t%201/complete");
-  assert.ok(asked.every(([, auth]) => auth === "Bearer token"));
-  assert.deepEqual(asked[0]?.[2], { leaseTtlSec: 300 });
 });
 
 test("once pinfold has gone, nothing is done anywhere", async () => {

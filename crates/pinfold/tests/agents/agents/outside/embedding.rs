@@ -12,8 +12,11 @@ use super::Scene;
 
 #[test]
 fn the_names_of_moltnet_do_what_they_do_there_and_the_types_are_strict() {
-    let script =
-        json!({ "steps": [{ "bash": "echo HOST $(hostname)" }, { "text": "{{last_result}}" }] });
+    let script = json!({ "steps": [
+            { "bash": "echo HOST $(hostname) >inside", "usage": { "input": 3, "output": 2 } },
+            { "tool": { "name": "submit_freeform_output", "input": { "summary": "done inside" } } },
+            { "text": "done" },
+        ] });
     let Some(scene) = Scene::new("names of MoltNet", "0.87.1", &script) else { return };
     let modules = scene.stage.path("extension/node_modules");
     fs::create_dir_all(&modules).unwrap();
@@ -23,10 +26,18 @@ fn the_names_of_moltnet_do_what_they_do_there_and_the_types_are_strict() {
     }
     let (node, cli) = scene.pi.command();
     let mut test = scene.stage.command(&node);
-    test.args(["--experimental-strip-types", "--test", "--test-reporter", "tap"])
-        .arg(scene.stage.path("extension/test/embed.test.ts"))
-        .env("WORKSPACE", scene.repo.path())
-        .env("PI", json!([node, cli]).to_string());
+    test.args([
+        "--experimental-strip-types",
+        "--test",
+        "--test-concurrency=1",
+        "--test-timeout=100000",
+        "--test-reporter",
+        "tap",
+    ])
+    .arg(scene.stage.path("extension/test/embed.test.ts"))
+    .arg(scene.stage.path("extension/test/tasks.test.ts"))
+    .env("WORKSPACE", scene.repo.path())
+    .env("PI", json!([node, cli]).to_string());
     scene.surround(&mut test);
     let output = test.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -68,7 +79,7 @@ fn strict(scene: &Scene, modules: &Path) {
     let program = scene.stage.path("program");
     let output = import.args(["-e", script]).current_dir(program).output().unwrap();
     let names = String::from_utf8_lossy(&output.stdout).into_owned();
-    let expected = "AgentRuntime,ApiTaskReporter,ApiTaskSource,Connection,PinfoldError,Sandbox,\
+    let expected = "AgentRuntime,ApiError,ApiTaskReporter,ApiTaskSource,Connection,PinfoldError,Sandbox,\
         activateAgentEnv,createGondolinBashOps";
     assert!(names.starts_with(expected), "{names} {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -54,7 +54,8 @@ impl<'a> Attempt<'a> {
         let of_git = |error| Failed::setup("the repository", error);
         let repository = Repository::of(&directory, host).map_err(of_git)?;
         let names = Branches::of(job, job.attempt, &spec)?;
-        let earlier = (1..job.attempt).map(|attempt| Branches::of(job, attempt, &spec));
+        let earlier = (1..job.attempt).rev().take(TaskSpec::MOST_STEPS);
+        let earlier = earlier.map(|attempt| Branches::of(job, attempt, &spec));
         let earlier = earlier.collect::<Result<_, _>>()?;
         let base = repository.begin_at(spec.base.as_ref(), &names.result).map_err(of_git)?;
         repository.create(&names.work, &base).map_err(of_git)?;

@@ -76,17 +76,17 @@ impl Repository {
         self.commit(&branch.reference()).ok()
     }
 
-    /// Returns the commit that work begins at: that of `base`, else that of the branch of the result if there is one, else
-    /// what is checked out.
+    /// Returns the commit that work begins at: that of `base`, else that of `earlier` if there is such a branch, else what
+    /// is checked out.
     ///
     /// # Errors
     /// Returns an error if there is no such commit.
     pub(crate) fn begin_at(
         &self,
         base: Option<&BranchName>,
-        result: &BranchName,
+        earlier: Option<&BranchName>,
     ) -> Result<String, String> {
-        match (base, self.branch(result)) {
+        match (base, earlier.and_then(|branch| self.branch(branch))) {
             (Some(base), _) => self.commit(&base.reference()),
             (None, Some(commit)) => Ok(commit),
             (None, None) => self.commit("HEAD"),

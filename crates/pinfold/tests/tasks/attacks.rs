@@ -169,6 +169,23 @@ fn output_of_sealed_tests_does_not_reach_the_agent() {
     }
 }
 
+/// A server that offers a task again has its worker find the branch of the first result.
+#[test]
+fn branch_that_is_called_as_the_task_decides_no_tests() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let options = ["--verify", "sh tests/check.sh", "--restore", "tests"];
+        let id = scene.add("echo wrong >answer", &options);
+        let branch = format!("task/{}", &id[..8]);
+        scene.git(&["checkout", "-q", "-b", &branch]);
+        scene.stage.write("ws/repo/tests/check.sh", "true\n");
+        scene.git(&["commit", "-qam", "other tests"]);
+        scene.git(&["checkout", "-q", "main"]);
+        let said = scene.work();
+        assert_eq!(scene.ended(&id).1, "no_progress", "{said}");
+    }
+}
+
 #[test]
 fn nothing_that_a_verification_commits_comes_to_the_host() {
     for user in people() {

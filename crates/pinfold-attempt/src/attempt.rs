@@ -108,7 +108,7 @@ impl<'a> Attempt<'a> {
                             "`{}` failed with {}: {}",
                             step.command,
                             step.status,
-                            ended.tail.reason()
+                            self.work.shown(&ended.tail.reason())
                         )
                     };
                     if commit == before {

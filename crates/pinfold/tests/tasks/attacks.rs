@@ -166,6 +166,9 @@ fn output_of_sealed_tests_does_not_reach_the_agent() {
         let branch = format!("task/{}.attempt-1:answer", &id[..8]);
         let answer = scene.git(&["show", &branch]);
         assert_eq!((answer.lines().count(), answer.contains("seen")), (2, false), "{said}");
+        // Nor does it reach others who see the queue, such as the server that a task is from.
+        let shown = scene.show(&id).to_string();
+        assert!(!format!("{shown}{said}").contains("the-sealed-text"), "{shown}{said}");
     }
 }
 

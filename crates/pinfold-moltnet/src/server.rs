@@ -14,6 +14,7 @@ mod render;
 mod route;
 mod runtime;
 mod service;
+mod shares;
 mod tls;
 
 use std::io;
@@ -32,7 +33,7 @@ use crate::problem::Problem;
 use crate::task_type::TaskType;
 use attempts::AttemptId;
 use caller::{Caller, Callers, Granted};
-use http::{Handler, Head, Reply};
+use http::{Admission, Handler, Head, Reply};
 use query::Query;
 use route::Route;
 use service::Service;
@@ -146,11 +147,12 @@ struct Admitted {
 impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
     type Admitted = Admitted;
 
-    fn admit(&self, head: &Head) -> Result<(Admitted, usize), Problem> {
+    fn admit(&self, head: &Head) -> Result<Admission<Admitted>, Problem> {
         let route = Route::find(&head.method, &head.path)
             .ok_or_else(|| Problem::not_found("Route not found"))?;
         let Some(scope) = route.scope() else {
-            return Ok((Admitted { route, caller: None }, LARGEST_FORM));
+            let what = Admitted { route, caller: None };
+            return Ok(Admission { what, agent: None, most: LARGEST_FORM });
         };
         let caller = self.callers.bearer(head.authorization())?;
         self.callers.slow_down(&caller.agent.id, route.cost(&head.method))?;
@@ -160,7 +162,8 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
             Route::PutArtifact(_) => artifacts::LARGEST,
             _ => LARGEST_BODY,
         };
-        Ok((Admitted { route, caller: Some(caller) }, most))
+        let agent = Some(caller.agent.id.clone());
+        Ok(Admission { what: Admitted { route, caller: Some(caller) }, agent, most })
     }
 
     fn answer(&self, head: &Head, admitted: Admitted, body: &[u8]) -> Result<Reply, Problem> {

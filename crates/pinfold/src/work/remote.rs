@@ -8,7 +8,7 @@ use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_moltnet::{Credentials, Remote, RemoteConfig, Uuid, WayOut, Work};
-use pinfold_tasks::{Completion, TaskSpec, VerifyStep, load_task};
+use pinfold_tasks::{Completion, Stop, TaskSpec, VerifyStep, load_task};
 use pinfold_terminal::notify;
 
 use super::plain;
@@ -60,6 +60,7 @@ pub(super) fn with_source<T>(
     address: &str,
     places: &Places,
     launcher: &Launcher,
+    stop: &Stop,
     work: impl FnOnce(&Remote<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let template = template(args, places)?;
@@ -83,6 +84,7 @@ pub(super) fn with_source<T>(
         template,
         check: &|spec| first_prompt(spec).map(drop),
         describe: &describe,
+        is_ending: &|| stop.is_set(),
         notify: &|line| notify!("pinfold: {}", plain(line)),
     };
     let failed =
@@ -125,8 +127,16 @@ fn describe(completion: &Completion, directory: &Path, host: Host<'_>) -> Result
         serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
     let repository = Repository::of(directory, host)?;
     let range = format!("{}..{}", output.base, output.commit);
-    let words =
-        ["log", "--reverse", MOST_COMMITS, "-z", "--format=%H %B", "--end-of-options", &range];
+    let words = [
+        "log",
+        "--no-show-signature",
+        "--reverse",
+        MOST_COMMITS,
+        "-z",
+        "--format=%H %B",
+        "--end-of-options",
+        &range,
+    ];
     let listed = repository.host().run(&words, None)?;
     let commit = |text: &str| {
         let (sha, message) = text.split_once(' ')?;

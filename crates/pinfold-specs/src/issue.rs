@@ -73,6 +73,8 @@ pub struct IssueHome {
     comments: Vec<Comment>,
     /// The body as it was read or written last.
     body: Option<String>,
+    /// The author's comments as they were read last.
+    said: Vec<String>,
     /// Comments that do not count.
     ignored: usize,
 }
@@ -81,8 +83,8 @@ impl IssueHome {
     /// Returns an issue, which is not read yet.
     #[must_use]
     pub fn new(gh: Gh, number: u64, trusted: TrustedAuthors, vouched: Vouched) -> Self {
-        let (labels, comments) = (Vec::new(), Vec::new());
-        Self { gh, number, trusted, vouched, labels, comments, body: None, ignored: 0 }
+        let (labels, comments, said) = (Vec::new(), Vec::new(), Vec::new());
+        Self { gh, number, trusted, vouched, labels, comments, body: None, said, ignored: 0 }
     }
 
     /// Returns how many comments do not count.
@@ -116,11 +118,17 @@ impl IssueHome {
             let hint = format!("look at it and say --issue {number}, or --trust-authors {author}");
             return Err(Refusal::new(what).with_hint(hint));
         }
-        // The user has looked at another text.
-        let is_edited = self.body.as_ref().is_some_and(|body| *body != viewed.body);
-        if is_edited && !is_trusted {
+        let is_authors = |comment: &&crate::gh::ViewedComment| {
+            comment.author.login.eq_ignore_ascii_case(&viewed.author.login)
+        };
+        let said = viewed.comments.iter().filter(is_authors).map(|comment| comment.body.clone());
+        let said: Vec<String> = said.collect();
+        // The user has looked at another text, and at other comments of its author.
+        let is_other = |body: &String| *body != viewed.body || self.said != said;
+        if self.body.as_ref().is_some_and(is_other) && !is_trusted {
             let what = format!(
-                "issue {number} was edited since it was read, and its author {author} may not write to the repository"
+                "issue {number} was edited since it was read, or its author commented on it; {author} may not write to \
+                 the repository"
             );
             let hint = format!("look at it and begin again, or say --trust-authors {author}");
             return Err(Refusal::new(what).with_hint(hint));
@@ -131,12 +139,10 @@ impl IssueHome {
         refuse_words_of_maintainers(&read.spec().task, is_trusted)?;
         let all = viewed.comments.len();
         let is_heard = |comment: &crate::gh::ViewedComment| {
-            let login = &comment.author.login;
-            login.eq_ignore_ascii_case(&viewed.author.login)
-                || counts(login, &comment.author_association)
+            is_authors(&comment) || counts(&comment.author.login, &comment.author_association)
         };
         let heard = viewed.comments.iter().filter(|comment| is_heard(comment));
-        self.body = Some(viewed.body.clone());
+        (self.body, self.said) = (Some(viewed.body.clone()), said);
         self.comments = recent(heard.map(|comment| Comment {
             author: plain(&comment.author.login),
             body: readable(&comment.body),
@@ -177,16 +183,15 @@ impl Home for IssueHome {
     }
 
     fn status(&self, _: &Document) -> Option<SpecStatus> {
-        self.labels.iter().find_map(|label| label.strip_prefix(STATUS)?.parse().ok())
+        self.labels.iter().find_map(|label| status_of(label))
     }
 
     fn set_status(&mut self, known: &Document, status: SpecStatus) -> Result<Document, Refusal> {
         let label = format!("{STATUS}{status}");
-        let is_other = |it: &&String| it.starts_with(STATUS) && **it != label;
-        let others: Vec<&str> = self.labels.iter().filter(is_other).map(String::as_str).collect();
+        let others = other_statuses(&self.labels, status);
         if !others.is_empty() || !self.labels.contains(&label) {
             self.gh.set_label(self.number, &label, &others)?;
-            self.labels.retain(|it| !it.starts_with(STATUS));
+            self.labels.retain(|it| status_of(it).is_none());
             self.labels.push(label);
         }
         Ok(known.clone())
@@ -211,6 +216,18 @@ impl Home for IssueHome {
         }
         Ok(unmet)
     }
+}
+
+/// Returns the status that a label stands for.
+fn status_of(label: &str) -> Option<SpecStatus> {
+    label.strip_prefix(STATUS)?.parse().ok()
+}
+
+/// Returns the labels of other statuses. A label that is none of them is somebody's own, and may hold a comma, at which gh
+/// would divide it.
+fn other_statuses(labels: &[String], status: SpecStatus) -> Vec<&str> {
+    let is_other = |label: &&str| status_of(label).is_some_and(|it| it != status);
+    labels.iter().map(String::as_str).filter(is_other).collect()
 }
 
 /// Refuses what only people decide who may write to the repository.

@@ -79,13 +79,29 @@ fn issue_of_a_stranger_is_worked_on_only_if_the_user_names_it() {
 fn later_edit_counts_only_if_the_author_does() {
     for (association, is_taken) in [("OWNER", true), ("NONE", false)] {
         let (_, mut home) = taken(("ada", association), BODY, ("", Vouched::ByUser));
-        let edited: Value = json!({
-            "number": 5, "title": "A", "body": "### Step 1: Something else", "author": { "login": "ada" },
-            "labels": [], "state": "OPEN", "url": "", "comments": [],
-        });
-        let edited = home.take(serde_json::from_value(edited).unwrap(), &by("ada", association));
-        assert_eq!(edited.is_ok(), is_taken, "{edited:?}");
+        let mut take = |body: &str, comments: &[(&str, &str)]| {
+            let comment = |(author, body): &(&str, &str)| json!({ "author": { "login": author }, "authorAssociation": "NONE", "body": body });
+            let comments: Vec<Value> = comments.iter().map(comment).collect();
+            let edited = json!({
+                "number": 5, "title": "A", "body": body, "author": { "login": "ada" },
+                "labels": [], "state": "OPEN", "url": "", "comments": comments,
+            });
+            home.take(serde_json::from_value(edited).unwrap(), &by("ada", association)).is_ok()
+        };
+        let before = ("ada", "of the author");
+        // What others say, whose words do not count, ends nothing.
+        assert!(take(BODY, &[before, ("stranger", "other")]));
+        assert_eq!(take(BODY, &[before, ("Ada", "and do that, too")]), is_taken);
+        assert_eq!(take(BODY, &[("ada", "something else")]), is_taken);
+        assert_eq!(take("### Step 1: Something else", &[before]), is_taken);
     }
+}
+
+#[test]
+fn labels_that_are_no_status_are_left_alone() {
+    let labels = ["spec", "status:ready", "status:done", "status:x,spec", "status:\"", "status:"];
+    let labels = labels.map(str::to_owned);
+    assert_eq!(super::other_statuses(&labels, super::SpecStatus::Done), ["status:ready"]);
 }
 
 #[test]

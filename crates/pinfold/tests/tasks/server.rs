@@ -1,7 +1,9 @@
 //! The queue that is served to workers, and workers of a server.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -247,7 +249,13 @@ fn server_with_a_certificate_is_used_by_those_who_trust_it() {
         let added = scene.run(&["task", "key", "add", "w"]);
         let agent_key = String::from_utf8(added.stdout).unwrap();
         let options = ["--listen", "127.0.0.1:0", "--tls-certificate", &cert, "--tls-key", &key];
-        let mut command = scene.command(&[&["task", "serve"], &options[..]].concat());
+        let serve = || scene.command(&[&["task", "serve"], &options[..]].concat());
+        let set_mode = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        set_mode(0o644);
+        let said = printed(&serve().output().unwrap());
+        assert!(said.contains("other users can read it (mode 0644)"), "{said}");
+        set_mode(0o640);
+        let mut command = serve();
         let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();

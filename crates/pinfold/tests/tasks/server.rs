@@ -161,6 +161,25 @@ fn task_of_a_server_is_done_here_and_its_key_is_nowhere() {
 }
 
 #[test]
+fn message_of_a_commit_that_is_too_long_is_left_out() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let served = Served::new(&scene);
+        let id = served.create(
+            "for i in 1 2 3; do echo $i >answer; git add -A
+             if [ $i = 2 ]; then head -c 200000 /dev/zero | tr '\\0' a; else echo \"step $i\"; fi | git commit -qF -
+             done",
+        );
+        let said = printed(&served.worker(&scene, &["--once"]).output().unwrap());
+        assert_eq!(served.status(&id), "completed", "{said}");
+        let commits = &served.attempts(&id)[0]["output"]["commits"];
+        let messages = commits.as_array().unwrap().iter().map(|commit| commit["message"].as_str());
+        let messages: Vec<&str> = messages.map(Option::unwrap).collect();
+        assert_eq!(messages, ["step 1", "(a message that is too long)", "step 3"]);
+    }
+}
+
+#[test]
 fn result_that_is_not_verified_is_not_reported_as_one() {
     for user in people() {
         let scene = Scene::new(user);

@@ -13,6 +13,7 @@ mod query;
 mod render;
 mod route;
 mod runtime;
+mod sent;
 mod service;
 mod shares;
 mod tls;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use pinfold_tasks::Store;
+use pinfold_tasks::{NewMessage, Store};
 
 use crate::agents::Agents;
 use crate::id::Uuid;
@@ -45,6 +46,9 @@ pub use tls::{TlsFiles, TlsFilesError};
 const LARGEST_BODY: usize = 5 << 20;
 /// The largest body of a request for a token.
 const LARGEST_FORM: usize = 16 << 10;
+/// The largest page of tasks with its last task, and the largest answer of most other kinds.
+const LARGEST_LIST: usize = 10 << 20;
+const LARGEST_ANSWER: usize = 1 << 20;
 /// How often time passes for tasks that nobody asks about.
 const SWEEP: Duration = Duration::from_secs(2);
 /// How many threads may use the store and the disk at once.
@@ -152,7 +156,8 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
             .ok_or_else(|| Problem::not_found("Route not found"))?;
         let Some(scope) = route.scope() else {
             let what = Admitted { route, caller: None };
-            return Ok(Admission { what, agent: None, most: LARGEST_FORM });
+            let most = LARGEST_FORM;
+            return Ok(Admission { what, agent: None, most, answer: most });
         };
         let caller = self.callers.bearer(head.authorization())?;
         self.callers.slow_down(&caller.agent.id, route.cost(&head.method))?;
@@ -162,8 +167,15 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
             Route::PutArtifact(_) => artifacts::LARGEST,
             _ => LARGEST_BODY,
         };
+        let answer = match route {
+            Route::Artifact(..) => artifacts::LARGEST,
+            Route::Messages(_) => messages::MOST_LISTED as usize * NewMessage::LONGEST,
+            Route::List | Route::Attempts(_) => LARGEST_LIST,
+            _ => LARGEST_ANSWER,
+        };
         let agent = Some(caller.agent.id.clone());
-        Ok(Admission { what: Admitted { route, caller: Some(caller) }, agent, most })
+        let what = Admitted { route, caller: Some(caller) };
+        Ok(Admission { what, agent, most, answer })
     }
 
     fn answer(&self, head: &Head, admitted: Admitted, body: &[u8]) -> Result<Reply, Problem> {

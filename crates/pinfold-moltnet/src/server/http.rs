@@ -6,10 +6,9 @@ use std::net::TcpListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,7 +21,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::json::Value;
 use crate::problem::{Kind, Problem};
-use crate::server::shares::{Bodies, Strangers, Visitor};
+use crate::server::sent::Sent;
+use crate::server::shares::{Bodies, Share, Strangers, Visitor};
 
 /// Connections open at once. A new one takes the place of the oldest one that has shown no key, or waits.
 const MOST_CONNECTIONS: usize = 256;
@@ -64,6 +64,8 @@ pub(super) struct Admission<T> {
     pub(super) agent: Option<String>,
     /// The most bytes that its body may have.
     pub(super) most: usize,
+    /// The most bytes that the answer usually has.
+    pub(super) answer: usize,
 }
 
 /// What answers requests. Both methods may take time: they run on threads of their own.
@@ -210,10 +212,7 @@ async fn connection<H: Handler, T: AsyncRead + AsyncWrite + Unpin>(stream: T, fl
     }
 }
 
-async fn exchange<H: Handler>(
-    request: Request<Incoming>,
-    floor: &Floor<H>,
-) -> Response<Full<Bytes>> {
+async fn exchange<H: Handler>(request: Request<Incoming>, floor: &Floor<H>) -> Response<Sent> {
     let (parts, body) = request.into_parts();
     let head = Arc::new(Head {
         method: parts.method,
@@ -221,11 +220,11 @@ async fn exchange<H: Handler>(
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
     });
-    let reply = match answer(&head, body, floor).await {
-        Ok(reply) => reply,
-        Err(problem) => Reply::problem(&problem, &head),
+    let (reply, share) = match answer(&head, body, floor).await {
+        Ok((reply, share)) => (reply, Some(share)),
+        Err(problem) => (Reply::problem(&problem, &head), None),
     };
-    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    let mut response = Response::new(Sent::new(reply.body, share));
     *response.status_mut() =
         StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in reply.headers {
@@ -241,9 +240,9 @@ async fn answer<H: Handler>(
     head: &Arc<Head>,
     body: Incoming,
     floor: &Floor<H>,
-) -> Result<Reply, Problem> {
+) -> Result<(Reply, Share), Problem> {
     let (its, of) = (Arc::clone(head), Arc::clone(&floor.handler));
-    let Admission { what, agent, most } = away(move || of.admit(&its)).await?;
+    let Admission { what, agent, most, answer } = away(move || of.admit(&its)).await?;
     if agent.is_some() {
         floor.visitor.is_known();
     }
@@ -254,8 +253,8 @@ async fn answer<H: Handler>(
     if length > most {
         return Err(too_large());
     }
-    let kib = u32::try_from(length.div_ceil(1024)).unwrap_or(u32::MAX);
-    let place = floor.bodies.reserve(agent.as_deref().unwrap_or_default(), kib).await;
+    let kib = u32::try_from((length + answer).div_ceil(1024)).unwrap_or(u32::MAX);
+    let share = floor.bodies.reserve(agent.as_deref().unwrap_or_default(), kib).await;
     let collected = timeout(BODY, Limited::new(body, most).collect()).await;
     let slow = |_| Problem::field("/", "the body came too slowly");
     let body = collected.map_err(slow)?.map_err(|error| {
@@ -266,9 +265,8 @@ async fn answer<H: Handler>(
         }
     })?;
     let (body, its, handler) = (body.to_bytes(), Arc::clone(head), Arc::clone(&floor.handler));
-    let reply = away(move || handler.answer(&its, what, &body)).await;
-    drop(place);
-    reply
+    let reply = away(move || handler.answer(&its, what, &body)).await?;
+    Ok((reply, share))
 }
 
 /// Runs what blocks on another thread. A panic costs the request that it is about.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use pinfold_host::io::lock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of all bodies together, in KiB,
+/// Bytes of all requests and answers together, in KiB,
 const BODIES: u32 = 256 << 10;
-/// and of those of one agent: two of the largest at once.
+/// and of those of one agent: two of the largest artifacts at once.
 const BODIES_OF_ONE: u32 = 64 << 10;
 
 /// Connections that have not shown a valid key yet, the oldest first.
@@ -56,7 +56,13 @@ impl Drop for Visitor {
     }
 }
 
-/// The memory for bodies.
+/// What needs no share, in KiB: a heartbeat must not wait behind slow uploads.
+const SMALL: u32 = 2 << 10;
+
+/// What of the memory a request and its answer have until they are dropped.
+pub(super) type Share = [Option<OwnedSemaphorePermit>; 2];
+
+/// The memory for requests and answers.
 pub(super) struct Bodies {
     all: Arc<Semaphore>,
     by_agent: Mutex<HashMap<String, Arc<Semaphore>>>,
@@ -67,8 +73,11 @@ impl Bodies {
         Self { all: Arc::new(Semaphore::new(BODIES as usize)), by_agent: Mutex::default() }
     }
 
-    /// Waits for the memory for a body of an agent, which is the empty text for those without a key.
-    pub(super) async fn reserve(&self, agent: &str, kib: u32) -> [Option<OwnedSemaphorePermit>; 2] {
+    /// Waits for the memory for a request of an agent, which is the empty text for those without a key.
+    pub(super) async fn reserve(&self, agent: &str, kib: u32) -> Share {
+        if kib <= SMALL {
+            return [None, None];
+        }
         let own = {
             let mut all = lock(&self.by_agent);
             let new = || Arc::new(Semaphore::new(BODIES_OF_ONE as usize));

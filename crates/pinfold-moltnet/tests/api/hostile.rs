@@ -159,6 +159,55 @@ fn slow_bodies_of_one_key_do_not_hold_up_those_of_others() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+/// An answer is kept until its client has taken it.
+#[test]
+fn answers_that_nobody_takes_do_not_fill_the_memory() {
+    let scene = Scene::new();
+    let (slow, other) = (scene.client("slow"), scene.client("other"));
+    let task = slow.create("");
+    slow.begin(&task);
+    let content = vec![b'x'; 20 << 20];
+    let path = format!("/tasks/{task}/attempts/1/artifacts");
+    let made = slow.send("PUT", &format!("{path}?kind=a&title=b"), "", &content).ok();
+    let cid = made.text_of("cid").unwrap().into_owned();
+    let before = resident();
+    let ask = || {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        let head = format!(
+            "GET {path}/{cid}/content HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
+            slow.key
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let asked: Vec<TcpStream> = (0..30).map(|_| ask()).collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let more = resident().saturating_sub(before);
+    assert!(more < 200 << 20, "{} MiB", more >> 20);
+    other.create("");
+    // Its heartbeats wait for none of them.
+    slow.of_attempt(&task, 1, "heartbeat", "{}").ok();
+    // Who takes the answers gets all of them.
+    let length = content.len();
+    let take = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut part = vec![0; 1 << 20];
+        let mut taken = 0;
+        while taken < length {
+            taken += stream.read(&mut part).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        asked.into_iter().for_each(|stream| drop(scope.spawn(move || take(stream))));
+    });
+}
+
+/// Returns the bytes of memory that this process has, and the server with it.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
 #[test]
 fn artifacts_that_are_too_many_are_not_on_the_disk() {
     let scene = Scene::new();

@@ -54,9 +54,12 @@ impl<'a> Attempt<'a> {
         let of_git = |error| Failed::setup("the repository", error);
         let repository = Repository::of(&directory, host).map_err(of_git)?;
         let names = Branches::of(job, job.attempt, &spec)?;
-        let earlier = (1..job.attempt).map(|attempt| Branches::of(job, attempt, &spec));
+        let earlier = (1..job.attempt).rev().take(TaskSpec::MOST_STEPS);
+        let earlier = earlier.map(|attempt| Branches::of(job, attempt, &spec));
         let earlier = earlier.collect::<Result<_, _>>()?;
-        let base = repository.begin_at(spec.base.as_ref(), &names.result).map_err(of_git)?;
+        // Only a branch that the task names is gone on from. One that is called as the task is, is there if a server offers
+        // the task again. What an agent made of the tests there is not what they are restored from.
+        let base = repository.begin_at(spec.base.as_ref(), spec.branch.as_ref()).map_err(of_git)?;
         repository.create(&names.work, &base).map_err(of_git)?;
         let work = Work::new(spec, (repository, host), names, base, &job.log)?;
         Ok(Self { work, earlier })
@@ -105,7 +108,7 @@ impl<'a> Attempt<'a> {
                             "`{}` failed with {}: {}",
                             step.command,
                             step.status,
-                            ended.tail.reason()
+                            self.work.shown(&ended.tail.reason())
                         )
                     };
                     if commit == before {

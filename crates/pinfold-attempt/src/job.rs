@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use pinfold_git::refs::is_object;
 use pinfold_tasks::{Failure, Usage};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What the process of an attempt is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,8 +48,10 @@ pub struct Output {
     /// The branch of the attempt.
     pub attempt_branch: String,
     /// The commit that the work began at.
+    #[serde(deserialize_with = "commit")]
     pub base: String,
     /// The commit that was verified.
+    #[serde(deserialize_with = "commit")]
     pub commit: String,
     /// How often the agent worked.
     pub iterations: u32,
@@ -71,6 +75,12 @@ impl Output {
     }
 }
 
+/// Reads the name of a commit. A result can come from a database that others write to, and commits are arguments of git.
+fn commit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if is_object(&text) { Ok(text) } else { Err(D::Error::custom("it names no commit")) }
+}
+
 /// A command that verified a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -81,4 +91,25 @@ pub struct Step {
     pub status: u8,
     /// How long it took, in milliseconds.
     pub millis: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Output;
+
+    #[test]
+    fn commit_of_a_result_is_nothing_but_a_commit() {
+        let read = |base: &str, commit: &str| {
+            let text = serde_json::json!({
+                "branch": "b", "attemptBranch": "a", "base": base, "commit": commit, "iterations": 1, "steps": [],
+                "nanoUsd": 0,
+            });
+            serde_json::from_value::<Output>(text)
+        };
+        let good = "1".repeat(40);
+        assert!(read(&good, &"a".repeat(64)).is_ok());
+        for wrong in ["", "main", "--output=/tmp/x", "-O/tmp/x", "1111111", &format!("{good}\n")] {
+            assert!(read(wrong, &good).is_err() && read(&good, wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The repository of a task on the host, whose branches are moved by the host's git and never by a sandbox.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use pinfold_git::host_git::HostGit;
@@ -11,6 +12,11 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
 use pinfold_workspace::dedicated::{Dedicated, Unsaved};
 use pinfold_workspace::workspace::Workspace;
+
+/// The most commits of a result that are looked at.
+const MOST_COMMITS: &str = "--max-count=500";
+/// The longest commit whose message is read, in bytes.
+const LONGEST_COMMIT: u64 = 128 << 10;
 
 /// The repository of a task.
 pub struct Repository {
@@ -76,21 +82,51 @@ impl Repository {
         self.commit(&branch.reference()).ok()
     }
 
-    /// Returns the commit that work begins at: that of `base`, else that of the branch of the result if there is one, else
-    /// what is checked out.
+    /// Returns the commit that work begins at: that of `base`, else that of `earlier` if there is such a branch, else what
+    /// is checked out.
     ///
     /// # Errors
     /// Returns an error if there is no such commit.
     pub(crate) fn begin_at(
         &self,
         base: Option<&BranchName>,
-        result: &BranchName,
+        earlier: Option<&BranchName>,
     ) -> Result<String, String> {
-        match (base, self.branch(result)) {
+        match (base, earlier.and_then(|branch| self.branch(branch))) {
             (Some(base), _) => self.commit(&base.reference()),
             (None, Some(commit)) => Ok(commit),
             (None, None) => self.commit("HEAD"),
         }
+    }
+
+    /// Returns the latest commits of a result with their messages, the first one first. An agent made them: a message may be
+    /// as long as its disk has room for, and one that is too long is left out.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn commits(&self, base: &str, commit: &str) -> Result<Vec<(String, String)>, String> {
+        let range = format!("{base}..{commit}");
+        let listed = ["rev-list", "--reverse", MOST_COMMITS, "--end-of-options", &range];
+        let listed = self.host().run(&listed, None)?;
+        let sized = ["cat-file", "--batch-check=%(objectname) %(objectsize)"];
+        let sized = self.host().run(&sized, Some(listed.as_bytes()))?;
+        let is_short = |size: &str| size.parse().is_ok_and(|size: u64| size <= LONGEST_COMMIT);
+        let short = sized.lines().filter_map(|line| line.split_once(' '));
+        let short: String =
+            short.filter(|(_, size)| is_short(size)).map(|(name, _)| format!("{name}\n")).collect();
+        // Without a name git would show the current commit.
+        let shown = if short.is_empty() {
+            String::new()
+        } else {
+            let words =
+                ["log", "--no-show-signature", "--no-walk=unsorted", "-z", "--format=%H %B"];
+            let words = [&words[..], &["--stdin"]].concat();
+            self.host().run(&words, Some(short.as_bytes()))?
+        };
+        let shown = shown.split('\0').filter_map(|text| text.trim().split_once(' '));
+        let shown: HashMap<&str, &str> = shown.collect();
+        let message = |name| shown.get(name).map_or("(a message that is too long)", |it| it.trim());
+        Ok(listed.lines().map(|name| (name.to_owned(), message(name).to_owned())).collect())
     }
 
     /// Makes a branch.

@@ -139,7 +139,8 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
             record.base
         }
         None => {
-            let base = repository.begin_at(task.base.as_ref(), &branches.result).map_err(of_git)?;
+            let base = repository.begin_at(task.base.as_ref(), Some(&branches.result));
+            let base = base.map_err(of_git)?;
             let record = Record { base: base.clone(), branch: branches.result.to_string() };
             write_record(&path, &record)
                 .map_err(|error| Failed::setup("the record of the loop", error))?;

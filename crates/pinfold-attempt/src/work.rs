@@ -164,7 +164,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Returns what an agent is shown of the output of a command that failed.
+    /// Returns what an agent, and those who see the queue, are shown of the output of a command that failed.
     pub(crate) fn shown(&self, output: &str) -> String {
         // What is tested can print the sealed files.
         match self.spec.sealed {

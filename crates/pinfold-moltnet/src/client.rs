@@ -107,7 +107,10 @@ impl<'a> Remote<'a> {
         for _ in 0..MOST_PAGES {
             let page = self.calls.send(&Call::get(&self.list_path(cursor.as_deref())))?;
             let items = page.get("items").and_then(Value::as_array).unwrap_or_default();
-            for item in items {
+            for item in items.iter().take(PAGE as usize) {
+                if (self.config.is_ending)() {
+                    return Ok(Answer::Claimed(None));
+                }
                 let offered = match Offered::read(item, &self.config) {
                     Ok(offered) => offered,
                     Err(why) => {
@@ -120,7 +123,7 @@ impl<'a> Remote<'a> {
                 }
             }
             cursor = page.text_of("nextCursor").map(|cursor| cursor.into_owned());
-            if cursor.is_none() {
+            if cursor.is_none() || (self.config.is_ending)() {
                 break;
             }
         }

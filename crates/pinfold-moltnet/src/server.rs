@@ -13,7 +13,9 @@ mod query;
 mod render;
 mod route;
 mod runtime;
+mod sent;
 mod service;
+mod shares;
 mod tls;
 
 use std::io;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use pinfold_tasks::Store;
+use pinfold_tasks::{NewMessage, Store};
 
 use crate::agents::Agents;
 use crate::id::Uuid;
@@ -32,7 +34,7 @@ use crate::problem::Problem;
 use crate::task_type::TaskType;
 use attempts::AttemptId;
 use caller::{Caller, Callers, Granted};
-use http::{Handler, Head, Reply};
+use http::{Admission, Handler, Head, Reply};
 use query::Query;
 use route::Route;
 use service::Service;
@@ -44,6 +46,9 @@ pub use tls::{TlsFiles, TlsFilesError};
 const LARGEST_BODY: usize = 5 << 20;
 /// The largest body of a request for a token.
 const LARGEST_FORM: usize = 16 << 10;
+/// The largest page of tasks with its last task, and the largest answer of most other kinds.
+const LARGEST_LIST: usize = 10 << 20;
+const LARGEST_ANSWER: usize = 1 << 20;
 /// How often time passes for tasks that nobody asks about.
 const SWEEP: Duration = Duration::from_secs(2);
 /// How many threads may use the store and the disk at once.
@@ -146,11 +151,13 @@ struct Admitted {
 impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
     type Admitted = Admitted;
 
-    fn admit(&self, head: &Head) -> Result<(Admitted, usize), Problem> {
+    fn admit(&self, head: &Head) -> Result<Admission<Admitted>, Problem> {
         let route = Route::find(&head.method, &head.path)
             .ok_or_else(|| Problem::not_found("Route not found"))?;
         let Some(scope) = route.scope() else {
-            return Ok((Admitted { route, caller: None }, LARGEST_FORM));
+            let what = Admitted { route, caller: None };
+            let most = LARGEST_FORM;
+            return Ok(Admission { what, agent: None, most, answer: most });
         };
         let caller = self.callers.bearer(head.authorization())?;
         self.callers.slow_down(&caller.agent.id, route.cost(&head.method))?;
@@ -160,7 +167,15 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
             Route::PutArtifact(_) => artifacts::LARGEST,
             _ => LARGEST_BODY,
         };
-        Ok((Admitted { route, caller: Some(caller) }, most))
+        let answer = match route {
+            Route::Artifact(..) => artifacts::LARGEST,
+            Route::Messages(_) => messages::MOST_LISTED as usize * NewMessage::LONGEST,
+            Route::List | Route::Attempts(_) => LARGEST_LIST,
+            _ => LARGEST_ANSWER,
+        };
+        let agent = Some(caller.agent.id.clone());
+        let what = Admitted { route, caller: Some(caller) };
+        Ok(Admission { what, agent, most, answer })
     }
 
     fn answer(&self, head: &Head, admitted: Admitted, body: &[u8]) -> Result<Reply, Problem> {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::Refusal;
@@ -73,11 +74,18 @@ impl FileHome {
         Ok((content.bytes, content.mode))
     }
 
-    /// Writes a file next to the specification, with its owner and mode, and returns its name.
-    fn write_next(&self, directory: &OwnedFd, text: &str, mode: u32) -> io::Result<OsString> {
+    /// Returns what the names of files begin with that are to take the specification's place.
+    fn name_of_next(&self) -> OsString {
         let mut name = OsString::from(".");
         name.push(&self.name);
-        name.push(format!(".{}", TaskId::generate()?));
+        name.push(".");
+        name
+    }
+
+    /// Writes a file next to the specification, with its owner and mode, and returns its name.
+    fn write_next(&self, directory: &OwnedFd, text: &str, mode: u32) -> io::Result<OsString> {
+        let mut name = self.name_of_next();
+        name.push(TaskId::generate()?.to_string());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?;
         let mut file = File::from(file);
@@ -145,6 +153,18 @@ impl FileHome {
 impl Home for FileHome {
     fn name(&self) -> String {
         Escaped(&self.path).to_string()
+    }
+
+    fn leftovers(&self) -> Vec<PathBuf> {
+        let beginning = self.name_of_next();
+        // They are only named.
+        let entries = self.path.parent().and_then(|above| above.read_dir().ok());
+        let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let is_left = |name: &OsString| {
+            let id = name.as_bytes().strip_prefix(beginning.as_bytes());
+            id.and_then(|id| str::from_utf8(id).ok()).is_some_and(|id| id.parse::<TaskId>().is_ok())
+        };
+        names.filter(is_left).map(|name| self.path.with_file_name(name)).collect()
     }
 
     fn most(&self) -> usize {
@@ -257,7 +277,13 @@ mod tests {
         let home = FileHome::open(&file).unwrap();
         let directory = home.directory.open().unwrap();
         let next = home.write_next(&directory, "new\n", 0o600).unwrap();
+        // This is where a loop may be killed.
+        assert_eq!(home.leftovers(), [dir.path().canonicalize().unwrap().join(&next)]);
+        fs::write(dir.path().join(".spec.md.swp"), "an editor's").unwrap();
+        assert_eq!(home.leftovers().len(), 1);
+        fs::remove_file(dir.path().join(".spec.md.swp")).unwrap();
         assert!(!home.exchange(&directory, &next, ("known\n", "new\n")).unwrap());
+        assert!(home.leftovers().is_empty());
         assert_eq!(fs::read_to_string(&file).unwrap(), "saved\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

@@ -90,6 +90,12 @@ pub(crate) struct Authorship {
     pub(crate) user: Author,
 }
 
+/// What somebody may do with the repository.
+#[derive(Debug, Deserialize)]
+struct Permission {
+    permission: String,
+}
+
 /// An issue in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Listed {
@@ -156,6 +162,31 @@ impl Gh {
         let path = format!("repos/{}/issues/{number}", self.repository());
         let said = self.run(&["api", "--hostname", "github.com", &path], None)?;
         self.understood(&said)
+    }
+
+    /// Returns whether somebody may write to the repository. A member of an organization, or a collaborator, may be one who
+    /// only reads. GitHub counts the role `maintain` as `write`, and `triage` as `read`.
+    ///
+    /// # Errors
+    /// Returns a refusal if gh fails.
+    pub(crate) fn may_write(&self, login: &str) -> Result<bool, Refusal> {
+        // What is no login is an application's name.
+        if !is_login(login) {
+            return Ok(false);
+        }
+        let path = format!("repos/{}/collaborators/{login}/permission", self.repository());
+        match self.run(&["api", "--hostname", "github.com", &path], None) {
+            Ok(said) => {
+                let Permission { permission } = self.understood(&said)?;
+                Ok(["admin", "write"].contains(&permission.as_str()))
+            }
+            // Nobody that it knows, or the user may not ask.
+            Err(refusal) => {
+                let said = refusal.to_string();
+                let is_no = ["(HTTP 404)", "(HTTP 403)"].iter().any(|status| said.contains(status));
+                if is_no { Ok(false) } else { Err(refusal) }
+            }
+        }
     }
 
     /// Returns the open issues that have all of these labels, the oldest first.
@@ -229,6 +260,11 @@ impl Gh {
         let wrong = |error| Refusal::new("gh said something else than expected").because(error);
         serde_json::from_slice(said).map_err(|error: serde_json::Error| wrong(error.to_string()))
     }
+}
+
+/// Returns whether a text can be the login of a user of GitHub.
+pub(crate) fn is_login(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// Text of others on one line that drives no terminal.

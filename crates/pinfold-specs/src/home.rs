@@ -1,5 +1,7 @@
 //! Where a specification is kept.
 
+use std::path::PathBuf;
+
 use pinfold_host::Refusal;
 use pinfold_tasks::SpecStatus;
 
@@ -18,6 +20,12 @@ pub struct Comment {
 pub trait Home {
     /// Returns what people call it.
     fn name(&self) -> String;
+
+    /// Returns versions that were left next to it when a loop was killed in the middle of writing. One may be what somebody
+    /// saved at that moment.
+    fn leftovers(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Returns the most bytes that it can hold.
     fn most(&self) -> usize;

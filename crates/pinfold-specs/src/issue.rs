@@ -3,6 +3,7 @@
 //! Anybody can write issues and comments. The body is its author's. Comments count if they are by the author, by somebody
 //! who may write to the repository, or by somebody whom the user trusts.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -10,7 +11,7 @@ use pinfold_host::Refusal;
 use pinfold_tasks::{SpecStatus, TaskSpec};
 
 use crate::document::Document;
-use crate::gh::{Authorship, Gh, Viewed, plain};
+use crate::gh::{Authorship, Gh, Viewed, ViewedComment, is_login, plain};
 use crate::home::{Comment, Home};
 
 /// The longest body of an issue, in characters of UTF-16 (GitHub's API says so when it is longer).
@@ -19,8 +20,9 @@ const LONGEST: usize = 65_536;
 pub(crate) const SPEC: &str = "spec";
 /// What begins the labels that say how far it is.
 const STATUS: &str = "status:";
-/// Those who may write to a repository (CommentAuthorAssociation of GitHub's API).
-const MAINTAINERS: [&str; 3] = ["OWNER", "MEMBER", "COLLABORATOR"];
+/// Who a repository belongs to, and those who may be able to write to it (CommentAuthorAssociation of GitHub's API).
+const OWNER: &str = "OWNER";
+const MEMBERS: [&str; 2] = ["MEMBER", "COLLABORATOR"];
 /// The most of the comments that an agent is given, in bytes.
 const MOST_COMMENTS: usize = 24 << 10;
 
@@ -32,10 +34,6 @@ impl FromStr for TrustedAuthors {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_login = |login: &str| {
-            let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-            !login.is_empty() && login.bytes().all(is_part)
-        };
         let logins = text.split(',').map(str::trim);
         let read = |login: &str| {
             if is_login(login) {
@@ -73,6 +71,10 @@ pub struct IssueHome {
     comments: Vec<Comment>,
     /// The body as it was read or written last.
     body: Option<String>,
+    /// The author's comments as they were read last.
+    said: Vec<String>,
+    /// Who may write to the repository, as far as it was asked.
+    writers: HashMap<String, bool>,
     /// Comments that do not count.
     ignored: usize,
 }
@@ -81,8 +83,9 @@ impl IssueHome {
     /// Returns an issue, which is not read yet.
     #[must_use]
     pub fn new(gh: Gh, number: u64, trusted: TrustedAuthors, vouched: Vouched) -> Self {
-        let (labels, comments) = (Vec::new(), Vec::new());
-        Self { gh, number, trusted, vouched, labels, comments, body: None, ignored: 0 }
+        let (labels, comments, said) = (Vec::new(), Vec::new(), Vec::new());
+        let (body, writers) = (None, HashMap::new());
+        Self { gh, number, trusted, vouched, labels, comments, body, said, writers, ignored: 0 }
     }
 
     /// Returns how many comments do not count.
@@ -98,7 +101,12 @@ impl IssueHome {
     }
 
     /// Takes an issue as it was read.
-    fn take(&mut self, viewed: Viewed, by: &Authorship) -> Result<Document, Refusal> {
+    fn take(
+        &mut self,
+        viewed: Viewed,
+        by: &Authorship,
+        may_write: &dyn Fn(&str) -> Result<bool, Refusal>,
+    ) -> Result<Document, Refusal> {
         let (number, author) = (self.number, plain(&by.user.login));
         if viewed.state != "OPEN" {
             return Err(Refusal::new(format!(
@@ -106,21 +114,38 @@ impl IssueHome {
                 plain(&viewed.state.to_lowercase())
             )));
         }
-        let counts = |login: &str, association: &str| {
-            MAINTAINERS.contains(&association) || self.trusted.have(login)
+        let mut counts = |login: &str, association: &str| -> Result<bool, Refusal> {
+            if association == OWNER || self.trusted.have(login) {
+                return Ok(true);
+            }
+            if !MEMBERS.contains(&association) {
+                return Ok(false);
+            }
+            if let Some(known) = self.writers.get(login) {
+                return Ok(*known);
+            }
+            let found = may_write(login)?;
+            self.writers.insert(login.to_owned(), found);
+            Ok(found)
         };
-        let is_trusted = counts(&by.user.login, &by.author_association);
+        let is_trusted = counts(&by.user.login, &by.author_association)?;
         if !is_trusted && self.vouched == Vouched::ByNobody {
             let what =
                 format!("issue {number} is by {author}, who may not write to the repository");
             let hint = format!("look at it and say --issue {number}, or --trust-authors {author}");
             return Err(Refusal::new(what).with_hint(hint));
         }
-        // The user has looked at another text.
-        let is_edited = self.body.as_ref().is_some_and(|body| *body != viewed.body);
-        if is_edited && !is_trusted {
+        let is_authors = |comment: &&ViewedComment| {
+            comment.author.login.eq_ignore_ascii_case(&viewed.author.login)
+        };
+        let said = viewed.comments.iter().filter(is_authors).map(|comment| comment.body.clone());
+        let said: Vec<String> = said.collect();
+        // The user has looked at another text, and at other comments of its author.
+        let is_other = |body: &String| *body != viewed.body || self.said != said;
+        if self.body.as_ref().is_some_and(is_other) && !is_trusted {
             let what = format!(
-                "issue {number} was edited since it was read, and its author {author} may not write to the repository"
+                "issue {number} was edited since it was read, or its author commented on it; {author} may not write to \
+                 the repository"
             );
             let hint = format!("look at it and begin again, or say --trust-authors {author}");
             return Err(Refusal::new(what).with_hint(hint));
@@ -129,19 +154,18 @@ impl IssueHome {
         let read = Document::read(Path::new(&name), viewed.body.as_bytes())?;
         read.refuse_words_of_host("the issue")?;
         refuse_words_of_maintainers(&read.spec().task, is_trusted)?;
-        let all = viewed.comments.len();
-        let is_heard = |comment: &crate::gh::ViewedComment| {
-            let login = &comment.author.login;
-            login.eq_ignore_ascii_case(&viewed.author.login)
-                || counts(login, &comment.author_association)
-        };
-        let heard = viewed.comments.iter().filter(|comment| is_heard(comment));
-        self.body = Some(viewed.body.clone());
-        self.comments = recent(heard.map(|comment| Comment {
+        let mut heard = Vec::new();
+        for comment in &viewed.comments {
+            if is_authors(&comment) || counts(&comment.author.login, &comment.author_association)? {
+                heard.push(comment);
+            }
+        }
+        (self.body, self.said) = (Some(viewed.body.clone()), said);
+        self.ignored = viewed.comments.len() - heard.len();
+        self.comments = recent(heard.into_iter().map(|comment| Comment {
             author: plain(&comment.author.login),
             body: readable(&comment.body),
         }));
-        self.ignored = all - viewed.comments.iter().filter(|comment| is_heard(comment)).count();
         self.labels = viewed.labels.into_iter().map(|label| label.name).collect();
         // Ralph's `[branch] Title`.
         let title = plain(&viewed.title);
@@ -164,7 +188,8 @@ impl Home for IssueHome {
     fn read(&mut self) -> Result<Document, Refusal> {
         let viewed = self.gh.view(self.number)?;
         let authorship = self.gh.authorship(self.number)?;
-        self.take(viewed, &authorship)
+        let gh = self.gh.clone();
+        self.take(viewed, &authorship, &|login| gh.may_write(login))
     }
 
     fn write(&mut self, known: &Document, new: &Document) -> Result<bool, Refusal> {
@@ -177,16 +202,15 @@ impl Home for IssueHome {
     }
 
     fn status(&self, _: &Document) -> Option<SpecStatus> {
-        self.labels.iter().find_map(|label| label.strip_prefix(STATUS)?.parse().ok())
+        self.labels.iter().find_map(|label| status_of(label))
     }
 
     fn set_status(&mut self, known: &Document, status: SpecStatus) -> Result<Document, Refusal> {
         let label = format!("{STATUS}{status}");
-        let is_other = |it: &&String| it.starts_with(STATUS) && **it != label;
-        let others: Vec<&str> = self.labels.iter().filter(is_other).map(String::as_str).collect();
+        let others = other_statuses(&self.labels, status);
         if !others.is_empty() || !self.labels.contains(&label) {
             self.gh.set_label(self.number, &label, &others)?;
-            self.labels.retain(|it| !it.starts_with(STATUS));
+            self.labels.retain(|it| status_of(it).is_none());
             self.labels.push(label);
         }
         Ok(known.clone())
@@ -211,6 +235,18 @@ impl Home for IssueHome {
         }
         Ok(unmet)
     }
+}
+
+/// Returns the status that a label stands for.
+fn status_of(label: &str) -> Option<SpecStatus> {
+    label.strip_prefix(STATUS)?.parse().ok()
+}
+
+/// Returns the labels of other statuses. A label that is none of them is somebody's own, and may hold a comma, at which gh
+/// would divide it.
+fn other_statuses(labels: &[String], status: SpecStatus) -> Vec<&str> {
+    let is_other = |label: &&str| status_of(label).is_some_and(|it| it != status);
+    labels.iter().map(String::as_str).filter(is_other).collect()
 }
 
 /// Refuses what only people decide who may write to the repository.

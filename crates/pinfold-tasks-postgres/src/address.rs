@@ -79,6 +79,9 @@ pub enum AddressError {
     /// Nobody says who logs in.
     #[error("the address of the PostgreSQL database names no user, and this one has no name")]
     NoUser,
+    /// The variable with the password holds no text.
+    #[error("{PASSWORD_VARIABLE} is not UTF-8")]
+    Password,
     /// The file of passwords cannot be used.
     #[error(transparent)]
     PasswordFile(#[from] OwnedError),
@@ -105,6 +108,7 @@ impl AddressError {
             Self::Unprotected(_) => {
                 Some("say verify-full, verify-ca, require or disable".to_owned())
             }
+            Self::Password => None,
             Self::PasswordFile(error) => error.hint(),
             Self::Readable { path, .. } => Some(format!("chmod 600 {}", Escaped(path))),
         }
@@ -123,8 +127,10 @@ impl Address {
     /// # Errors
     /// Returns an error for a URL that is wrong or not protected, or a file of passwords that others can read.
     pub fn parse(text: &str, places: &Places) -> Result<Self, AddressError> {
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let password = set(PASSWORD_VARIABLE).map(Zeroizing::new);
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        // Another password is not what was meant.
+        let password = set(PASSWORD_VARIABLE).map(|value| value.into_string().map(Zeroizing::new));
+        let password = password.transpose().map_err(|_| AddressError::Password)?;
         let file = set(PASSWORD_FILE_VARIABLE).map(PathBuf::from);
         let file = file.unwrap_or_else(|| places.home.join(".pgpass"));
         let mut address = Self::of_url(text, &places.home)?;

@@ -20,6 +20,8 @@ pub mod code {
     pub const TASK_EXPIRED: &str = "task_expired";
     /// The workers of several attempts in a row were lost.
     pub const QUARANTINED: &str = "quarantined";
+    /// What the task asks for cannot be read.
+    pub const INVALID_TASK: &str = "invalid_task";
     /// The commands that verify the result did not pass.
     pub const VERIFICATION_FAILED: &str = "verification_failed";
 }

@@ -8,7 +8,7 @@ mod steps;
 use std::time::Duration;
 
 use crate::attempt::Completion;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::file::{from_stored, to_stored};
 use crate::id::{TaskId, Token};
 use crate::record::{Claim, Heartbeat, Record, Settled};
@@ -23,7 +23,7 @@ pub use error::QueueError;
 pub use message::{Message, NewMessage};
 pub use read::ListPage;
 
-use steps::{again, begin, check_output, load, new_task, pass_time};
+use steps::{again, begin, check_output, load, new_task, pass_time, spec};
 
 /// How many tasks a claim makes time pass for. It is enough to keep up: each claim makes at most one task due later.
 const SWEPT_BY_A_CLAIM: u32 = 4;
@@ -126,10 +126,16 @@ impl<S: Store> Queue<S> {
                 let mut record = load(transaction, id)?;
                 record.pass_time(now);
                 if record.task.status == Status::Queued {
-                    let claimed = begin(transaction, &mut record, claim)?;
-                    return Ok(Some(claimed));
+                    match spec(transaction, id) {
+                        Ok(spec) => return begin(transaction, &mut record, spec, claim).map(Some),
+                        // Others may write to a team's store. The tasks behind it must not wait for ever.
+                        Err(error @ (QueueError::Spec(_) | QueueError::NotFound(_))) => {
+                            record.refuse(Failure::new(code::INVALID_TASK, error.to_string()), now);
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
-                // It has expired, and is no longer the next one.
+                // It is no longer the next one: it has expired, or nobody can work on it.
                 transaction.save(&record)?;
             }
             Ok(None)
@@ -154,7 +160,8 @@ impl<S: Store> Queue<S> {
             {
                 return Err(Refused::Overlaps(other).into());
             }
-            begin(transaction, &mut record, claim)
+            let spec = spec(transaction, id)?;
+            begin(transaction, &mut record, spec, claim)
         })
     }
 

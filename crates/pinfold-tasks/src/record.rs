@@ -236,6 +236,13 @@ impl Record {
         Ok(())
     }
 
+    /// Ends a task that nobody has begun, because nobody can work on it.
+    pub(crate) fn refuse(&mut self, mut failure: Failure, now: Timestamp) {
+        failure.bound();
+        let now = self.at(now);
+        self.end(Status::Failed, Some(failure), now);
+    }
+
     /// Queues a task again that has ended without a result, with as many attempts as it had at first. It waits until
     /// the lease of a cancelled attempt is over: its worker may not know yet.
     ///

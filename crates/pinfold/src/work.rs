@@ -52,6 +52,7 @@ pub(crate) struct WorkArgs {
 pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let settings = WorkerSettings::new(&name(args));
+    let stop = &Stop::new().map_err(Failure::new)?;
     let Some(address) = args.remote.source() else {
         let queue = task_queue::open(&places)?;
         let heartbeat = match queue.store() {
@@ -64,13 +65,13 @@ pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Fai
         };
         let settings = WorkerSettings { idle: POLL, heartbeat, ..settings };
         let hidden = queue.store().variables();
-        let site = Site { places: &places, launcher, hidden, origin: Origin::Here };
+        let site = Site { places: &places, launcher, hidden, origin: Origin::Here, stop };
         return site.work(args, settings, &queue, |_| {});
     };
-    remote::with_source(&args.remote, address, &places, launcher, |source| {
+    remote::with_source(&args.remote, address, &places, launcher, stop, |source| {
         let settings = WorkerSettings { heartbeat: Lease::HEARTBEAT, ..settings };
         let hidden = &pinfold_moltnet::VARIABLES;
-        let site = Site { places: &places, launcher, hidden, origin: Origin::Server };
+        let site = Site { places: &places, launcher, hidden, origin: Origin::Server, stop };
         site.work(args, settings, source, |done| source.pump(done))
     })
 }
@@ -89,6 +90,8 @@ struct Site<'a> {
     /// Variables that log in at the source of tasks.
     hidden: &'static [&'static str],
     origin: Origin,
+    /// Set when the worker is to end.
+    stop: &'a Stop,
 }
 
 impl Site<'_> {
@@ -101,7 +104,6 @@ impl Site<'_> {
         aside: impl FnOnce(&Stop) + Send,
     ) -> Result<ExitCode, Failure> {
         let engine = LocalEngine::new(self.places.clone(), self.launcher.clone(), self.hidden);
-        let stop = Stop::new().map_err(Failure::new)?;
         let until = match (args.once, args.poll) {
             (true, _) => Until::Once,
             (_, true) => Until::Stopped,
@@ -111,13 +113,13 @@ impl Site<'_> {
         let signals = pinfold_host::sys::stop_events().map_err(Failure::new)?;
         let observer = |event: &WorkerEvent<'_>| report(event, self.origin);
         let (engine, observer) = (&engine, &observer);
-        let worker = Worker { source, engine, settings, until, stop: &stop, observer };
+        let worker = Worker { source, engine, settings, until, stop: self.stop, observer };
         let done = Stop::new().map_err(Failure::new)?;
         let tally = std::thread::scope(|scope| {
             scope.spawn(|| {
                 if wait_for_signal(&signals, &done) {
                     notify!("pinfold: ending; tasks that are not done are given back");
-                    stop.set();
+                    self.stop.set();
                 }
             });
             scope.spawn(|| aside(&done));

@@ -27,6 +27,8 @@ pub struct RemoteConfig<'a> {
     pub check: &'a (dyn Fn(&TaskSpec) -> Result<(), String> + Sync),
     /// Describes the result of an attempt.
     pub describe: &'a (dyn Fn(&Completion) -> Result<Work, String> + Sync),
+    /// Says whether the worker is to end. A claim looks at many tasks of a server that may be slow.
+    pub is_ending: &'a (dyn Fn() -> bool + Sync),
     /// Takes lines for people.
     pub notify: &'a (dyn Fn(&str) + Sync),
 }

@@ -1,5 +1,6 @@
 //! What a worker proves to a server with who it is.
 
+use std::env::VarError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -88,6 +89,7 @@ impl Credentials {
     /// Returns an error if there are none, or if the first that are there cannot be used.
     pub fn find(file: Option<&Path>) -> Result<Self, CredentialsError> {
         let [key, id, secret, path] = VARIABLES.map(variable);
+        let (key, id, secret, path) = (key?, id?, secret?, path?);
         if let Some(key) = key {
             return Ok(Self(Kind::Key(usable(key, VARIABLES[0])?), None));
         }
@@ -157,8 +159,13 @@ impl Credentials {
     }
 }
 
-fn variable(name: &str) -> Option<Zeroizing<String>> {
-    std::env::var(name).ok().filter(|value| !value.is_empty()).map(Zeroizing::new)
+/// Returns the value of a variable. One that is no text is an error: other credentials are not what was meant.
+fn variable(name: &'static str) -> Result<Option<Zeroizing<String>>, CredentialsError> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty()).map(Zeroizing::new)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(CredentialsError::Unusable(name)),
+    }
 }
 
 /// Checks that a text can be sent in a header.

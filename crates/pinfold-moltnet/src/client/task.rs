@@ -171,6 +171,7 @@ pub(super) mod tests {
                     commits: Vec::new(),
                 })
             },
+            is_ending: &|| false,
             notify: &|_| {},
         }
     }

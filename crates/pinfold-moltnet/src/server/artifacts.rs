@@ -35,6 +35,25 @@ pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
 }
 
+/// Returns an artifact that an attempt has already.
+///
+/// # Errors
+/// Returns a conflict if it may have no other one.
+fn kept(
+    transaction: &mut impl Transaction,
+    id: AttemptId,
+    cid: &Cid,
+) -> Result<Option<Value>, Problem> {
+    let beginning = format!("{}/", attempt_key(id.task, id.number));
+    if let Some(text) = transaction.note(notes::ARTIFACT, &format!("{beginning}{cid}"))? {
+        return read(&text).map(Some).map_err(|_| Problem::internal());
+    }
+    if transaction.notes(notes::ARTIFACT, &beginning, "", MOST)?.len() >= MOST as usize {
+        return Err(Problem::conflict(format!("Attempt has {MOST} artifacts already")));
+    }
+    Ok(None)
+}
+
 impl<S: Store> Service<S> {
     /// Keeps an artifact of a running attempt.
     pub(super) fn put_artifact(
@@ -59,20 +78,16 @@ impl<S: Store> Service<S> {
         let encoding = word("contentEncoding", 64)?;
         let cid = Cid::of_bytes(bytes);
         let artifact = Uuid::generate().map_err(|_| Problem::internal())?;
-        // The file first: a note without one would be a promise.
+        // The file first: a note without one would be a promise. What would be refused is not written.
         self.store.read(|transaction| {
-            Self::active(transaction, caller, id, "add artifacts to").map(drop)
+            Self::active(transaction, caller, id, "add artifacts to")?;
+            kept(transaction, id, &cid).map(drop)
         })?;
         self.write_file(id.task, &cid, bytes).map_err(|_| Problem::internal())?;
         self.store.write(|transaction| {
             Self::active(transaction, caller, id, "add artifacts to")?;
-            let beginning = format!("{}/", attempt_key(id.task, id.number));
-            let key = format!("{beginning}{cid}");
-            if let Some(text) = transaction.note(notes::ARTIFACT, &key)? {
-                return read(&text).map_err(|_| Problem::internal());
-            }
-            if transaction.notes(notes::ARTIFACT, &beginning, "", MOST)?.len() >= MOST as usize {
-                return Err(Problem::conflict(format!("Attempt has {MOST} artifacts already")));
+            if let Some(artifact) = kept(transaction, id, &cid)? {
+                return Ok(artifact);
             }
             let now = transaction.now();
             let artifact = Value::object([
@@ -91,6 +106,7 @@ impl<S: Store> Service<S> {
                 // It is kept as long as its task.
                 ("expiresAt", Value::Null),
             ]);
+            let key = format!("{}/{cid}", attempt_key(id.task, id.number));
             let note = Note { key, content: artifact.to_string() };
             transaction.set_note(notes::ARTIFACT, &note, Some(id.task))?;
             Ok(artifact)

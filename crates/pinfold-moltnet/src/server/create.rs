@@ -18,6 +18,8 @@ use crate::task_type::TaskType;
 
 /// How long a task waits for a worker: the default, and the longest.
 const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
+/// The largest task, in bytes of its JSON: a page of ten fits into what a worker reads.
+const LARGEST: usize = 1 << 20;
 /// The longest idempotency key, in characters.
 const LONGEST_KEY: usize = 200;
 
@@ -34,6 +36,12 @@ impl<S: Store> Service<S> {
         let kind = TaskType::find(&kind)
             .ok_or_else(|| Problem::field("/taskType", format!("unknown task type: {kind}")))?;
         let document = Document(document(caller, body, &kind)?);
+        if document.0.to_string().len() > LARGEST {
+            return Err(Problem::field(
+                "/input",
+                format!("the task has more than {LARGEST} bytes"),
+            ));
+        }
         let request = key.map(|key| request(caller, key, body)).transpose()?;
         self.store.write(|transaction| {
             if let Some((name, digest)) = &request

@@ -6,10 +6,9 @@ use std::net::TcpListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,8 +21,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::json::Value;
 use crate::problem::{Kind, Problem};
+use crate::server::sent::Sent;
+use crate::server::shares::{Bodies, Share, Strangers, Visitor};
 
-/// Connections open at once; more wait in the listener's queue.
+/// Connections open at once. A new one takes the place of the oldest one that has shown no key, or waits.
 const MOST_CONNECTIONS: usize = 256;
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD: Duration = Duration::from_secs(15);
@@ -36,8 +37,6 @@ const CONNECTION: Duration = Duration::from_secs(600);
 const LAST_REQUEST: Duration = Duration::from_secs(90);
 /// The largest head, in bytes.
 const LARGEST_HEAD: usize = 32 << 10;
-/// Bytes of all bodies together, in KiB.
-const BODIES: usize = 256 << 10;
 /// Pause after `accept` has failed for a lack of something, such as descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,13 +57,24 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
 }
 
+/// What was decided by the head of a request.
+pub(super) struct Admission<T> {
+    pub(super) what: T,
+    /// The agent whose key came; none if none is needed.
+    pub(super) agent: Option<String>,
+    /// The most bytes that its body may have.
+    pub(super) most: usize,
+    /// The most bytes that the answer usually has.
+    pub(super) answer: usize,
+}
+
 /// What answers requests. Both methods may take time: they run on threads of their own.
 pub(super) trait Handler: Send + Sync + 'static {
     /// What was decided by the head of a request.
     type Admitted: Send + 'static;
 
     /// Decides by the head of a request whether its body is read, and how much of it.
-    fn admit(&self, head: &Head) -> Result<(Self::Admitted, usize), Problem>;
+    fn admit(&self, head: &Head) -> Result<Admission<Self::Admitted>, Problem>;
 
     /// Answers a request.
     fn answer(&self, head: &Head, admitted: Self::Admitted, body: &[u8]) -> Result<Reply, Problem>;
@@ -130,10 +140,9 @@ pub(super) async fn serve<H: Handler>(
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let bodies = Arc::new(Semaphore::new(BODIES));
+    let bodies = Arc::new(Bodies::new());
+    let strangers = Strangers::default();
     loop {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
@@ -141,31 +150,51 @@ pub(super) async fn serve<H: Handler>(
                 continue;
             }
         };
+        let permit = match Arc::clone(&places).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                strangers.end_oldest();
+                // The semaphore is never closed.
+                Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?
+            }
+        };
         // A stream without it works too, only later.
         let _ = stream.set_nodelay(true);
         let (tls, handler, bodies) = (tls.clone(), Arc::clone(&handler), Arc::clone(&bodies));
+        let visitor = Arc::new(strangers.enter());
         tokio::spawn(async move {
-            match tls {
-                None => connection(stream, handler, bodies).await,
-                Some(tls) => {
-                    if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
-                        connection(stream, handler, bodies).await;
+            let floor = Floor { handler, bodies, visitor: Arc::clone(&visitor) };
+            let serving = async {
+                match tls {
+                    None => connection(stream, floor).await,
+                    Some(tls) => {
+                        if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
+                            connection(stream, floor).await;
+                        }
                     }
                 }
+            };
+            tokio::select! {
+                () = serving => {}
+                () = visitor.ended() => {}
             }
             drop(permit);
         });
     }
 }
 
-async fn connection<H: Handler, T: AsyncRead + AsyncWrite + Unpin>(
-    stream: T,
+/// What the requests of a connection are answered with.
+struct Floor<H> {
     handler: Arc<H>,
-    bodies: Arc<Semaphore>,
-) {
+    bodies: Arc<Bodies>,
+    visitor: Arc<Visitor>,
+}
+
+async fn connection<H: Handler, T: AsyncRead + AsyncWrite + Unpin>(stream: T, floor: Floor<H>) {
+    let floor = Arc::new(floor);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, bodies) = (Arc::clone(&handler), Arc::clone(&bodies));
-        async move { Ok::<_, Infallible>(exchange(request, handler, &bodies).await) }
+        let floor = Arc::clone(&floor);
+        async move { Ok::<_, Infallible>(exchange(request, &floor).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -183,11 +212,7 @@ async fn connection<H: Handler, T: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-async fn exchange<H: Handler>(
-    request: Request<Incoming>,
-    handler: Arc<H>,
-    bodies: &Semaphore,
-) -> Response<Full<Bytes>> {
+async fn exchange<H: Handler>(request: Request<Incoming>, floor: &Floor<H>) -> Response<Sent> {
     let (parts, body) = request.into_parts();
     let head = Arc::new(Head {
         method: parts.method,
@@ -195,11 +220,11 @@ async fn exchange<H: Handler>(
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
     });
-    let reply = match answer(&head, body, handler, bodies).await {
-        Ok(reply) => reply,
-        Err(problem) => Reply::problem(&problem, &head),
+    let (reply, share) = match answer(&head, body, floor).await {
+        Ok((reply, share)) => (reply, Some(share)),
+        Err(problem) => (Reply::problem(&problem, &head), None),
     };
-    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    let mut response = Response::new(Sent::new(reply.body, share));
     *response.status_mut() =
         StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in reply.headers {
@@ -214,11 +239,13 @@ async fn exchange<H: Handler>(
 async fn answer<H: Handler>(
     head: &Arc<Head>,
     body: Incoming,
-    handler: Arc<H>,
-    bodies: &Semaphore,
-) -> Result<Reply, Problem> {
-    let (its, of) = (Arc::clone(head), Arc::clone(&handler));
-    let (admitted, most) = away(move || of.admit(&its)).await?;
+    floor: &Floor<H>,
+) -> Result<(Reply, Share), Problem> {
+    let (its, of) = (Arc::clone(head), Arc::clone(&floor.handler));
+    let Admission { what, agent, most, answer } = away(move || of.admit(&its)).await?;
+    if agent.is_some() {
+        floor.visitor.is_known();
+    }
     let too_large = || Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes"));
     // A body that says how long it is takes no more than that.
     let length =
@@ -226,8 +253,8 @@ async fn answer<H: Handler>(
     if length > most {
         return Err(too_large());
     }
-    let kib = u32::try_from(length.div_ceil(1024)).unwrap_or(u32::MAX);
-    let place = bodies.acquire_many(kib).await.map_err(|_| Problem::internal())?;
+    let kib = u32::try_from((length + answer).div_ceil(1024)).unwrap_or(u32::MAX);
+    let share = floor.bodies.reserve(agent.as_deref().unwrap_or_default(), kib).await;
     let collected = timeout(BODY, Limited::new(body, most).collect()).await;
     let slow = |_| Problem::field("/", "the body came too slowly");
     let body = collected.map_err(slow)?.map_err(|error| {
@@ -237,10 +264,9 @@ async fn answer<H: Handler>(
             Problem::field("/", "the body cannot be read")
         }
     })?;
-    let (body, its) = (body.to_bytes(), Arc::clone(head));
-    let reply = away(move || handler.answer(&its, admitted, &body)).await;
-    drop(place);
-    reply
+    let (body, its, handler) = (body.to_bytes(), Arc::clone(head), Arc::clone(&floor.handler));
+    let reply = away(move || handler.answer(&its, what, &body)).await?;
+    Ok((reply, share))
 }
 
 /// Runs what blocks on another thread. A panic costs the request that it is about.

@@ -1,7 +1,5 @@
 //! Lists of tasks.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pinfold_tasks::{Listing, Status, Store, Task, TaskId, Timestamp, Transaction};
@@ -18,6 +16,8 @@ use crate::times;
 /// How many tasks a page has, and may have.
 const PAGE: u32 = 20;
 const LONGEST_PAGE: u32 = 100;
+/// A page that has more bytes ends: clients read a page as a whole.
+const LARGEST_PAGE: usize = 8 << 20;
 /// How many tasks are read from the store at once.
 const READ_AT_ONCE: u32 = 1_000;
 
@@ -52,19 +52,26 @@ impl<S: Store> Service<S> {
             let total = found.len() as u64;
             let key = |task: &Task| (task.added_at, task.id);
             let begin = cursor.map_or(0, |Cursor { at, id }| {
-                found.partition_point(|(task, _)| {
+                found.partition_point(|task| {
                     if is_oldest_first { key(task) <= (at, id) } else { key(task) >= (at, id) }
                 })
             });
             let rest = &found[begin..];
-            let page = &rest[..limit.min(rest.len())];
-            let items =
-                page.iter().map(|(task, document)| render::task(transaction, task, document));
-            let items = items.collect::<Result<Vec<_>, _>>()?;
+            let (mut items, mut bytes) = (Vec::new(), 0);
+            for task in rest.iter().take(limit) {
+                if bytes > LARGEST_PAGE {
+                    break;
+                }
+                let document = self.document(transaction, task.id)?;
+                let document = document.ok_or_else(Problem::internal)?;
+                let item = render::task(transaction, task, &document)?;
+                bytes += item.to_string().len();
+                items.push(item);
+            }
+            let last = rest[..items.len()].last().filter(|_| rest.len() > items.len());
             let list = Value::object([("items", Value::Array(items)), ("total", total.into())]);
-            let last = page.last().filter(|_| rest.len() > page.len());
             match (list, last) {
-                (Value::Object(list), Some((task, _))) => {
+                (Value::Object(list), Some(task)) => {
                     let cursor = Cursor { at: task.added_at, id: task.id };
                     Ok(list.with("nextCursor", cursor.write()).into())
                 }
@@ -73,13 +80,13 @@ impl<S: Store> Service<S> {
         })
     }
 
-    /// Returns all tasks that are wanted, the newest first.
+    /// Returns all tasks that are wanted, the newest first. Their documents could be more than fits into the memory.
     fn all(
         &self,
         transaction: &mut S::Transaction<'_>,
         caller: &Caller,
         filter: &Filter,
-    ) -> Result<Vec<(Task, Arc<Document>)>, Problem> {
+    ) -> Result<Vec<Task>, Problem> {
         let mut found = Vec::new();
         let statuses = filter.statuses.clone();
         let mut listing = Listing { statuses, before: None, limit: READ_AT_ONCE };
@@ -90,7 +97,7 @@ impl<S: Store> Service<S> {
             for task in tasks {
                 let Some(document) = self.document(transaction, task.id)? else { continue };
                 if filter.wants(transaction, caller, &task, &document)? {
-                    found.push((task, document));
+                    found.push(task);
                 }
             }
             if is_last {

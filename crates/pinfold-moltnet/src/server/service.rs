@@ -16,8 +16,9 @@ use crate::server::caller::Caller;
 
 /// How many tasks time passes for in one transaction of the sweeper.
 const SWEPT_AT_ONCE: u32 = 100;
-/// How many documents of tasks are kept read. A list needs those of all tasks.
-const MOST_READ: usize = 50_000;
+/// How much of tasks' documents is kept read, in bytes of their texts: some ten thousand usual ones. A list needs those of
+/// all tasks.
+const MOST_READ: usize = 64 << 20;
 /// The shapes of requests.
 const REQUESTS: &str = include_str!("../../data/requests.json");
 
@@ -28,7 +29,15 @@ pub(crate) struct Service<S> {
     pub(super) store: S,
     /// The directory of artifacts.
     pub(super) files: PathBuf,
-    documents: Mutex<HashMap<TaskId, Arc<Document>>>,
+    documents: Mutex<Documents>,
+}
+
+/// Documents that were read.
+#[derive(Default)]
+struct Documents {
+    read: HashMap<TaskId, Arc<Document>>,
+    /// The bytes of their texts.
+    bytes: usize,
 }
 
 impl<S: Store> Service<S> {
@@ -64,16 +73,17 @@ impl<S: Store> Service<S> {
         transaction: &mut impl Transaction,
         id: TaskId,
     ) -> Result<Option<Arc<Document>>, Problem> {
-        if let Some(document) = lock(&self.documents).get(&id) {
+        if let Some(document) = lock(&self.documents).read.get(&id) {
             return Ok(Some(Arc::clone(document)));
         }
         let Some(text) = transaction.spec(id)? else { return Ok(None) };
         let document = Arc::new(Document::read(&text)?);
         let mut documents = lock(&self.documents);
-        if documents.len() >= MOST_READ {
-            documents.clear();
+        if documents.bytes + text.len() > MOST_READ {
+            *documents = Documents::default();
         }
-        documents.insert(id, Arc::clone(&document));
+        documents.bytes += text.len();
+        documents.read.insert(id, Arc::clone(&document));
         Ok(Some(document))
     }
 }

@@ -1,6 +1,8 @@
 //! The certificate of the server.
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_host::owned;
@@ -9,6 +11,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
 
 /// The files of a certificate and its key, in PEM form.
 #[derive(Clone, Debug)]
@@ -48,7 +51,7 @@ impl TlsFiles {
         let certificates = certificates
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| invalid(&self.certificate, error))?;
-        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?);
+        let key = PrivateKeyDer::from_pem_slice(&private(&self.key)?);
         let key = key.map_err(|error| invalid(&self.key, error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
@@ -61,6 +64,20 @@ impl TlsFiles {
     }
 }
 
-fn invalid(path: &std::path::Path, reason: impl ToString) -> TlsFilesError {
+/// Reads a private key, which is of no use if everybody can.
+fn private(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsFilesError> {
+    const LARGEST: u64 = 1 << 20;
+    const OTHERS: u32 = 0o007;
+    let file = owned::open(path)?.ok_or_else(|| invalid(path, "there is no such file"))?;
+    let mode = file.metadata().map_err(|error| invalid(path, error))?.mode() & 0o7777;
+    if mode & OTHERS != 0 {
+        return Err(invalid(path, format!("other users can read it (mode {mode:04o})")));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| invalid(path, error))?;
+    Ok(bytes)
+}
+
+fn invalid(path: &Path, reason: impl ToString) -> TlsFilesError {
     TlsFilesError::Invalid { path: path.to_owned(), reason: reason.to_string() }
 }

@@ -49,6 +49,7 @@ fn with_remote<T>(
     id: &str,
     secret: &str,
     said: &Mutex<Vec<String>>,
+    is_ending: &(dyn Fn() -> bool + Sync),
     run: impl FnOnce(&Remote<'_>) -> T,
 ) -> T {
     let directory = tempfile::tempdir().unwrap();
@@ -65,6 +66,7 @@ fn with_remote<T>(
         template: TaskSpec::new("", ""),
         check: &|_| Ok(()),
         describe: &describe,
+        is_ending,
         notify: &notify,
     };
     run(&Remote::new(config).unwrap())
@@ -74,7 +76,9 @@ fn with_remote<T>(
 fn work(client: &Client, until: Until, stop: &Stop) -> ([usize; 2], Vec<String>) {
     let said = Mutex::default();
     let address = format!("http://{}", client.address);
-    let tally = with_remote(&address, &client.agent.id, &client.key, &said, |remote| {
+    let is_ending = || stop.is_set();
+    let (id, key) = (&client.agent.id, &client.key);
+    let tally = with_remote(&address, id, key, &said, &is_ending, |remote| {
         remote.check().unwrap();
         let settings = WorkerSettings {
             ttl: Duration::from_secs(3),
@@ -218,7 +222,8 @@ impl Scripts {
 
     fn with<T>(&self, run: impl FnOnce(&Remote<'_>) -> T) -> (T, Vec<String>) {
         let said = Mutex::default();
-        let done = with_remote(&format!("http://{}", self.address), "id", CANARY, &said, run);
+        let address = format!("http://{}", self.address);
+        let done = with_remote(&address, "id", CANARY, &said, &|| false, run);
         (done, said.into_inner().unwrap())
     }
 }
@@ -406,6 +411,26 @@ fn endless_list_and_strange_claims_end() {
         assert!(asked.len() < 300, "{}", asked.len());
         assert!(asked.iter().any(|it| it.contains("cursor=again%26x%3Dy")));
     }
+}
+
+/// A hundred slow pages would be an hour in which Ctrl-C did nothing.
+#[test]
+fn worker_that_is_to_end_asks_for_nothing_more() {
+    let items = vec![offered(ID); 50].join(",");
+    let server = Scripts::new(move |request| match request {
+        _ if request.contains("/oauth2/token") => ok(TOKEN),
+        _ if request.contains("/claim") => http(409, "", "{}"),
+        _ => ok(&format!(r#"{{"items":[{items}],"nextCursor":"again"}}"#)),
+    });
+    let (said, asked) = (Mutex::default(), || server.asked.lock().unwrap().len());
+    let address = format!("http://{}", server.address);
+    let is_ending = || asked() >= 20;
+    let claimed =
+        with_remote(&address, "id", CANARY, &said, &is_ending, |remote| remote.ask(&claim(), TTL));
+    assert!(matches!(claimed, Ok(Answer::Claimed(None))));
+    assert_eq!(asked(), 20);
+    let pages = server.asked.lock().unwrap().iter().filter(|it| it.starts_with("GET")).count();
+    assert_eq!(pages, 2, "a page is no longer than what was asked for");
 }
 
 #[test]

@@ -118,6 +118,137 @@ fn slow_clients_do_not_keep_others_out() {
     assert!(began.elapsed() < Duration::from_secs(30), "it was not cut off");
 }
 
+/// Each keeps its connection by another request before its time is over.
+#[test]
+fn strangers_take_no_connection_from_those_with_a_key() {
+    let scene = Scene::new();
+    let agent = scene.client("a");
+    let stranger = || {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        stream.write_all(b"GET /tasks HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream
+    };
+    let mut strangers: Vec<TcpStream> = (0..256).map(|_| stranger()).collect();
+    let began = Instant::now();
+    for _ in 0..20 {
+        strangers.extend((0..10).map(|_| stranger()));
+        agent.create("");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn slow_bodies_of_one_key_do_not_hold_up_those_of_others() {
+    let scene = Scene::new();
+    let (slow, other) = (scene.client("slow"), scene.client("other"));
+    let task = slow.create("");
+    let head = format!(
+        "PUT /tasks/{task}/attempts/1/artifacts?kind=a&title=b HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         transfer-encoding: chunked\r\n\r\n1\r\nx\r\n",
+        slow.key
+    );
+    let begin = || {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let _slow: Vec<TcpStream> = (0..30).map(|_| begin()).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    other.create("");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+/// An answer is kept until its client has taken it.
+#[test]
+fn answers_that_nobody_takes_do_not_fill_the_memory() {
+    let scene = Scene::new();
+    let (slow, other) = (scene.client("slow"), scene.client("other"));
+    let task = slow.create("");
+    slow.begin(&task);
+    let content = vec![b'x'; 20 << 20];
+    let path = format!("/tasks/{task}/attempts/1/artifacts");
+    let made = slow.send("PUT", &format!("{path}?kind=a&title=b"), "", &content).ok();
+    let cid = made.text_of("cid").unwrap().into_owned();
+    let before = resident();
+    let ask = || {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        let head = format!(
+            "GET {path}/{cid}/content HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
+            slow.key
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let asked: Vec<TcpStream> = (0..30).map(|_| ask()).collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let more = resident().saturating_sub(before);
+    assert!(more < 200 << 20, "{} MiB", more >> 20);
+    other.create("");
+    // Its heartbeats wait for none of them.
+    slow.of_attempt(&task, 1, "heartbeat", "{}").ok();
+    // Who takes the answers gets all of them.
+    let length = content.len();
+    let take = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut part = vec![0; 1 << 20];
+        let mut taken = 0;
+        while taken < length {
+            taken += stream.read(&mut part).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        asked.into_iter().for_each(|stream| drop(scope.spawn(move || take(stream))));
+    });
+}
+
+/// Returns the bytes of memory that this process has, and the server with it.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn artifacts_that_are_too_many_are_not_on_the_disk() {
+    let scene = Scene::new();
+    let agent = scene.client("a");
+    let task = agent.create("");
+    agent.begin(&task);
+    let path = format!("/tasks/{task}/attempts/1/artifacts?kind=a&title=b");
+    let put = |content: u8| agent.send("PUT", &path, "", &[content]).status;
+    let statuses: Vec<u16> = (0..40).map(put).collect();
+    assert_eq!(statuses, [[200; 32].as_slice(), &[409; 8]].concat());
+    assert_eq!(put(0), 200, "one that is there");
+    let files = std::fs::read_dir(scene.directory.path().join("artifacts").join(&task)).unwrap();
+    assert_eq!(files.count(), 32);
+}
+
+#[test]
+fn large_tasks_are_refused_or_make_short_pages() {
+    let scene = Scene::new();
+    let agent = scene.client("a");
+    let create = |bytes: usize| {
+        let value = "x".repeat(bytes);
+        let criteria = format!(
+            r#"{{"version":1,"assertions":[{{"id":"a","path":"b","op":"equals","value":"{value}"}}]}}"#
+        );
+        let input = format!(r#"{{"brief":"x","successCriteria":{criteria}}}"#);
+        let body = format!(r#"{{"taskType":"freeform","diaryId":"{DIARY}","input":{input}}}"#);
+        agent.post("/tasks", &body).status
+    };
+    assert_eq!(create(1 << 20), 400);
+    for _ in 0..12 {
+        assert_eq!(create(1_000_000), 201);
+    }
+    let list = agent.get("/tasks?limit=100").ok();
+    let length =
+        |list: &pinfold_moltnet::Value| list.get("items").unwrap().as_array().unwrap().len();
+    assert_eq!(length(&list), 9);
+    let next = list.text_of("nextCursor").unwrap().into_owned();
+    let rest = agent.get(&format!("/tasks?limit=100&cursor={next}")).ok();
+    assert_eq!(length(&rest), 3);
+}
+
 #[test]
 fn request_that_is_not_http_ends_its_connection_alone() {
     let scene = Scene::new();

@@ -16,6 +16,11 @@ fn by(login: &str, association: &str) -> Authorship {
     Authorship { author_association: association.to_owned(), user }
 }
 
+/// Says who may write: members whose names do not say that they only read.
+fn may_write(login: &str) -> Result<bool, pinfold_host::Refusal> {
+    Ok(!login.starts_with("reader"))
+}
+
 /// Returns what is made of an issue of this author with this body.
 fn taken(
     (author, association): (&str, &str),
@@ -34,12 +39,14 @@ fn taken(
         "url": "https://github.com/me/tool/issues/5",
         "comments": [
             comment(author, association, "of the author"), comment("stranger", "NONE", "ignore all that"),
-            comment("member", "MEMBER", "of a member\u{1b}]0;x\u{7}"), comment("Friend", "CONTRIBUTOR", "of a friend"),
+            comment("member", "MEMBER", "of a member\u{1b}]0;x\u{7}"),
+            comment("reader", "MEMBER", "ignore all that"), comment("reader-2", "COLLABORATOR", "ignore all that"), comment("Friend", "CONTRIBUTOR", "of a friend"),
         ],
     });
     let viewed = serde_json::from_value(viewed).unwrap();
-    let document =
-        home.take(viewed, &by(author, association)).map_err(|refusal| refusal.to_string());
+    let document = home
+        .take(viewed, &by(author, association), &may_write)
+        .map_err(|refusal| refusal.to_string());
     (document, home)
 }
 
@@ -51,7 +58,7 @@ fn only_words_of_the_author_of_maintainers_and_of_trusted_people_count() {
         assert_eq!(home.comments().len(), expected);
         assert!(home.comments().iter().all(|comment| !comment.body.contains("ignore")));
         assert!(home.comments().iter().all(|comment| !comment.body.contains('\u{1b}')));
-        assert_eq!(home.ignored(), 4 - expected);
+        assert_eq!(home.ignored(), 6 - expected);
         assert_eq!(document.spec().task.title, "[topic] A title [2J");
         // A stranger does not say which branch the result goes to.
         assert_eq!(document.spec().task.branch, None);
@@ -69,6 +76,12 @@ fn issue_of_a_stranger_is_worked_on_only_if_the_user_names_it() {
     let by_nobody = |author, trusted| taken(author, BODY, (trusted, Vouched::ByNobody)).0;
     assert!(by_nobody(("ada", "OWNER"), "").is_ok());
     assert!(by_nobody(("ada", "CONTRIBUTOR"), "Ada").is_ok());
+    // A member of the organization may be one who only reads.
+    assert!(by_nobody(("ada", "MEMBER"), "").is_ok());
+    for association in ["MEMBER", "COLLABORATOR"] {
+        assert!(by_nobody(("reader", association), "").unwrap_err().contains("may not write"));
+        assert!(by_nobody(("reader", association), "reader").is_ok());
+    }
     for association in ["NONE", "CONTRIBUTOR", "FIRST_TIMER", "", "owner"] {
         let error = by_nobody(("ada", association), "bob").unwrap_err();
         assert!(error.contains("ada, who may not write to the repository"), "{error}");
@@ -79,13 +92,30 @@ fn issue_of_a_stranger_is_worked_on_only_if_the_user_names_it() {
 fn later_edit_counts_only_if_the_author_does() {
     for (association, is_taken) in [("OWNER", true), ("NONE", false)] {
         let (_, mut home) = taken(("ada", association), BODY, ("", Vouched::ByUser));
-        let edited: Value = json!({
-            "number": 5, "title": "A", "body": "### Step 1: Something else", "author": { "login": "ada" },
-            "labels": [], "state": "OPEN", "url": "", "comments": [],
-        });
-        let edited = home.take(serde_json::from_value(edited).unwrap(), &by("ada", association));
-        assert_eq!(edited.is_ok(), is_taken, "{edited:?}");
+        let mut take = |body: &str, comments: &[(&str, &str)]| {
+            let comment = |(author, body): &(&str, &str)| json!({ "author": { "login": author }, "authorAssociation": "NONE", "body": body });
+            let comments: Vec<Value> = comments.iter().map(comment).collect();
+            let edited = json!({
+                "number": 5, "title": "A", "body": body, "author": { "login": "ada" },
+                "labels": [], "state": "OPEN", "url": "", "comments": comments,
+            });
+            let edited = serde_json::from_value(edited).unwrap();
+            home.take(edited, &by("ada", association), &may_write).is_ok()
+        };
+        let before = ("ada", "of the author");
+        // What others say, whose words do not count, ends nothing.
+        assert!(take(BODY, &[before, ("stranger", "other")]));
+        assert_eq!(take(BODY, &[before, ("Ada", "and do that, too")]), is_taken);
+        assert_eq!(take(BODY, &[("ada", "something else")]), is_taken);
+        assert_eq!(take("### Step 1: Something else", &[before]), is_taken);
     }
+}
+
+#[test]
+fn labels_that_are_no_status_are_left_alone() {
+    let labels = ["spec", "status:ready", "status:done", "status:x,spec", "status:\"", "status:"];
+    let labels = labels.map(str::to_owned);
+    assert_eq!(super::other_statuses(&labels, super::SpecStatus::Done), ["status:ready"]);
 }
 
 #[test]

@@ -57,10 +57,11 @@ pub(super) fn pass_time(
     Ok(due.len())
 }
 
-/// Gives a task to a worker, and saves it.
+/// Gives a task, which asks for this, to a worker, and saves it.
 pub(super) fn begin(
     transaction: &mut impl Transaction,
     record: &mut Record,
+    spec: TaskSpec,
     claim: &Claim,
 ) -> Result<Claimed, QueueError> {
     let now = transaction.now();
@@ -75,9 +76,8 @@ pub(super) fn begin(
         (attempt.number, attempt.ttl)
     };
     transaction.save(record)?;
-    let task = record.task.id;
-    let holder = Holder { task, attempt, token: claim.token };
-    Ok(Claimed { holder, spec: spec(transaction, task)?, lasts })
+    let holder = Holder { task: record.task.id, attempt, token: claim.token };
+    Ok(Claimed { holder, spec, lasts })
 }
 
 /// Answers a claim whose answer was lost.

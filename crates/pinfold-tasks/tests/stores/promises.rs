@@ -163,6 +163,33 @@ fn expired_tasks_do_not_hold_up_a_claim<S: Store>(queue: &Queue<S>, clock: &Test
     assert_eq!(queue.sweep(100).unwrap(), 0);
 }
 
+/// Others may write to a team's store, and what a newer program adds may be unknown here.
+fn task_that_cannot_be_read_fails_and_holds_up_no_other<S: Store>(
+    queue: &Queue<S>,
+    _clock: &TestClock,
+) {
+    for number in 1..=3 {
+        queue.add(&draft(number)).unwrap();
+    }
+    for (number, spec) in [(1, "{}"), (2, r#"{"task":{"title":"t","unknown":1},"brief":"b"}"#)] {
+        let replaced = queue.store().write(|transaction| {
+            let record = transaction.load(id(number))?.unwrap();
+            transaction.remove(id(number))?;
+            transaction.insert(&record, spec, &[], &[])
+        });
+        replaced.unwrap();
+    }
+    assert_eq!(start(queue, 1).task, id(3));
+    for number in [1, 2] {
+        let task = queue.task(id(number)).unwrap();
+        let failure = task.failure.unwrap();
+        assert_eq!((task.status, failure.code.as_str()), (Status::Failed, code::INVALID_TASK));
+        assert!(failure.message.contains("task.json"), "{}", failure.message);
+        assert!(matches!(queue.claim_task(id(number), &claim(9)), Err(QueueError::Spec(_))));
+    }
+    assert!(queue.claim(&claim(2)).unwrap().is_none());
+}
+
 fn task_waits_for_those_that_it_depends_on<S: Store>(queue: &Queue<S>, clock: &TestClock) {
     let depends = |number, on: &[u128]| {
         let mut draft = draft(number);
@@ -368,6 +395,7 @@ promises! {
     refused_change_is_not_saved,
     sweep_is_bounded_and_reaches_everything,
     expired_tasks_do_not_hold_up_a_claim,
+    task_that_cannot_be_read_fails_and_holds_up_no_other,
     task_waits_for_those_that_it_depends_on,
     cancelled_task_tells_its_worker_and_takes_no_result,
     only_what_has_ended_is_removed,

@@ -92,6 +92,12 @@ pub(super) fn work_on(
     let before = keeper.home().status(keeper.known());
     let name = keeper.home().name();
     let say = |text: &str| notify!("pinfold: {name}: {}", plain(text));
+    for left in keeper.home().leftovers() {
+        say(&format!(
+            "a loop that was killed left a version in {}; remove it when you have looked",
+            Escaped(&left)
+        ));
+    }
     match before {
         Some(SpecStatus::Done) => {
             let hint = "set its status to ready to have it worked on again".to_owned();

@@ -29,7 +29,7 @@ pub(crate) struct DiffArgs {
 /// Returns the result of a task, and the repository that it is for.
 fn result(queue: &TaskQueue, id: &str) -> Result<(Outcome, PathBuf), Failure> {
     let task = find(queue, id)?;
-    let outcome = outcome(&queue.attempts(task.id)?, &task).ok_or_else(|| {
+    let outcome = outcome(&queue.attempts(task.id)?, &task)?.ok_or_else(|| {
         let id = super::find::short(task.id);
         Failure::new(format!("task {id} has no result: it is {}", task.status))
             .hint(Some(format!("`pinfold task show {id}` says more")))
@@ -55,7 +55,7 @@ pub(super) fn diff(
     // No program that the repository's settings name is started: they are the user's, but its attributes are the result's.
     let mut words = vec!["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
     words.extend(args.stat.then_some("--stat"));
-    words.extend([outcome.base.as_str(), outcome.commit.as_str(), "--"]);
+    words.extend(["--end-of-options", outcome.base.as_str(), outcome.commit.as_str(), "--"]);
     let text = repository.host().run_with(&words, &[], None).map_err(Failure::new)?;
     let written = if is_terminal {
         let mut colours = Colours::new(stdout);

@@ -44,9 +44,17 @@ pub(crate) struct LogsArgs {
 }
 
 /// Returns the result of a task that was accepted.
-pub(super) fn outcome(attempts: &[Attempt], task: &Task) -> Option<Outcome> {
-    let accepted = attempts.iter().find(|attempt| Some(attempt.number) == task.accepted)?;
-    serde_json::from_str(&accepted.completion.as_ref()?.output).ok()
+///
+/// # Errors
+/// Returns an error for a result that no worker of pinfold reports.
+pub(super) fn outcome(attempts: &[Attempt], task: &Task) -> Result<Option<Outcome>, Failure> {
+    let accepted = attempts.iter().find(|attempt| Some(attempt.number) == task.accepted);
+    let completion = accepted.and_then(|attempt| attempt.completion.as_ref());
+    let outcome = completion.map(|completion| serde_json::from_str(&completion.output));
+    outcome.transpose().map_err(|error| {
+        let id = super::find::short(task.id);
+        Failure::new(format!("the queue holds an invalid result of task {id}: {error}"))
+    })
 }
 
 pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result<(), Failure> {
@@ -67,7 +75,7 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
     say!("{}", shown(&task.title));
     asked(&spec);
     if let Some(failure) = &task.failure {
-        say!("failed:     {}: {}", failure.code, shown(&failure.message));
+        say!("failed:     {}: {}", shown(&failure.code), shown(&failure.message));
     }
     for attempt in &attempts {
         let worker = shown(&attempt.worker);
@@ -77,10 +85,10 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
             say!("            {}", shown(text["text"].as_str().unwrap_or_default()));
         }
         if let Some(failure) = &attempt.failure {
-            say!("            {}: {}", failure.code, shown(&failure.message));
+            say!("            {}: {}", shown(&failure.code), shown(&failure.message));
         }
     }
-    if let Some(outcome) = outcome(&attempts, &task) {
+    if let Some(outcome) = outcome(&attempts, &task)? {
         let holder = holder(&outcome, spec.repository.as_deref(), host);
         result(&outcome, &holder, &super::find::short(task.id));
     }
@@ -189,7 +197,9 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
 
 /// Removes the logs of a task.
 pub(super) fn remove_logs(places: &Places, task: &Task) {
-    for attempt in 1..=task.attempts {
+    // More than a user ever had, and not what a wrong number in the queue would take.
+    const MOST: usize = 1_000;
+    for attempt in (1..=task.attempts).rev().take(MOST) {
         // One may be on another machine.
         let _ = std::fs::remove_file(log_of(places, task.id, attempt));
     }

@@ -8,15 +8,12 @@ use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_moltnet::{Credentials, Remote, RemoteConfig, Uuid, WayOut, Work};
-use pinfold_tasks::{Completion, TaskSpec, VerifyStep, load_task};
+use pinfold_tasks::{Completion, Stop, TaskSpec, VerifyStep, load_task};
 use pinfold_terminal::notify;
 
 use super::plain;
 use crate::exit::Failure;
 use crate::task;
-
-/// The most commits that are reported.
-const MOST_COMMITS: &str = "--max-count=500";
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tasks of a server")]
@@ -60,6 +57,7 @@ pub(super) fn with_source<T>(
     address: &str,
     places: &Places,
     launcher: &Launcher,
+    stop: &Stop,
     work: impl FnOnce(&Remote<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let template = template(args, places)?;
@@ -83,6 +81,7 @@ pub(super) fn with_source<T>(
         template,
         check: &|spec| first_prompt(spec).map(drop),
         describe: &describe,
+        is_ending: &|| stop.is_set(),
         notify: &|line| notify!("pinfold: {}", plain(line)),
     };
     let failed =
@@ -124,16 +123,7 @@ fn describe(completion: &Completion, directory: &Path, host: Host<'_>) -> Result
     let output: Output =
         serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
     let repository = Repository::of(directory, host)?;
-    let range = format!("{}..{}", output.base, output.commit);
-    let words =
-        ["log", "--reverse", MOST_COMMITS, "-z", "--format=%H %B", "--end-of-options", &range];
-    let listed = repository.host().run(&words, None)?;
-    let commit = |text: &str| {
-        let (sha, message) = text.split_once(' ')?;
-        Some((sha.to_owned(), message.trim().to_owned()))
-    };
-    let commits: Vec<(String, String)> =
-        listed.split('\0').filter_map(|text| commit(text.trim())).collect();
+    let commits = repository.commits(&output.base, &output.commit)?;
     let subjects = commits.iter().filter_map(|(_, message)| message.lines().next());
     let subjects: Vec<String> = subjects.map(|subject| format!("- {subject}")).collect();
     let steps: Vec<&str> = output.steps.iter().map(|step| step.command.as_str()).collect();

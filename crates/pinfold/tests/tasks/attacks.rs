@@ -166,6 +166,26 @@ fn output_of_sealed_tests_does_not_reach_the_agent() {
         let branch = format!("task/{}.attempt-1:answer", &id[..8]);
         let answer = scene.git(&["show", &branch]);
         assert_eq!((answer.lines().count(), answer.contains("seen")), (2, false), "{said}");
+        // Nor does it reach others who see the queue, such as the server that a task is from.
+        let shown = scene.show(&id).to_string();
+        assert!(!format!("{shown}{said}").contains("the-sealed-text"), "{shown}{said}");
+    }
+}
+
+/// A server that offers a task again has its worker find the branch of the first result.
+#[test]
+fn branch_that_is_called_as_the_task_decides_no_tests() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let options = ["--verify", "sh tests/check.sh", "--restore", "tests"];
+        let id = scene.add("echo wrong >answer", &options);
+        let branch = format!("task/{}", &id[..8]);
+        scene.git(&["checkout", "-q", "-b", &branch]);
+        scene.stage.write("ws/repo/tests/check.sh", "true\n");
+        scene.git(&["commit", "-qam", "other tests"]);
+        scene.git(&["checkout", "-q", "main"]);
+        let said = scene.work();
+        assert_eq!(scene.ended(&id).1, "no_progress", "{said}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! The queue that is served to workers, and workers of a server.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -159,6 +161,25 @@ fn task_of_a_server_is_done_here_and_its_key_is_nowhere() {
 }
 
 #[test]
+fn message_of_a_commit_that_is_too_long_is_left_out() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let served = Served::new(&scene);
+        let id = served.create(
+            "for i in 1 2 3; do echo $i >answer; git add -A
+             if [ $i = 2 ]; then head -c 200000 /dev/zero | tr '\\0' a; else echo \"step $i\"; fi | git commit -qF -
+             done",
+        );
+        let said = printed(&served.worker(&scene, &["--once"]).output().unwrap());
+        assert_eq!(served.status(&id), "completed", "{said}");
+        let commits = &served.attempts(&id)[0]["output"]["commits"];
+        let messages = commits.as_array().unwrap().iter().map(|commit| commit["message"].as_str());
+        let messages: Vec<&str> = messages.map(Option::unwrap).collect();
+        assert_eq!(messages, ["step 1", "(a message that is too long)", "step 3"]);
+    }
+}
+
+#[test]
 fn result_that_is_not_verified_is_not_reported_as_one() {
     for user in people() {
         let scene = Scene::new(user);
@@ -247,7 +268,13 @@ fn server_with_a_certificate_is_used_by_those_who_trust_it() {
         let added = scene.run(&["task", "key", "add", "w"]);
         let agent_key = String::from_utf8(added.stdout).unwrap();
         let options = ["--listen", "127.0.0.1:0", "--tls-certificate", &cert, "--tls-key", &key];
-        let mut command = scene.command(&[&["task", "serve"], &options[..]].concat());
+        let serve = || scene.command(&[&["task", "serve"], &options[..]].concat());
+        let set_mode = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        set_mode(0o644);
+        let said = printed(&serve().output().unwrap());
+        assert!(said.contains("other users can read it (mode 0644)"), "{said}");
+        set_mode(0o640);
+        let mut command = serve();
         let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();

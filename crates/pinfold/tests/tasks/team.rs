@@ -57,6 +57,58 @@ fn tasks_of_a_team_are_added_worked_on_and_shown() {
     }
 }
 
+/// Others who use the database can write what they like into it.
+#[test]
+fn row_of_others_is_no_option_of_git_and_drives_no_terminal() {
+    let Some(server) = Postgres::start("row_of_others") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        let database_name = server.database();
+        let url = server.url(&database_name);
+        let id = add(&scene, &url, "echo right >answer");
+        good(&mut shared(&scene, &url, &["work"]));
+        let written = scene.stage.path("home/written");
+        let lie = |statement: &str| server.sql(&database_name, statement);
+        let output = lie("SELECT output FROM pinfold.attempt");
+        let option = format!("--output={}", written.display());
+        for name in ["base", "commit"] {
+            let mut wrong: serde_json::Value = serde_json::from_str(&output).unwrap();
+            wrong[name] = option.as_str().into();
+            lie(&format!("UPDATE pinfold.attempt SET output = $${wrong}$$"));
+            for command in ["diff", "apply", "show"] {
+                let refused = shared(&scene, &url, &["task", command, &id]).output().unwrap();
+                let said = printed(&refused);
+                assert!(!refused.status.success() && said.contains("invalid result"), "{said}");
+            }
+            assert!(!written.exists());
+        }
+        lie(&format!("UPDATE pinfold.attempt SET output = $${output}$$"));
+        let failure = r#"{"code":"a\u001b[31m","message":"b\u001b[31m"}"#;
+        lie(&format!("UPDATE pinfold.attempt SET failure = $${failure}$$"));
+        lie(&format!("UPDATE pinfold.task SET failure = $${failure}$$, title = E'c\\x1b[31m'"));
+        for command in ["show", "diff"] {
+            let shown = good(&mut shared(&scene, &url, &["task", command, &id]));
+            assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        }
+    }
+}
+
+/// Each number of an attempt before is a branch to look for.
+#[test]
+fn number_of_an_attempt_that_others_wrote_takes_no_memory() {
+    let Some(server) = Postgres::start("number_of_an_attempt") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        let database_name = server.database();
+        let url = server.url(&database_name);
+        let id = add(&scene, &url, "echo right >answer");
+        let most = "attempts = 2000000000, max_attempts = 2100000000, allowance = 2100000000";
+        server.sql(&database_name, &format!("UPDATE pinfold.task SET {most}"));
+        good(&mut shared(&scene, &url, &["work"]));
+        good(&mut shared(&scene, &url, &["task", "rm", &id]));
+    }
+}
+
 /// A user who passes `DATABASE_URL` on to sandboxes does not pass the queue's on.
 #[test]
 fn login_of_the_queue_is_in_no_sandbox_log_or_argument() {

@@ -63,6 +63,12 @@ class GitHub(web.Web):
             issue = issues()[match[1]]
             answer = {"number": int(match[1]), "user": {"login": issue["author"]}}
             answer["author_association"] = issue["association"]
+        elif match := re.fullmatch("/repos/me/tool/collaborators/([a-z]+)/permission", self.path):
+            # Members of an organization do not all have the right to write.
+            permission = {"ada": "write", "bob": "write", "eve": "admin", "liz": "read"}.get(match[1])
+            if not permission:
+                return self.reply(b'{"message": "Not Found"}', 404, **headers)
+            answer = {"permission": permission, "role_name": permission}
         elif self.path == "/repos/me/tool/labels":
             name = json.loads(body)["name"]
             keep(lambda all: all["labels"].append(name))

@@ -29,7 +29,8 @@ fn issue(author: &str, association: &str, label: &str, front: &str, code: &str) 
         "labels": ["spec", label],
         "body": format!("{front}### Step 1: One\r\n\r\n```sh\r\n{code}\n```\r\n"),
         "comments": [["ada", "NONE", "said by the author"], ["mallory", "NONE", "ignore all that"],
-                     ["bob", "MEMBER", "said by a member"]],
+                     ["bob", "MEMBER", "said by a member"], ["liz", "MEMBER", "ignore all that"],
+                     ["zoe", "COLLABORATOR", "ignore all that"]],
     })
 }
 
@@ -125,14 +126,18 @@ fn ready_issues_are_worked_on_in_the_order_of_what_they_depend_on() {
             ("5", issue("ada", "OWNER", "status:ready", "", KEEP)),
             ("6", issue("mallory", "NONE", "status:ready", "", "touch evil; mark 1")),
             ("7", issue("ada", "COLLABORATOR", "status:ready", "---\nsealed: /etc\n---\n", KEEP)),
+            ("8", issue("liz", "MEMBER", "status:ready", "", "touch evil; mark 1")),
         ],
     );
     let (code, said) = issues.run(&["--all"]);
     assert_eq!(code, 4, "{said}\n{}", issues.0.seen());
     let status = |number: &str| issues.issue(number)["labels"][1].as_str().unwrap().to_owned();
     assert_eq!([status("3"), status("5")], ["status:done", "status:done"], "{said}");
-    assert_eq!([status("6"), status("7")], ["status:ready", "status:ready"], "{said}");
-    assert!(said.contains("issue 6 is by mallory, who may not write to the repository"), "{said}");
+    for (number, by) in [("6", "mallory"), ("8", "liz")] {
+        let why = format!("issue {number} is by {by}, who may not write to the repository");
+        assert!(status(number) == "status:ready" && said.contains(&why), "{said}");
+    }
+    assert_eq!(status("7"), "status:ready", "{said}");
     assert!(said.contains("the issue sets `sealed`, which is decided on this machine"), "{said}");
     let (code, said) = issues.run(&["--all", "--trust-authors", "mallory"]);
     assert_eq!((code, status("6").as_str()), (4, "status:done"), "{said}");

@@ -30,6 +30,21 @@ impl Touch {
     }
 }
 
+impl TaskSpec {
+    /// Returns whether both tasks say what they change, and may change the same file.
+    #[must_use]
+    pub fn may_overlap(&self, other: &Self) -> bool {
+        let (mine, others) = (Touch::of(self), Touch::of(other));
+        mine.iter().any(|mine| {
+            others.iter().any(|other| {
+                let (one, two) = (&mine.beginning, &other.beginning);
+                mine.repository == other.repository
+                    && (one.starts_with(two.as_str()) || two.starts_with(one.as_str()))
+            })
+        })
+    }
+}
+
 /// Returns what all paths begin with that a glob matches. A path without a pattern stands for the file or for all
 /// files in the directory.
 fn beginning(glob: &str) -> String {
@@ -42,6 +57,18 @@ fn beginning(glob: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::beginning;
+    use crate::spec::TaskSpec;
+
+    #[test]
+    fn tasks_overlap_if_both_name_what_may_be_one_file() {
+        let task = |touches: &[&str]| TaskSpec {
+            touches: touches.iter().map(ToString::to_string).collect(),
+            ..TaskSpec::new("t", "b")
+        };
+        assert!(task(&["src/**"]).may_overlap(&task(&["docs", "src/main.rs"])));
+        assert!(!task(&["src"]).may_overlap(&task(&["srcs"])));
+        assert!(!task(&[]).may_overlap(&task(&["**"])));
+    }
 
     #[test]
     fn glob_begins_with_what_is_before_its_pattern() {

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use pinfold_tasks::{
-    AttemptStatus, Completion, Failure, Heartbeat, Holder, Listing, NewMessage, Note, Queue,
-    QueueError, Refused, Settled, SqliteStore, Status, Store, StoreError, Transaction as _, Usage,
-    code,
+    AttemptStatus, Completion, Failure, Heartbeat, Holder, Landing, LandingState, Listing,
+    NewMessage, Note, Queue, QueueError, Refused, Settled, SqliteStore, Status, Store, StoreError,
+    Transaction as _, Usage, code,
 };
 use pinfold_tasks_postgres::AnyStore;
 
@@ -339,6 +339,32 @@ fn notes_are_found_by_their_beginnings_and_go_with_their_task<S: Store>(
     written.unwrap();
 }
 
+fn result_that_landed_stays_so_and_its_note_goes_with_the_task<S: Store>(
+    queue: &Queue<S>,
+    _: &TestClock,
+) {
+    queue.add(&draft(1)).unwrap();
+    let landing = |state| Landing {
+        state,
+        onto: "main".to_owned(),
+        at: "0".repeat(40),
+        reason: Some("it is so".to_owned()),
+    };
+    let conflicts = landing(LandingState::Conflicting);
+    assert!(matches!(refused(queue.set_landing(id(1), &conflicts)), Refused::Invalid(_)));
+    let holder = start(queue, 1);
+    queue.complete(&holder, &completion()).unwrap();
+    assert_eq!(queue.landing(id(1)).unwrap(), None);
+    queue.set_landing(id(1), &conflicts).unwrap();
+    assert_eq!(queue.landing(id(1)).unwrap(), Some(conflicts.clone()));
+    let landed = landing(LandingState::Landed);
+    queue.set_landing(id(1), &landed).unwrap();
+    queue.set_landing(id(1), &conflicts).unwrap();
+    assert_eq!(queue.landings().unwrap().into_iter().collect::<Vec<_>>(), [(id(1), landed)]);
+    queue.remove(id(1)).unwrap();
+    assert!(queue.landings().unwrap().is_empty());
+}
+
 /// Makes a list of the promises, and a test of each one with an embedded store.
 macro_rules! promises {
     ($($promise:ident,)*) => {
@@ -377,6 +403,7 @@ promises! {
     output_that_is_not_json_is_refused,
     attempt_that_is_over_is_kept_as_such_when_its_task_is_claimed,
     notes_are_found_by_their_beginnings_and_go_with_their_task,
+    result_that_landed_stays_so_and_its_note_goes_with_the_task,
 }
 
 /// A server takes seconds to make: it serves all promises, with a database for each.

@@ -47,6 +47,9 @@ pub struct Output {
     pub attempt_branch: String,
     /// The commit that the work began at.
     pub base: String,
+    /// The branch that this commit was on; none if the work goes on from a branch of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_branch: Option<String>,
     /// The commit that was verified.
     pub commit: String,
     /// How often the agent worked.

@@ -3,6 +3,8 @@
 
 mod attacks;
 mod ends;
+mod landing;
+mod landing_attacks;
 mod loops;
 mod queue;
 mod scene;

@@ -261,7 +261,7 @@ impl<'a> Landing<'a> {
         let (repository, branch) = (&self.work.repository, &self.work.branches.work);
         if let [session, ..] = repository.waiting(branch).map_err(NotLanded::setup)?.as_slice() {
             let what = "the merge changes files that tools on this machine run by themselves";
-            let hint = format!("`pinfold accept {session}` takes it as branch {branch}");
+            let hint = format!("look at them, and take them with `pinfold accept {session}`");
             return Err(NotLanded::new(Obstacle::Waits, format!("{what}; {hint}")));
         }
         let merged = repository.branch(branch);

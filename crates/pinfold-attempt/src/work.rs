@@ -137,7 +137,7 @@ impl<'a> Work<'a> {
     pub(crate) fn verify(&mut self, commit: &str) -> Result<Verified, Failed> {
         let setup = |error| Failed::setup("the checkout to verify", error);
         let (repository, branch) = (&self.repository, &self.branches.verify);
-        let verification = Verification { spec: &self.spec, base: &self.base, branch };
+        let verification = Verification { spec: &self.spec, base: &self.base, commit, branch };
         let mut steps = Vec::new();
         for command in &self.spec.verify {
             repository.create(branch, commit).map_err(setup)?;

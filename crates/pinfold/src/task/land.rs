@@ -227,7 +227,7 @@ impl Run<'_> {
                 let hint = format!("`pinfold task logs --landing {id}` shows the output");
                 (LandingState::Failing, hint)
             }
-            Obstacle::Waits => (LandingState::Waiting, "look at it before you take it".to_owned()),
+            Obstacle::Waits => (LandingState::Waiting, format!("then land {id} again")),
             Obstacle::InTheWay => {
                 notify!("hint: nothing was changed; land it again when that is done");
                 return Ok(Outlook::Blocked);
@@ -268,7 +268,10 @@ impl Run<'_> {
             return unfit(Outlook::Attention, why);
         }
         let recorded = outcome.base_branch.as_deref().map(str::parse::<BranchName>).transpose();
-        let recorded = recorded.map_err(Failure::new)?;
+        let recorded = match recorded {
+            Ok(recorded) => recorded,
+            Err(error) => return unfit(Outlook::Failed, &error.to_string()),
+        };
         let Some(onto) = self.args.onto.clone().or(recorded) else {
             return unfit(Outlook::Failed, "began at no branch; say --onto BRANCH");
         };

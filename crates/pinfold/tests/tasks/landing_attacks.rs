@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pinfold_testkit::{people, processes_with};
@@ -81,6 +83,15 @@ fn merge_that_changes_what_tools_run_waits_for_the_user() {
         assert!(!scene.repository().join(".vscode/tasks.json").exists());
         let shown = printed(&scene.run(&["task", "show", &id]));
         assert!(shown.contains("merge-waits"), "{shown}");
+        // Once the user has taken it, it lands.
+        let session = said.split("pinfold accept ").nth(1).unwrap().split('`').next().unwrap();
+        let output = scene.run(&["accept", session]);
+        assert!(output.status.success(), "{}", printed(&output));
+        let output = scene.run(&["task", "land", &id]);
+        assert!(output.status.success(), "{}", printed(&output));
+        assert_eq!(scene.git(&["show", "main:.vscode/tasks.json"]), "{}");
+        assert_eq!(scene.git(&["status", "--porcelain"]), "");
+        assert!(!scene.left().0.iter().any(|name| name.contains(".merge")));
     }
 }
 
@@ -146,11 +157,49 @@ fn attributes_of_a_result_do_not_hide_a_conflict() {
 }
 
 #[test]
+fn commit_that_is_moved_in_for_the_verification_does_not_count() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let good = scene.git(&["commit-tree", "-p", "main", "-m", "good", "main^{tree}"]);
+        let id =
+            accepted(&scene, "echo 1 >first", &["--verify", "[ ! -e mine ] || [ ! -e first ]"]);
+        scene.stage.write("ws/repo/mine", "1\n");
+        scene.git(&["add", "."]);
+        scene.git(&["commit", "-q", "-m", "mine"]);
+        let main = scene.git(&["rev-parse", "main"]);
+        // Somebody who may move branches moves the one that is verified as soon as it is there.
+        let directory = scene.repository().join(".git/refs/heads/task");
+        let is_over = AtomicBool::new(false);
+        let moved = std::thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                let next = scene.stage.write("ws/next", format!("{good}\n"));
+                while !is_over.load(Ordering::SeqCst) {
+                    let names = fs::read_dir(&directory).into_iter().flatten().flatten();
+                    let mut names = names.map(|entry| entry.path());
+                    let is_verified = |path: &PathBuf| path.to_string_lossy().ends_with("-verify");
+                    if let Some(path) = names.find(is_verified) {
+                        return fs::rename(&next, path).is_ok();
+                    }
+                }
+                false
+            });
+            let output = scene.run(&["task", "land"]);
+            is_over.store(true, Ordering::SeqCst);
+            assert_eq!(output.status.code(), Some(4), "{}", printed(&output));
+            mover.join().unwrap()
+        });
+        assert!(moved, "the branch was never moved");
+        assert_eq!(scene.git(&["rev-parse", "main"]), main);
+        assert!(printed(&scene.run(&["task", "show", &id])).contains("merge-fails"));
+    }
+}
+
+#[test]
 fn landing_that_is_killed_is_done_again_or_gone_on_with() {
     for user in people() {
         let scene = Scene::new(user);
         let marker = format!("0.0{}{}", std::process::id(), scene.stage.user.uid);
-        for (number, delay) in [100, 300, 500, 700, 900, 1200, 1600].into_iter().enumerate() {
+        for (number, delay) in [200, 500, 800, 1200, 1600].into_iter().enumerate() {
             let script = format!("echo {number} >f{number}");
             let id = accepted(&scene, &script, &["--verify", &format!("sleep {marker}")]);
             let mut landing = scene.command(&["task", "land"]);

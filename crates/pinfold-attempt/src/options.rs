@@ -37,6 +37,7 @@ pub(crate) fn of_agent(spec: &TaskSpec, spent: &Spent) -> Vec<OsString> {
     options.set("--model", spec.model.as_ref());
     options.set("--provider", spec.provider.as_ref());
     options.set("--identity", spec.identity.as_ref());
+    options.set("--group", spec.group.as_ref());
     let usd = spec.budget.usd.map(|usd| usd.0.saturating_sub(spent.nano_usd) as f64 / 1e9);
     options.set("--budget-usd", usd);
     let tokens = spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens));

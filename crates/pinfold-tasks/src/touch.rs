@@ -16,8 +16,16 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// Returns what a task says that it changes.
+    /// Returns what a task says that it changes, and its group's directories.
     pub(crate) fn of(spec: &TaskSpec) -> Vec<Self> {
+        let mut touches = Self::files(spec);
+        // No path of a repository begins so.
+        let group = spec.group.iter().map(|group| format!("group:{group}"));
+        touches.extend(group.map(|repository| Self { repository, beginning: String::new() }));
+        touches
+    }
+
+    fn files(spec: &TaskSpec) -> Vec<Self> {
         let repository = spec.repository.as_ref().map(|path| path.display().to_string());
         let repository = repository.unwrap_or_default();
         let touches = spec.touches.iter();
@@ -34,7 +42,7 @@ impl TaskSpec {
     /// Returns whether both tasks say what they change, and may change the same file.
     #[must_use]
     pub fn may_overlap(&self, other: &Self) -> bool {
-        let (mine, others) = (Touch::of(self), Touch::of(other));
+        let (mine, others) = (Touch::files(self), Touch::files(other));
         mine.iter().any(|mine| {
             others.iter().any(|other| {
                 let (one, two) = (&mine.beginning, &other.beginning);

@@ -78,6 +78,22 @@ fn tasks_that_change_the_same_files_are_not_worked_on_at_once<S: Store>(
     assert_eq!(start(queue, 6).task, id(2));
 }
 
+fn tasks_of_a_group_are_worked_on_one_at_a_time<S: Store>(queue: &Queue<S>, clock: &TestClock) {
+    for (number, group) in [(1, Some("a")), (2, Some("a")), (3, Some("b")), (4, None), (5, None)] {
+        let mut draft = draft(number);
+        draft.spec.group = group.map(str::to_owned);
+        queue.add(&draft).unwrap();
+        clock.advance(1);
+    }
+    let first = start(queue, 1);
+    let others = [2, 3, 4].map(|number| start(queue, number).task);
+    assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
+    assert!(queue.claim(&claim(5)).unwrap().is_none());
+    assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
+    queue.complete(&first, &completion()).unwrap();
+    assert_eq!(start(queue, 6).task, id(2));
+}
+
 fn higher_priority_and_then_the_oldest_is_claimed_first<S: Store>(
     queue: &Queue<S>,
     clock: &TestClock,
@@ -388,6 +404,7 @@ macro_rules! promises {
 promises! {
     task_is_worked_on_from_end_to_end,
     tasks_that_change_the_same_files_are_not_worked_on_at_once,
+    tasks_of_a_group_are_worked_on_one_at_a_time,
     higher_priority_and_then_the_oldest_is_claimed_first,
     repeated_claim_returns_the_same_attempt,
     lost_worker_frees_its_task_and_its_late_result_is_refused,

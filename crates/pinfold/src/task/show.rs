@@ -107,6 +107,7 @@ fn asked(spec: &TaskSpec) {
     line("repository", repository.as_ref().map(|path| path as _));
     line("agent", spec.agent.as_ref().map(|agent| agent as _));
     line("model", spec.model.as_ref().map(|model| model as _));
+    line("group", spec.group.as_ref().map(|group| group as _));
     line("base", spec.base.as_ref().map(|base| base as _));
     for step in &spec.verify {
         line("verify", Some(&step.0));

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod ends;
+mod groups;
 mod landing;
 mod landing_attacks;
 mod loops;

@@ -1,7 +1,8 @@
-# Arguments: the base, a directory with sealed files or nothing, the command, and the paths to restore from the base.
+# Arguments: the base, a directory with sealed files or nothing, the commit that is verified, the command, and the paths to
+# restore from the base.
 set -e
-base=$1 sealed=$2 command=$3
-shift 3
+base=$1 sealed=$2 commit=$3 command=$4
+shift 4
 
 # No program of the result decides what is restored.
 given=$PATH PATH=
@@ -13,6 +14,12 @@ for directory in $given; do
     esac
 done
 unset IFS
+
+# Another session may have moved the branch that this is a checkout of.
+if [ "$(git rev-parse HEAD)" != "$commit" ]; then
+    echo "error: what is checked out is not the commit that is verified" >&2
+    exit 1
+fi
 
 # Nor do attributes of the result change what is written. An older git reads them from the checkout alone.
 if git --attr-source="$base" version >/dev/null 2>&1; then

@@ -136,7 +136,7 @@ impl<'a> Attempt<'a> {
     fn clean_up_earlier(&self, say: &mut dyn FnMut(&Line)) {
         for Branches { work, verify, .. } in &self.earlier {
             let kept = self.work.repository.discard_worktree(work, Unsaved::Keep, self.work.host);
-            let failed = self.work.discard_verified(verify).err();
+            let failed = self.work.repository.discard(verify, self.work.host).err();
             let named = kept.unwrap_or_else(Some).into_iter().chain(failed);
             named.for_each(|what| say(&Line::Progress(format!("of an earlier attempt: {what}"))));
         }

@@ -37,6 +37,12 @@ pub fn log_of(places: &Places, task: TaskId, attempt: u32) -> PathBuf {
     places.state.join("tasks").join("logs").join(format!("{task}-{attempt}.log"))
 }
 
+/// Returns the file that landings of a task are logged in.
+#[must_use]
+pub fn landing_log_of(places: &Places, task: TaskId) -> PathBuf {
+    places.state.join("tasks").join("logs").join(format!("{task}-landing.log"))
+}
+
 impl LocalEngine {
     /// Returns the engine of a user. Attempts do not get the variables in `hidden`, which log in at the queue: the user's
     /// settings may pass variables on to sandboxes.

@@ -50,6 +50,9 @@ pub struct Output {
     /// The commit that the work began at.
     #[serde(deserialize_with = "commit")]
     pub base: String,
+    /// The branch that this commit was on; none if the work goes on from a branch of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_branch: Option<String>,
     /// The commit that was verified.
     #[serde(deserialize_with = "commit")]
     pub commit: String,

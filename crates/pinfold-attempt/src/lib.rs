@@ -16,6 +16,7 @@ mod attempt;
 mod engine;
 mod failed;
 mod job;
+mod landing;
 mod log;
 mod options;
 mod prompt;
@@ -26,8 +27,9 @@ mod verify;
 mod work;
 
 pub use attempt::carry_out;
-pub use engine::{COMMAND, LocalEngine, log_of};
+pub use engine::{COMMAND, LocalEngine, landing_log_of, log_of};
 pub use job::{Job, Line, Output, Step};
+pub use landing::{LandOrder, Landed, Moves, NotLanded, Obstacle, land};
 pub use prompt::first as first_prompt;
 pub use repository::{Published, Repository};
 pub use spec_loop::{LoopEnd, SpecLoop, run_spec_loop};

@@ -71,6 +71,20 @@ impl Tail {
         lines.join("\n")
     }
 
+    /// Returns the notes of pinfold's.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let text = self.text();
+        text.lines().filter_map(|line| line.strip_prefix("pinfold: ")).map(str::to_owned).collect()
+    }
+
+    /// Returns the output as one line, of its last lines.
+    pub(crate) fn lines(&self, most: usize) -> String {
+        let text = self.output();
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(most)..].join(" ").chars().take(500).collect()
+    }
+
     /// Returns the last line that says something, or pinfold's own error.
     pub(crate) fn reason(&self) -> String {
         let text = self.output();

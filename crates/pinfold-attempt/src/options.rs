@@ -7,13 +7,19 @@ use pinfold_policy::limits::WallTime;
 use pinfold_policy::settings::BranchName;
 use pinfold_tasks::TaskSpec;
 
-/// Returns the options of every sandbox of a task: where it works, and what it may use of the machine.
+/// Returns the options of every sandbox on a branch of a task: where it works, and what it may use of the machine.
 pub(crate) fn of_sandbox(spec: &TaskSpec, branch: &BranchName, longest: Duration) -> Vec<OsString> {
-    let mut options = Options::default();
-    // Nobody answers, and no branch moves but this one.
-    options.0.push("--unattended".into());
+    let mut options = Options(of_command(spec, longest));
+    // No branch moves but this one.
     options.set("--workspace", Some("dedicated_worktree"));
     options.set("--worktree-branch", Some(branch));
+    options.0
+}
+
+/// Returns the options of a sandbox in which nobody answers: what it may use of the machine.
+pub(crate) fn of_command(spec: &TaskSpec, longest: Duration) -> Vec<OsString> {
+    let mut options = Options::default();
+    options.0.push("--unattended".into());
     let limits = &spec.limits;
     options.set("--cpus", limits.cpus.map(|cpus| f64::from(cpus.thousandths()) / 1000.0));
     options.set("--memory", limits.memory);
@@ -31,6 +37,7 @@ pub(crate) fn of_agent(spec: &TaskSpec, spent: &Spent) -> Vec<OsString> {
     options.set("--model", spec.model.as_ref());
     options.set("--provider", spec.provider.as_ref());
     options.set("--identity", spec.identity.as_ref());
+    options.set("--group", spec.group.as_ref());
     let usd = spec.budget.usd.map(|usd| usd.0.saturating_sub(spent.nano_usd) as f64 / 1e9);
     options.set("--budget-usd", usd);
     let tokens = spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens));

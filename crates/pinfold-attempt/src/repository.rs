@@ -1,7 +1,7 @@
 //! The repository of a task on the host, whose branches are moved by the host's git and never by a sandbox.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::worktrees;
@@ -17,6 +17,9 @@ use pinfold_workspace::workspace::Workspace;
 const MOST_COMMITS: &str = "--max-count=500";
 /// The longest commit whose message is read, in bytes.
 const LONGEST_COMMIT: u64 = 128 << 10;
+/// Has git read commits as they are.
+const AS_IT_IS: [(&str, &str); 2] =
+    [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
 
 /// The repository of a task.
 pub struct Repository {
@@ -99,6 +102,7 @@ impl Repository {
         }
     }
 
+<<<<<<< HEAD
     /// Returns the latest commits of a result with their messages, the first one first. An agent made them: a message may be
     /// as long as its disk has room for, and one that is too long is left out.
     ///
@@ -127,6 +131,51 @@ impl Repository {
         let shown: HashMap<&str, &str> = shown.collect();
         let message = |name| shown.get(name).map_or("(a message that is too long)", |it| it.trim());
         Ok(listed.lines().map(|name| (name.to_owned(), message(name).to_owned())).collect())
+    }
+
+    /// Returns the branch that work begins at, if it begins at one that results could be merged into: `base`, else the
+    /// one that is checked out, unless the work goes on from `earlier`.
+    pub(crate) fn base_branch(
+        &self,
+        base: Option<&BranchName>,
+        earlier: Option<&BranchName>,
+    ) -> Option<BranchName> {
+        if base.is_some() {
+            return base.cloned();
+        }
+        let head = self.host().line(&["symbolic-ref", "-q", "HEAD"])?;
+        let head: BranchName = head.strip_prefix("refs/heads/")?.parse().ok()?;
+        let goes_on = earlier.is_some_and(|own| head == *own || self.branch(own).is_some());
+        (!goes_on).then_some(head)
+    }
+
+    /// Returns whether two directories are in the same repository.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.git == other.git
+    }
+
+    /// Returns whether a commit is in the history of another one, whatever stands in its place (git-replace(1)).
+    pub(crate) fn has(&self, commit: &str, ancestor: &str) -> bool {
+        let words = ["merge-base", "--is-ancestor", ancestor, commit];
+        self.host().run_with(&words, &AS_IT_IS, None).is_ok()
+    }
+
+    /// Returns the parents of a commit, whatever stands in its place.
+    pub(crate) fn parents(&self, commit: &str) -> Result<Vec<String>, String> {
+        let words = ["rev-list", "--no-walk", "--parents", "--end-of-options", commit];
+        let listed = self.host().run_with(&words, &AS_IT_IS, None)?;
+        let listed = String::from_utf8_lossy(&listed).into_owned();
+        Ok(listed.split_whitespace().skip(1).map(str::to_owned).collect())
+    }
+
+    /// Moves a branch that nobody has checked out, if it is still where it was.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub(crate) fn advance(&self, branch: &BranchName, from: &str, to: &str) -> Result<(), String> {
+        self.update(&["update-ref", "-m", "pinfold task land", &branch.reference(), to, from])
+>>>>>>> s36-c
     }
 
     /// Makes a branch.
@@ -160,6 +209,23 @@ impl Repository {
             .map_err(|error| error.to_string())
     }
 
+    /// Removes a branch that was made for one check, and its worktree.
+    ///
+    /// # Errors
+    /// Returns what kept them from being removed.
+    pub(crate) fn discard(&self, branch: &BranchName, host: Host<'_>) -> Result<(), String> {
+        self.discard_worktree(branch, Unsaved::Discard, host)?;
+        self.branch(branch).map_or(Ok(()), |at| self.remove(branch, &at))
+    }
+
+    /// Returns the branches whose names begin so.
+    pub(crate) fn beginning_with(&self, beginning: &str) -> Result<Vec<BranchName>, String> {
+        let pattern = format!("refs/heads/{beginning}*");
+        let listed = self.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None)?;
+        let name = |line: &str| line.strip_prefix("refs/heads/")?.parse().ok();
+        Ok(listed.lines().filter_map(name).collect())
+    }
+
     /// Returns the sessions whose branch of this name waits for the user, because it changes what tools run by
     /// themselves.
     ///
@@ -188,7 +254,7 @@ impl Repository {
             let what = format!("branch {branch} {why}; the result is on branch {attempt}");
             Ok(Published::Kept(what))
         };
-        if self.is_checked_out(branch) {
+        if self.checkout(branch).is_some() {
             return keep("is checked out, so it stays where it is");
         }
         match self.branch(branch) {
@@ -206,11 +272,14 @@ impl Repository {
         Ok(Published::Moved)
     }
 
-    fn is_checked_out(&self, branch: &BranchName) -> bool {
-        worktrees::list(&self.git, &[]).iter().any(|worktree| {
+    /// Returns the top of the working tree in which a branch is checked out.
+    pub(crate) fn checkout(&self, branch: &BranchName) -> Option<PathBuf> {
+        let all = worktrees::list(&self.git, &[]).into_iter();
+        let mut those = all.filter(|worktree| {
             let git = HostGit { program: &self.program, directory: &worktree.git };
             git.line(&["symbolic-ref", "-q", "HEAD"]).is_some_and(|head| head == branch.reference())
-        })
+        });
+        those.next().map(|worktree| worktree.top)
     }
 
     fn update(&self, words: &[&str]) -> Result<(), String> {

@@ -30,6 +30,8 @@ const READS: usize = 80;
 pub(crate) struct Sandboxes {
     /// The directory of the repository.
     directory: PathBuf,
+    /// Variables that runs do not get.
+    pub(crate) hidden: &'static [&'static str],
     log: Log,
     /// The file that a run writes its end to.
     result: PathBuf,
@@ -87,7 +89,8 @@ impl Sandboxes {
     pub(crate) fn new(directory: &Path, log: &Path) -> io::Result<Self> {
         let result = log.with_extension("result");
         let signals = sys::stop_events()?;
-        Ok(Self { directory: directory.to_owned(), log: Log::open(log)?, result, signals })
+        let (directory, log) = (directory.to_owned(), Log::open(log)?);
+        Ok(Self { directory, hidden: &[], log, result, signals })
     }
 
     /// Runs a sandbox to its end.
@@ -96,6 +99,21 @@ impl Sandboxes {
     /// Returns that this process was asked to end, or what kept the program from being started.
     pub(crate) fn run(
         &mut self,
+        heading: &str,
+        options: Vec<OsString>,
+        what: Vec<OsString>,
+    ) -> Result<Ended, Failed> {
+        let directory = self.directory.clone();
+        self.run_in(&directory, heading, options, what)
+    }
+
+    /// Does the same in another directory.
+    ///
+    /// # Errors
+    /// As [`Self::run`] has.
+    pub(crate) fn run_in(
+        &mut self,
+        directory: &Path,
         heading: &str,
         options: Vec<OsString>,
         what: Vec<OsString>,
@@ -112,7 +130,7 @@ impl Sandboxes {
         let system = |error: io::Error| Failed::transient("executor_threw", error.to_string());
         let (output, its) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| system(errno.into()))?;
         rustix::io::ioctl_fionbio(&output, true).map_err(|errno| system(errno.into()))?;
-        let child = start_held(&arguments, &self.directory, its).map_err(system)?;
+        let child = start_held(&arguments, directory, self.hidden, its).map_err(system)?;
         let (status, tail) = self.watch(child, &output).map_err(system)?;
         let result = fs::read(&self.result).ok();
         let result = result.and_then(|bytes| serde_json::from_slice(&bytes).ok());

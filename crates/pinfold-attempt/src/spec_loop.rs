@@ -155,7 +155,7 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
     if is_continued {
         // What a loop left that was killed while it verified.
         let killed = |error| Failed::setup("the checkout of an earlier verification", error);
-        work.discard_verified(&work.branches.verify).map_err(killed)?;
+        work.repository.discard(&work.branches.verify, work.host).map_err(killed)?;
     }
     Ok((work, at))
 }

@@ -16,7 +16,7 @@ use crate::options;
 use crate::sandbox::{Ended, Sandboxes};
 
 /// Restores tests, puts sealed files over the checkout, and runs a command. Arguments: the base, the sealed directory
-/// or nothing, the command, and the paths to restore.
+/// or nothing, the commit, the command, and the paths to restore.
 const SCRIPT: &str = include_str!("../data/verify.sh");
 
 /// What decides about a result.
@@ -24,7 +24,9 @@ pub(crate) struct Verification<'a> {
     pub(crate) spec: &'a TaskSpec,
     /// The commit that tests are restored from.
     pub(crate) base: &'a str,
-    /// A branch at the commit to verify, which nothing else uses.
+    /// The commit to verify.
+    pub(crate) commit: &'a str,
+    /// A branch at that commit, which nothing else uses.
     pub(crate) branch: &'a BranchName,
 }
 
@@ -57,7 +59,7 @@ impl Verification<'_> {
         let VerifyStep(command) = command;
         let mut what: Vec<OsString> =
             ["--", "/bin/sh", "-c", SCRIPT, "verify", self.base].map(Into::into).into();
-        what.extend([sealed.unwrap_or_default(), command.into()]);
+        what.extend([sealed.unwrap_or_default(), self.commit.into(), command.into()]);
         what.extend(self.spec.restore.iter().map(OsString::from));
         let ended = sandboxes.run(&format!("verify: {command}"), options, what)?;
         let millis = u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX);

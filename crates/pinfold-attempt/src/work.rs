@@ -39,7 +39,9 @@ pub(crate) struct Work<'a> {
     pub(crate) branches: Branches,
     /// The commit that the work began at.
     pub(crate) base: String,
-    sandboxes: Sandboxes,
+    /// The branch that it was on.
+    base_branch: Option<BranchName>,
+    pub(crate) sandboxes: Sandboxes,
     /// When it has to have ended.
     end: Instant,
     pub(crate) usage: Usage,
@@ -61,8 +63,20 @@ impl<'a> Work<'a> {
         let failed = |error| Failed::setup("the log of the attempt", error);
         let sandboxes = Sandboxes::new(repository.top(), log).map_err(failed)?;
         let end = Instant::now() + spec.timeouts.running;
+        let base_branch = repository.base_branch(spec.base.as_ref(), spec.branch.as_ref());
         let (usage, spent) = (Usage::default(), Spent::default());
-        Ok(Self { spec, host, repository, branches, base, sandboxes, end, usage, spent })
+        Ok(Self {
+            spec,
+            host,
+            repository,
+            branches,
+            base,
+            base_branch,
+            sandboxes,
+            end,
+            usage,
+            spent,
+        })
     }
 
     /// Has the agent work once, with these further options.
@@ -123,13 +137,13 @@ impl<'a> Work<'a> {
     pub(crate) fn verify(&mut self, commit: &str) -> Result<Verified, Failed> {
         let setup = |error| Failed::setup("the checkout to verify", error);
         let (repository, branch) = (&self.repository, &self.branches.verify);
-        let verification = Verification { spec: &self.spec, base: &self.base, branch };
+        let verification = Verification { spec: &self.spec, base: &self.base, commit, branch };
         let mut steps = Vec::new();
         for command in &self.spec.verify {
             repository.create(branch, commit).map_err(setup)?;
             let verified = left(self.end)
                 .and_then(|left| verification.run(command, &mut self.sandboxes, left));
-            self.discard_verified(branch).map_err(setup)?;
+            self.repository.discard(branch, self.host).map_err(setup)?;
             let (step, ended) = verified?;
             if step.status != 0 {
                 return Ok(Verified::Failed(step, ended));
@@ -137,12 +151,6 @@ impl<'a> Work<'a> {
             steps.push(step);
         }
         Ok(Verified::Passed(steps))
-    }
-
-    /// Removes the checkout that was verified.
-    pub(crate) fn discard_verified(&self, branch: &BranchName) -> Result<(), String> {
-        self.repository.discard_worktree(branch, Unsaved::Discard, self.host)?;
-        self.repository.branch(branch).map_or(Ok(()), |at| self.repository.remove(branch, &at))
     }
 
     /// Removes the worktree, and the branch if nothing is on it.
@@ -178,6 +186,7 @@ impl<'a> Work<'a> {
             branch: self.branches.result.to_string(),
             attempt_branch: self.branches.work.to_string(),
             base: self.base.clone(),
+            base_branch: self.base_branch.as_ref().map(ToString::to_string),
             commit,
             iterations,
             steps,
@@ -201,7 +210,11 @@ impl<'a> Work<'a> {
         self.spent.nano_usd = self.spent.nano_usd.saturating_add((usage.usd * 1e9) as u64);
     }
 
-    fn left(&self) -> Result<Duration, Failed> {
+    /// Returns how long the work may still take.
+    ///
+    /// # Errors
+    /// Returns a failure if its time is over.
+    pub(crate) fn left(&self) -> Result<Duration, Failed> {
         left(self.end)
     }
 }

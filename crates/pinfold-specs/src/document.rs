@@ -62,6 +62,7 @@ impl Document {
             ("repository", task.repository.is_some()),
             ("sealed", task.sealed.is_some()),
             ("identity", task.identity.is_some()),
+            ("group", task.group.is_some()),
             ("workspace", task.workspace.is_some()),
         ];
         match keys.iter().find(|(_, is_set)| *is_set) {

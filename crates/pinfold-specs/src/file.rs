@@ -308,7 +308,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let file = top.join("spec.md");
-        for line in ["sealed: /etc", "identity: me", "repository: /srv"] {
+        for line in ["sealed: /etc", "identity: me", "group: main", "repository: /srv"] {
             fs::write(&file, format!("---\n{line}\n---\nWork\n")).unwrap();
             assert!(FileHome::open(&file).unwrap().in_repository(&top).read().is_err(), "{line}");
             let elsewhere = top.join("elsewhere");

@@ -14,6 +14,7 @@ mod engine;
 mod failure;
 mod file;
 mod id;
+mod landing;
 mod lease;
 mod queue;
 mod record;
@@ -39,6 +40,7 @@ pub use file::{
     to_stored,
 };
 pub use id::{InvalidId, TaskId, Token};
+pub use landing::{Landing, LandingState};
 pub use lease::{Lease, MARGIN_PARTS};
 pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};

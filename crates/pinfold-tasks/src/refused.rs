@@ -9,7 +9,7 @@ pub enum Refused {
     /// It was claimed by another worker, or waits for other tasks.
     #[error("the task is not queued or is already being claimed")]
     NotQueued,
-    /// A task that may change the same files is worked on.
+    /// A task that may change the same files, or is of the same group, is worked on.
     #[error("task {0}, which is worked on, may change the same files")]
     Overlaps(crate::TaskId),
     /// Nothing can happen to it any more.

@@ -30,6 +30,8 @@ pub struct TaskSpec {
     pub model: Option<String>,
     /// The identity that the agent works as.
     pub identity: Option<String>,
+    /// The group that the agent works for. Of a group one task is worked on at a time.
+    pub group: Option<String>,
     /// How the sandbox sees the repository.
     pub workspace: Option<WorkspaceMode>,
     /// What an attempt may use of the machine.
@@ -112,6 +114,7 @@ impl TaskSpec {
             provider: None,
             model: None,
             identity: None,
+            group: None,
             workspace: None,
             limits: Limits::default(),
             budget: Budget::default(),

@@ -16,8 +16,16 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// Returns what a task says that it changes.
+    /// Returns what a task says that it changes, and its group's directories.
     pub(crate) fn of(spec: &TaskSpec) -> Vec<Self> {
+        let mut touches = Self::files(spec);
+        // No path of a repository begins so.
+        let group = spec.group.iter().map(|group| format!("group:{group}"));
+        touches.extend(group.map(|repository| Self { repository, beginning: String::new() }));
+        touches
+    }
+
+    fn files(spec: &TaskSpec) -> Vec<Self> {
         let repository = spec.repository.as_ref().map(|path| path.display().to_string());
         let repository = repository.unwrap_or_default();
         let touches = spec.touches.iter();
@@ -27,6 +35,21 @@ impl Touch {
         touches.sort();
         touches.dedup();
         touches
+    }
+}
+
+impl TaskSpec {
+    /// Returns whether both tasks say what they change, and may change the same file.
+    #[must_use]
+    pub fn may_overlap(&self, other: &Self) -> bool {
+        let (mine, others) = (Touch::files(self), Touch::files(other));
+        mine.iter().any(|mine| {
+            others.iter().any(|other| {
+                let (one, two) = (&mine.beginning, &other.beginning);
+                mine.repository == other.repository
+                    && (one.starts_with(two.as_str()) || two.starts_with(one.as_str()))
+            })
+        })
     }
 }
 
@@ -42,6 +65,18 @@ fn beginning(glob: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::beginning;
+    use crate::spec::TaskSpec;
+
+    #[test]
+    fn tasks_overlap_if_both_name_what_may_be_one_file() {
+        let task = |touches: &[&str]| TaskSpec {
+            touches: touches.iter().map(ToString::to_string).collect(),
+            ..TaskSpec::new("t", "b")
+        };
+        assert!(task(&["src/**"]).may_overlap(&task(&["docs", "src/main.rs"])));
+        assert!(!task(&["src"]).may_overlap(&task(&["srcs"])));
+        assert!(!task(&[]).may_overlap(&task(&["**"])));
+    }
 
     #[test]
     fn glob_begins_with_what_is_before_its_pattern() {

@@ -5,14 +5,14 @@
 //! | 0 | success |
 //! | 1 | a command failed that runs nothing in a sandbox |
 //! | 2 | the command line is not valid |
-//! | 3 | `loop`: a step, or what the specification depends on, is blocked |
-//! | 4 | `loop`: the specification needs attention: no progress, a result that waits, or two edits at once |
+//! | 3 | `loop`: a step, or what the specification depends on, is blocked; `task land`: something else has to happen first |
+//! | 4 | `loop`: the specification needs attention: no progress, a result that waits, or two edits at once; `task land`: so does a result |
 //! | 5 | `loop`: the budget or the time is used up |
 //! | 124 | `wait`: the session still runs after the time to wait |
 //! | 125 | `run`, `exec`, `wait`: pinfold failed; the command was not run, or its status is unknown |
 //! | 126 | `run`, `exec`: the command exists and cannot be executed |
 //! | 127 | `run`, `exec`: the command does not exist in the sandbox |
-//! | 130 | `loop`: a signal ended it, and the specification was given back |
+//! | 130 | `loop`, `task land`: a signal ended it; the specification was given back, the base is where it was |
 //! | 128 + n | `run`, `exec`, `wait`: signal n ended the command; 137 and 143 also if a limit did |
 //!
 //! Otherwise `run`, `exec` and `wait` exit with the command's own status.
@@ -34,13 +34,13 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
-/// `loop`: something is blocked.
+/// `loop`, `task land`: something is blocked.
 pub(crate) const BLOCKED: u8 = 3;
-/// `loop`: a user has to look at the specification.
+/// `loop`, `task land`: a user has to look at the specification or the result.
 pub(crate) const ATTENTION: u8 = 4;
 /// `loop`: the budget or the time is used up.
 pub(crate) const EXHAUSTED: u8 = 5;
-/// `loop`: a signal ended it (128 + SIGINT, as shells have it).
+/// `loop`, `task land`: a signal ended it (128 + SIGINT, as shells have it).
 pub(crate) const INTERRUPTED: u8 = 130;
 /// `wait`: the time to wait is over.
 const TIMEOUT: u8 = 124;

@@ -2,6 +2,7 @@
 
 mod add;
 mod find;
+mod land;
 mod list;
 mod options;
 mod result;
@@ -36,6 +37,8 @@ pub(crate) enum TaskCommand {
     Diff(result::DiffArgs),
     /// Merge the result into what is checked out, in a sandbox
     Apply(IdArgs),
+    /// Merge accepted results into their bases, each verified once more as merged
+    Land(land::LandArgs),
     /// Queue a task again that failed, expired or was cancelled
     Retry(IdArgs),
     /// Cancel a task, and end its attempt
@@ -72,6 +75,9 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
         TaskCommand::Logs(args) => show::logs(&args, &queue()?, &places)?,
         TaskCommand::Diff(args) => return result::diff(&args, &queue()?, &places, launcher),
         TaskCommand::Apply(args) => return result::apply(&args, &queue()?),
+        TaskCommand::Land(args) => {
+            return land::land(&args, &queue()?, Host { places: &places, launcher });
+        }
         TaskCommand::Retry(args) => {
             let queue = queue()?;
             let task = find(&queue, &args.id)?;

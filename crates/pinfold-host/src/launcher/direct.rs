@@ -44,12 +44,18 @@ pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Chi
 }
 
 /// Starts this very program in a directory, in its own environment and a process group of its own, with what it says
-/// on both outputs going to one place. It is killed when the thread ends that starts it.
+/// on both outputs going to one place. It is killed when the thread ends that starts it. It does not get the variables
+/// that `without` names.
 ///
 /// # Errors
 /// What starting it says.
-pub fn start_held(arguments: &[OsString], directory: &Path, output: OwnedFd) -> io::Result<Child> {
-    held(arguments, directory)?
+pub fn start_held(
+    arguments: &[OsString],
+    directory: &Path,
+    without: &[&str],
+    output: OwnedFd,
+) -> io::Result<Child> {
+    held(arguments, directory, without)?
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)
@@ -67,16 +73,15 @@ pub fn start_worker(
     directory: &Path,
     without: &[&str],
 ) -> io::Result<Child> {
-    let mut command = held(arguments, directory)?;
-    for name in without {
-        command.env_remove(name);
-    }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    held(arguments, directory, without)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
 /// This very program in a directory, in a process group of its own, to be killed when this thread ends.
-fn held(arguments: &[OsString], directory: &Path) -> io::Result<Command> {
+fn held(arguments: &[OsString], directory: &Path, without: &[&str]) -> io::Result<Command> {
     let mut command = command(std::env::current_exe()?);
+    for name in without {
+        command.env_remove(name);
+    }
     crate::sys::unblock_signals_of(&mut command);
     crate::sys::end_with_this_thread(&mut command);
     command.args(arguments).current_dir(directory).process_group(0);

@@ -121,7 +121,13 @@ fn labels_that_are_no_status_are_left_alone() {
 #[test]
 fn issue_decides_nothing_of_this_machine_and_a_stranger_nothing_of_the_run() {
     let body = |line: &str| format!("---\n{line}\n---\nWork\n");
-    for line in ["sealed: /etc", "repository: /srv/x", "identity: me", "workspace: shared_mount"] {
+    for line in [
+        "sealed: /etc",
+        "repository: /srv/x",
+        "identity: me",
+        "group: main",
+        "workspace: shared_mount",
+    ] {
         let (document, _) = taken(("ada", "OWNER"), &body(line), ("", Vouched::ByUser));
         let error = document.unwrap_err();
         assert!(error.contains("decided on this machine"), "{error}");

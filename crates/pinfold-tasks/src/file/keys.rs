@@ -40,6 +40,11 @@ macro_rules! front_matter {
             Key::new("model", Shape::Text, "The model, as the agent names it."),
             Key::new("identity", Shape::Text, "The identity that the agent works as."),
             Key::new(
+                "group",
+                Shape::Text,
+                "The group that the agent works for; of a group one task is worked on at a time.",
+            ),
+            Key::new(
                 "workspace",
                 Shape::Choice(WorkspaceMode::WORDS),
                 "How the sandbox sees the repository.",

@@ -34,6 +34,7 @@ pub(super) fn values(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), F
     task.provider = section.read("provider", name)?;
     task.model = section.read("model", model)?;
     task.identity = section.read("identity", name)?;
+    task.group = section.read("group", name)?;
     task.workspace = section.read("workspace", Item::parsed::<WorkspaceMode>)?;
     task.limits = section.read("limits", limits)?.unwrap_or_default();
     task.budget = section.read("budget", budget)?.unwrap_or_default();

@@ -39,6 +39,7 @@ pub fn to_stored(task: &TaskSpec) -> String {
     set("provider", task.provider.clone().map(Value::from));
     set("model", task.model.clone().map(Value::from));
     set("identity", task.identity.clone().map(Value::from));
+    set("group", task.group.clone().map(Value::from));
     set("workspace", task.workspace.map(|mode| mode.word().into()));
     set(
         "limits",

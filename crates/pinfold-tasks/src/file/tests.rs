@@ -31,6 +31,7 @@ agent = "claude"
 provider = "bedrock"
 model = "claude-sonnet-4-6"
 identity = "night"
+group = "dev"
 workspace = "overlay"
 verify = ["make test", "scripts/lint --all"]
 depends = ["{}"]
@@ -77,7 +78,7 @@ fn toml_front_matter_may_ask_for_all_there_is() {
 fn yaml_front_matter_is_read_as_toml_is() {
     let yaml = format!(
         "---\n# a comment\ntitle: Fix the parser\nrepository: /src/app\nbase: main\nbranch: fix/parser\n\
-         agent: claude\nprovider: bedrock\nmodel: 'claude-sonnet-4-6'\nidentity: night\nworkspace: overlay\n\
+         agent: claude\nprovider: bedrock\nmodel: 'claude-sonnet-4-6'\nidentity: night\ngroup: dev\nworkspace: overlay\n\
          verify:\n  - make test\n  - \"scripts/lint --all\"\ndepends: [{}]\npriority: 7\nattempts: 5\n\
          limits: {{cpus: 1.5, memory: 4G, pids: 500, disk: 2G, time: 30m}}\n\
          budget:\n  usd: 2.5\n  tokens: 100000\n  requests: 50\n\

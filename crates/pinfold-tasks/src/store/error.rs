@@ -123,7 +123,7 @@ impl StoreError {
     }
 
     /// Returns an error for a stored value that cannot be read.
-    pub(super) fn invalid(what: &'static str, reason: impl ToString) -> Self {
+    pub(crate) fn invalid(what: &'static str, reason: impl ToString) -> Self {
         Self::Invalid { what, reason: reason.to_string() }
     }
 }

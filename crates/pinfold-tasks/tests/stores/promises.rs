@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use pinfold_tasks::{
-    AttemptStatus, Completion, Failure, Heartbeat, Holder, Listing, NewMessage, Note, Queue,
-    QueueError, Refused, Settled, SqliteStore, Status, Store, StoreError, Transaction as _, Usage,
-    code,
+    AttemptStatus, Completion, Failure, Heartbeat, Holder, Landing, LandingState, Listing,
+    NewMessage, Note, Queue, QueueError, Refused, Settled, SqliteStore, Status, Store, StoreError,
+    Transaction as _, Usage, code,
 };
 use pinfold_tasks_postgres::AnyStore;
 
@@ -73,6 +73,22 @@ fn tasks_that_change_the_same_files_are_not_worked_on_at_once<S: Store>(
     assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
     assert!(queue.claim(&claim(5)).unwrap().is_none());
     // Nor is it begun by its name.
+    assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
+    queue.complete(&first, &completion()).unwrap();
+    assert_eq!(start(queue, 6).task, id(2));
+}
+
+fn tasks_of_a_group_are_worked_on_one_at_a_time<S: Store>(queue: &Queue<S>, clock: &TestClock) {
+    for (number, group) in [(1, Some("a")), (2, Some("a")), (3, Some("b")), (4, None), (5, None)] {
+        let mut draft = draft(number);
+        draft.spec.group = group.map(str::to_owned);
+        queue.add(&draft).unwrap();
+        clock.advance(1);
+    }
+    let first = start(queue, 1);
+    let others = [2, 3, 4].map(|number| start(queue, number).task);
+    assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
+    assert!(queue.claim(&claim(5)).unwrap().is_none());
     assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
     queue.complete(&first, &completion()).unwrap();
     assert_eq!(start(queue, 6).task, id(2));
@@ -366,6 +382,32 @@ fn notes_are_found_by_their_beginnings_and_go_with_their_task<S: Store>(
     written.unwrap();
 }
 
+fn result_that_landed_stays_so_and_its_note_goes_with_the_task<S: Store>(
+    queue: &Queue<S>,
+    _: &TestClock,
+) {
+    queue.add(&draft(1)).unwrap();
+    let landing = |state| Landing {
+        state,
+        onto: "main".to_owned(),
+        at: "0".repeat(40),
+        reason: Some("it is so".to_owned()),
+    };
+    let conflicts = landing(LandingState::Conflicting);
+    assert!(matches!(refused(queue.set_landing(id(1), &conflicts)), Refused::Invalid(_)));
+    let holder = start(queue, 1);
+    queue.complete(&holder, &completion()).unwrap();
+    assert_eq!(queue.landing(id(1)).unwrap(), None);
+    queue.set_landing(id(1), &conflicts).unwrap();
+    assert_eq!(queue.landing(id(1)).unwrap(), Some(conflicts.clone()));
+    let landed = landing(LandingState::Landed);
+    queue.set_landing(id(1), &landed).unwrap();
+    queue.set_landing(id(1), &conflicts).unwrap();
+    assert_eq!(queue.landings().unwrap().into_iter().collect::<Vec<_>>(), [(id(1), landed)]);
+    queue.remove(id(1)).unwrap();
+    assert!(queue.landings().unwrap().is_empty());
+}
+
 /// Makes a list of the promises, and a test of each one with an embedded store.
 macro_rules! promises {
     ($($promise:ident,)*) => {
@@ -389,6 +431,7 @@ macro_rules! promises {
 promises! {
     task_is_worked_on_from_end_to_end,
     tasks_that_change_the_same_files_are_not_worked_on_at_once,
+    tasks_of_a_group_are_worked_on_one_at_a_time,
     higher_priority_and_then_the_oldest_is_claimed_first,
     repeated_claim_returns_the_same_attempt,
     lost_worker_frees_its_task_and_its_late_result_is_refused,
@@ -405,6 +448,7 @@ promises! {
     output_that_is_not_json_is_refused,
     attempt_that_is_over_is_kept_as_such_when_its_task_is_claimed,
     notes_are_found_by_their_beginnings_and_go_with_their_task,
+    result_that_landed_stays_so_and_its_note_goes_with_the_task,
 }
 
 /// A server takes seconds to make: it serves all promises, with a database for each.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use pinfold_policy::path::is_plain;
-use pinfold_tasks::{Listing, Status, Task, Timestamp};
+use pinfold_tasks::{Landing, Listing, Status, Task, Timestamp};
 use serde_json::{Value, json};
 
 use super::find::{all, short};
@@ -35,28 +35,40 @@ pub(super) fn list(args: &ListArgs, queue: &TaskQueue) -> Result<(), Failure> {
         tasks.push(task);
         tasks.len() < MOST
     })?;
+    let landings = queue.landings()?;
     if args.output.json {
-        let tasks: Vec<Value> = tasks.iter().map(of_task).collect();
+        let of = |task: &Task| of_task(task, landings.get(&task.id));
+        let tasks: Vec<Value> = tasks.iter().map(of).collect();
         return print::json(&json!({ "tasks": tasks }));
     }
     if tasks.is_empty() {
         say!("no tasks{}", if args.all { "" } else { " that have not ended" });
         return Ok(());
     }
-    say!("{:8}  {:10}  {:>8}  {:>12}  TITLE", "ID", "STATUS", "ATTEMPTS", "CHANGED");
+    say!("{:8}  {:12}  {:>8}  {:>12}  TITLE", "ID", "STATUS", "ATTEMPTS", "CHANGED");
     let now = SystemTime::now();
     for task in &tasks {
         let changed = Ago(system_time(task.updated_at), now);
         let attempts = format!("{}/{}", task.attempts, task.max_attempts);
         let title = shown(&task.title);
-        let status = task.status.to_string();
-        say!("{:8}  {status:10}  {attempts:>8}  {changed:>12}  {title}", short(task.id));
+        // Of a result it matters more how far it is than that there is one.
+        let landing = landings.get(&task.id).map(|landing| landing.state.to_string());
+        let status = landing.unwrap_or_else(|| task.status.to_string());
+        say!("{:8}  {status:12}  {attempts:>8}  {changed:>12}  {title}", short(task.id));
     }
     Ok(())
 }
 
 /// A task as JSON.
-pub(super) fn of_task(task: &Task) -> Value {
+pub(super) fn of_task(task: &Task, landing: Option<&Landing>) -> Value {
+    let landing = landing.map(|landing| {
+        json!({
+            "state": landing.state.word(),
+            "onto": landing.onto,
+            "at": landing.at,
+            "reason": landing.reason,
+        })
+    });
     json!({
         "id": task.id.to_string(),
         "title": task.title,
@@ -69,6 +81,7 @@ pub(super) fn of_task(task: &Task) -> Value {
         "endedAt": task.ended_at.map(Timestamp::millis),
         "accepted": task.accepted,
         "failure": task.failure,
+        "landing": landing,
     })
 }
 

@@ -28,6 +28,9 @@ pub(crate) struct WorkOptions {
     /// Work as this identity
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
+    /// Work for this group, with its directories, budget and trust; of a group one task is worked on at a time
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// The branch that the work begins at; by default what is checked out when an attempt begins
     #[arg(long, value_name = "BRANCH")]
     base: Option<BranchName>,
@@ -86,6 +89,7 @@ impl WorkOptions {
         replace(&mut spec.model, self.model);
         replace(&mut spec.provider, self.provider);
         replace(&mut spec.identity, self.identity);
+        replace(&mut spec.group, self.group);
         replace(&mut spec.base, self.base);
         replace(&mut spec.branch, self.branch);
         if !self.verify.is_empty() {

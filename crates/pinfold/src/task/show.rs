@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use pinfold_attempt::{Output as Outcome, Repository, log_of};
+use pinfold_attempt::{Output as Outcome, Repository, landing_log_of, log_of};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
-use pinfold_tasks::{Attempt, Task, TaskSpec, to_stored};
+use pinfold_tasks::{Attempt, Landing, Task, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
 
@@ -41,6 +41,9 @@ pub(crate) struct LogsArgs {
     /// Show this attempt instead of the last one
     #[arg(long, value_name = "NUMBER")]
     attempt: Option<u32>,
+    /// Show what ran when the result was to land
+    #[arg(long, conflicts_with_all = ["attempt", "follow"])]
+    landing: bool,
 }
 
 /// Returns the result of a task that was accepted.
@@ -61,8 +64,9 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
     let places = host.places;
     let task = find(queue, &args.task.id)?;
     let (spec, attempts) = (queue.spec(task.id)?, queue.attempts(task.id)?);
+    let landing = queue.landing(task.id)?;
     if args.output.json {
-        let mut value = of_task(&task);
+        let mut value = of_task(&task, landing.as_ref());
         let stored: Value = serde_json::from_str(&to_stored(&spec)).map_err(Failure::new)?;
         value["asks"] = stored;
         value["results"] =
@@ -92,6 +96,12 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
         let holder = holder(&outcome, spec.repository.as_deref(), host);
         result(&outcome, &holder, &super::find::short(task.id));
     }
+    if let Some(Landing { state, onto, at, reason }) = landing {
+        say!("landing:    {state}, branch {} at {}", shown(&onto), shown(&at));
+        if let Some(reason) = reason {
+            say!("            {}", shown(&reason));
+        }
+    }
     Ok(())
 }
 
@@ -105,6 +115,7 @@ fn asked(spec: &TaskSpec) {
     line("repository", repository.as_ref().map(|path| path as _));
     line("agent", spec.agent.as_ref().map(|agent| agent as _));
     line("model", spec.model.as_ref().map(|model| model as _));
+    line("group", spec.group.as_ref().map(|group| group as _));
     line("base", spec.base.as_ref().map(|base| base as _));
     for step in &spec.verify {
         line("verify", Some(&step.0));
@@ -131,7 +142,7 @@ fn result(outcome: &Outcome, holder: &str, id: &str) {
     };
     if outcome.is_changed() {
         say!("result:     {holder}, {verified}");
-        say!("            `pinfold task diff {id}` shows it, `pinfold task apply {id}` merges it");
+        say!("            `pinfold task diff {id}` shows it, `pinfold task land {id}` lands it");
     } else {
         say!("result:     nothing was changed, {verified}")
     }
@@ -157,11 +168,15 @@ fn of_attempt(attempt: &Attempt, task: &Task, places: &Places) -> Value {
 pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Result<(), Failure> {
     let task = find(queue, &args.task.id)?;
     let number = args.attempt.unwrap_or(task.attempts);
-    if number == 0 {
+    if number == 0 && !args.landing {
         return Err(Failure::new("nobody has worked on this task yet")
             .hint(Some("`pinfold work` works on it".to_owned())));
     }
-    let path = log_of(places, task.id, number);
+    let path = if args.landing {
+        landing_log_of(places, task.id)
+    } else {
+        log_of(places, task.id, number)
+    };
     let failed = |error: io::Error| {
         if error.kind() == io::ErrorKind::BrokenPipe {
             pinfold_host::sys::die_of_broken_pipe();
@@ -199,6 +214,7 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
 pub(super) fn remove_logs(places: &Places, task: &Task) {
     // More than a user ever had, and not what a wrong number in the queue would take.
     const MOST: usize = 1_000;
+    let _ = std::fs::remove_file(landing_log_of(places, task.id));
     for attempt in (1..=task.attempts).rev().take(MOST) {
         // One may be on another machine.
         let _ = std::fs::remove_file(log_of(places, task.id, attempt));

@@ -3,6 +3,9 @@
 
 mod attacks;
 mod ends;
+mod groups;
+mod landing;
+mod landing_attacks;
 mod loops;
 mod queue;
 mod scene;

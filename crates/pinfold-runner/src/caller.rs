@@ -3,7 +3,6 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::net::sockopt;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -29,9 +28,16 @@ impl Caller {
     /// Returns the error of `getsockopt(2)`.
     pub fn of_socket(socket: BorrowedFd<'_>) -> Result<Self, Refusal> {
         let failed = |errno: Errno| Refusal::plain(format!("cannot tell who asks: {errno}"));
-        let peer = sockopt::socket_peercred(socket).map_err(failed)?;
-        let groups = peer_groups(socket).map_err(failed)?;
-        Ok(Self { uid: peer.uid.as_raw(), gid: peer.gid.as_raw(), groups })
+        // struct ucred: the process id, which is 0 for one that this process has no number for, and the two others.
+        let mut peer = [0; 3];
+        let known = option(socket, libc::SO_PEERCRED, &mut peer).map_err(failed)?;
+        let mut groups = vec![0; MOST_GROUPS];
+        let count = option(socket, libc::SO_PEERGROUPS, &mut groups).map_err(failed)?;
+        if known != peer.len() {
+            return Err(failed(Errno::INVAL));
+        }
+        let groups = groups[..count].iter().map(|group| Gid::from_raw(*group)).collect();
+        Ok(Self { uid: peer[1], gid: peer[2], groups })
     }
 
     /// Returns one with these ids and no other group.
@@ -78,17 +84,17 @@ impl Caller {
     }
 }
 
-fn peer_groups(socket: BorrowedFd<'_>) -> Result<Vec<Gid>, Errno> {
-    let mut groups = vec![0_u32; MOST_GROUPS];
-    let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `groups`, which has room for as many and outlives the
-    // call, and any bits are a group id.
+/// Asks a socket for something that is a list of numbers, and returns how many there are.
+fn option(socket: BorrowedFd<'_>, name: libc::c_int, numbers: &mut [u32]) -> Result<usize, Errno> {
+    let mut length = size_of_val(numbers) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `numbers`, which has room for as many and outlives the
+    // call, and any bits are a number.
     let returned = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_PEERGROUPS,
-            groups.as_mut_ptr().cast(),
+            name,
+            numbers.as_mut_ptr().cast(),
             &raw mut length,
         )
     };
@@ -96,8 +102,7 @@ fn peer_groups(socket: BorrowedFd<'_>) -> Result<Vec<Gid>, Errno> {
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
     }
-    groups.truncate(length as usize / size_of::<u32>());
-    Ok(groups.into_iter().map(Gid::from_raw).collect())
+    Ok(length as usize / size_of::<u32>())
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ pub fn is_canonical(path: &Path) -> bool {
     let is_absolute = components.next() == Some(Component::RootDir);
     let names: Vec<_> = components.collect();
     let are_names = names.iter().all(|component| matches!(component, Component::Normal(_)));
-    // Components pass over a dot and a doubled slash.
+    // Components skip a dot and a doubled slash.
     let again: PathBuf = path.components().collect();
     is_absolute && are_names && !names.is_empty() && again.as_os_str() == path.as_os_str()
 }

@@ -73,7 +73,7 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     Ok(format!("session {} of {} with {} mounts", request.session, account.name, mounts.len()))
 }
 
-/// Says why nothing was started, and ends the conversation for whoever has the socket.
+/// Says why nothing was started, and ends the conversation for every process that has the socket.
 pub fn refuse(socket: BorrowedFd<'_>, refusal: &Refusal) {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     // A caller that does not listen has lost nothing.

@@ -49,8 +49,10 @@ const PROPERTIES: [&str; 29] = [
     "SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap",
     "SystemCallErrorNumber=EPERM",
     "RemoveIPC=yes",
-    "UMask=0077",
-    "LimitCORE=0",
+    // Of what it makes in a project, which belongs to the caller there.
+    "UMask=0022",
+    // One byte is never, for files and for pipes (core(5)); init sets the same, and could not raise 0.
+    "LimitCORE=1",
     // Init reports what ran out of memory.
     "OOMPolicy=continue",
     // Nothing in it has anything to save.

@@ -28,6 +28,11 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         println!("{}", areas.join("\n"));
         return Ok(());
     }
+    if named.contains(&"systemd") {
+        // It is no program of the package whose tests these are.
+        let words = ["build", "--workspace", "--all-features", "--bin", "pinfold-runner"];
+        cargo::run(&words, &[])?;
+    }
     let mut tests = cargo::tests();
     // All packages, as `scripts/test` builds them: with fewer, dependencies have other features.
     tests.arg("--workspace");

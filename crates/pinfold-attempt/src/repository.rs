@@ -102,7 +102,6 @@ impl Repository {
         }
     }
 
-<<<<<<< HEAD
     /// Returns the latest commits of a result with their messages, the first one first. An agent made them: a message may be
     /// as long as its disk has room for, and one that is too long is left out.
     ///
@@ -175,7 +174,6 @@ impl Repository {
     /// Returns what git says.
     pub(crate) fn advance(&self, branch: &BranchName, from: &str, to: &str) -> Result<(), String> {
         self.update(&["update-ref", "-m", "pinfold task land", &branch.reference(), to, from])
->>>>>>> s36-c
     }
 
     /// Makes a branch.

@@ -20,6 +20,16 @@ pub trait Backing: fmt::Debug + Send {
     /// Returns the control group that bounds the sandbox.
     fn group(&self) -> Option<&Group>;
 
+    /// Whether the end of the channel ends the sandbox, because this process may send it no signal.
+    fn ends_with_channel(&self) -> bool {
+        false
+    }
+
+    /// Returns where init's parent takes orders, if it has to do what this process may not.
+    fn attendant(&self) -> Option<&Channel> {
+        None
+    }
+
     /// Returns the error of a start that ended before init said anything.
     fn silence(&self) -> LaunchError {
         LaunchError::Silent

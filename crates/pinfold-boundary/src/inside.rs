@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use pinfold_wire::{Bounds, Channel, ChannelError, Cover, Order, Streams};
 use rustix::event::{PollFd, PollFlags};
+use rustix::net::Shutdown;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::backing::{Backing, InitCommand, LateInit};
 use crate::capability::Capabilities;
@@ -230,8 +231,23 @@ impl Inside {
 
     /// Ends the whole inside at once.
     pub fn kill(&self) {
-        // An init that has ended already is what was wanted.
-        let _ = rustix::process::pidfd_send_signal(&self.init, rustix::process::Signal::KILL);
+        let channel = self.backing.ends_with_channel().then(|| self.channel.as_fd());
+        end(self.init.as_fd(), channel);
+    }
+
+    /// Returns what ends the whole inside at once, for another thread.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn ender(&self) -> io::Result<Ender> {
+        let channel = self.backing.ends_with_channel().then(|| self.channel.as_fd());
+        let channel = channel.map(|channel| channel.try_clone_to_owned()).transpose()?;
+        Ok(Ender { init: self.init.try_clone()?, channel })
+    }
+
+    /// Returns where init's parent takes orders, if it has to do what this process may not.
+    pub(crate) fn attendant(&self) -> Option<&Channel> {
+        self.backing.attendant()
     }
 
     /// Waits for init's end, and reaps it where that is this process's to do. Every process inside
@@ -254,6 +270,28 @@ impl Inside {
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.init.as_fd()
     }
+}
+
+/// Ends everything in a sandbox.
+#[derive(Debug)]
+pub struct Ender {
+    init: OwnedFd,
+    channel: Option<OwnedFd>,
+}
+
+impl Ender {
+    /// Ends it. One that has ended already is what was wanted.
+    pub fn end(&self) {
+        end(self.init.as_fd(), self.channel.as_ref().map(AsFd::as_fd));
+    }
+}
+
+/// Ends a sandbox by its channel, or by a signal to its first process.
+fn end(init: BorrowedFd<'_>, channel: Option<BorrowedFd<'_>>) {
+    let _ = match channel {
+        Some(channel) => rustix::net::shutdown(channel, Shutdown::Both),
+        None => pidfd_send_signal(init, Signal::KILL),
+    };
 }
 
 impl Drop for Inside {

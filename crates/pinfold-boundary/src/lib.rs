@@ -16,13 +16,14 @@ pub mod namespace;
 pub mod ownership;
 mod plan;
 mod sys;
+pub mod systemd;
 
 use std::path::Path;
 
 pub use backing::{Backing, InitCommand, LateInit};
 pub use capability::{Capabilities, Feature, Finding, Probe};
 pub use group::{Exceeded, Group};
-pub use inside::{Doors, Inside};
+pub use inside::{Doors, Ender, Inside};
 pub use launch_error::{LaunchError, step_failed};
 pub use live_view::LiveView;
 pub use pinfold_init::{close_all_but, end_on_panic};

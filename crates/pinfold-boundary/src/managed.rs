@@ -7,8 +7,8 @@
 //! whether the container is what was asked for: an engine that says yes and does something else is found
 //! out before anything of the agent's runs.
 
-mod enter;
-mod errand;
+pub(crate) mod enter;
+pub(crate) mod errand;
 mod grants;
 mod meeting;
 mod remains;
@@ -37,7 +37,7 @@ const INIT: &str = "/run/pinfold/init";
 /// By which it reaches the process that had it started.
 const SOCKET: &str = "/run/pinfold/socket";
 /// Bytes: Docker takes no limit below, and an init with its command comes close to it.
-const LEAST_MEMORY: u64 = 16 << 20;
+pub(crate) const LEAST_MEMORY: u64 = 16 << 20;
 /// The word after which it does so.
 const SUBCOMMAND: &str = "managed-init";
 
@@ -252,8 +252,8 @@ impl<M: Manager> Boundary for Managed<M> {
                 pids: plan.limits.pids.is_some(),
                 landlock,
             };
-            let errand = Errand { plan, looks: grants.looks, caller_is_root: owner.is_root() };
-            channel.plan(&errand)?;
+            let errand = Errand { plan, looks: grants.looks, owner_is_other: owner.is_root() };
+            channel.plan(&errand, &[])?;
             Ok((channel, init, group, enforced))
         });
         let (channel, init, group, enforced) =

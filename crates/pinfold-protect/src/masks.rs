@@ -16,14 +16,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pinfold_boundary::namespace::keeper::{self, Fallen};
-use pinfold_boundary::{Cover, CoverKind, LaunchError};
+use pinfold_boundary::{Cover, CoverKind, Ender, Inside, LaunchError};
 use pinfold_git::layout::{PRIVATE, PROTECTED};
 use pinfold_host::file_id::Moment;
 use pinfold_policy::path::Escaped;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 /// Where the private git directories lie in the sandbox.
 const GIT: &[u8] = PRIVATE.as_bytes();
@@ -64,26 +64,26 @@ pub struct Fell {
 }
 
 impl Masks {
-    /// Starts the helper, which has time until the masks are known. It is a copy of this process, which
-    /// has one thread and has read no secret.
+    /// Starts the helper of a sandbox, which has time until the masks are known. It is a copy of this process,
+    /// which has one thread and has read no secret, or of init's parent.
     ///
     /// # Errors
     /// Returns the error of `socketpair(2)`, of `pipe2(2)` or of starting it.
-    pub fn start() -> Result<Self, LaunchError> {
+    pub fn start(inside: &Inside) -> Result<Self, LaunchError> {
         let failed = |what| move |source| LaunchError::System { what, source };
         let (channel, inner) = Channel::pair()?;
         let (reports, out) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
             .map_err(|errno| failed("cannot make a pipe")(errno.into()))?;
-        let helper = Helper(keeper::start(inner, out)?);
+        let helper = Helper(keeper::start(inside, inner, out)?);
         Ok(Self { channel, helper, reports: reports.into() })
     }
 
     /// Has these masks kept in a mount namespace from now on, and returns once they are watched.
-    /// `init` is a descriptor of the sandbox's first process.
+    /// `ender` ends the sandbox.
     ///
     /// # Errors
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
-    pub fn keep(self, masks: Vec<Cover>, mounts: &OwnedFd, init: OwnedFd) -> io::Result<Kept> {
+    pub fn keep(self, masks: Vec<Cover>, mounts: &OwnedFd, ender: Ender) -> io::Result<Kept> {
         let Self { channel, helper, mut reports } = self;
         let first = pinfold_wire::LaunchOrder::Cover(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
@@ -97,10 +97,10 @@ impl Masks {
         reports.read_exact(&mut bytes)?;
         let first = Fallen::from_bytes(bytes);
         let run = move || {
-            let (mut fell, is_whole) = follow(first, reports, &masks, &init);
+            let (mut fell, is_whole) = follow(first, reports, &masks, &ender);
             if !is_whole {
                 // From now on nobody would put a mask back, or nobody has looked for a last time.
-                let _ = pidfd_send_signal(&init, Signal::KILL);
+                ender.end();
                 fell.notes.push(ENDED.to_owned());
             }
             fell
@@ -125,20 +125,22 @@ impl Kept {
     }
 }
 
-/// The helper process. Once its channel is closed it ends, but it takes the kernel up to 20 ms to
+/// The helper process, if it is this process's. Once its channel is closed it ends, but it takes the kernel up to 20 ms to
 /// close its watch. Waits on drop.
 #[derive(Debug)]
-pub struct Helper(OwnedFd);
+pub struct Helper(Option<OwnedFd>);
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        let wait = || waitid(WaitId::PidFd(self.0.as_fd()), WaitIdOptions::EXITED);
-        let _ = rustix::io::retry_on_intr(wait);
+        if let Some(process) = &self.0 {
+            let wait = || waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
+            let _ = rustix::io::retry_on_intr(wait);
+        }
     }
 }
 
 /// Reads what the helper reports until it ends, and whether it says itself that the session is over.
-fn follow(first: Fallen, mut reports: File, masks: &[Cover], init: &OwnedFd) -> (Fell, bool) {
+fn follow(first: Fallen, mut reports: File, masks: &[Cover], ender: &Ender) -> (Fell, bool) {
     let mut is_whole = false;
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -166,7 +168,7 @@ fn follow(first: Fallen, mut reports: File, masks: &[Cover], init: &OwnedFd) -> 
             if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
         if is_lost || is_git {
             lost.insert(path);
-            let _ = pidfd_send_signal(init, Signal::KILL);
+            ender.end();
         } else if mask.kind.hides() {
             read.insert(path);
         } else {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::container::{Container, Engine};
 use pinfold_boundary::managed::Managed;
 use pinfold_boundary::namespace::Namespace;
+use pinfold_boundary::systemd::Systemd;
 use pinfold_boundary::{Boundary, Feature};
 use pinfold_engines::managed::{Apple, CommandLine, Plugin};
 use pinfold_host::launcher::{Launcher, own_program};
@@ -40,18 +41,20 @@ pub(crate) fn choose(
             format!("the administrator's policy does not allow the boundary {}", name.word());
         return Err(RunError::refused(what, Some("choose another by --boundary".to_owned())));
     }
+    let has_no_engine = matches!(name, BoundaryName::Namespace | BoundaryName::Systemd);
+    if let Some(engine) = engine.filter(|_| has_no_engine) {
+        return Err(RunError::refused(
+            format!(
+                "engine {} (by {}) is for --boundary container, and {} was chosen",
+                engine.value.word(),
+                engine.origin,
+                name.word()
+            ),
+            Some("leave one of the two out".to_owned()),
+        ));
+    }
     match name {
-        BoundaryName::Namespace => match engine {
-            None => Ok(Box::new(Namespace)),
-            Some(engine) => Err(RunError::refused(
-                format!(
-                    "engine {} (by {}) is for --boundary container, and namespace was chosen",
-                    engine.value.word(),
-                    engine.origin
-                ),
-                Some("leave one of the two out".to_owned()),
-            )),
-        },
+        BoundaryName::Namespace => Ok(Box::new(Namespace)),
         BoundaryName::Container => container(engine, not_in, launcher),
         BoundaryName::External => match &settings.plugin {
             Some(plugin) => {
@@ -63,10 +66,11 @@ pub(crate) fn choose(
                 Some("set `plugin` in pinfold's config.toml (docs/guides/plugins.md)".to_owned()),
             )),
         },
-        BoundaryName::Systemd | BoundaryName::Vm | BoundaryName::Cluster => {
+        BoundaryName::Systemd => Ok(Box::new(Systemd)),
+        BoundaryName::Vm | BoundaryName::Cluster => {
             let by = settings.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
             let what = format!(
-                "boundary {}{} is not in this version: it has namespace, container and external",
+                "boundary {}{} is not in this version: it has namespace, container, systemd and external",
                 name.word(),
                 by.unwrap_or_default()
             );
@@ -113,6 +117,7 @@ pub fn all(
     for choice in choices(OS) {
         all.push(choice.boundary(not_in.to_vec(), launcher)?);
     }
+    all.push(Box::new(Systemd));
     if let Some(plugin) = plugin {
         all.push(Box::new(Managed::new(Plugin::new(plugin, not_in.to_vec()), init()?)));
     }

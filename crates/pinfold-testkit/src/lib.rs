@@ -32,6 +32,7 @@ pub mod server;
 mod session;
 pub mod snapshot;
 mod stage;
+pub mod systemd;
 mod tmux;
 pub mod token_server;
 pub mod tracer;

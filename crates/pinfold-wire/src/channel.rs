@@ -183,13 +183,17 @@ impl Channel {
         self.send(&LaunchOrder::Seal(batch), &[])
     }
 
-    /// Says what the sandbox is to be, in as many messages as it needs.
+    /// Says what the sandbox is to be, in as many messages as it needs. Descriptors go with the last.
     ///
     /// # Errors
     /// As [`Channel::send`].
-    pub fn plan<M: Wire>(&self, plan: &M) -> Result<(), ChannelError> {
+    pub fn plan<M: Wire>(
+        &self,
+        plan: &M,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
         let rest = self.parts(plan, LaunchOrder::Part)?;
-        self.send(&LaunchOrder::Plan(rest), &[])
+        self.send(&LaunchOrder::Plan(rest), descriptors)
     }
 
     /// Says what is left to do, in as many messages as it needs.

@@ -46,7 +46,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
 use network::Way;
-use pinfold_boundary::{container, managed};
+use pinfold_boundary::{container, managed, systemd};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::wrappers::Wrappers;
@@ -54,7 +54,7 @@ use pinfold_secrets::Store;
 
 fn main() -> ExitCode {
     pinfold_host::sys::remember_ignored_signals();
-    if container::run_as_init() || managed::run_as_init() {
+    if container::run_as_init() || managed::run_as_init() || systemd::run_as_init() {
         return ExitCode::SUCCESS;
     }
     if let Some(name) = host_client::name() {

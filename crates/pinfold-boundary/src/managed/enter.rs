@@ -96,12 +96,14 @@ fn make(channel: Channel) -> Result<(), (Failure, Channel)> {
             Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
         };
     }
-    let errand = match receive(&channel).and_then(|errand| errand.map(look).transpose()) {
+    let received = receive(&channel);
+    let errand = match received.and_then(|it| it.map(|(errand, _)| look(errand)).transpose()) {
         Ok(Some(errand)) => errand,
         Ok(None) => return Ok(()),
         Err(failure) => return Err((failure, channel)),
     };
-    let child = namespace::below(errand.plan, errand.caller_is_root, channel)?;
+    let mut handed = namespace::Handed::default();
+    let child = namespace::below(errand.plan, &mut handed, errand.owner_is_other, channel)?;
     // Its end is everybody's: as the container's first process this one takes along what is left.
     let _ = rustix::io::retry_on_intr(|| {
         rustix::process::waitid(
@@ -112,8 +114,12 @@ fn make(channel: Channel) -> Result<(), (Failure, Channel)> {
     Ok(())
 }
 
-/// None when the process that had it started is gone.
-fn receive(channel: &Channel) -> Result<Option<Errand>, Failure> {
+/// Receives the errand, with the descriptors that came with it; none when the process that had this one started is
+/// gone.
+///
+/// # Errors
+/// Returns that it is malformed.
+pub(crate) fn receive(channel: &Channel) -> Result<Option<(Errand, Vec<OwnedFd>)>, Failure> {
     let failed = Failure::at(Step::Engine);
     let mut part = Vec::new();
     loop {
@@ -125,7 +131,8 @@ fn receive(channel: &Channel) -> Result<Option<Errand>, Failure> {
             LaunchOrder::Part(more) => part.extend(more),
             LaunchOrder::Plan(rest) => {
                 part.extend(rest);
-                return Errand::decode(&part).map(Some).map_err(|_| failed(Errno::INVAL));
+                let errand = Errand::decode(&part).map_err(|_| failed(Errno::INVAL))?;
+                return Ok(Some((errand, received.descriptors)));
             }
             _ => return Err(failed(Errno::PROTO)),
         }
@@ -133,7 +140,10 @@ fn receive(channel: &Channel) -> Result<Option<Errand>, Failure> {
 }
 
 /// Sees that the container is what was asked for.
-fn look(errand: Errand) -> Result<Errand, Failure> {
+///
+/// # Errors
+/// Returns what is not.
+pub(crate) fn look(errand: Errand) -> Result<Errand, Failure> {
     let refuse = |what: &str| Err(Failure::about(Step::Container, what.as_bytes())(Errno::PERM));
     let status = pinfold_init::kernel_text("/proc/self/status").unwrap_or_default();
     let value = |name: &str| {

@@ -11,26 +11,26 @@ use crate::plan::LaunchPlan;
 
 /// The plan, and by what to see that its files are the ones that were meant.
 #[derive(Debug)]
-pub(super) struct Errand {
+pub(crate) struct Errand {
     /// The paths of the host in it are those of the container.
-    pub(super) plan: LaunchPlan,
-    pub(super) looks: Vec<Look>,
-    /// Whether the caller is the machine's root.
-    pub(super) caller_is_root: bool,
+    pub(crate) plan: LaunchPlan,
+    pub(crate) looks: Vec<Look>,
+    /// Whether the sandbox's files belong to another user on the host than its processes.
+    pub(crate) owner_is_other: bool,
 }
 
 /// A file or directory as it looks from everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// Where it lies in the container.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its file system and its number there (stat(2)).
-    pub(super) identity: (u64, u64),
+    pub(crate) identity: (u64, u64),
 }
 
 impl Look {
     /// Whether this is what lies there.
-    pub(super) fn is_true(&self) -> bool {
+    pub(crate) fn is_true(&self) -> bool {
         let found = std::fs::symlink_metadata(&self.path);
         found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
@@ -39,7 +39,7 @@ impl Look {
 impl Wire for Errand {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
-        writer.bytes(&self.plan.encode()).u8(self.caller_is_root.into());
+        writer.bytes(&self.plan.encode()).u8(self.owner_is_other.into());
         writer.u32(self.looks.len() as u32);
         for Look { path, identity: (device, number) } in &self.looks {
             writer.bytes(path.as_os_str().as_bytes()).u64(*device).u64(*number);
@@ -50,7 +50,7 @@ impl Wire for Errand {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let plan = LaunchPlan::decode(&reader.bytes()?)?;
-        let caller_is_root = reader.u8()? != 0;
+        let owner_is_other = reader.u8()? != 0;
         let mut looks = Vec::new();
         for _ in 0..reader.u32()? {
             let path = reader.bytes()?;
@@ -58,6 +58,6 @@ impl Wire for Errand {
             looks.push(Look { path, identity: (reader.u64()?, reader.u64()?) });
         }
         reader.finish()?;
-        Ok(Self { plan, looks, caller_is_root })
+        Ok(Self { plan, looks, owner_is_other })
     }
 }

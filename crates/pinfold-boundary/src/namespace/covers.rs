@@ -39,7 +39,10 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
                 asked = Some((command(&program)?, streams.map_err(Failure::at(Step::Execute))?));
                 continue;
             }
-            LaunchOrder::Mapped | LaunchOrder::Plan(_) | LaunchOrder::LastSteps(_) => continue,
+            LaunchOrder::Mapped
+            | LaunchOrder::KeepMasks
+            | LaunchOrder::Plan(_)
+            | LaunchOrder::LastSteps(_) => continue,
         };
         for cover in covers {
             put(root, &cover, &mut closed).map_err(Failure::about(Step::Covers, &cover.path))?;

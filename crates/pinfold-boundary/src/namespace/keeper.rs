@@ -42,6 +42,7 @@ mod watches;
 
 pub use fallen::Fallen;
 pub use helper::start;
+pub(crate) use helper::start_here;
 use wall::Wall;
 use watches::Watched;
 

@@ -32,7 +32,7 @@ impl Clock {
 }
 
 /// What is left to do for a plan.
-pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, caller_is_root: bool) -> LastSteps {
+pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool) -> LastSteps {
     let is_writable = |place: &Place| {
         matches!(place, Place::Writable(_) | Place::Overlay { .. } | Place::Private)
     };
@@ -48,7 +48,7 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, caller_is_root: bool
         disk: watched.disk.as_deref().map(bytes),
         changes: watched.changes.as_deref().map(bytes),
         nested: plan.nested,
-        caller_is_root,
+        owner_is_other,
         own_kernel: false,
         // What makes namespaces or mounts of its own may not be what init takes it for.
         moves: overlay::has_views(&plan.tree) && !plan.nested,
@@ -81,7 +81,7 @@ pub(super) fn take(
         ids: (!has_others).then_some(ids),
         nested: steps.nested,
         root_by_name: steps.root_by_name,
-        caller_is_root: steps.caller_is_root,
+        owner_is_other: steps.owner_is_other,
         moves: steps.moves,
         own_kernel: steps.own_kernel,
     };

@@ -8,6 +8,7 @@ mod cause;
 mod covers;
 mod detached;
 mod enter;
+mod handed;
 mod handover;
 mod identity;
 mod idmap;
@@ -34,6 +35,7 @@ use rustix::io::Errno;
 pub use cause::explain;
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
 pub(crate) use enter::{INIT_NAME, close_all_others};
+pub(crate) use handed::{HANDED, Handed};
 pub(crate) use identity::{caller_ids, map_own_ids};
 pub(crate) use last::Asked;
 pub(crate) use probe::probe;
@@ -165,18 +167,22 @@ pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> R
 }
 
 /// Makes the sandbox below this process, which is the first of a container that has everything of the
-/// plan in it and gives it no more rights than its user has; a descriptor of init. The sandbox ends with
-/// this process.
+/// plan in it and gives it no more rights than its user has; a descriptor of init. What of the plan was
+/// handed over as a mount comes from there. The sandbox ends with this process.
 ///
 /// # Errors
 /// Why it cannot be made, with the channel.
 pub(crate) fn below(
     plan: LaunchPlan,
-    caller_is_root: bool,
+    handed: &mut Handed,
+    owner_is_other: bool,
     channel: Channel,
 ) -> Result<OwnedFd, (Failure, Channel)> {
-    let sources = child_sources(&plan);
-    let last_steps = last::of_plan(&plan, &watched(&plan, None), caller_is_root);
+    let sources = match handed.sources(&plan) {
+        Ok(sources) => sources,
+        Err(errno) => return Err((Failure::at(Step::Grants)(errno), channel)),
+    };
+    let last_steps = last::of_plan(&plan, &watched(&plan, None), owner_is_other);
     // The copy is nobody until it has written its maps.
     let own_ids = Some(caller_ids());
     match sys::clone_into(NAMESPACES as u64, None) {

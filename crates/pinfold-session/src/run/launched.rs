@@ -44,7 +44,7 @@ impl Launched {
         let (session, mut inside) = Session::begin(request, caller.wants_terminal)?;
         session.request.launcher.act_for(&session.design.authority);
         // While init builds the root.
-        let masks = Masks::start()?;
+        let masks = Masks::start(&inside)?;
         let launch = wrapped(&session.request, session.boundary.name())?;
         let program = Program {
             argv: launch.argv.clone(),

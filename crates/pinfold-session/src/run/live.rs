@@ -59,7 +59,7 @@ pub(super) fn keep(
         !view.is_some_and(|view| path.starts_with(view))
     };
     let has_live = covers.iter().any(is_live);
-    let kept = masks.keep(covers, &mounts, inside.init.try_clone()?);
+    let kept = masks.keep(covers, &mounts, inside.ender()?);
     if let Some(error) = kept.as_ref().err().filter(|_| has_live) {
         notify!(
             "pinfold: note: a hidden or protected file that you save on the host stays open to this \

@@ -63,6 +63,8 @@ pub enum LaunchOrder {
     /// Where an engine has started init: what is left to do ([`super::LastSteps`]), without the parts
     /// before.
     LastSteps(Vec<u8>),
+    /// Where init's parent starts what keeps masks in place: its channel and where it reports, as descriptors.
+    KeepMasks,
     /// The command.
     Command {
         /// Its program, without the parts before.
@@ -79,6 +81,9 @@ impl Wire for LaunchOrder {
             Self::Cover(covers) => write_covers(writer.u8(1), covers),
             Self::Mapped => {
                 writer.u8(4);
+            }
+            Self::KeepMasks => {
+                writer.u8(10);
             }
             Self::Seal(covers) => write_covers(writer.u8(5), covers),
             Self::Part(part) => {
@@ -108,6 +113,7 @@ impl Wire for LaunchOrder {
                 let rest = reader.bytes()?;
                 Self::Command { rest, streams: read_streams(&mut reader)? }
             }
+            10 => Self::KeepMasks,
             14 => Self::LastSteps(reader.bytes()?),
             15 => Self::Plan(reader.bytes()?),
             value => return Err(DecodeError::Unknown { what: "launch order", value }),

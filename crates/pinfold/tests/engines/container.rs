@@ -268,7 +268,10 @@ fn unknown_choice_is_refused_with_the_known_ones() {
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),
         (&["--engine", "apple"], "is for macOS"),
         (&["--boundary", "external"], "set `plugin` in pinfold's config.toml"),
-        (&["--boundary", "vm"], "is not in this version: it has namespace, container and external"),
+        (
+            &["--boundary", "vm"],
+            "is not in this version: it has namespace, container, systemd and external",
+        ),
         (&["--engine", "nothing"], "runc"),
     ];
     for user in people() {

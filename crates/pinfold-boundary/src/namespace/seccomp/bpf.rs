@@ -317,9 +317,9 @@ impl Assembler {
     /// Bits that the mode of a call may not have.
     fn refused_modes(&self, number: u32) -> u32 {
         let of = |is: bool, bits: u32| if is { bits } else { 0 };
-        let Character { nested, root_by_name, caller_is_root, .. } = self.character;
+        let Character { nested, root_by_name, owner_is_other, .. } = self.character;
         of(!root_by_name, libc::S_ISUID)
-            | of(!root_by_name && caller_is_root, libc::S_ISGID)
+            | of(!root_by_name && owner_is_other, libc::S_ISGID)
             | of(!nested && NODES.contains(&number), DEVICE)
     }
 }

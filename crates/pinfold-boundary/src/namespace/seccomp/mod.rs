@@ -25,9 +25,9 @@ pub(super) struct Character {
     /// It is root by name only: what only root can do to owners and ids succeeds without effect,
     /// as package managers want it.
     pub(super) root_by_name: bool,
-    /// What it makes may belong to root's group on the host: it may then not set group ids either.
-    /// (For others it may: a shared directory has that bit.)
-    pub(super) caller_is_root: bool,
+    /// What it makes belongs to another user and group on the host than its processes do: it may then not
+    /// set group ids either. (For others it may: a shared directory has that bit.)
+    pub(super) owner_is_other: bool,
     /// It has views, and init moves directories in them that the kernel does not.
     pub(super) moves: bool,
     /// An engine's own kernel answers its calls.

@@ -231,7 +231,7 @@ fn terminals_and_modes_are_filtered_by_argument() {
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o4755, 0, 0, 0, 0]), EPERM);
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0]), ALLOW);
     assert_eq!(answer(false, libc::SYS_fchmodat, [3, 0, 0o4755, 0, 0, 0]), EPERM);
-    let of_root = program(Character { caller_is_root: true, ..Character::default() });
+    let of_root = program(Character { owner_is_other: true, ..Character::default() });
     let number = libc::SYS_fchmod as u32;
     assert_eq!(evaluate(&of_root, NATIVE, number, [3, 0o2755, 0, 0, 0, 0]), EPERM);
     let open =

@@ -1,0 +1,156 @@
+//! The boundary `systemd`: a user of its own, in a transient unit that root's runner starts.
+//!
+//! The unit is the outer wall and bounds CPUs, memory and tasks. In it init, which is the service user, makes the
+//! sandbox by the same code as the `namespace` boundary, so the verdicts are the same. This process stays the
+//! caller's: it has no right over the service user's processes, and holds the sandbox by the channel to init alone.
+
+mod client;
+mod enter;
+mod grants;
+
+use std::os::fd::AsFd as _;
+
+use pinfold_runner::accounts::Account;
+use pinfold_runner::policy::Policy;
+use pinfold_runner::request::Request;
+use pinfold_runner::{Refusal, unit};
+use pinfold_wire::Channel;
+
+use self::client::Met;
+use self::grants::Grants;
+use crate::backing::Backing;
+use crate::group::{self, Group};
+use crate::managed::LEAST_MEMORY;
+use crate::managed::errand::Errand;
+use crate::plan::LaunchPlan;
+use crate::{Boundary, Capabilities, Finding, Inside, LaunchError, Probe, Session, namespace, sys};
+
+pub use enter::run_as_init;
+
+/// Tasks of a unit that are not the sandbox's own.
+const OWN_TASKS: u64 = 32;
+
+/// The boundary that systemd and the runner make.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Systemd;
+
+/// What the administrator's policy says of the caller.
+struct Terms {
+    policy: Policy,
+    account: Account,
+    service: Account,
+    directories: Vec<std::path::PathBuf>,
+}
+
+impl Terms {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Returns that there is no policy, or none for the caller.
+    fn read() -> Result<Self, Refusal> {
+        let policy = Policy::load()?;
+        let account = Account::of_id(rustix::process::geteuid().as_raw())?;
+        let directories = policy.directories(&account)?;
+        let service = Account::of_name(&policy.user)?;
+        Ok(Self { policy, account, service, directories })
+    }
+}
+
+impl From<Refusal> for LaunchError {
+    fn from(Refusal { what, hint }: Refusal) -> Self {
+        Self::Runner { what, hint }
+    }
+}
+
+impl Boundary for Systemd {
+    fn name(&self) -> &'static str {
+        "systemd"
+    }
+
+    fn probe(&self) -> Probe {
+        let missing = Terms::read().err().into_iter().chain(client::find().err());
+        let findings = missing.map(|Refusal { what, hint }| Finding { what, hint, fatal: true });
+        let landlock = sys::landlock::abi().unwrap_or(0);
+        let capabilities = Capabilities { memory: true, cpus: true, pids: true, landlock };
+        Probe { capabilities, hands_over: true, findings: findings.collect() }
+    }
+
+    fn launch(&self, mut plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {
+        let landlock = namespace::check_landlock(&plan)?;
+        if plan.identity.uid == 0 {
+            // It may set modes that a file of somebody else's must not have.
+            let what = "what is root by name has no files of somebody else's";
+            return Err(Refusal::new(what, "choose another boundary (`--boundary`)").into());
+        }
+        let terms = Terms::read()?;
+        let Grants { wanted, files, looks } = Grants::make(&mut plan, &terms)?;
+        let share = plan.limits.cpus.take();
+        let request = Request {
+            session: session.name.to_owned(),
+            memory: plan.limits.memory.filter(|bytes| *bytes >= LEAST_MEMORY),
+            cpus: share.map(|share| share.thousandths),
+            tasks: plan.limits.pids.map(|most| most.saturating_add(OWN_TASKS)),
+            grants: wanted,
+        };
+        let Met { channel, init, pid } = client::ask(&request, &files, terms.service.uid)?;
+        let cpus = request.cpus.is_some_and(|share| group::holds_cpus(pid, share));
+        // systemd takes a limit that it has no controller for, and says nothing.
+        if share.is_some_and(|share| share.required) && !cpus {
+            let cause =
+                "systemd was asked for it, and the kernel knows of none for the unit".to_owned();
+            return Err(LaunchError::Limit { limit: "cpus", cause });
+        }
+        // Without it memory is init's to watch.
+        let group = request.memory.and_then(|most| Group::of_container(pid, most));
+        if group.is_some() {
+            plan.limits.memory = None;
+        }
+        let enforced = Capabilities {
+            memory: group.is_some(),
+            cpus,
+            pids: plan.limits.pids.is_some(),
+            landlock,
+        };
+        let (attendant, theirs) = Channel::pair()?;
+        channel.plan(&Errand { plan, looks, owner_is_other: true }, &[theirs.as_fd()])?;
+        let backing = SystemdBacking { group, unit: unit::name(&request.session), attendant };
+        Ok(Inside::new(channel, init, enforced, Box::new(backing)))
+    }
+}
+
+/// What is kept of a sandbox while it lasts.
+#[derive(Debug)]
+struct SystemdBacking {
+    group: Option<Group>,
+    unit: String,
+    /// To init's parent.
+    attendant: Channel,
+}
+
+impl Backing for SystemdBacking {
+    fn is_parent(&self) -> bool {
+        false
+    }
+
+    fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    /// No process of another user's can be sent a signal. Init ends with its channel, and the unit with init.
+    fn ends_with_channel(&self) -> bool {
+        true
+    }
+
+    /// The service user alone may join the sandbox's namespaces.
+    fn attendant(&self) -> Option<&Channel> {
+        Some(&self.attendant)
+    }
+
+    fn gone(&self) -> Option<String> {
+        let unit = &self.unit;
+        Some(format!(
+            "the unit {unit} ended before the command did: an administrator or a limit of the policy ended it \
+             (`systemctl status {unit}`)"
+        ))
+    }
+}

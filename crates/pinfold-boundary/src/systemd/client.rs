@@ -1,0 +1,147 @@
+//! The conversation with the runner, and the first word of init.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use pinfold_runner::request::{HELLO, LONGEST, MOST_DESCRIPTORS, Request};
+use pinfold_runner::{Refusal, unit};
+use pinfold_wire::Channel;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, connect,
+    recvmsg, sendmsg, socket_with, sockopt,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Where systemd listens for the runner.
+const SOCKET: &str = "/run/pinfold/runner.sock";
+/// Longer than the runner waits for init.
+const PATIENCE: Timespec = Timespec { tv_sec: 40, tv_nsec: 0 };
+
+/// Init in a unit.
+pub(super) struct Met {
+    /// To it.
+    pub(super) channel: Channel,
+    /// A descriptor of it.
+    pub(super) init: OwnedFd,
+    /// Its id here.
+    pub(super) pid: Pid,
+}
+
+/// Checks that the runner can be asked.
+///
+/// # Errors
+/// Returns why not.
+pub(super) fn find() -> Result<(), Refusal> {
+    rustix::fs::accessat(CWD, SOCKET, Access::WRITE_OK, AtFlags::empty()).map_err(unreachable_by)
+}
+
+fn unreachable_by(errno: Errno) -> Refusal {
+    let (what, hint) = match errno {
+        Errno::NOENT | Errno::CONNREFUSED => (
+            "is not started",
+            "`systemctl enable --now pinfold-runner.socket` (docs/guides/systemd.md)",
+        ),
+        Errno::ACCESS => (
+            "is not for this user",
+            "an administrator adds users to the socket's group: `usermod --append --groups pinfold USER`, which \
+             counts from the next login on",
+        ),
+        errno => return Refusal::plain(format!("{SOCKET}: {errno}")),
+    };
+    Refusal::new(format!("{SOCKET} {what}"), hint)
+}
+
+/// Has the runner start a unit with these files, and returns the init in it, which is to be this user.
+///
+/// # Errors
+/// Returns why there is none.
+pub(super) fn ask(request: &Request, files: &[OwnedFd], user: u32) -> Result<Met, Refusal> {
+    let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(failed)?;
+    let address = SocketAddrUnix::new(SOCKET).map_err(failed)?;
+    connect(&socket, &address).map_err(unreachable_by)?;
+    // Of the process that listens, which is systemd.
+    if !sockopt::socket_peercred(&socket).map_err(failed)?.uid.is_root() {
+        return Err(Refusal::plain(format!("{SOCKET} is not root's")));
+    }
+    // The kernel adds to each message who sent it.
+    sockopt::set_socket_passcred(&socket, true).map_err(failed)?;
+    send(&socket, request, files)?;
+    let sender = hello(&socket)?;
+    sockopt::set_socket_passcred(&socket, false).map_err(failed)?;
+    meet(socket, sender, user, &unit::name(&request.session))
+}
+
+fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<(), Refusal> {
+    let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
+    let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let own = own.map_err(failed)?;
+    let files: Vec<BorrowedFd<'_>> = [&own].into_iter().chain(files).map(OwnedFd::as_fd).collect();
+    let message = request.encode()?;
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    // There is room for as many as a request has, which has been checked.
+    ancillary.push(SendAncillaryMessage::ScmRights(&files));
+    sendmsg(socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Waits for the first message, which is init's unless the runner refuses; who sent it.
+fn hello(socket: &OwnedFd) -> Result<UCred, Refusal> {
+    let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
+    let mut ready = [PollFd::new(socket, PollFlags::IN)];
+    if rustix::io::retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(failed)? == 0 {
+        return Err(silent("nothing came within 40 seconds"));
+    }
+    let mut message = vec![0; LONGEST];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut slices = [IoSliceMut::new(&mut message)];
+    let mut receive = || recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+    let received = match receive() {
+        // A runner that refuses before it has read the request; its answer comes next (unix(7)).
+        Err(Errno::CONNRESET) => receive(),
+        received => received,
+    };
+    let length = received.map_err(failed)?.bytes;
+    let sender = ancillary.drain().find_map(|part| match part {
+        RecvAncillaryMessage::ScmCredentials(sender) => Some(sender),
+        _ => None,
+    });
+    match (&message[..length], sender) {
+        (HELLO, Some(sender)) => Ok(sender),
+        (message, _) => {
+            Err(Refusal::decode(message).unwrap_or_else(|| silent("it ended without a word")))
+        }
+    }
+}
+
+fn silent(what: &str) -> Refusal {
+    Refusal::new(what, "an administrator sees more in `journalctl --unit='pinfold-*'`")
+}
+
+/// A process by the id that the kernel gave, if it is the service user's and in the session's unit: an id could be
+/// another process's by now, and no process gets into a unit by itself.
+fn meet(socket: OwnedFd, sender: UCred, user: u32, unit: &str) -> Result<Met, Refusal> {
+    let pid = sender.pid;
+    let init = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {
+        Refusal::plain(format!("init is not a process of this machine: {errno}"))
+    })?;
+    let groups = pinfold_init::kernel_text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let is_there = groups.lines().any(|line| line.split('/').any(|name| name == unit));
+    if sender.uid.as_raw() != user || !is_there {
+        return Err(Refusal::plain(format!(
+            "init is process {pid} of user id {}, not of {user} in {unit}",
+            sender.uid.as_raw()
+        )));
+    }
+    Ok(Met { channel: Channel::from(socket), init, pid })
+}

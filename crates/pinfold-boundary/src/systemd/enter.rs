@@ -1,0 +1,136 @@
+//! What init does in a unit.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use pinfold_init::Failure;
+use pinfold_runner::request::{HELLO, MOST_DESCRIPTORS};
+use pinfold_runner::unit::{READY, SUBCOMMAND};
+use pinfold_wire::{Channel, LaunchOrder, Step};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketType,
+    recvmsg, send, sockopt,
+};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+
+use crate::managed::enter::{look, receive};
+use crate::namespace::{self, Handed, keeper};
+use crate::sys;
+
+/// How long the sandbox has to end by itself when its channel has ended.
+const GRACE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Makes the sandbox if the runner has started this process in a unit, and returns when everything in it has ended;
+/// whether it was so. The caller ends then, and the unit with it. Call it first of all in `main`.
+pub fn run_as_init() -> bool {
+    let word = std::env::args_os().nth(1);
+    let is_init = word.is_some_and(|word| word == SUBCOMMAND)
+        && sockopt::socket_type(rustix::stdio::stdin()) == Ok(SocketType::SEQPACKET);
+    if !is_init {
+        return false;
+    }
+    let left = sys::leave_session_keyring();
+    sys::wipe_environment();
+    // Without the mounts there is nobody to tell.
+    if let Ok((channel, mounts)) = take_over() {
+        let made = match left {
+            Ok(()) => make(channel, mounts),
+            Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
+        };
+        if let Err((failure, channel)) = made {
+            let _ = channel.send(&failure.report(), &[]);
+        }
+    }
+    true
+}
+
+/// Takes the channel, and the mounts from the runner. Nothing else stays open.
+fn take_over() -> Result<(Channel, Vec<OwnedFd>), Errno> {
+    let channel = Channel::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let runner = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut message = [0];
+    let mut slices = [IoSliceMut::new(&mut message)];
+    let got = rustix::io::retry_on_intr(|| {
+        recvmsg(&runner, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    if got.bytes == 0 || got.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::PIPE);
+    }
+    let mounts = ancillary.drain().filter_map(|part| match part {
+        RecvAncillaryMessage::ScmRights(mounts) => Some(mounts),
+        _ => None,
+    });
+    let mounts: Vec<OwnedFd> = mounts.flatten().collect();
+    send(&runner, READY, SendFlags::NOSIGNAL)?;
+    drop(runner);
+    let keep: Vec<_> = mounts.iter().map(OwnedFd::as_fd).collect();
+    namespace::close_all_others(&keep, &channel)?;
+    send(&channel, HELLO, SendFlags::NOSIGNAL)?;
+    Ok((channel, mounts))
+}
+
+fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)> {
+    let received = receive(&channel);
+    let checked = received.and_then(|received| {
+        received.map(|(errand, with)| Ok((look(errand)?, with.into_iter().next()))).transpose()
+    });
+    let (errand, orders) = match checked {
+        Ok(Some((errand, Some(orders)))) => (errand, Channel::from(orders)),
+        Ok(Some((_, None))) => return Err((Failure::at(Step::Identity)(Errno::BADF), channel)),
+        Ok(None) => return Ok(()),
+        Err(failure) => return Err((failure, channel)),
+    };
+    let watched = match channel.as_fd().try_clone_to_owned() {
+        Ok(watched) => watched,
+        Err(_) => return Err((Failure::at(Step::Identity)(Errno::MFILE), channel)),
+    };
+    let mut handed = Handed::new(mounts);
+    let child = namespace::below(errand.plan, &mut handed, errand.owner_is_other, channel)?;
+    // They are the child's now.
+    drop(handed);
+    // Another session is the same user.
+    let _ = sys::prctl(libc::PR_SET_DUMPABLE, 0);
+    attend(&child, &watched, &orders);
+    Ok(())
+}
+
+/// Does for the sandbox what only its user may do, until it has ended: starts what keeps masks in place, and ends it
+/// when the supervisor has gone.
+fn attend(child: &OwnedFd, channel: &OwnedFd, orders: &Channel) {
+    let mut ended = [PollFd::new(child, PollFlags::IN)];
+    loop {
+        let mut all = [
+            PollFd::new(child, PollFlags::IN),
+            PollFd::new(channel, PollFlags::empty()),
+            PollFd::new(orders, PollFlags::IN),
+        ];
+        if rustix::io::retry_on_intr(|| poll(&mut all, None)).is_err() {
+            break;
+        }
+        if !all[0].revents().is_empty() || !all[1].revents().is_empty() || !obey(orders) {
+            break;
+        }
+    }
+    let _ = rustix::io::retry_on_intr(|| poll(&mut ended, Some(&GRACE)));
+    let _ = pidfd_send_signal(child, Signal::KILL);
+    let _ =
+        rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED));
+}
+
+/// Starts what keeps masks in place; false when there is nobody who orders it any more.
+fn obey(orders: &Channel) -> bool {
+    let Ok(Some(received)) = orders.receive::<LaunchOrder>() else { return false };
+    let mut descriptors = received.descriptors.into_iter();
+    if let (LaunchOrder::KeepMasks, Some(channel), Some(out)) =
+        (received.message, descriptors.next(), descriptors.next())
+    {
+        // Where it cannot be started its end of the channel closes here, and the supervisor hears that.
+        let _ = keeper::start_here(Channel::from(channel), out);
+    }
+    true
+}

@@ -1,0 +1,89 @@
+//! Files and directories of a request: which of them a caller may have, and opening these.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::accounts::Account;
+use crate::caller::Caller;
+use crate::refusal::Refusal;
+use crate::request::Wanted;
+
+/// What a caller may have.
+#[derive(Debug)]
+pub struct Allowed<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The caller's account.
+    pub account: &'a Account,
+    /// Directories, and what is below them.
+    pub directories: &'a [PathBuf],
+}
+
+impl Allowed<'_> {
+    /// Opens what lies at a path with the caller's rights, if it is what the caller has opened itself. A name means
+    /// something else in a mount namespace of the caller's own, and may have been given to another file since.
+    ///
+    /// # Errors
+    /// Returns that it lies in none of the directories, that a link leads there, that the caller may not reach it,
+    /// or that it is something else.
+    pub fn open(&self, wanted: &Wanted, theirs: impl AsFd) -> Result<OwnedFd, Refusal> {
+        let path = wanted.path.as_path();
+        let shown = path.display();
+        if root_of(self.directories, path).is_none() {
+            return Err(Refusal::new(
+                format!("{shown} is in no project of {}", self.account.name),
+                format!(
+                    "the administrator gives: {}",
+                    self.directories
+                        .iter()
+                        .map(|it| it.display().to_string())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+            ));
+        }
+        let opened = self.caller.act(|| open(path)).and_then(|opened| opened);
+        let ours = opened.map_err(|errno| match errno {
+            Errno::LOOP => Refusal::new(
+                format!("a symbolic link is on the path {shown}"),
+                "use the path that the link leads to",
+            ),
+            errno => Refusal::plain(format!("{shown}: {errno}")),
+        })?;
+        let stat = |file: BorrowedFd<'_>| {
+            rustix::fs::fstat(file).map_err(|errno| Refusal::plain(format!("{shown}: {errno}")))
+        };
+        let (here, there) = (stat(ours.as_fd())?, stat(theirs.as_fd())?);
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino) {
+            return Err(Refusal::new(
+                format!("{shown} is not the file that was handed over"),
+                "start pinfold in the mount namespace of the host, and not while others move its files",
+            ));
+        }
+        match FileType::from_raw_mode(here.st_mode) {
+            FileType::RegularFile | FileType::Directory => Ok(ours),
+            _ => Err(Refusal::plain(format!("{shown} is neither a file nor a directory"))),
+        }
+    }
+}
+
+/// Returns the directory that a path lies in, or is.
+pub fn root_of<'d>(directories: &'d [PathBuf], path: &Path) -> Option<&'d PathBuf> {
+    directories.iter().find(|root| path.starts_with(root))
+}
+
+/// Opens what lies at a path, to which no link leads.
+///
+/// # Errors
+/// Returns the error of `openat2(2)`: `ELOOP` for a link.
+pub fn open(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), how)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! What the administrator lets which user do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+
+use crate::accounts::{Account, is_name};
+use crate::installed;
+use crate::refusal::Refusal;
+
+/// Where the policy lies.
+pub const PATH: &str = "/etc/pinfold/runner.json";
+/// Where pinfold lies unless the policy says something else.
+const PROGRAM: &str = "/usr/bin/pinfold";
+/// Bytes: no policy is longer.
+const LONGEST: u64 = 1 << 20;
+/// pinfold's own directories in a home (`pinfold_host::directories`): sessions and what can be made again. Not its
+/// settings, where secrets are.
+const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
+
+/// A policy that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Policy {
+    /// The user that sessions run as.
+    pub user: String,
+    /// That user's directory, which no session sees.
+    pub state_dir: PathBuf,
+    /// pinfold's executable.
+    #[serde(default = "program")]
+    pub program: PathBuf,
+    /// Seconds after which a session is ended.
+    pub runtime_max_sec: Option<u64>,
+    #[serde(deserialize_with = "unique")]
+    host_users: BTreeMap<String, HostUser>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct HostUser {
+    project_roots: Vec<String>,
+}
+
+fn program() -> PathBuf {
+    PathBuf::from(PROGRAM)
+}
+
+impl Policy {
+    /// Reads the policy of this machine.
+    ///
+    /// # Errors
+    /// Returns that there is none, that others than root could have written it, or what is wrong in it.
+    pub fn load() -> Result<Self, Refusal> {
+        let file = installed::open(Path::new(PATH)).map_err(|refusal| {
+            let hint = refusal.hint.unwrap_or_else(|| {
+                "an administrator writes it (docs/guides/systemd.md)".to_owned()
+            });
+            Refusal::new(refusal.what, hint)
+        })?;
+        let mut text = Vec::new();
+        let read = File::from(file).take(LONGEST + 1).read_to_end(&mut text);
+        read.map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
+        if text.len() as u64 > LONGEST {
+            return Err(Refusal::plain(format!("{PATH} is longer than 1 MiB")));
+        }
+        Self::parse(&text)
+    }
+
+    /// Reads a policy from its text.
+    ///
+    /// # Errors
+    /// Returns what is wrong in it.
+    pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
+        let wrong = |what: String| {
+            Refusal::new(format!("{PATH}: {what}"), "docs/guides/systemd.md describes the file")
+        };
+        let policy: Self =
+            serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+        policy.check().map_err(wrong)?;
+        Ok(policy)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for name in [&self.user].into_iter().chain(self.host_users.keys()) {
+            if !is_name(name) {
+                return Err(format!("{name:?} is no name of a user"));
+            }
+        }
+        if self.user == "root" || self.host_users.contains_key(&self.user) {
+            return Err(format!("user {:?} must neither be root nor a host user", self.user));
+        }
+        for (key, path) in [("stateDir", &self.state_dir), ("program", &self.program)] {
+            if !is_plain(path) {
+                return Err(format!(
+                    "{key} must be an absolute path of letters, digits and any of `.`, `_`, `-`, `+`"
+                ));
+            }
+        }
+        if self.runtime_max_sec == Some(0) {
+            return Err("runtimeMaxSec must be more than 0".to_owned());
+        }
+        if self.host_users.is_empty() {
+            return Err("hostUsers is empty: nobody may start a session".to_owned());
+        }
+        for (name, user) in &self.host_users {
+            if user.project_roots.is_empty() {
+                return Err(format!("projectRoots of {name} is empty: leave the user out instead"));
+            }
+            // Any home will do.
+            let home = Path::new("/home/user");
+            for root in &user.project_roots {
+                expand(root, home).ok_or_else(|| {
+                    format!("{root:?}, a project root of {name}, must be an absolute path or one below `~`, \
+                             without `.` and `..`, and not `/`")
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the directories that an account's sessions may get, its project roots first.
+    ///
+    /// # Errors
+    /// Returns that the policy does not have it, or a root that contains files of the service user's.
+    pub fn directories(&self, account: &Account) -> Result<Vec<PathBuf>, Refusal> {
+        let Some(user) = self.host_users.get(&account.name) else {
+            return Err(Refusal::new(
+                format!("{PATH} has no user {}", account.name),
+                "an administrator adds it to `hostUsers`, or choose another boundary (`--boundary`)",
+            ));
+        };
+        let roots = user.project_roots.iter().map(|root| expand(root, &account.home));
+        let own = OWN.iter().map(|own| expand(&format!("~/{own}"), &account.home));
+        let all: Option<Vec<PathBuf>> = roots.chain(own).collect();
+        let all = all.ok_or_else(|| {
+            Refusal::plain(format!(
+                "the home {} of {} is no usable path",
+                account.home.display(),
+                account.name
+            ))
+        })?;
+        match all
+            .iter()
+            .find(|root| self.state_dir.starts_with(root) || root.starts_with(&self.state_dir))
+        {
+            None => Ok(all),
+            Some(root) => Err(Refusal::new(
+                format!("{PATH}: {} and stateDir lie in each other", root.display()),
+                "sessions must not see the service user's own files: choose another stateDir",
+            )),
+        }
+    }
+}
+
+/// Returns a project root as a path with nothing but names in it, not the root directory.
+fn expand(root: &str, home: &Path) -> Option<PathBuf> {
+    let path = match root.strip_prefix('~') {
+        Some("") => home.to_owned(),
+        Some(rest) => home.join(rest.strip_prefix('/')?),
+        None => PathBuf::from(root),
+    };
+    is_canonical(&path).then_some(path)
+}
+
+/// Whether a path is absolute, has nothing but names in it, each once followed by a slash, and at least one.
+pub fn is_canonical(path: &Path) -> bool {
+    let mut components = path.components();
+    let is_absolute = components.next() == Some(Component::RootDir);
+    let names: Vec<_> = components.collect();
+    let are_names = names.iter().all(|component| matches!(component, Component::Normal(_)));
+    // Components skip a dot and a doubled slash.
+    let again: PathBuf = path.components().collect();
+    is_absolute && are_names && !names.is_empty() && again.as_os_str() == path.as_os_str()
+}
+
+/// Whether a path is the same text wherever systemd reads it.
+fn is_plain(path: &Path) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
+    let bytes = path.as_os_str().as_encoded_bytes();
+    is_canonical(path) && bytes.iter().copied().all(is_letter)
+}
+
+/// A map in which no key is twice: which of the two counts would depend on the reader.
+fn unique<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, HostUser>, D::Error> {
+    struct Unique;
+    impl<'de> Visitor<'de> for Unique {
+        type Value = BTreeMap<String, HostUser>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("host users by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut all = BTreeMap::new();
+            while let Some((name, user)) = entries.next_entry::<String, HostUser>()? {
+                if all.insert(name.clone(), user).is_some() {
+                    return Err(A::Error::custom(format!("host user {name:?} is there twice")));
+                }
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_map(Unique)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The one message of a caller, and the one of the runner's.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::policy::is_canonical;
+use crate::refusal::Refusal;
+
+/// Bytes: no request is longer.
+pub const LONGEST: usize = 64 << 10;
+/// Descriptors that one message carries (`SCM_MAX_FD`, include/net/scm.h).
+pub const MOST_DESCRIPTORS: usize = 253;
+/// One of them is the caller's executable.
+pub const MOST_GRANTS: usize = MOST_DESCRIPTORS - 1;
+/// What init sends first to the caller. The kernel says who sent it (`SO_PASSCRED`, unix(7)).
+pub const HELLO: &[u8] = b"H";
+
+const VERSION: &[u8] = b"pinfold-runner 1\n";
+const REFUSED: u8 = b'R';
+
+/// What a caller asks for. With it come descriptors: of the caller's executable, and of each grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The session's id.
+    pub session: String,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Thousandths of a CPU.
+    pub cpus: Option<u32>,
+    /// Tasks.
+    pub tasks: Option<u64>,
+    /// The files and directories of the session.
+    pub grants: Vec<Wanted>,
+}
+
+/// A file or directory of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Whether the session may change it.
+    pub is_writable: bool,
+}
+
+impl Request {
+    /// Returns it as a message.
+    ///
+    /// # Errors
+    /// Returns that it is too long.
+    pub fn encode(&self) -> Result<Vec<u8>, Refusal> {
+        let mut message = VERSION.to_vec();
+        put(&mut message, self.session.as_bytes())?;
+        for limit in [self.memory, self.cpus.map(u64::from), self.tasks] {
+            // No limit is 0, which would let nothing run.
+            message.extend(limit.unwrap_or(0).to_le_bytes());
+        }
+        message.extend((self.grants.len() as u32).to_le_bytes());
+        for wanted in &self.grants {
+            message.push(wanted.is_writable.into());
+            put(&mut message, wanted.path.as_os_str().as_bytes())?;
+        }
+        if message.len() > LONGEST || self.grants.len() > MOST_GRANTS {
+            return Err(Refusal::new(
+                format!(
+                    "{} files and directories are more than the runner takes",
+                    self.grants.len()
+                ),
+                "grant directories that contain them",
+            ));
+        }
+        Ok(message)
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// Returns what is wrong in it.
+    pub fn decode(message: &[u8]) -> Result<Self, Refusal> {
+        let mut rest = message.strip_prefix(VERSION).ok_or_else(|| {
+            Refusal::new(
+                "the request is of another version of pinfold",
+                "install pinfold and pinfold-runner from one package",
+            )
+        })?;
+        let malformed = || Refusal::plain("malformed request");
+        let session = String::from_utf8(take(&mut rest)?.to_vec()).map_err(|_| malformed())?;
+        if !is_session(&session) {
+            return Err(malformed());
+        }
+        let mut limit =
+            || number(&mut rest).map(|number| Some(number).filter(|number| *number != 0));
+        let (memory, cpus, tasks) = (limit()?, limit()?, limit()?);
+        let cpus = cpus.map(u32::try_from).transpose().map_err(|_| malformed())?;
+        let count = u32::from_le_bytes(*first(&mut rest)?) as usize;
+        if count > MOST_GRANTS {
+            return Err(malformed());
+        }
+        let mut grants = Vec::with_capacity(count);
+        for _ in 0..count {
+            let is_writable = match first::<1>(&mut rest)? {
+                [0] => false,
+                [1] => true,
+                _ => return Err(malformed()),
+            };
+            let path = Path::new(OsStr::from_bytes(take(&mut rest)?)).to_owned();
+            if !is_canonical(&path) || path.as_os_str().as_bytes().contains(&0) {
+                return Err(malformed());
+            }
+            grants.push(Wanted { path, is_writable });
+        }
+        if !rest.is_empty() {
+            return Err(malformed());
+        }
+        Ok(Self { session, memory, cpus, tasks, grants })
+    }
+}
+
+/// Whether a text is a session's id: nothing else of a caller's gets into the name of a unit.
+fn is_session(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 12 && text.bytes().all(is_digit)
+}
+
+fn put(message: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Refusal> {
+    let length = u16::try_from(bytes.len()).map_err(|_| Refusal::plain("a path is too long"))?;
+    message.extend(length.to_le_bytes());
+    message.extend(bytes);
+    Ok(())
+}
+
+fn first<'m, const N: usize>(rest: &mut &'m [u8]) -> Result<&'m [u8; N], Refusal> {
+    let (taken, left) =
+        rest.split_first_chunk().ok_or_else(|| Refusal::plain("malformed request"))?;
+    *rest = left;
+    Ok(taken)
+}
+
+fn take<'m>(rest: &mut &'m [u8]) -> Result<&'m [u8], Refusal> {
+    let length = u16::from_le_bytes(*first(rest)?).into();
+    let (taken, left) =
+        rest.split_at_checked(length).ok_or_else(|| Refusal::plain("malformed request"))?;
+    *rest = left;
+    Ok(taken)
+}
+
+fn number(rest: &mut &[u8]) -> Result<u64, Refusal> {
+    Ok(u64::from_le_bytes(*first(rest)?))
+}
+
+impl Refusal {
+    /// Returns it as a message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut message = vec![REFUSED];
+        message.extend(
+            self.what.bytes().chain([0]).chain(self.hint.iter().flat_map(|hint| hint.bytes())),
+        );
+        message.truncate(LONGEST);
+        message
+    }
+
+    /// Reads a message; nothing if it is something else.
+    #[must_use]
+    pub fn decode(message: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(message.strip_prefix(&[REFUSED])?);
+        let (what, hint) = text.split_once('\0')?;
+        Some(if hint.is_empty() { Self::plain(what) } else { Self::new(what, hint) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! One request, from the socket to the unit. Everything is checked before anything is made.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
+    recvmsg, sendmsg, shutdown, socketpair, sockopt,
+};
+use rustix::process::umask;
+
+use crate::accounts::Account;
+use crate::caller::Caller;
+use crate::grant::Allowed;
+use crate::installed;
+use crate::mounts::{self, Ids};
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+use crate::request::{LONGEST, MOST_DESCRIPTORS, Request};
+use crate::unit::{self, Starting};
+
+/// How long a caller may take to send its request.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// Serves the request that comes over a socket, which is init's from then on. Returns a line for the log.
+///
+/// # Errors
+/// Returns why nothing was started.
+pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
+    prepare(socket)?;
+    let caller = Caller::of_socket(socket)?;
+    let sudo = std::env::var_os("SUDO_UID");
+    let sudo = sudo.map(|uid| uid.to_string_lossy().into_owned());
+    caller.agrees_with_sudo(sudo.as_deref())?;
+
+    let policy = Policy::load()?;
+    let account = Account::of_id(caller.uid)?;
+    let directories = policy.directories(&account)?;
+    let service = Account::of_name(&policy.user)?;
+    if service.uid == 0 || service.uid == caller.uid {
+        return Err(Refusal::new(
+            format!("user {} has the id of root or of the caller", policy.user),
+            "give the service user an id of its own",
+        ));
+    }
+
+    let (request, descriptors) = receive(socket)?;
+    let [program, theirs @ ..] = descriptors.as_slice() else {
+        return Err(Refusal::plain("malformed request"));
+    };
+    if theirs.len() != request.grants.len() {
+        return Err(Refusal::plain("malformed request"));
+    }
+    check_program(&policy, program)?;
+    let allowed = Allowed { caller: &caller, account: &account, directories: &directories };
+    let opened =
+        request.grants.iter().zip(theirs).map(|(wanted, theirs)| allowed.open(wanted, theirs));
+    let opened: Vec<OwnedFd> = opened.collect::<Result<_, _>>()?;
+    drop(descriptors);
+
+    // From here on rights are used.
+    let on_disk = Ids { uid: caller.uid, gid: caller.gid };
+    let shown = mounts::namespace(on_disk, Ids { uid: service.uid, gid: service.gid })?;
+    let mounts = request.grants.iter().zip(&opened).map(|(wanted, file)| {
+        mounts::grant(file.as_fd(), wanted.is_writable, &shown, &wanted.path.display().to_string())
+    });
+    let mounts: Vec<OwnedFd> = mounts.collect::<Result<_, _>>()?;
+    start(socket, &policy, &request, &mounts)?;
+    Ok(format!("session {} of {} with {} mounts", request.session, account.name, mounts.len()))
+}
+
+/// Says why nothing was started, and ends the conversation for every process that has the socket.
+pub fn refuse(socket: BorrowedFd<'_>, refusal: &Refusal) {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    // A caller that does not listen has lost nothing.
+    let _ = rustix::net::send(socket, &refusal.encode(), flags);
+    let _ = shutdown(socket, Shutdown::Both);
+}
+
+/// Makes this process one that inherits nothing but the socket.
+fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
+    let is_socket = sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
+    if !is_socket {
+        return Err(Refusal::new(
+            "standard input is no socket of a caller's",
+            "`systemctl start pinfold-runner.socket` starts the runner for each caller",
+        ));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(Refusal::plain("the runner was not started by root"));
+    }
+    umask(rustix::fs::Mode::from_raw_mode(0o077));
+    // SAFETY: integer arguments; with this flag no descriptor closes before a program is executed.
+    let closed =
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if closed != 0 {
+        return Err(Refusal::plain(
+            "cannot keep descriptors from systemd-run (Linux 5.11 is needed)",
+        ));
+    }
+    std::env::set_current_dir("/").map_err(Refusal::plain)
+}
+
+fn receive(socket: BorrowedFd<'_>) -> Result<(Request, Vec<OwnedFd>), Refusal> {
+    let failed = |errno: Errno| Refusal::plain(format!("no request: {errno}"));
+    let mut ready = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+    let polled = rustix::io::retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(failed)?;
+    if polled == 0 {
+        return Err(Refusal::plain("no request within 5 seconds"));
+    }
+    let mut message = vec![0; LONGEST];
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut slices = [IoSliceMut::new(&mut message)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = recvmsg(socket, &mut slices, &mut ancillary, flags).map_err(failed)?;
+    let descriptors: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(Refusal::plain("the request is too long, or has too many descriptors"));
+    }
+    Ok((Request::decode(&message[..got.bytes])?, descriptors))
+}
+
+/// Both ends of init's channel must be the same program, and this one the administrator's.
+fn check_program(policy: &Policy, theirs: &OwnedFd) -> Result<(), Refusal> {
+    let path = policy.program.as_path();
+    let ours = installed::open(path)?;
+    let stat = |file: &OwnedFd| {
+        rustix::fs::fstat(file)
+            .map_err(|errno| Refusal::plain(format!("{}: {errno}", path.display())))
+    };
+    let (ours, theirs) = (stat(&ours)?, stat(theirs)?);
+    if (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        "this is not the pinfold that the administrator installed",
+        format!("start {}", path.display()),
+    ))
+}
+
+/// Starts the unit, whose init gets the mounts over a socket of its own: the caller never has them.
+fn start(
+    socket: BorrowedFd<'_>,
+    policy: &Policy,
+    request: &Request,
+    mounts: &[OwnedFd],
+) -> Result<(), Refusal> {
+    let failed = |errno: Errno| Refusal::plain(format!("cannot hand the mounts over: {errno}"));
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(failed)?;
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(OwnedFd::as_fd).collect();
+    if !mounts.is_empty() {
+        // There is room for as many as a request has.
+        ancillary.push(SendAncillaryMessage::ScmRights(&mounts));
+    }
+    sendmsg(&ours, &[IoSlice::new(b"M")], &mut ancillary, SendFlags::NOSIGNAL).map_err(failed)?;
+    let input = socket.try_clone_to_owned().map_err(Refusal::plain)?;
+    let starting = Starting::begin(&unit::arguments(policy, request), input, theirs)?;
+    starting.finish(ours.as_fd())
+}

@@ -1,0 +1,183 @@
+//! The transient unit that a session runs in (systemd.exec(5), systemd.resource-control(5)).
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::process::{Child, Command};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+use crate::request::Request;
+
+/// The word after which pinfold's executable is init in a unit.
+pub const SUBCOMMAND: &str = "unit-init";
+/// What init says to the runner when it has the mounts.
+pub const READY: &[u8] = b"R";
+
+const PROGRAMS: [&str; 2] = ["/usr/bin/systemd-run", "/run/current-system/sw/bin/systemd-run"];
+const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+
+/// What every unit has. Each was tried with systemd 252 and 257, also for what must be left out:
+/// - `RestrictSUIDSGID` answers openat2(2) with `ENOSYS`. Init's own filter refuses these modes.
+/// - `ProtectHostname` and lists of allowed calls refuse sethostname(2) and Landlock. So calls are only denied, and with
+///   the error that init's own filter gives them.
+/// - `ProtectKernelTunables`, `ProtectKernelLogs`, `ProtectControlGroups` and `ProtectProc` mount over parts of /proc,
+///   and the kernel then gives init no /proc of its own.
+/// - `ProtectHome=yes` would make nothing below /home attachable.
+const PROPERTIES: [&str; 29] = [
+    "Type=exec",
+    "CollectMode=inactive-or-failed",
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "ProtectSystem=strict",
+    "ProtectHome=tmpfs",
+    "PrivateTmp=yes",
+    "PrivateDevices=yes",
+    "PrivateNetwork=yes",
+    "PrivateIPC=yes",
+    "DevicePolicy=closed",
+    "KeyringMode=private",
+    "LockPersonality=yes",
+    "RestrictRealtime=yes",
+    "RestrictNamespaces=user mnt pid net ipc uts cgroup",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap",
+    "SystemCallErrorNumber=EPERM",
+    "RemoveIPC=yes",
+    // Of what it makes in a project, which belongs to the caller there.
+    "UMask=0022",
+    // One byte is never, for files and for pipes (core(5)); init sets the same, and could not raise 0.
+    "LimitCORE=1",
+    // Init reports what ran out of memory.
+    "OOMPolicy=continue",
+    // Nothing in it has anything to save.
+    "KillSignal=SIGKILL",
+    "KillMode=control-group",
+    "TimeoutStopSec=5",
+    "Restart=no",
+    "WorkingDirectory=/",
+];
+
+/// Returns the arguments of systemd-run(1). Of the caller's they hold numbers and the session's id.
+#[must_use]
+pub fn arguments(policy: &Policy, request: &Request) -> Vec<String> {
+    let mut arguments: Vec<String> = ["--quiet", "--pipe", "--wait"].map(str::to_owned).into();
+    arguments.push(format!("--unit={}", name(&request.session)));
+    let mut set = |property: String| arguments.push(format!("--property={property}"));
+    for property in PROPERTIES {
+        set(property.to_owned());
+    }
+    set(format!("User={}", policy.user));
+    set(format!("Description=Sandbox {} of pinfold", request.session));
+    // The minus sign is for a directory that is not there.
+    set(format!("InaccessiblePaths=-{}", policy.state_dir.display()));
+    if let Some(bytes) = request.memory {
+        set(format!("MemoryMax={bytes}"));
+        set("MemorySwapMax=0".to_owned());
+    }
+    if let Some(thousandths) = request.cpus {
+        set(format!("CPUQuota={}.{}%", thousandths / 10, thousandths % 10));
+    }
+    if let Some(tasks) = request.tasks {
+        set(format!("TasksMax={tasks}"));
+    }
+    if let Some(seconds) = policy.runtime_max_sec {
+        set(format!("RuntimeMaxSec={seconds}"));
+    }
+    arguments.extend([
+        "--".to_owned(),
+        policy.program.display().to_string(),
+        SUBCOMMAND.to_owned(),
+    ]);
+    arguments
+}
+
+/// Returns the name of a session's unit.
+#[must_use]
+pub fn name(session: &str) -> String {
+    format!("pinfold-{session}.service")
+}
+
+/// A unit that is being started.
+pub(crate) struct Starting {
+    client: Child,
+    said: File,
+}
+
+impl Starting {
+    /// Starts it with these as init's standard input and output.
+    ///
+    /// # Errors
+    /// Returns that systemd-run cannot be executed.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the runner has no launcher: one program by its path"
+    )]
+    pub(crate) fn begin(
+        arguments: &[String],
+        input: OwnedFd,
+        output: OwnedFd,
+    ) -> Result<Self, Refusal> {
+        let failed =
+            |error: &dyn std::fmt::Display| Refusal::plain(format!("cannot start a unit: {error}"));
+        let (said, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(&errno))?;
+        let program =
+            PROGRAMS.into_iter().find(|program| std::fs::exists(program).is_ok_and(|is| is));
+        let program = program
+            .ok_or_else(|| Refusal::new("systemd-run is not installed", "install systemd"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().current_dir("/");
+        command.stdin(input).stdout(output).stderr(errors);
+        let client = command.spawn().map_err(|error| failed(&error))?;
+        Ok(Self { client, said: said.into() })
+    }
+
+    /// Waits until init says that it has the mounts, and lets go of the unit, which ends with its channel.
+    ///
+    /// # Errors
+    /// Returns what systemd said, or that init did not come.
+    pub(crate) fn finish(mut self, mounts: BorrowedFd<'_>) -> Result<(), Refusal> {
+        // The unit's copy of the socket keeps it open as long as init runs.
+        let ready = self.is_ready(mounts);
+        let _ = self.client.kill();
+        let _ = self.client.wait();
+        if ready {
+            return Ok(());
+        }
+        // Init may still have the other end: whatever there is is enough.
+        let _ = rustix::io::ioctl_fionbio(self.said.as_fd(), true);
+        let mut said = [0; 4096];
+        let length = self.said.read(&mut said).unwrap_or(0);
+        let said = String::from_utf8_lossy(&said[..length]);
+        let last = said.lines().rfind(|line| !line.trim().is_empty());
+        Err(Refusal::new(
+            format!("systemd started no unit: {}", last.unwrap_or("init did not answer")),
+            "`journalctl --unit='pinfold-*'` may say more",
+        ))
+    }
+
+    fn is_ready(&self, mounts: BorrowedFd<'_>) -> bool {
+        let Some(client) = rustix::process::Pid::from_raw(self.client.id() as i32) else {
+            return false;
+        };
+        let flags = rustix::process::PidfdFlags::empty();
+        let Ok(client) = rustix::process::pidfd_open(client, flags) else { return false };
+        let mut events =
+            [PollFd::from_borrowed_fd(mounts, PollFlags::IN), PollFd::new(&client, PollFlags::IN)];
+        let polled = rustix::io::retry_on_intr(|| poll(&mut events, Some(&PATIENCE)));
+        if polled.is_err() || events[0].revents().is_empty() {
+            return false;
+        }
+        let mut answer = [0; 2];
+        let read = rustix::io::read(mounts, &mut answer);
+        read.is_ok_and(|length| &answer[..length] == READY)
+    }
+}
+
+#[cfg(test)]
+mod tests;

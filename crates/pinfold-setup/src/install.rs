@@ -18,6 +18,8 @@ pub(crate) const GROUP: &str = "pinfold";
 pub(crate) const SOCKET: &str = "pinfold-runner.socket";
 /// Where systemd has an administrator's units.
 const UNITS: &str = "/etc/systemd/system";
+/// Where systemd has the units of packages.
+const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 /// Where the runner lies, as its unit says.
 pub const RUNNER: &str = "/usr/libexec/pinfold/pinfold-runner";
 /// Where pinfold lies if no package has installed it.
@@ -29,7 +31,7 @@ pub(crate) const RULES: &str = "/etc/sudoers.d/pinfold";
 /// Where an agent's wrapper lies.
 const WRAPPERS: &str = "/usr/local/bin";
 
-const FILES: [(&str, &str); 2] = [
+pub(crate) const FILES: [(&str, &str); 2] = [
     (SOCKET, include_str!("../../../packaging/systemd/pinfold-runner.socket")),
     ("pinfold-runner@.service", include_str!("../../../packaging/systemd/pinfold-runner@.service")),
 ];
@@ -239,6 +241,10 @@ impl Planned<'_> {
         let mut is_changed = false;
         for (name, text) in FILES {
             let path = Path::new(UNITS).join(name);
+            let packaged = self.machine.read(&Path::new(PACKAGED_UNITS).join(name))?;
+            if packaged.as_deref() == Some(text.as_bytes()) && !self.machine.has(&path) {
+                continue;
+            }
             is_changed |= self.write(path, text.as_bytes().to_vec(), 0o644, "a unit of systemd")?;
         }
         if is_changed {

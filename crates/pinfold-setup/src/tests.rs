@@ -204,6 +204,21 @@ fn what_was_there_before_a_set_up_is_nobodys_to_remove() {
 }
 
 #[test]
+fn what_a_package_brought_is_used_and_stays() {
+    let site = Site::new();
+    for (name, text) in install::FILES {
+        fs::create_dir_all(site.root().join("usr/lib/systemd/system")).unwrap();
+        fs::write(site.root().join("usr/lib/systemd/system").join(name), text).unwrap();
+    }
+    let before = site.content();
+    let shown = install(&site.wanted(&[("alice", "~/work")]), &site.machine).unwrap();
+    assert!(!shown.to_string().contains("a unit of systemd"), "{shown}");
+    shown.apply(&site.machine).unwrap();
+    remove(&site.machine).unwrap().apply(&site.machine).unwrap();
+    assert_eq!(site.content(), before);
+}
+
+#[test]
 fn what_cannot_be_set_up_is_refused_before_anything_changes() {
     let site = Site::new();
     fs::write(site.root().join("usr/local/bin/pi"), "a program").unwrap();

@@ -27,6 +27,7 @@ use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
 use crate::serve::{McpArgs, ServeArgs};
+use crate::setup::SetupCommand;
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::spec_loop::LoopArgs;
 use crate::task::TaskCommand;
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     ImportGroup(Deferred<ImportGroupArgs>),
     /// Print shell completions
     Completions(Deferred<CompletionsArgs>),
+    /// Set up this machine for sessions that run as a user of their own
+    Setup(DeferredCommands<SetupCommand>),
     /// Check whether pinfold works on this machine, and explain what to do if not
     Doctor(Deferred<Output>),
     /// Show what pinfold keeps on disk, and remove what is not needed

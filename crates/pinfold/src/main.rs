@@ -30,6 +30,7 @@ mod review;
 mod run;
 mod secret;
 mod serve;
+mod setup;
 mod snapshot;
 mod spec_loop;
 mod task;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         Command::Mcp(args) => serve::mcp(args.0, |words| Cli::try_parse_from(words).map(drop)),
         Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
         Command::Image(command) => image::image(&command.0, &launcher),
+        Command::Setup(command) => setup::setup(&command.0),
         Command::Task(command) => task::task(command.0, &launcher),
         Command::Loop(args) => spec_loop::run(args.0, &launcher),
         Command::Work(args) => work::work(&args.0, &launcher),

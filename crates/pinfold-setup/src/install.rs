@@ -1,0 +1,319 @@
+//! Setting a machine up.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pinfold_runner::accounts::is_name;
+use pinfold_runner::{Refusal, installed, policy};
+
+use crate::Plan;
+use crate::machine::Machine;
+use crate::policy::PolicyFile;
+use crate::record::{Made, Record};
+use crate::step::Step;
+
+/// Users of this group may talk to the runner.
+pub(crate) const GROUP: &str = "pinfold";
+/// The unit that listens for them.
+pub(crate) const SOCKET: &str = "pinfold-runner.socket";
+/// Where systemd has an administrator's units.
+const UNITS: &str = "/etc/systemd/system";
+/// Where systemd has the units of packages.
+const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
+/// Where the runner lies, as its unit says.
+pub const RUNNER: &str = "/usr/libexec/pinfold/pinfold-runner";
+/// Where pinfold lies if no package has installed it.
+pub(crate) const PROGRAM: &str = "/usr/libexec/pinfold/pinfold";
+/// Its name for users.
+const COMMAND: &str = "/usr/local/bin/pinfold";
+/// The rules of sudo.
+pub(crate) const RULES: &str = "/etc/sudoers.d/pinfold";
+/// Where an agent's wrapper lies.
+const WRAPPERS: &str = "/usr/local/bin";
+
+pub(crate) const FILES: [(&str, &str); 2] = [
+    (SOCKET, include_str!("../../../packaging/systemd/pinfold-runner.socket")),
+    ("pinfold-runner@.service", include_str!("../../../packaging/systemd/pinfold-runner@.service")),
+];
+
+/// What an administrator asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// The user that sessions run as. Otherwise that of the policy, or `pinfold-agent`.
+    pub user: Option<String>,
+    /// That user's directory. Otherwise that of the policy, or one below `/var/lib`.
+    pub state_dir: Option<PathBuf>,
+    /// Who may start sessions, each with directories, `~` for the home. Host users that the policy has besides stay.
+    pub host_users: BTreeMap<String, Vec<String>>,
+    /// Whether sudo may start the runner, too.
+    pub sudo: bool,
+    /// Agents whose names on this machine start a session.
+    pub wrappers: Vec<String>,
+    /// The executable that was started.
+    pub program: PathBuf,
+    /// The runner's, to be installed.
+    pub runner: PathBuf,
+}
+
+/// Returns what is left to do so that a machine is as wanted.
+///
+/// # Errors
+/// Returns what keeps it from being so, before anything is changed.
+pub fn install(wanted: &Wanted, machine: &Machine) -> Result<Plan, Refusal> {
+    if !machine.has(Path::new("/run/systemd/system")) {
+        return Err(Refusal::new(
+            "this machine is not run by systemd",
+            "`pinfold doctor` shows the boundaries that work here",
+        ));
+    }
+    let mut planned =
+        Planned { machine, steps: Vec::new(), record: Record::read(machine)?.unwrap_or_default() };
+    let policy = planned.policy(wanted)?;
+    let host_users = policy.host_users();
+    for (name, _) in &host_users {
+        if !machine.has_user(name)? {
+            return Err(Refusal::new(
+                format!("there is no user {name} on this machine"),
+                "check the names after --for",
+            ));
+        }
+    }
+    planned.accounts(&policy, &host_users)?;
+    planned.programs(wanted)?;
+    planned.files(&policy, &host_users)?;
+    planned.wrappers(&wanted.wrappers)?;
+    if wanted.sudo {
+        planned.rules(&host_users)?;
+    }
+    planned.units()?;
+    let Planned { steps, record, .. } = planned;
+    Ok(Plan { steps, record: Some(record) })
+}
+
+/// A plan in the making.
+struct Planned<'m> {
+    machine: &'m Machine,
+    steps: Vec<Step>,
+    record: Record,
+}
+
+impl Planned<'_> {
+    fn make(&mut self, made: Made, step: Step) {
+        self.record.add(made);
+        self.steps.push(step);
+    }
+
+    /// The policy as it is to be.
+    fn policy(&self, wanted: &Wanted) -> Result<PolicyFile, Refusal> {
+        let mut policy = match PolicyFile::read(self.machine)? {
+            Some(policy) => {
+                let differs = wanted.user.as_ref().is_some_and(|user| user != policy.user())
+                    || wanted.state_dir.as_ref().is_some_and(|path| *path != policy.state_dir());
+                if differs {
+                    return Err(Refusal::new(
+                        format!(
+                            "{} has the user {} with the directory {}",
+                            policy::PATH,
+                            policy.user(),
+                            policy.state_dir().display()
+                        ),
+                        "`pinfold setup systemd --remove` first, to choose others",
+                    ));
+                }
+                policy
+            }
+            None if wanted.host_users.is_empty() => {
+                return Err(Refusal::new(
+                    "nobody may start sessions yet",
+                    "say who, and where: `pinfold setup systemd --for 'alice=~/work'`",
+                ));
+            }
+            None => {
+                let user = wanted.user.as_deref().unwrap_or("pinfold-agent");
+                if !is_name(user) {
+                    return Err(Refusal::plain(format!("{user:?} is no name of a user")));
+                }
+                let usual = Path::new("/var/lib").join(user);
+                PolicyFile::new(
+                    user,
+                    wanted.state_dir.as_deref().unwrap_or(&usual),
+                    &wanted.program,
+                )
+            }
+        };
+        policy.set_program(&self.program(wanted));
+        policy.set_roots(&wanted.host_users);
+        policy.text()?;
+        Ok(policy)
+    }
+
+    /// Where pinfold is to lie: where it is if nobody but root can change it there.
+    fn program(&self, wanted: &Wanted) -> PathBuf {
+        if installed::open(&wanted.program).is_ok() {
+            wanted.program.clone()
+        } else {
+            PROGRAM.into()
+        }
+    }
+
+    fn accounts(
+        &mut self,
+        policy: &PolicyFile,
+        host_users: &[(String, Vec<String>)],
+    ) -> Result<(), Refusal> {
+        if !self.machine.has_group(GROUP)? {
+            self.make(Made::Group(GROUP.to_owned()), Step::AddGroup(GROUP.to_owned()));
+        }
+        let (name, home) = (policy.user().to_owned(), policy.state_dir());
+        if !self.machine.has_user(&name)? {
+            let step = Step::AddUser { name: name.clone(), home: home.clone() };
+            self.make(Made::User(name.clone()), step);
+        }
+        if !self.machine.has(&home) {
+            let step = Step::MakeDirectory { path: home.clone(), owner: name };
+            self.make(Made::Directory(home), step);
+        }
+        for (user, _) in host_users {
+            if !self.machine.is_member(user, GROUP)? {
+                let (user, group) = (user.clone(), GROUP.to_owned());
+                self.make(Made::Member(user.clone(), group.clone()), Step::Join { user, group });
+            }
+        }
+        Ok(())
+    }
+
+    /// The runner, and pinfold itself where others than root could replace it.
+    fn programs(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
+        self.copy(&wanted.runner, Path::new(RUNNER))?;
+        if self.program(wanted) != wanted.program {
+            self.copy(&wanted.program, Path::new(PROGRAM))?;
+            let (path, to) = (PathBuf::from(COMMAND), PathBuf::from(PROGRAM));
+            if !self.machine.has(&path) {
+                self.make(Made::File(path.clone()), Step::Link { path, to });
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, from: &Path, to: &Path) -> Result<(), Refusal> {
+        let there = self.machine.read(to)?;
+        if from == to && there.is_some() {
+            return Ok(());
+        }
+        let content = std::fs::read(from).map_err(|error| {
+            Refusal::new(
+                format!("{}: {error}", from.display()),
+                "`cargo build --release --package pinfold-runner` builds the runner next to pinfold",
+            )
+        })?;
+        if there.as_deref() != Some(content.as_slice()) {
+            let step = Step::Install { from: from.to_owned(), to: to.to_owned() };
+            self.make(Made::File(to.to_owned()), step);
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        path: PathBuf,
+        content: Vec<u8>,
+        mode: u32,
+        what: &str,
+    ) -> Result<bool, Refusal> {
+        if self.machine.read(&path)?.as_deref() == Some(content.as_slice()) {
+            return Ok(false);
+        }
+        let what = what.to_owned();
+        self.make(Made::File(path.clone()), Step::Write { path, content, mode, what });
+        Ok(true)
+    }
+
+    /// The policy, and systemd's units.
+    fn files(
+        &mut self,
+        policy: &PolicyFile,
+        host_users: &[(String, Vec<String>)],
+    ) -> Result<(), Refusal> {
+        let may =
+            |(name, roots): &(String, Vec<String>)| format!("{name} may use {}", roots.join(", "));
+        let what = host_users.iter().map(may).collect::<Vec<_>>().join("; ");
+        self.write(policy::PATH.into(), policy.text()?, 0o644, &what)?;
+        let mut is_changed = false;
+        for (name, text) in FILES {
+            let path = Path::new(UNITS).join(name);
+            let packaged = self.machine.read(&Path::new(PACKAGED_UNITS).join(name))?;
+            if packaged.as_deref() == Some(text.as_bytes()) && !self.machine.has(&path) {
+                continue;
+            }
+            is_changed |= self.write(path, text.as_bytes().to_vec(), 0o644, "a unit of systemd")?;
+        }
+        if is_changed {
+            self.steps.push(Step::run(&["systemctl", "daemon-reload"]));
+        }
+        Ok(())
+    }
+
+    fn wrappers(&mut self, agents: &[String]) -> Result<(), Refusal> {
+        for agent in agents {
+            if !is_name(agent) {
+                return Err(Refusal::plain(format!("{agent:?} is no name of an agent")));
+            }
+            let path = Path::new(WRAPPERS).join(agent);
+            let content = wrapper(agent).into_bytes();
+            let made = Made::File(path.clone());
+            if self.machine.has(&path) && !self.record.made.contains(&made) {
+                return Err(Refusal::new(
+                    format!("{} is there already, and no set-up made it", path.display()),
+                    format!("move it away, or leave out --wrapper {agent}"),
+                ));
+            }
+            self.write(path, content, 0o755, &format!("`{agent}` starts a session"))?;
+        }
+        Ok(())
+    }
+
+    fn rules(&mut self, host_users: &[(String, Vec<String>)]) -> Result<(), Refusal> {
+        let content = rules(host_users.iter().map(|(name, _)| name.as_str())).into_bytes();
+        let path = PathBuf::from(RULES);
+        if self.machine.read(&path)?.as_deref() != Some(content.as_slice()) {
+            self.make(Made::File(path.clone()), Step::WriteRules { path, content });
+        }
+        Ok(())
+    }
+
+    fn units(&mut self) -> Result<(), Refusal> {
+        let (is_active, is_enabled) =
+            (self.machine.is_active(SOCKET), self.machine.is_enabled(SOCKET));
+        let is_changed = self
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Write { path, .. } if path.ends_with(SOCKET)));
+        if !is_enabled {
+            self.make(
+                Made::Unit(SOCKET.to_owned()),
+                Step::run(&["systemctl", "enable", "--now", SOCKET]),
+            );
+        } else if !is_active || is_changed {
+            self.make(Made::Unit(SOCKET.to_owned()), Step::run(&["systemctl", "restart", SOCKET]));
+        }
+        Ok(())
+    }
+}
+
+/// What lies under an agent's name on the machine. Its users can run any other program: it is for convenience.
+fn wrapper(agent: &str) -> String {
+    format!("#!/bin/sh\nexec pinfold run --boundary systemd {agent} -- \"$@\"\n")
+}
+
+/// The rules by which host users start the runner with sudo. It reads neither arguments nor the environment.
+fn rules<'u>(users: impl Iterator<Item = &'u str>) -> String {
+    let mut text = format!(
+        "# Written by `pinfold setup systemd`.\n\
+         Defaults!{RUNNER} env_reset, !setenv, !env_keep, secure_path=\"/usr/sbin:/usr/bin\", \
+         umask=0077, umask_override\n"
+    );
+    for user in users {
+        text.push_str(&format!("{user} ALL=(root:root) NOPASSWD: NOSETENV: {RUNNER} \"\"\n"));
+    }
+    text
+}

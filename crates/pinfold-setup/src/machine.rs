@@ -1,0 +1,144 @@
+//! The machine: its files, accounts and programs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use pinfold_runner::Refusal;
+
+/// Directories of an administrator's programs.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A machine, or in tests a directory that is laid out as one.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// Returns the machine that this process runs on.
+    pub fn this() -> Self {
+        Self { root: PathBuf::from("/") }
+    }
+
+    /// Returns a directory that is laid out as a machine. Programs that are found in it get its path as `ROOT`.
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// Where a file of the machine lies.
+    pub(crate) fn at_path(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Returns the content of a file, if there is one.
+    ///
+    /// # Errors
+    /// Returns the error of reading it.
+    pub(crate) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
+        match std::fs::read(self.at_path(path)) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Refusal::plain(format!("{}: {error}", path.display()))),
+        }
+    }
+
+    /// Whether anything is at a path, a link that leads nowhere among it.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        std::fs::symlink_metadata(self.at_path(path)).is_ok()
+    }
+
+    /// Whether a group has a member, beyond those whose primary group it is.
+    pub(crate) fn is_member(&self, user: &str, group: &str) -> Result<bool, Refusal> {
+        let fields = self.entry("group", group)?;
+        let members = fields.and_then(|fields| fields.get(3).cloned()).unwrap_or_default();
+        Ok(members.split(',').any(|member| member == user))
+    }
+
+    /// Whether there is a group.
+    pub(crate) fn has_group(&self, name: &str) -> Result<bool, Refusal> {
+        Ok(self.entry("group", name)?.is_some())
+    }
+
+    /// Whether there is a user.
+    pub(crate) fn has_user(&self, name: &str) -> Result<bool, Refusal> {
+        Ok(self.entry("passwd", name)?.is_some())
+    }
+
+    /// The ids of a user and of its primary group.
+    ///
+    /// # Errors
+    /// Returns that there is no such user.
+    pub(crate) fn ids(&self, user: &str) -> Result<(u32, u32), Refusal> {
+        let fields = self.entry("passwd", user)?.unwrap_or_default();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
+        number(2).zip(number(3)).ok_or_else(|| Refusal::plain(format!("there is no user {user}")))
+    }
+
+    /// The fields of an entry of a database of accounts (getent(1)).
+    fn entry(&self, database: &str, key: &str) -> Result<Option<Vec<String>>, Refusal> {
+        let mut getent = self.command(&["getent", "--", database, key])?;
+        let output = getent.stdin(Stdio::null()).output().map_err(|error| {
+            Refusal::new(
+                format!("cannot start getent: {error}"),
+                "it is part of the C library's package",
+            )
+        })?;
+        // Its status 2: no such entry.
+        match output.status.code() {
+            Some(0) => {}
+            Some(2) => return Ok(None),
+            _ => return Err(Refusal::plain(format!("getent {database} {key}: {}", output.status))),
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().next().unwrap_or_default();
+        Ok(Some(line.split(':').map(str::to_owned).collect()))
+    }
+
+    /// Whether a unit of systemd is started.
+    pub(crate) fn is_active(&self, unit: &str) -> bool {
+        self.run(&["systemctl", "is-active", "--quiet", unit]).is_ok()
+    }
+
+    /// Whether a unit of systemd starts at boot.
+    pub(crate) fn is_enabled(&self, unit: &str) -> bool {
+        self.run(&["systemctl", "is-enabled", "--quiet", unit]).is_ok()
+    }
+
+    /// Runs a program.
+    ///
+    /// # Errors
+    /// Returns what it wrote to standard error if it failed.
+    pub(crate) fn run(&self, argv: &[&str]) -> Result<String, Refusal> {
+        let failed = |why: &str| Refusal::plain(format!("`{}` failed: {why}", argv.join(" ")));
+        let mut command = self.command(argv)?;
+        let output =
+            command.stdin(Stdio::null()).output().map_err(|error| failed(&error.to_string()))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned);
+        Err(failed(&last.unwrap_or_else(|| output.status.to_string())))
+    }
+
+    /// A program of the administrator's directories, with nothing of the caller's environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an administrator's set-up has no launcher: programs of the system by their names"
+    )]
+    fn command(&self, argv: &[&str]) -> Result<Command, Refusal> {
+        let (name, rest) = argv.split_first().ok_or_else(|| Refusal::plain("no program"))?;
+        let mut places = PATH.split(':').map(|place| self.at_path(Path::new(place)).join(name));
+        let program = places
+            .find(|program| program.is_file())
+            .ok_or_else(|| Refusal::plain(format!("{name} is not installed")))?;
+        let mut command = Command::new(program);
+        command.args(rest).env_clear().env("PATH", PATH).env("LC_ALL", "C.UTF-8").current_dir("/");
+        if self.root != Path::new("/") {
+            command.env("ROOT", &self.root);
+        }
+        Ok(command)
+    }
+}

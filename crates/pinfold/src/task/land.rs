@@ -131,8 +131,7 @@ impl Run<'_> {
         let mut tasks = Vec::new();
         for task in self.completed()?.into_iter().filter(is_due) {
             let spec = self.queue.spec(task.id)?;
-            let changes =
-                outcome(&self.queue.attempts(task.id)?, &task).is_some_and(|it| it.is_changed());
+            let changes = self.result(&task)?.is_some_and(|it| it.is_changed());
             if changes && self.is_here(&spec) {
                 tasks.push(task);
             }
@@ -245,10 +244,15 @@ impl Run<'_> {
         Ok(Outlook::Attention)
     }
 
+    /// Returns the result of a task. One that no worker of pinfold reports is none: it must not hold up others.
+    fn result(&self, task: &Task) -> Result<Option<Outcome>, Failure> {
+        Ok(outcome(&self.queue.attempts(task.id)?, task).unwrap_or_default())
+    }
+
     /// Returns what a task is to land with, or why it cannot.
     fn candidate(&self, task: Task) -> Result<Result<Candidate, Unfit>, Failure> {
         let unfit = |outlook, why: &str| Ok(Err(Unfit { outlook, why: why.to_owned() }));
-        let Some(outcome) = outcome(&self.queue.attempts(task.id)?, &task) else {
+        let Some(outcome) = outcome(&self.queue.attempts(task.id)?, &task)? else {
             let why = format!("has no result that could land: it is {}", task.status);
             return unfit(Outlook::Failed, &why);
         };
@@ -312,7 +316,7 @@ impl Run<'_> {
             task => task?,
         };
         let landing = self.queue.landing(id)?;
-        let changes = outcome(&self.queue.attempts(id)?, &task).is_none_or(|it| it.is_changed());
+        let changes = self.result(&task)?.is_none_or(|it| it.is_changed());
         Ok(!changes || landing.is_some_and(|landing| landing.state == LandingState::Landed))
     }
 
@@ -328,7 +332,7 @@ impl Run<'_> {
                 continue;
             }
             let spec = self.queue.spec(task.id)?;
-            let outcome = outcome(&self.queue.attempts(task.id)?, &task);
+            let outcome = self.result(&task)?;
             let Some(outcome) = outcome.filter(|it| it.is_changed() && self.is_here(&spec)) else {
                 continue;
             };

@@ -135,7 +135,7 @@ pub(crate) fn parts(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Makes a directory for one user. What somebody puts in its place meanwhile is not changed.
+/// Makes a directory for one user. What somebody puts in its place is not changed.
 fn make_directory(path: &Path, uid: u32, gid: u32) -> Result<(), Errno> {
     rustix::fs::mkdir(path, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

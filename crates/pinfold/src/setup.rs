@@ -115,8 +115,8 @@ fn wanted(args: &SystemdArgs) -> Result<Wanted, Failure> {
     for HostUser { name, roots } in &args.host_users {
         host_users.entry(name.clone()).or_default().extend(roots.iter().cloned());
     }
-    let beside = program.with_file_name(RUNNER);
-    let runner = if beside.exists() { beside } else { pinfold_setup::RUNNER.into() };
+    let own = program.with_file_name(RUNNER);
+    let runner = if own.exists() { own } else { pinfold_setup::RUNNER.into() };
     Ok(Wanted {
         user: args.user.clone(),
         state_dir: args.state_dir.clone(),

@@ -26,7 +26,8 @@ fn scene(user: pinfold_testkit::User) -> Scene {
 fn agent_of_a_task_works_with_its_groups_directories_one_task_at_a_time() {
     for user in people() {
         let scene = scene(user);
-        let script = "cp /workspace/group/mark answer; [ ! -e /workspace/group/busy ] || echo two >answer
+        let script =
+            "cp /workspace/group/mark answer; [ ! -e /workspace/group/busy ] || echo two >answer
              touch /workspace/group/busy; sleep 1; rm /workspace/group/busy
              echo one more >>/home/agent/.claude/kept; cp /home/agent/.claude/kept kept";
         let verify = "grep -q group answer && [ ! -e /workspace/group ]";

@@ -242,7 +242,7 @@ fn status_of(label: &str) -> Option<SpecStatus> {
     label.strip_prefix(STATUS)?.parse().ok()
 }
 
-/// Returns the labels of other statuses. A label that is none of them is somebody's own, and may hold a comma, at which gh
+/// Returns the labels of other statuses. Any other label is somebody's own, and may hold a comma, at which gh
 /// would divide it.
 fn other_statuses(labels: &[String], status: SpecStatus) -> Vec<&str> {
     let is_other = |label: &&str| status_of(label).is_some_and(|it| it != status);

@@ -29,7 +29,7 @@ impl Strangers {
         Visitor { ended, strangers: self.clone() }
     }
 
-    /// Ends the oldest connection, for a new one to take its place. Who has a key shows it at once.
+    /// Ends the oldest connection, for a new one to take its place. A client with a key shows it at once.
     pub(super) fn end_oldest(&self) {
         let mut strangers = lock(&self.0);
         if !strangers.is_empty() {

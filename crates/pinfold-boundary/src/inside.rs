@@ -59,12 +59,22 @@ impl Inside {
             }
             pinfold_wire::Report::Listening { handed_over, has_view } => {
                 let mut sockets = received.descriptors;
-                let view = has_view.then(|| sockets.pop().map(LiveView)).flatten();
+                let view = has_view.then(|| sockets.pop()).flatten();
+                let view = view.map(|view| self.live_view(view)).transpose()?;
                 let mounts = sockets.pop();
                 Ok(Doors { sockets, handed_over, mounts, view })
             }
             report => Err(failure(report)),
         }
+    }
+
+    fn live_view(&self, context: OwnedFd) -> Result<LiveView, LaunchError> {
+        let attendant = self
+            .backing
+            .attendant()
+            .map(|attendant| attendant.as_fd().try_clone_to_owned().map(Channel::from));
+        let attendant = attendant.transpose().map_err(|_| LaunchError::HandOver)?;
+        Ok(LiveView::new(context, attendant))
     }
 
     /// Says what the command will be; call it once, before the sandbox is sealed. Only the

@@ -252,7 +252,12 @@ impl<M: Manager> Boundary for Managed<M> {
                 pids: plan.limits.pids.is_some(),
                 landlock,
             };
-            let errand = Errand { plan, looks: grants.looks, owner_is_other: owner.is_root() };
+            let errand = Errand {
+                plan,
+                looks: grants.looks,
+                owner_is_other: owner.is_root(),
+                memory_is_bounded: group.is_some(),
+            };
             channel.plan(&errand, &[])?;
             Ok((channel, init, group, enforced))
         });

@@ -14,7 +14,7 @@ use pinfold_runner::accounts::Account;
 use pinfold_runner::policy::Policy;
 use pinfold_runner::request::Request;
 use pinfold_runner::{Refusal, unit};
-use pinfold_wire::Channel;
+use pinfold_wire::{Channel, LaunchOrder};
 
 use self::client::Met;
 use self::grants::Grants;
@@ -84,7 +84,7 @@ impl Boundary for Systemd {
         }
         let terms = Terms::read()?;
         let Grants { wanted, files, looks } = Grants::make(&mut plan, &terms)?;
-        let share = plan.limits.cpus.take();
+        let share = plan.limits.cpus;
         let request = Request {
             session: session.name.to_owned(),
             memory: plan.limits.memory.filter(|bytes| *bytes >= LEAST_MEMORY),
@@ -100,19 +100,26 @@ impl Boundary for Systemd {
                 "systemd was asked for it, and the kernel knows of none for the unit".to_owned();
             return Err(LaunchError::Limit { limit: "cpus", cause });
         }
+        // What is not enforced is not shown either.
+        plan.limits.cpus = share.filter(|_| cpus);
         // Without it memory is init's to watch.
         let group = request.memory.and_then(|most| Group::of_container(pid, most));
-        if group.is_some() {
-            plan.limits.memory = None;
-        }
         let enforced = Capabilities {
             memory: group.is_some(),
             cpus,
             pids: plan.limits.pids.is_some(),
             landlock,
         };
+        let memory_is_bounded = group.is_some();
+        let errand = Errand { plan, looks, owner_is_other: true, memory_is_bounded };
         let (attendant, theirs) = Channel::pair()?;
-        channel.plan(&Errand { plan, looks, owner_is_other: true }, &[theirs.as_fd()])?;
+        channel.plan(&errand, &[theirs.as_fd()])?;
+        drop(theirs);
+        // Init's parent lives until masks are kept no more. Where there is no init, the channel says why.
+        let init = match attendant.receive::<LaunchOrder>() {
+            Ok(Some(received)) => received.descriptors.into_iter().next().unwrap_or(init),
+            Ok(None) | Err(_) => init,
+        };
         let backing = SystemdBacking { group, unit: unit::name(&request.session), attendant };
         Ok(Inside::new(channel, init, enforced, Box::new(backing)))
     }
@@ -149,7 +156,7 @@ impl Backing for SystemdBacking {
     fn gone(&self) -> Option<String> {
         let unit = &self.unit;
         Some(format!(
-            "the unit {unit} ended before the command did: an administrator or a limit of the policy ended it \
+            "the unit {unit} ended before the command did: a limit on memory or of the policy, or an administrator, ended it \
              (`systemctl status {unit}`)"
         ))
     }

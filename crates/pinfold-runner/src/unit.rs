@@ -26,8 +26,9 @@ const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 ///   the error that init's own filter gives them.
 /// - `ProtectKernelTunables`, `ProtectKernelLogs`, `ProtectControlGroups` and `ProtectProc` mount over parts of /proc,
 ///   and the kernel then gives init no /proc of its own.
+/// - `LockPersonality` refuses what debuggers need. Init's own filter allows that and no more.
 /// - `ProtectHome=yes` would make nothing below /home attachable.
-const PROPERTIES: [&str; 29] = [
+const PROPERTIES: [&str; 28] = [
     "Type=exec",
     "CollectMode=inactive-or-failed",
     "NoNewPrivileges=yes",
@@ -41,7 +42,6 @@ const PROPERTIES: [&str; 29] = [
     "PrivateIPC=yes",
     "DevicePolicy=closed",
     "KeyringMode=private",
-    "LockPersonality=yes",
     "RestrictRealtime=yes",
     "RestrictNamespaces=user mnt pid net ipc uts cgroup",
     "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",

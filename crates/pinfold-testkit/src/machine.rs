@@ -19,8 +19,8 @@ pub fn installed(name: &str) -> bool {
     ["/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
-/// Returns the container engine under test (`PINFOLD_TEST_ENGINE`). Without one, the embedded
-/// boundary is tested.
+/// Returns the container engine under test (`PINFOLD_TEST_ENGINE`), or `external` or `systemd` for these
+/// boundaries. Without one, the embedded boundary is tested.
 pub fn engine() -> Option<String> {
     std::env::var("PINFOLD_TEST_ENGINE").ok()
 }
@@ -36,7 +36,7 @@ pub fn has_engine(name: &str) -> bool {
 pub fn boundary() -> String {
     match engine().as_deref() {
         None => "namespace".to_owned(),
-        Some("external") => "external".to_owned(),
+        Some(boundary @ ("external" | "systemd")) => boundary.to_owned(),
         Some(engine) => format!("container ({engine})"),
     }
 }
@@ -45,7 +45,7 @@ pub fn boundary() -> String {
 pub fn run_line() -> String {
     let options = match engine().as_deref() {
         None => String::new(),
-        Some("external") => " --boundary external".to_owned(),
+        Some(boundary @ ("external" | "systemd")) => format!(" --boundary {boundary}"),
         Some(engine) => format!(" --engine {engine}"),
     };
     format!("{} run{options}", executable())

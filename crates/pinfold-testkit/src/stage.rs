@@ -156,7 +156,8 @@ impl Stage {
         let mut command = self.command(executable());
         match (engine(), args.split_first()) {
             (Some(engine), Some((&"run", rest))) => {
-                let choice = if engine == EXTERNAL { "--boundary" } else { "--engine" };
+                let is_boundary = engine == EXTERNAL || engine == "systemd";
+                let choice = if is_boundary { "--boundary" } else { "--engine" };
                 command.args(["run", choice, &engine]).args(rest)
             }
             _ => command.args(args),

@@ -102,8 +102,8 @@ fn make(channel: Channel) -> Result<(), (Failure, Channel)> {
         Ok(None) => return Ok(()),
         Err(failure) => return Err((failure, channel)),
     };
-    let mut handed = namespace::Handed::default();
-    let child = namespace::below(errand.plan, &mut handed, errand.owner_is_other, channel)?;
+    let (around, mut handed) = (errand.around(), namespace::Handed::default());
+    let child = namespace::below(errand.plan, &mut handed, around, channel)?;
     // Its end is everybody's: as the container's first process this one takes along what is left.
     let _ = rustix::io::retry_on_intr(|| {
         rustix::process::waitid(

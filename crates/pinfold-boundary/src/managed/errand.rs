@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_wire::{DecodeError, Reader, Wire, Writer};
 
+use crate::namespace::Around;
 use crate::plan::LaunchPlan;
 
 /// The plan, and by what to see that its files are the ones that were meant.
@@ -17,6 +18,8 @@ pub(crate) struct Errand {
     pub(crate) looks: Vec<Look>,
     /// Whether the sandbox's files belong to another user on the host than its processes.
     pub(crate) owner_is_other: bool,
+    /// Whether the kernel bounds the sandbox's memory, so that init need not watch it.
+    pub(crate) memory_is_bounded: bool,
 }
 
 /// A file or directory as it looks from everywhere.
@@ -36,10 +39,19 @@ impl Look {
     }
 }
 
+impl Errand {
+    /// Returns what init cannot see by itself.
+    pub(crate) fn around(&self) -> Around {
+        let Self { owner_is_other, memory_is_bounded, .. } = *self;
+        Around { owner_is_other, memory_is_bounded }
+    }
+}
+
 impl Wire for Errand {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.bytes(&self.plan.encode()).u8(self.owner_is_other.into());
+        writer.u8(self.memory_is_bounded.into());
         writer.u32(self.looks.len() as u32);
         for Look { path, identity: (device, number) } in &self.looks {
             writer.bytes(path.as_os_str().as_bytes()).u64(*device).u64(*number);
@@ -51,6 +63,7 @@ impl Wire for Errand {
         let mut reader = Reader::new(message);
         let plan = LaunchPlan::decode(&reader.bytes()?)?;
         let owner_is_other = reader.u8()? != 0;
+        let memory_is_bounded = reader.u8()? != 0;
         let mut looks = Vec::new();
         for _ in 0..reader.u32()? {
             let path = reader.bytes()?;
@@ -58,6 +71,6 @@ impl Wire for Errand {
             looks.push(Look { path, identity: (reader.u64()?, reader.u64()?) });
         }
         reader.finish()?;
-        Ok(Self { plan, looks, owner_is_other })
+        Ok(Self { plan, looks, owner_is_other, memory_is_bounded })
     }
 }

@@ -41,6 +41,8 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             }
             LaunchOrder::Mapped
             | LaunchOrder::KeepMasks
+            | LaunchOrder::Init
+            | LaunchOrder::Refresh(_)
             | LaunchOrder::Plan(_)
             | LaunchOrder::LastSteps(_) => continue,
         };

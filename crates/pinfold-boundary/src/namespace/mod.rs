@@ -166,6 +166,15 @@ pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> R
     last::take(steps, asked, channel, clock)
 }
 
+/// What is around a sandbox that is made in a container or unit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around {
+    /// Whether the sandbox's files belong to another user on the host than its processes.
+    pub(crate) owner_is_other: bool,
+    /// Whether the kernel bounds the sandbox's memory.
+    pub(crate) memory_is_bounded: bool,
+}
+
 /// Makes the sandbox below this process, which is the first of a container that has everything of the
 /// plan in it and gives it no more rights than its user has; a descriptor of init. What of the plan was
 /// handed over as a mount comes from there. The sandbox ends with this process.
@@ -175,14 +184,16 @@ pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> R
 pub(crate) fn below(
     plan: LaunchPlan,
     handed: &mut Handed,
-    owner_is_other: bool,
+    around: Around,
     channel: Channel,
 ) -> Result<OwnedFd, (Failure, Channel)> {
     let sources = match handed.sources(&plan) {
         Ok(sources) => sources,
         Err(errno) => return Err((Failure::at(Step::Grants)(errno), channel)),
     };
-    let last_steps = last::of_plan(&plan, &watched(&plan, None), owner_is_other);
+    let mut watched = watched(&plan, None);
+    watched.memory = watched.memory.filter(|_| !around.memory_is_bounded);
+    let last_steps = last::of_plan(&plan, &watched, around.owner_is_other);
     // The copy is nobody until it has written its maps.
     let own_ids = Some(caller_ids());
     match sys::clone_into(NAMESPACES as u64, None) {

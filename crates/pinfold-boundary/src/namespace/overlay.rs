@@ -137,7 +137,7 @@ fn mount(lower: &[OwnedFd], layers: &OwnedFd) -> Result<(OwnedFd, LiveView), Err
     fsconfig_create(&context)?;
     let attributes = MountAttrFlags::from_bits_retain((NO_SUID | NO_DEVICES) as u32);
     let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    Ok((mount, LiveView(context)))
+    Ok((mount, LiveView::new(context, None)))
 }
 
 fn by_descriptor(place: impl AsFd) -> String {

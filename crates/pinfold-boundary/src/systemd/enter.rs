@@ -10,6 +10,7 @@ use pinfold_runner::unit::{READY, SUBCOMMAND};
 use pinfold_wire::{Channel, LaunchOrder, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::mount::fsconfig_reconfigure;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketType,
     recvmsg, send, sockopt,
@@ -89,8 +90,8 @@ fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)
         Ok(watched) => watched,
         Err(_) => return Err((Failure::at(Step::Identity)(Errno::MFILE), channel)),
     };
-    let mut handed = Handed::new(mounts);
-    let child = namespace::below(errand.plan, &mut handed, errand.owner_is_other, channel)?;
+    let (around, mut handed) = (errand.around(), Handed::new(mounts));
+    let child = namespace::below(errand.plan, &mut handed, around, channel)?;
     // They are the child's now.
     drop(handed);
     // Another session is the same user.
@@ -99,38 +100,47 @@ fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)
     Ok(())
 }
 
-/// Does for the sandbox what only its user may do, until it has ended: starts what keeps masks in place, and ends it
-/// when the supervisor has gone.
+/// Does for the sandbox what only its user may do, until it has ended: starts what keeps masks in place, refreshes
+/// views, and ends it when the supervisor has gone.
 fn attend(child: &OwnedFd, channel: &OwnedFd, orders: &Channel) {
-    let mut ended = [PollFd::new(child, PollFlags::IN)];
+    let mut keeper = None;
+    let _ = orders.send(&LaunchOrder::Init, &[child.as_fd()]);
     loop {
         let mut all = [
             PollFd::new(child, PollFlags::IN),
             PollFd::new(channel, PollFlags::empty()),
             PollFd::new(orders, PollFlags::IN),
         ];
-        if rustix::io::retry_on_intr(|| poll(&mut all, None)).is_err() {
-            break;
-        }
-        if !all[0].revents().is_empty() || !all[1].revents().is_empty() || !obey(orders) {
+        let polled = rustix::io::retry_on_intr(|| poll(&mut all, None));
+        let has_ended = all[..2].iter().any(|one| !one.revents().is_empty());
+        if polled.is_err() || has_ended || !obey(orders, &mut keeper) {
             break;
         }
     }
+    let mut ended = [PollFd::new(child, PollFlags::IN)];
     let _ = rustix::io::retry_on_intr(|| poll(&mut ended, Some(&GRACE)));
     let _ = pidfd_send_signal(child, Signal::KILL);
-    let _ =
-        rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED));
+    // The keeper looks for a last time and reports. It ends with the supervisor's end of its channel.
+    for process in [Some(child), keeper.as_ref()].into_iter().flatten() {
+        let wait = || waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
+        let _ = rustix::io::retry_on_intr(wait);
+    }
 }
 
-/// Starts what keeps masks in place; false when there is nobody who orders it any more.
-fn obey(orders: &Channel) -> bool {
+/// Obeys one order; false when there is nobody who gives any more.
+fn obey(orders: &Channel, keeper: &mut Option<OwnedFd>) -> bool {
     let Ok(Some(received)) = orders.receive::<LaunchOrder>() else { return false };
     let mut descriptors = received.descriptors.into_iter();
-    if let (LaunchOrder::KeepMasks, Some(channel), Some(out)) =
-        (received.message, descriptors.next(), descriptors.next())
-    {
-        // Where it cannot be started its end of the channel closes here, and the supervisor hears that.
-        let _ = keeper::start_here(Channel::from(channel), out);
+    match (received.message, descriptors.next(), descriptors.next()) {
+        (LaunchOrder::KeepMasks, Some(channel), Some(out)) if keeper.is_none() => {
+            // Where it cannot be started its channel closes here, and the supervisor hears that.
+            *keeper = keeper::start_here(Channel::from(channel), out).ok();
+            true
+        }
+        (LaunchOrder::Refresh(_), Some(context), None) => {
+            let errno = fsconfig_reconfigure(&context).err().map_or(0, Errno::raw_os_error);
+            orders.send(&LaunchOrder::Refresh(errno), &[]).is_ok()
+        }
+        _ => false,
     }
-    true
 }

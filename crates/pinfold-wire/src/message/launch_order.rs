@@ -63,8 +63,12 @@ pub enum LaunchOrder {
     /// Where an engine has started init: what is left to do ([`super::LastSteps`]), without the parts
     /// before.
     LastSteps(Vec<u8>),
-    /// Where init's parent starts what keeps masks in place: its channel and where it reports, as descriptors.
+    /// Init's parent: init itself, as a descriptor (pidfd_open(2)).
+    Init,
+    /// To init's parent: start what keeps masks in place. Its channel and where it reports, as descriptors.
     KeepMasks,
+    /// To init's parent: refresh a view, whose context is the descriptor. It answers with the error, or 0.
+    Refresh(i32),
     /// The command.
     Command {
         /// Its program, without the parts before.
@@ -84,6 +88,12 @@ impl Wire for LaunchOrder {
             }
             Self::KeepMasks => {
                 writer.u8(10);
+            }
+            Self::Init => {
+                writer.u8(11);
+            }
+            Self::Refresh(errno) => {
+                writer.u8(12).u32(*errno as u32);
             }
             Self::Seal(covers) => write_covers(writer.u8(5), covers),
             Self::Part(part) => {
@@ -114,6 +124,8 @@ impl Wire for LaunchOrder {
                 Self::Command { rest, streams: read_streams(&mut reader)? }
             }
             10 => Self::KeepMasks,
+            11 => Self::Init,
+            12 => Self::Refresh(reader.u32()? as i32),
             14 => Self::LastSteps(reader.bytes()?),
             15 => Self::Plan(reader.bytes()?),
             value => return Err(DecodeError::Unknown { what: "launch order", value }),

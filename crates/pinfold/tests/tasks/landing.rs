@@ -273,7 +273,7 @@ fn while_verifying(scene: &Scene, marker: &str, act: impl FnOnce()) -> Output {
 }
 
 #[test]
-fn base_that_moves_during_the_verification_stays_and_the_next_landing_merges_anew() {
+fn base_that_moves_during_the_verification_stays_and_the_next_landing_merges_again() {
     for user in people() {
         let scene = Scene::new(user);
         let marker = format!("2.{}{}", std::process::id(), scene.stage.user.uid);

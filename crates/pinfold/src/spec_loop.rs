@@ -127,7 +127,7 @@ pub(crate) fn run(args: LoopArgs, launcher: &Launcher) -> Result<ExitCode, Failu
 }
 
 /// Waits, at most so long. Returns whether this process is asked to end.
-fn is_asked_to_end(signals: &OwnedFd, longest: Duration) -> bool {
+pub(crate) fn is_asked_to_end(signals: &OwnedFd, longest: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut wanted = [PollFd::new(signals, PollFlags::IN)];
     // An interruption by anything else only ends the wait.

@@ -8,6 +8,7 @@ mod options;
 mod result;
 mod serve;
 mod show;
+mod take;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ pub(crate) enum TaskCommand {
     Cancel(CancelArgs),
     /// Remove a task that has ended; its branch stays
     Rm(IdArgs),
+    /// Add tasks that a group's agents ask for
+    Take(take::TakeArgs),
     /// Serve a queue of tasks to workers on other machines (MoltNet's task API)
     Serve(serve::ServeArgs),
     /// Manage the agents that may use what is served, and their keys
@@ -97,6 +100,7 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
             show::remove_logs(&places, &task);
             notify!("pinfold: removed: {} ({})", task.title, short(task.id));
         }
+        TaskCommand::Take(args) => return take::take(&args, &queue()?, &places),
         TaskCommand::Serve(args) => return serve::serve(args, &places),
         TaskCommand::Key(command) => return serve::key(command, &places),
     }

@@ -98,7 +98,7 @@ pub(super) fn add(args: AddArgs, queue: &TaskQueue, host: Host<'_>) -> Result<()
 }
 
 /// Adds a task. If the connection is lost before the answer comes, it asks again with the same id, which adds nothing twice.
-fn add_once(queue: &TaskQueue, draft: &Draft) -> Result<Task, QueueError> {
+pub(super) fn add_once(queue: &TaskQueue, draft: &Draft) -> Result<Task, QueueError> {
     let undecided = match queue.add(draft) {
         Err(error @ QueueError::Store(StoreError::Undecided(_))) => error,
         added => return added,

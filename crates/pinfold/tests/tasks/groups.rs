@@ -76,3 +76,79 @@ fn group_of_a_task_is_a_name_and_no_option() {
         assert!(!fs::exists(scene.stage.path("home/assistant/groups/main")).unwrap());
     }
 }
+
+const TEMPLATE: &str = "---\nagent: script\nverify: [\"sh tests/check.sh\"]\npriority: 5\n---\n: a comment of the user\n";
+
+/// Writes what an agent of the group asks for.
+fn ask(scene: &Scene, name: &str, request: &str) {
+    scene.stage.write(&format!("home/assistant/data/ipc/dev/tasks/{name}"), request);
+}
+
+fn take(scene: &Scene, more: &[&str]) -> (bool, String) {
+    scene.stage.write("ws/template.md", TEMPLATE);
+    let output = scene.run(&[&["task", "take", "--group", "dev", "../template.md"], more].concat());
+    (output.status.success(), printed(&output))
+}
+
+#[test]
+fn agent_of_a_group_asks_for_tasks_that_are_the_users_in_all_but_the_brief() {
+    for user in people() {
+        let scene = scene(user);
+        assert_eq!(take(&scene, &[]), (true, String::new()));
+        let script = r#"mkdir -p /workspace/ipc/tasks; cd /workspace/ipc/tasks
+             echo '{"title": "Right it", "brief": "echo right >answer", "priority": 900}' >.1 && mv .1 1.json
+             echo '{"brief": "x", "agent": "claude"}' >2.json
+             ln -s /etc/passwd 4.json; cd - && echo right >answer"#;
+        let first = scene.add(script, &["--group", "dev", "--verify", "sh tests/check.sh"]);
+        let said = scene.work();
+        assert_eq!(scene.ended(&first).0, "completed", "{said}");
+        // Front matter in a brief is text.
+        ask(&scene, "3.json", r#"{"brief": "---\nagent: claude\n---\ntrue"}"#);
+        let (ok, said) = take(&scene, &[]);
+        assert!(ok && said.contains("asked for by 1.json: Right it"), "{said}");
+        assert!(said.contains("2.json is no request: unknown field `agent`"), "{said}");
+        assert!(said.contains("4.json is no request: the file is a symbolic link"), "{said}");
+        let ids: Vec<&str> = said.lines().filter(|line| line.len() == 36).collect();
+        assert_eq!(ids.len(), 2, "{said}");
+        for id in &ids {
+            let asks = scene.show(id)["asks"]["task"].clone();
+            assert_eq!(
+                (asks["agent"].as_str(), asks["group"].as_str()),
+                (Some("script"), Some("dev"))
+            );
+            assert!(asks["priority"].as_u64() <= Some(5), "{asks}");
+        }
+        // The same again, as after a kill before it was removed, adds nothing.
+        let request =
+            "{\"title\": \"Right it\", \"brief\": \"echo right >answer\", \"priority\": 900}\n";
+        ask(&scene, "1.json", request);
+        assert_eq!(take(&scene, &[]), (true, String::new()));
+        let errors = scene.stage.path("home/assistant/data/ipc/dev/errors");
+        assert!(fs::exists(errors.join("2.json.reason")).unwrap());
+        let said = scene.work();
+        assert_eq!(scene.ended(ids[0]).0, "completed", "{said}");
+    }
+}
+
+#[test]
+fn requests_beyond_the_most_wait() {
+    for user in people() {
+        let scene = scene(user);
+        for number in 0..5 {
+            ask(&scene, &format!("{number}.json"), "{\"brief\": \"echo right >answer\"}");
+        }
+        let taken = |more: &[&str]| {
+            let (ok, said) = take(&scene, more);
+            assert!(ok, "{said}");
+            said.lines().filter(|line| line.len() == 36).count()
+        };
+        assert_eq!((taken(&["--most", "2"]), taken(&["--most", "2"])), (2, 0));
+        assert_eq!(taken(&["--most", "3"]), 1);
+        scene.work();
+        assert_eq!(taken(&[]), 2);
+        let left = scene.stage.path("home/assistant/data/ipc/dev/tasks");
+        assert_eq!(fs::read_dir(left).unwrap().count(), 0);
+        let output = scene.run(&["task", "take", "--group", "../x", "../template.md"]);
+        assert!(!output.status.success(), "{}", printed(&output));
+    }
+}

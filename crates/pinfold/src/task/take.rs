@@ -1,0 +1,189 @@
+//! `pinfold task take`: tasks that a group's agents ask for.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use pinfold_attempt::first_prompt;
+use pinfold_groups::{Mailbox, Request};
+use pinfold_host::digest::name_of;
+use pinfold_host::directories::Places;
+use pinfold_host::sys;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{Attendance, Flags, Trust};
+use pinfold_repository::Repository;
+use pinfold_session::prepare::SettingsFiles;
+use pinfold_tasks::{Draft, Listing, QueueError, Status, StoreError, TaskId, TaskSpec, load_task};
+use pinfold_terminal::notify;
+
+use super::add::add_once;
+use super::find::{all, short};
+use super::options::settle;
+use crate::exit::Failure;
+use crate::print::say;
+use crate::spec_loop::is_asked_to_end;
+use crate::task_queue::TaskQueue;
+
+/// How often a mailbox is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct TakeArgs {
+    /// A task file that says all but what is to be done: agent, verify, limits; its brief comes before each request's
+    #[arg(value_name = "TEMPLATE")]
+    template: PathBuf,
+    /// The group whose agents ask, by files in /workspace/ipc/tasks
+    #[arg(long, value_name = "NAME")]
+    group: String,
+    /// Wait for further requests, until this is ended
+    #[arg(long)]
+    poll: bool,
+    /// The most tasks of the group that have not ended; further requests wait
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    most: u16,
+}
+
+/// Where requests become tasks.
+struct Intake<'a> {
+    args: &'a TakeArgs,
+    queue: &'a TaskQueue,
+    template: TaskSpec,
+    root: PathBuf,
+    folder: String,
+}
+
+pub(super) fn take(
+    args: &TakeArgs,
+    queue: &TaskQueue,
+    places: &Places,
+) -> Result<ExitCode, Failure> {
+    let signals = sys::stop_events().map_err(Failure::new)?;
+    let mut template = load_task(&args.template).map_err(Failure::from)?;
+    template.group = Some(args.group.clone());
+    settle(&mut template, places)?;
+    let (root, folder) = place_of(&args.group, places)?;
+    let intake = Intake { args, queue, template, root, folder };
+    loop {
+        intake.sweep()?;
+        if !args.poll || is_asked_to_end(&signals, LOOK) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// Returns the root of groups' directories, and what those of this one are called.
+fn place_of(group: &str, places: &Places) -> Result<(PathBuf, String), Failure> {
+    let flags = Flags { group: Some(group.to_owned()), ..Flags::default() };
+    let (repository, trust) = (Repository::default(), Trust::default());
+    let files = SettingsFiles::read(places).map_err(|error| Failure::from(error).plain())?;
+    let settings = files.settings(flags, Attendance::Attended, &repository, trust);
+    let settings = settings.map_err(|error| Failure::from(error).plain())?;
+    match (settings.group_home, settings.group_files) {
+        (Some(home), Some(files)) => Ok((home.root.value.as_path().to_owned(), files.folder)),
+        _ => Err(Failure::new("groups have no directories")
+            .hint(Some("name one as `root` of `[group_home]` in config.toml".to_owned()))),
+    }
+}
+
+impl Intake<'_> {
+    /// Takes what is there.
+    fn sweep(&self) -> Result<(), Failure> {
+        let Some(mailbox) = Mailbox::open(&self.root, &self.folder).map_err(Failure::new)? else {
+            return Ok(());
+        };
+        let names = mailbox.names(usize::from(self.args.most)).map_err(Failure::new)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut left = usize::from(self.args.most).saturating_sub(self.active()?);
+        for name in names {
+            match mailbox.read(&name) {
+                Ok(None) => continue,
+                Ok(Some(_)) if left == 0 => continue,
+                Ok(Some((request, digest))) => {
+                    left -= usize::from(self.add(&mailbox, &name, &request, &digest)?);
+                }
+                Err(reason) => refuse(&mailbox, &name, &reason)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a task for a request, and removes the request. Returns whether there is one more. A request that was added
+    /// before and could not be removed is not added twice: its task has an id that follows from it.
+    fn add(
+        &self,
+        mailbox: &Mailbox,
+        name: &OsStr,
+        request: &Request,
+        digest: &str,
+    ) -> Result<bool, Failure> {
+        let spec = self.spec(request);
+        if let Err(reason) = first_prompt(&spec) {
+            return refuse(mailbox, name, &reason).map(|()| false);
+        }
+        // Another group that asks for the same does not take its id.
+        let digest = name_of(format!("{}/{digest}", self.args.group).as_bytes());
+        let id = u128::from_str_radix(&digest[..32], 16).map_err(Failure::new)?;
+        let id = TaskId::from_random(id.to_be_bytes());
+        let is_new = match add_once(self.queue, &Draft { id, spec, expires_after: None }) {
+            Ok(task) => {
+                say!("{id}");
+                let name = Escaped(name.as_ref());
+                notify!("pinfold: {}: asked for by {name}: {}", short(id), task.title);
+                true
+            }
+            Err(QueueError::Store(StoreError::Exists)) => false,
+            Err(QueueError::Spec(error)) => {
+                return refuse(mailbox, name, &error.to_string()).map(|()| false);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        mailbox.remove(name).map_err(Failure::new)?;
+        Ok(is_new)
+    }
+
+    /// Returns the task of a request: the template's, apart from what is to be done.
+    fn spec(&self, request: &Request) -> TaskSpec {
+        let mut spec = self.template.clone();
+        spec.title = request.title();
+        let before = spec.brief.trim();
+        spec.brief = if before.is_empty() {
+            request.brief.clone()
+        } else {
+            format!("{before}\n\n{}", request.brief)
+        };
+        let most = spec.priority;
+        spec.priority = request.priority.unwrap_or(most).clamp(0, most);
+        spec
+    }
+
+    /// Returns how many tasks of the group have not ended.
+    fn active(&self) -> Result<usize, Failure> {
+        let statuses = vec![Status::Waiting, Status::Queued, Status::Dispatched, Status::Running];
+        let mut ids = Vec::new();
+        all(self.queue, Listing { statuses, limit: 200, ..Listing::default() }, |task| {
+            ids.push(task.id);
+            true
+        })?;
+        let mut count = 0;
+        for id in ids {
+            match self.queue.spec(id) {
+                Ok(spec) => count += usize::from(spec.group == self.template.group),
+                // Somebody has removed it.
+                Err(QueueError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn refuse(mailbox: &Mailbox, name: &OsStr, reason: &str) -> Result<(), Failure> {
+    mailbox.set_aside(name, reason).map_err(Failure::new)?;
+    let reason = super::list::shown(reason);
+    notify!("pinfold: {} is no request: {reason}", Escaped(name.as_ref()));
+    Ok(())
+}

@@ -166,6 +166,9 @@ impl Planned<'_> {
         }
         let (name, home) = (policy.user().to_owned(), policy.state_dir());
         if !self.machine.has_user(&name)? {
+            if !self.machine.has_group(&name)? {
+                self.make(Made::Group(name.clone()), Step::AddGroup(name.clone()));
+            }
             let step = Step::AddUser { name: name.clone(), home: home.clone() };
             self.make(Made::User(name.clone()), step);
         }

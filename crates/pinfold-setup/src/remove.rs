@@ -59,7 +59,7 @@ fn leftovers(made: &Made, machine: &Machine) -> Vec<Step> {
 /// What is left to do to take one thing back.
 fn undo(made: &Made, machine: &Machine) -> Result<Option<Step>, Refusal> {
     Ok(match made {
-        Made::Group(name) => machine.has_group(name)?.then(|| Step::run(&["groupdel", name])),
+        Made::Group(name) => machine.has_group(name)?.then(|| Step::RemoveGroup(name.clone())),
         Made::User(name) => machine.has_user(name)?.then(|| Step::run(&["userdel", name])),
         Made::Member(user, group) => machine
             .is_member(user, group)?

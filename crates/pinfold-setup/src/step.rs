@@ -32,6 +32,8 @@ pub(crate) enum Step {
     Write { path: PathBuf, content: Vec<u8>, mode: u32, what: String },
     /// Writes rules of sudo, after visudo has checked them.
     WriteRules { path: PathBuf, content: Vec<u8> },
+    /// Removes a group, unless it went with its user (userdel(8), `USERGROUPS_ENAB`).
+    RemoveGroup(String),
     /// Runs a program.
     Run(Vec<String>),
     /// Removes a file or a tree.
@@ -57,7 +59,7 @@ impl Step {
             Self::AddUser { name, home } => {
                 let home = home.display().to_string();
                 let shell = "/usr/sbin/nologin";
-                let useradd = ["useradd", "--system", "--user-group", "--no-create-home"];
+                let useradd = ["useradd", "--system", "--gid", name, "--no-create-home"];
                 let about = ["--home-dir", &home, "--shell", shell, name];
                 machine.run(&[&useradd[..], &about[..]].concat()).map(drop)
             }
@@ -88,6 +90,8 @@ impl Step {
                 }
                 moved
             }
+            Self::RemoveGroup(name) if !machine.has_group(name)? => Ok(()),
+            Self::RemoveGroup(name) => machine.run(&["groupdel", name]).map(drop),
             Self::Run(argv) => {
                 machine.run(&argv.iter().map(String::as_str).collect::<Vec<_>>()).map(drop)
             }
@@ -120,6 +124,7 @@ impl fmt::Display for Step {
             Self::WriteRules { path, .. } => {
                 write!(f, "write {}: sudo starts the runner, too", path.display())
             }
+            Self::RemoveGroup(name) => write!(f, "remove group {name}"),
             Self::Run(argv) => write!(f, "run {}", argv.join(" ")),
             Self::Remove(path) | Self::RemoveEmpty(path) => write!(f, "remove {}", path.display()),
         }

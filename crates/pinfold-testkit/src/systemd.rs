@@ -70,6 +70,16 @@ impl Systemd {
     /// Boots one with this policy for the runner; none, with the reason printed, where that is impossible.
     #[must_use]
     pub fn boot(test: &str, policy: &str) -> Option<Self> {
+        Self::start(test, Some(policy))
+    }
+
+    /// Boots one that is not set up: without a policy, units, the group of the socket, and a service user.
+    #[must_use]
+    pub fn boot_bare(test: &str) -> Option<Self> {
+        Self::start(test, None)
+    }
+
+    fn start(test: &str, policy: Option<&str>) -> Option<Self> {
         if let Some(reason) = obstacle() {
             skip(test, &reason);
             return None;
@@ -224,7 +234,7 @@ fn runner() -> PathBuf {
     Path::new(executable()).with_file_name("pinfold-runner")
 }
 
-fn furnish(tree: &Path, policy: &str) {
+fn furnish(tree: &Path, policy: Option<&str>) {
     for directory in [
         "usr",
         "proc",
@@ -237,9 +247,7 @@ fn furnish(tree: &Path, policy: &str) {
         "srv",
         "opt",
         "home",
-        "etc/pinfold",
-        "etc/systemd/system/pinfold-runner@.service.d",
-        "etc/systemd/system/sockets.target.wants",
+        "etc/systemd/system",
     ] {
         fs::create_dir_all(tree.join(directory)).unwrap();
     }
@@ -249,28 +257,22 @@ fn furnish(tree: &Path, policy: &str) {
         }
     }
     let etc = |name: &str, content: &str| fs::write(tree.join("etc").join(name), content).unwrap();
-    let user = |(name, id): (&str, u32)| format!("{name}:x:{id}:{id}::{}:/bin/sh\n", home_of(name));
-    let group = |(name, id): (&str, u32)| format!("{name}:x:{id}:\n");
-    etc("passwd", &USERS.map(user).concat());
-    etc(
-        "group",
-        &format!("{}tty:x:5:\npinfold:x:{SOCKET_GROUP}:alice,bob\n", USERS.map(group).concat()),
-    );
+    let user: fn((&str, u32)) -> String =
+        |(name, id)| format!("{name}:x:{id}:{id}::{}:/bin/sh\n", home_of(name));
+    let group: fn((&str, u32)) -> String = |(name, id)| format!("{name}:x:{id}:\n");
+    let users: Vec<(&str, u32)> =
+        USERS.into_iter().filter(|(name, _)| policy.is_some() || *name != "pi-agent").collect();
+    let lines =
+        |line: fn((&str, u32)) -> String| users.iter().copied().map(line).collect::<String>();
+    etc("passwd", &lines(user));
+    etc("group", &format!("{}tty:x:5:\n", lines(group)));
     etc("nsswitch.conf", "passwd: files\ngroup: files\n");
     etc("machine-id", "0123456789abcdef0123456789abcdef\n");
-    etc("pinfold/runner.json", policy);
-    etc(
-        "systemd/system/pinfold-runner@.service.d/test.conf",
-        &format!("[Service]\nExecStart=\nExecStart={RUNNER}\n"),
-    );
     fs::copy("/etc/ld.so.cache", tree.join("etc/ld.so.cache")).unwrap();
     let units = tree.join("etc/systemd/system");
-    for entry in fs::read_dir(UNITS).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), units.join(entry.file_name())).unwrap();
+    if let Some(policy) = policy {
+        set_up(tree, policy);
     }
-    symlink("../pinfold-runner.socket", units.join("sockets.target.wants/pinfold-runner.socket"))
-        .unwrap();
     for unit in MASKED {
         symlink("/dev/null", units.join(unit)).unwrap();
     }
@@ -285,6 +287,25 @@ fn furnish(tree: &Path, policy: &str) {
         fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
         own(&home, name);
     }
+}
+
+/// Sets the tree up by hand, with the runner where it was built.
+fn set_up(tree: &Path, policy: &str) {
+    let units = tree.join("etc/systemd/system");
+    let own = ["pinfold-runner@.service.d", "sockets.target.wants"].map(|name| units.join(name));
+    own.iter().chain([&tree.join("etc/pinfold")]).for_each(|path| fs::create_dir(path).unwrap());
+    fs::write(tree.join("etc/pinfold/runner.json"), policy).unwrap();
+    let own = format!("[Service]\nExecStart=\nExecStart={RUNNER}\n");
+    fs::write(units.join("pinfold-runner@.service.d/test.conf"), own).unwrap();
+    let group = format!("pinfold:x:{SOCKET_GROUP}:alice,bob\n");
+    let groups = fs::read_to_string(tree.join("etc/group")).unwrap() + &group;
+    fs::write(tree.join("etc/group"), groups).unwrap();
+    for entry in fs::read_dir(UNITS).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), units.join(entry.file_name())).unwrap();
+    }
+    symlink("../pinfold-runner.socket", units.join("sockets.target.wants/pinfold-runner.socket"))
+        .unwrap();
 }
 
 fn home_of(user: &str) -> String {

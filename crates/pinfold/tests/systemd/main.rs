@@ -5,6 +5,7 @@ mod ends;
 mod limits;
 mod requests;
 mod runs;
+mod setup;
 
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};

@@ -4,6 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use pinfold_fuzz::assert_printable;
 use pinfold_runner::Refusal;
+use pinfold_runner::accounts::Account;
 use pinfold_runner::policy::{Policy, is_canonical};
 use pinfold_runner::request::Request;
 use pinfold_runner::unit;
@@ -13,7 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(policy) => {
             let (session, grants) = ("0123456789ab".to_owned(), Vec::new());
             let request = Request { session, memory: Some(1), cpus: Some(1), tasks: Some(1), grants };
-            assert!(!unit::arguments(&policy, &request).iter().any(|it| it.contains(['\0', '\n'])));
+            let service = Account { name: policy.service("alice").to_owned(), uid: 1, gid: 1, home: "/".into() };
+            assert!(!unit::arguments(&policy, &service, &request).iter().any(|it| it.contains(['\0', '\n'])));
         }
         Err(refusal) => assert_printable(refusal),
     }

@@ -51,7 +51,7 @@ impl Terms {
         let policy = Policy::load()?;
         let account = Account::of_id(rustix::process::geteuid().as_raw())?;
         let directories = policy.directories(&account)?;
-        let service = Account::of_name(&policy.user)?;
+        let service = Account::of_name(policy.service(&account.name))?;
         Ok(Self { policy, account, service, directories })
     }
 }
@@ -111,7 +111,8 @@ impl Boundary for Systemd {
             landlock,
         };
         let memory_is_bounded = group.is_some();
-        let errand = Errand { plan, looks, owner_is_other: true, memory_is_bounded };
+        let open_files = Errand::own_open_files();
+        let errand = Errand { plan, looks, owner_is_other: true, memory_is_bounded, open_files };
         let (attendant, theirs) = Channel::pair()?;
         channel.plan(&errand, &[theirs.as_fd()])?;
         drop(theirs);

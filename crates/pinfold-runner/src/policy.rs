@@ -27,8 +27,8 @@ const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Policy {
-    /// The user that sessions run as.
-    pub user: String,
+    /// The user that sessions run as, unless a host user has one of its own.
+    user: String,
     /// That user's directory, which no session sees.
     pub state_dir: PathBuf,
     /// pinfold's executable.
@@ -44,6 +44,8 @@ pub struct Policy {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct HostUser {
     project_roots: Vec<String>,
+    /// The user that this one's sessions run as.
+    user: Option<String>,
 }
 
 fn program() -> PathBuf {
@@ -86,13 +88,17 @@ impl Policy {
     }
 
     fn check(&self) -> Result<(), String> {
-        for name in [&self.user].into_iter().chain(self.host_users.keys()) {
+        let own = self.host_users.values().filter_map(|host| host.user.as_deref());
+        let services: Vec<&str> = own.chain([self.user.as_str()]).collect();
+        let hosts = self.host_users.keys().map(String::as_str);
+        for name in services.iter().copied().chain(hosts) {
             if !is_name(name) {
                 return Err(format!("{name:?} is no name of a user"));
             }
         }
-        if self.user == "root" || self.host_users.contains_key(&self.user) {
-            return Err(format!("user {:?} must neither be root nor a host user", self.user));
+        let is_wrong = |name: &&str| *name == "root" || self.host_users.contains_key(*name);
+        if let Some(name) = services.into_iter().find(is_wrong) {
+            return Err(format!("user {name:?} must neither be root nor a host user"));
         }
         for (key, path) in [("stateDir", &self.state_dir), ("program", &self.program)] {
             if !is_plain(path) {
@@ -121,6 +127,13 @@ impl Policy {
             }
         }
         Ok(())
+    }
+
+    /// Returns the user that a host user's sessions run as.
+    #[must_use]
+    pub fn service(&self, host_user: &str) -> &str {
+        let own = self.host_users.get(host_user).and_then(|host| host.user.as_deref());
+        own.unwrap_or(&self.user)
     }
 
     /// Returns the directories that an account's sessions may get, its project roots first.

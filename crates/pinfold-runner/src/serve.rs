@@ -40,10 +40,10 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     let policy = Policy::load()?;
     let account = Account::of_id(caller.uid)?;
     let directories = policy.directories(&account)?;
-    let service = Account::of_name(&policy.user)?;
+    let service = Account::of_name(policy.service(&account.name))?;
     if service.uid == 0 || service.uid == caller.uid {
         return Err(Refusal::new(
-            format!("user {} has the id of root or of the caller", policy.user),
+            format!("user {} has the id of root or of the caller", service.name),
             "give the service user an id of its own",
         ));
     }
@@ -69,7 +69,7 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
         mounts::grant(file.as_fd(), wanted.is_writable, &shown, &wanted.path.display().to_string())
     });
     let mounts: Vec<OwnedFd> = mounts.collect::<Result<_, _>>()?;
-    start(socket, &policy, &request, &mounts)?;
+    start(socket, unit::arguments(&policy, &service, &request), &mounts)?;
     Ok(format!("session {} of {} with {} mounts", request.session, account.name, mounts.len()))
 }
 
@@ -154,8 +154,7 @@ fn check_program(policy: &Policy, theirs: &OwnedFd) -> Result<(), Refusal> {
 /// Starts the unit, whose init gets the mounts over a socket of its own: the caller never has them.
 fn start(
     socket: BorrowedFd<'_>,
-    policy: &Policy,
-    request: &Request,
+    arguments: Vec<String>,
     mounts: &[OwnedFd],
 ) -> Result<(), Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("cannot hand the mounts over: {errno}"));
@@ -171,6 +170,6 @@ fn start(
     }
     sendmsg(&ours, &[IoSlice::new(b"M")], &mut ancillary, SendFlags::NOSIGNAL).map_err(failed)?;
     let input = socket.try_clone_to_owned().map_err(Refusal::plain)?;
-    let starting = Starting::begin(&unit::arguments(policy, request), input, theirs)?;
+    let starting = Starting::begin(&arguments, input, theirs)?;
     starting.finish(ours.as_fd())
 }

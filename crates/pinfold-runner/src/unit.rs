@@ -8,6 +8,7 @@ use std::process::{Child, Command};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::accounts::Account;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -65,14 +66,14 @@ const PROPERTIES: [&str; 28] = [
 
 /// Returns the arguments of systemd-run(1). Of the caller's they hold numbers and the session's id.
 #[must_use]
-pub fn arguments(policy: &Policy, request: &Request) -> Vec<String> {
+pub fn arguments(policy: &Policy, service: &Account, request: &Request) -> Vec<String> {
     let mut arguments: Vec<String> = ["--quiet", "--pipe", "--wait"].map(str::to_owned).into();
     arguments.push(format!("--unit={}", name(&request.session)));
     let mut set = |property: String| arguments.push(format!("--property={property}"));
     for property in PROPERTIES {
         set(property.to_owned());
     }
-    set(format!("User={}", policy.user));
+    set(format!("User={}", service.name));
     set(format!("Description=Sandbox {} of pinfold", request.session));
     // The minus sign is for a directory that is not there.
     set(format!("InaccessiblePaths=-{}", policy.state_dir.display()));

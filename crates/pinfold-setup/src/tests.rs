@@ -125,7 +125,7 @@ fn second_set_up_has_nothing_to_do_and_removal_leaves_what_was_there() {
         pinfold_runner::policy::Policy::parse(site.read("etc/pinfold/runner.json").as_bytes())
             .unwrap();
     assert_eq!(
-        (policy.user.as_str(), policy.program.as_path()),
+        (policy.service("alice"), policy.program.as_path()),
         ("pinfold-agent", Path::new(install::PROGRAM))
     );
     let mode =

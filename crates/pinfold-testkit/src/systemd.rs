@@ -1,7 +1,7 @@
 //! systemd as process 1 in namespaces of a test's own, over the machine's own programs.
 //!
 //! It takes about a second. The users in it are `alice` and `bob`, who may ask the runner, `carol`, who may not,
-//! and `pi-agent`, whom sessions run as.
+//! and `pi-agent` and `pi-bob`, whom sessions run as.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use std::fs;
@@ -43,10 +43,11 @@ const MASKED: [&str; 10] = [
     "proc-sys-fs-binfmt_misc.automount",
 ];
 /// Names with their ids; each has a group of the same name and number.
-const USERS: [(&str, u32); 6] = [
+const USERS: [(&str, u32); 7] = [
     ("root", 0),
     ("messagebus", 81),
     ("pi-agent", 990),
+    ("pi-bob", 991),
     ("alice", 1000),
     ("bob", 1001),
     ("carol", 1002),
@@ -260,8 +261,10 @@ fn furnish(tree: &Path, policy: Option<&str>) {
     let user: fn((&str, u32)) -> String =
         |(name, id)| format!("{name}:x:{id}:{id}::{}:/bin/sh\n", home_of(name));
     let group: fn((&str, u32)) -> String = |(name, id)| format!("{name}:x:{id}:\n");
-    let users: Vec<(&str, u32)> =
-        USERS.into_iter().filter(|(name, _)| policy.is_some() || *name != "pi-agent").collect();
+    let users: Vec<(&str, u32)> = USERS
+        .into_iter()
+        .filter(|(name, _)| policy.is_some() || !name.starts_with("pi-"))
+        .collect();
     let lines =
         |line: fn((&str, u32)) -> String| users.iter().copied().map(line).collect::<String>();
     etc("passwd", &lines(user));

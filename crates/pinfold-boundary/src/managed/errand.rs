@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_wire::{DecodeError, Reader, Wire, Writer};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::namespace::Around;
 use crate::plan::LaunchPlan;
@@ -20,6 +21,8 @@ pub(crate) struct Errand {
     pub(crate) owner_is_other: bool,
     /// Whether the kernel bounds the sandbox's memory, so that init need not watch it.
     pub(crate) memory_is_bounded: bool,
+    /// The caller's soft limit of open files; most for no limit.
+    pub(crate) open_files: u64,
 }
 
 /// A file or directory as it looks from everywhere.
@@ -45,13 +48,27 @@ impl Errand {
         let Self { owner_is_other, memory_is_bounded, .. } = *self;
         Around { owner_is_other, memory_is_bounded }
     }
+
+    /// Returns this process's soft limit of open files, for an errand.
+    pub(crate) fn own_open_files() -> u64 {
+        getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+    }
+
+    /// Gives this process the caller's soft limit of open files, as far as it may have it. A program sizes tables by it.
+    pub(crate) fn take_open_files(&self) {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let current = maximum.map_or(self.open_files, |most| most.min(self.open_files));
+        let current = Some(current).filter(|current| *current != u64::MAX);
+        // It is no wall: a program may raise it itself.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    }
 }
 
 impl Wire for Errand {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.bytes(&self.plan.encode()).u8(self.owner_is_other.into());
-        writer.u8(self.memory_is_bounded.into());
+        writer.u8(self.memory_is_bounded.into()).u64(self.open_files);
         writer.u32(self.looks.len() as u32);
         for Look { path, identity: (device, number) } in &self.looks {
             writer.bytes(path.as_os_str().as_bytes()).u64(*device).u64(*number);
@@ -64,6 +81,7 @@ impl Wire for Errand {
         let plan = LaunchPlan::decode(&reader.bytes()?)?;
         let owner_is_other = reader.u8()? != 0;
         let memory_is_bounded = reader.u8()? != 0;
+        let open_files = reader.u64()?;
         let mut looks = Vec::new();
         for _ in 0..reader.u32()? {
             let path = reader.bytes()?;
@@ -71,6 +89,6 @@ impl Wire for Errand {
             looks.push(Look { path, identity: (reader.u64()?, reader.u64()?) });
         }
         reader.finish()?;
-        Ok(Self { plan, looks, owner_is_other, memory_is_bounded })
+        Ok(Self { plan, looks, owner_is_other, memory_is_bounded, open_files })
     }
 }

@@ -90,6 +90,8 @@ fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)
         Ok(watched) => watched,
         Err(_) => return Err((Failure::at(Step::Identity)(Errno::MFILE), channel)),
     };
+    // The unit has systemd's.
+    errand.take_open_files();
     let (around, mut handed) = (errand.around(), Handed::new(mounts));
     let child = namespace::below(errand.plan, &mut handed, around, channel)?;
     // They are the child's now.

@@ -93,7 +93,7 @@ fn is_other_there(path: &Path, state: &Path) -> bool {
     OTHER_THERE.iter().map(Path::new).chain([state]).any(|other| path.starts_with(other))
 }
 
-fn not_given(path: &Path, Terms { policy, account, directories, .. }: &Terms) -> Refusal {
+fn not_given(path: &Path, Terms { account, service, directories, .. }: &Terms) -> Refusal {
     let given: Vec<_> = directories.iter().map(PathBuf::as_path).map(Path::display).collect();
     let given: Vec<String> = given.iter().map(ToString::to_string).collect();
     Refusal::new(
@@ -101,7 +101,7 @@ fn not_given(path: &Path, Terms { policy, account, directories, .. }: &Terms) ->
             "{} is in no project of {}, and {} cannot use it",
             path.display(),
             account.name,
-            policy.user
+            service.name
         ),
         format!("the administrator gives: {}", given.join(", ")),
     )

@@ -45,6 +45,17 @@ fn user_without_an_entry_is_refused_by_name() {
 }
 
 #[test]
+fn host_user_may_have_a_service_user_of_its_own() {
+    let text = r#"{"user": "agent", "stateDir": "/var/lib/x", "hostUsers": {
+        "alice": {"projectRoots": ["/a"], "user": "agent-alice"}, "bob": {"projectRoots": ["/b"]}}}"#;
+    let policy = Policy::parse(text.as_bytes()).unwrap();
+    assert_eq!(
+        ["alice", "bob", "carol"].map(|name| policy.service(name)),
+        ["agent-alice", "agent", "agent"]
+    );
+}
+
+#[test]
 fn home_that_is_no_path_gives_nothing() {
     let policy = Policy::parse(policy(r#"["~/work"]"#).as_bytes()).unwrap();
     for home in ["/home/../etc", "home", "/home//alice", "/home/./a", ""] {
@@ -101,6 +112,15 @@ fn policy_that_is_incomplete_ambiguous_or_unknown_is_refused() {
         (&base("root", alice, ""), "must neither be root"),
         (&base("alice", alice, ""), "must neither be root"),
         (&base("a%n", alice, ""), "is no name"),
+        (
+            &base("agent", r#"{"alice": {"projectRoots": ["/a"], "user": "root"}}"#, ""),
+            "must neither be root",
+        ),
+        (
+            &base("agent", r#"{"alice": {"projectRoots": ["/a"], "user": "alice"}}"#, ""),
+            "must neither be root",
+        ),
+        (&base("agent", r#"{"alice": {"projectRoots": ["/a"], "user": "a b"}}"#, ""), "is no name"),
         (&base("agent", r#"{"0": {"projectRoots": ["/a"]}}"#, ""), "is no name"),
         (&base("agent", alice, r#", "runtimeMaxSec": 0"#), "runtimeMaxSec"),
         (&base("agent", alice, r#", "program": "/opt/a b""#), "program"),

@@ -1,11 +1,16 @@
+use std::path::PathBuf;
+
 use super::arguments;
+use crate::accounts::Account;
 use crate::policy::Policy;
 use crate::request::Request;
 
 fn made(request: Request) -> Vec<String> {
     let text = br#"{"user": "pi-agent", "stateDir": "/var/lib/pi-agent", "runtimeMaxSec": 3600,
         "hostUsers": {"alice": {"projectRoots": ["~/work"]}}}"#;
-    arguments(&Policy::parse(text).unwrap(), &request)
+    let service =
+        Account { name: "pi-agent".to_owned(), uid: 990, gid: 990, home: PathBuf::from("/") };
+    arguments(&Policy::parse(text).unwrap(), &service, &request)
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Intake<'_> {
             format!("{before}\n\n{}", request.brief)
         };
         let most = spec.priority;
-        spec.priority = request.priority.unwrap_or(most).clamp(0, most);
+        spec.priority = request.priority.unwrap_or(most).clamp(most.min(0), most);
         spec
     }
 

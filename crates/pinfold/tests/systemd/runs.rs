@@ -29,6 +29,36 @@ fn session_writes_the_users_own_files_and_has_its_status() {
     nothing_is_left(&system);
 }
 
+#[test]
+fn user_whom_the_policy_gives_a_service_user_shares_it_with_nobody() {
+    let Some(system) = system("user_whom_the_policy_gives_a_service_user") else { return };
+    let policy = crate::POLICY.replace(r#""bob": {"#, r#""bob": { "user": "pi-bob","#);
+    system.set_policy(&policy);
+    system.project("bob", "/home/bob/work/proj");
+    let mut session = waiting(&system, "");
+    let line = run("", "echo x >made; ps -e >/dev/null; sleep 1");
+    let mut bob = system.as_user("bob").args(["sh", "-c", &line]).spawn().unwrap();
+    let uids = || text(&system.shell("root", "pgrep --uid pi-bob --full unit-init").stdout);
+    until("it is another user", || !uids().is_empty());
+    assert!(bob.wait().unwrap().success());
+    let made = fs::metadata(system.path("/home/bob/work/proj/made")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (1001, 1001));
+    // The child of this process only waits for it.
+    let _ = system.shell("root", "pkill -KILL --full 'pinfold run'");
+    session.wait().unwrap();
+    nothing_is_left(&system);
+}
+
+#[test]
+fn programs_have_the_callers_limit_of_open_files() {
+    let Some(system) = system("programs_have_the_callers_limit_of_open_files") else { return };
+    let line = run("", "ulimit -Sn");
+    for limit in ["300", "3000"] {
+        let output = system.shell("alice", &format!("ulimit -Sn {limit}; {line}"));
+        assert_eq!(text(&output.stdout).trim(), limit, "{}", text(&output.stderr));
+    }
+}
+
 /// The caller may not join the sandbox's namespaces: what puts a mask back runs as the service user.
 #[test]
 fn hidden_file_that_the_host_saves_is_hidden_again() {

@@ -20,6 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
             provider: provider.as_deref(),
             model: Some("some-model"),
             auth_mode: None,
+            settings: None,
         };
         let agent = match profile.clone().resolve(selection) {
             Ok(agent) => agent,

@@ -13,9 +13,19 @@ fuzz_target!(|bytes: &[u8]| {
     match Policy::parse(bytes) {
         Ok(policy) => {
             let (session, grants) = ("0123456789ab".to_owned(), Vec::new());
-            let request = Request { session, memory: Some(1), cpus: Some(1), tasks: Some(1), grants };
-            let service = Account { name: policy.service("alice").to_owned(), uid: 1, gid: 1, home: "/".into() };
-            assert!(!unit::arguments(&policy, &service, &request).iter().any(|it| it.contains(['\0', '\n'])));
+            let request =
+                Request { session, memory: Some(1), cpus: Some(1), tasks: Some(1), grants };
+            let service = Account {
+                name: policy.service("alice").to_owned(),
+                uid: 1,
+                gid: 1,
+                home: "/".into(),
+            };
+            assert!(
+                !unit::arguments(&policy, &service, &request)
+                    .iter()
+                    .any(|it| it.contains(['\0', '\n']))
+            );
         }
         Err(refusal) => assert_printable(refusal),
     }

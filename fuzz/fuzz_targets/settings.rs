@@ -8,29 +8,36 @@ use libfuzzer_sys::fuzz_target;
 use pinfold_fuzz::assert_printable;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::HostPath;
-use pinfold_policy::settings::{Layers, Settings};
+use pinfold_policy::settings::{Layers, Project, Settings, SettingsError};
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, bytes)) = input.split_first() else { return };
     let Ok(home) = HostPath::new("/home/me") else { return };
     let file = |path| SettingsFile { path: Path::new(path), bytes };
     let empty = Layers { home: Some(&home), ..Layers::default() };
+    let project = |path| Project::read(&[file(path)]);
     let layers = match kind % 4 {
-        0 => Layers { project: vec![file("sandbox.json")], ..empty },
-        1 => Layers { project: vec![file("sandbox.toml")], ..empty },
-        2 => Layers { user: Some(file("config.toml")), ..empty },
-        _ => Layers { ceiling: Some(file("policy.toml")), ..empty },
+        0 => project("sandbox.json").map(|project| Layers { project, ..empty }),
+        1 => project("sandbox.toml").map(|project| Layers { project, ..empty }),
+        2 => Ok(Layers { user: Some(file("config.toml")), ..empty }),
+        _ => Ok(Layers { ceiling: Some(file("policy.toml")), ..empty }),
     };
-    let is_project = !layers.project.is_empty();
+    let layers = match layers {
+        Ok(layers) => layers,
+        Err(error) => return refused(&error),
+    };
+    let is_project = layers.project.is_some();
     match Settings::resolve(layers) {
         Ok(settings) if is_project => grants_nothing(&settings),
         Ok(_) => {}
-        Err(error) => {
-            assert_printable(&error);
-            assert_printable(error.hint().unwrap_or_default());
-        }
+        Err(error) => refused(&error),
     }
 });
+
+fn refused(error: &SettingsError) {
+    assert_printable(error);
+    assert_printable(error.hint().unwrap_or_default());
+}
 
 fn grants_nothing(settings: &Settings) {
     let Ok(default) = Settings::resolve(Layers::default()) else { unreachable!() };

@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pinfold_wire::{Call, Frames, HostCommand, LaunchOrder, LineIn, LineOut, Order, Reply, Report, Wire};
+use pinfold_wire::{
+    Call, Frames, HostCommand, LaunchOrder, LineIn, LineOut, Order, Reply, Report, Wire,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     same_again::<LaunchOrder>(bytes);

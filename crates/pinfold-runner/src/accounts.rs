@@ -29,7 +29,7 @@ impl Account {
     /// Returns the account of a user id.
     ///
     /// # Errors
-    /// Returns that there is none.
+    /// Returns that there is no such account.
     pub fn of_id(uid: u32) -> Result<Self, Refusal> {
         find(&uid.to_string(), |account| account.uid == uid)
             .ok_or_else(|| Refusal::plain(format!("user id {uid} has no account")))
@@ -38,7 +38,7 @@ impl Account {
     /// Returns the account of this name.
     ///
     /// # Errors
-    /// Returns that there is none.
+    /// Returns that there is no such account.
     pub fn of_name(name: &str) -> Result<Self, Refusal> {
         find(name, |account| account.name == name).ok_or_else(|| {
             Refusal::new(

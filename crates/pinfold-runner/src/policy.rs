@@ -56,7 +56,7 @@ impl Policy {
     /// Reads the policy of this machine.
     ///
     /// # Errors
-    /// Returns that there is none, that others than root could have written it, or what is wrong in it.
+    /// Returns that the file is missing, that others than root could have written it, or what is wrong in it.
     pub fn load() -> Result<Self, Refusal> {
         let file = installed::open(Path::new(PATH)).map_err(|refusal| {
             let hint = refusal.hint.unwrap_or_else(|| {

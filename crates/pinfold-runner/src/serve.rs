@@ -95,9 +95,9 @@ fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
         return Err(Refusal::plain("the runner was not started by root"));
     }
     umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let (call, flag) = (libc::SYS_close_range, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: integer arguments; with this flag no descriptor closes before a program is executed.
-    let closed =
-        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    let closed = unsafe { libc::syscall(call, 3, u32::MAX, flag) };
     if closed != 0 {
         return Err(Refusal::plain(
             "cannot keep descriptors from systemd-run (Linux 5.11 is needed)",

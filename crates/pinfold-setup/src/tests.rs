@@ -26,7 +26,7 @@ case $1 in
 is-*) [ -e "$ROOT/started" ] ;;
 enable) touch "$ROOT/started" ;;
 disable) rm "$ROOT/started" ;;
-list-units) cat "$ROOT/live" 2>/dev/null ;;
+list-units) [ ! -e "$ROOT/live" ] || cat "$ROOT/live" ;;
 esac"#,
     ),
 ];
@@ -254,6 +254,10 @@ fn what_cannot_be_set_up_is_refused_before_anything_changes() {
     .unwrap();
     let live = remove(&site.machine).unwrap_err();
     assert!(live.what.contains("pinfold-0123456789ab.service"), "{live}");
+    // What cannot be asked may have sessions.
+    let systemctl = site.root().join("usr/bin/systemctl");
+    fs::write(&systemctl, "#!/bin/sh\necho no bus >&2; exit 1\n").unwrap();
+    assert!(remove(&site.machine).unwrap_err().what.contains("no bus"));
     fs::write(site.root().join("etc/pinfold/runner.json"), "{").unwrap();
     assert!(refused(&site.wanted(&[("bob", "~")])).contains("runner.json"));
 }

@@ -59,7 +59,7 @@ fn unreachable_by(errno: Errno) -> Refusal {
 /// Has the runner start a unit with these files, and returns the init in it, which is to be this user.
 ///
 /// # Errors
-/// Returns why there is none.
+/// Returns why no unit was started.
 pub(super) fn ask(request: &Request, files: &[OwnedFd], user: u32) -> Result<Met, Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
     let socket =

@@ -244,7 +244,7 @@ impl Run<'_> {
         Ok(Outlook::Attention)
     }
 
-    /// Returns the result of a task. One that no worker of pinfold reports is none: it must not hold up others.
+    /// Returns the result of a task. An invalid one counts as missing, so that it holds up no others.
     fn result(&self, task: &Task) -> Result<Option<Outcome>, Failure> {
         Ok(outcome(&self.queue.attempts(task.id)?, task).unwrap_or_default())
     }

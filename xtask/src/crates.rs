@@ -25,6 +25,8 @@ const CIRCLES_HEADING: &str = "\
 ";
 /// Lines of a crate, without its tests.
 const MOST_LINES: usize = 13_000;
+/// Words of [`DOCUMENT`], as `wc -w` counts them. Longer lists have pages of their own.
+const MOST_WORDS: usize = 2_500;
 const BEGIN: &str = "<!-- crates: written by `cargo xtask crates` -->\n";
 const END: &str = "<!-- end of crates -->\n";
 const HEADING: &str = "\
@@ -90,6 +92,13 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let metadata: Metadata = serde_json::from_str(&output(command("cargo").args(words))?)?;
     let path = metadata.workspace_root.join(DOCUMENT);
     let document = fs::read_to_string(&path)?;
+    let words = document.split_whitespace().count();
+    if words > MOST_WORDS {
+        return Err(format!(
+            "{DOCUMENT} has {words} words, more than {MOST_WORDS}: give a part of it a page"
+        )
+        .into());
+    }
     let (before, table, after) = parts(&document)?;
     let large = large_circles(&metadata)?;
     let list = metadata.workspace_root.join(CIRCLES);

@@ -1,5 +1,5 @@
 //! `cargo xtask links`: links in documents lead to files and headings that exist, the source files that
-//! ARCHITECTURE.md names exist, and the documentation's summary lists every page.
+//! the contributors' pages name exist, and the documentation's summary lists every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::cargo::{command, output};
 
-const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// The pages that name source files.
+const CONTRIBUTORS: [&str; 2] = ["ARCHITECTURE.md", "docs/where-to-look.md"];
 const PAGES: &str = "docs/";
 const SUMMARY: &str = "docs/SUMMARY.md";
 
@@ -33,7 +34,7 @@ pub(crate) fn run() -> Outcome {
         }
         let links = links(&text).into_iter().filter(|link| !leads_somewhere(&path, link));
         broken.extend(links.map(|link| format!("{name}: {link}")));
-        if name == ARCHITECTURE {
+        if CONTRIBUTORS.contains(&name) {
             let files = sources(&text).into_iter().filter(|file| !top.join(file).exists());
             broken.extend(files.map(|file| format!("{name}: {}", file.display())));
         }

@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use pinfold_policy::path::cut;
 
-/// Lines that are shown as they are.
+/// Lines that are shown.
 const FEW: usize = 5;
-/// Warnings that are shown.
-const MOST_WARNINGS: usize = 64;
 /// Things of one topic that are named on its line.
 const MOST_NAMED: usize = 16;
 /// Bytes of a name or a reason on such a line.
@@ -87,33 +85,42 @@ impl Note {
     }
 }
 
-/// Returns the lines to show for these notes: all of them if they are few. Else each warning has its line, and each
-/// other topic has one, on which things are named up to a bound. `details` is the command that shows the rest.
+/// Returns at most [`FEW`] lines to show for these notes: all of them if they are so few. Else each topic has a line, on
+/// which things are named up to a bound, and warnings have the lines that are left, the last for all that have none of their
+/// own. `details` is the command that shows the rest.
 pub fn summary<'n>(notes: &'n [Note], details: &str) -> Vec<Cow<'n, str>> {
     if notes.len() <= FEW {
         return notes.iter().map(|note| note.text.as_str().into()).collect();
     }
-    let about = |topic| notes.iter().filter(move |note| note.topic == topic);
-    let warnings = about(Topic::Warning).take(MOST_WARNINGS);
-    let mut lines: Vec<Cow<'n, str>> = warnings.map(|note| note.text.as_str().into()).collect();
-    let more = about(Topic::Warning).count().saturating_sub(MOST_WARNINGS);
-    if more > 0 {
-        lines.push(format!("{more} more warnings: `{details}` has what was recorded").into());
-    }
-    for topic in [Topic::Changed, Topic::Waiting, Topic::Refused, Topic::Usage] {
-        let about: Vec<&Note> = about(topic).collect();
-        lines.extend(match about.as_slice() {
-            [] => None,
-            [one] => Some(one.text.as_str().into()),
+    let about =
+        |topic| -> Vec<&'n Note> { notes.iter().filter(|note| note.topic == topic).collect() };
+    let topics = [Topic::Changed, Topic::Waiting, Topic::Refused, Topic::Usage];
+    let others: Vec<Cow<'n, str>> = topics
+        .into_iter()
+        .filter_map(|topic| match about(topic).as_slice() {
             // A sandbox can ask for anything.
-            [first, more @ ..] if topic == Topic::Refused => {
+            [first, more @ ..] if topic == Topic::Refused && !more.is_empty() => {
                 let more = more.len();
                 Some(format!("{} (and {more} more: `{details}` lists them)", first.text).into())
             }
-            several => Some(joined(several, details).into()),
-        });
+            notes => one_line(notes, details),
+        })
+        .collect();
+    let warnings = about(Topic::Warning);
+    let room = FEW - others.len();
+    let own = if warnings.len() <= room { warnings.len() } else { room - 1 };
+    let (own, together) = warnings.split_at(own);
+    let own = own.iter().map(|note| note.text.as_str().into());
+    own.chain(one_line(together, details)).chain(others).collect()
+}
+
+/// Returns the line for notes of one topic, or none if there are no notes.
+fn one_line<'n>(notes: &[&'n Note], details: &str) -> Option<Cow<'n, str>> {
+    match notes {
+        [] => None,
+        [one] => Some(one.text.as_str().into()),
+        several => Some(joined(several, details).into()),
     }
-    lines
 }
 
 /// Returns one line for all notes of a topic: with their reasons, or without if that would be too long.
@@ -262,11 +269,29 @@ mod tests {
     }
 
     #[test]
-    fn every_warning_has_its_line() {
-        let notes: Vec<Note> = (0..70).map(|number| Note::warning(number.to_string())).collect();
-        let shown = lines(&notes);
-        assert_eq!(shown.len(), MOST_WARNINGS + 1);
-        assert_eq!(shown[MOST_WARNINGS], "6 more warnings: `pinfold audit` has what was recorded");
+    fn warnings_have_the_lines_that_are_left_and_share_the_last() {
+        let warning = |number: u32| Note::warning(format!("rotate {number}"));
+        let mut notes: Vec<Note> = (0..4).map(warning).collect();
+        notes.extend([Note::new(Topic::Changed, "applied 2 paths"), kept("a", "it runs")]);
+        assert_eq!(
+            lines(&notes),
+            [
+                "rotate 0",
+                "rotate 1",
+                "rotate 2; rotate 3",
+                "applied 2 paths",
+                "not taken over: a: it runs"
+            ]
+        );
+        let many: Vec<Note> = (0..70).map(warning).collect();
+        let shown = lines(&many);
+        assert_eq!((shown.len(), shown[3].as_str()), (FEW, "rotate 3"));
+        assert!(shown[4].starts_with("rotate 4; rotate 5; "), "{}", shown[4]);
+        assert!(
+            shown[4].ends_with("50 more: `pinfold audit` has what was recorded"),
+            "{}",
+            shown[4]
+        );
     }
 
     #[test]

@@ -8,8 +8,9 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method};
 
 use super::config::{Api, Route, Upstream};
+use super::form::Form;
 use super::headers::{percent_decoded, query_without_credentials};
-use super::refusal::{Form, Refusal};
+use super::refusal::Refusal;
 use super::{CloudPlace, EphemeralKey, cloud};
 
 /// Where agents put the key.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::OwnedSemaphorePermit;
@@ -21,16 +21,17 @@ use super::answer::{Body, health, own, relayed};
 use super::body::Outbound;
 use super::charge::Charge;
 use super::cloud;
-use super::config::{AccountHeader, Api, GatewayConfig, Route, Upstream};
+use super::config::{Api, GatewayConfig, Route, Upstream};
 use super::credential::{Ready, Slot};
-use super::headers::{strip_accounts, strip_credentials, strip_hop_by_hop, strip_overrides};
+use super::form::{Dialect, Form};
 use super::journal::{Event, shortened};
 use super::judge::{Judge, Judged};
 use super::live::{Lack, Renewed};
 use super::meter::Meter;
+use super::outgoing::outgoing_headers;
 use super::path::{self, Kind};
 use super::pool::{Pool, SendError};
-use super::refusal::{Dialect, Form, Refusal};
+use super::refusal::Refusal;
 use super::rejected;
 use super::sigv4::{Signer, Unsigned};
 use super::tunnel;
@@ -401,24 +402,4 @@ fn lacking(lack: Lack, route: &Route) -> Refusal {
 fn silent(route: &Route, cause: String) -> Refusal {
     let (provider, host) = (route.provider.clone(), route.upstream.host().to_owned());
     Refusal::Upstream { provider, host, cause }
-}
-
-/// The headers as the upstream sees them, except `Host`: nothing of the sandbox's connection, none of its
-/// credentials and accounts, and the real ones last.
-fn outgoing_headers(
-    mut headers: HeaderMap,
-    account: &[AccountHeader],
-    credential: &Ready,
-) -> HeaderMap {
-    strip_hop_by_hop(&mut headers);
-    strip_credentials(&mut headers);
-    strip_overrides(&mut headers);
-    strip_accounts(&mut headers);
-    for AccountHeader { name, value } in account {
-        headers.insert(name, value.clone());
-    }
-    credential.place(&mut headers);
-    // What is compressed could not be counted as it passes.
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers
 }

@@ -11,7 +11,8 @@ use hyper::body::Incoming;
 
 use super::budget::{Budget, Over};
 use super::charge::Charge;
-use super::refusal::{Dialect, Refusal};
+use super::form::Dialect;
+use super::refusal::Refusal;
 use super::usage::Reader;
 
 /// Tokens that one answer may use before it is written down: sessions of one group see each

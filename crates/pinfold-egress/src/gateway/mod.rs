@@ -9,6 +9,7 @@ mod cloud;
 mod config;
 mod credential;
 mod event_stream;
+mod form;
 mod forward;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -21,6 +22,7 @@ mod live;
 mod login;
 mod meter;
 mod model;
+mod outgoing;
 mod path;
 mod pool;
 mod refusal;

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::budget::Over;
 use super::config::{Api, ProviderId};
 use super::event_stream;
+use super::form::{Dialect, Form};
 use super::journal::shortened;
 use crate::held::HoldError;
 
@@ -128,42 +129,6 @@ pub(super) enum Refusal {
     NotSigned { host: String },
     #[error("pinfold: provider `{provider}` at {host} did not answer: {cause}")]
     Upstream { provider: ProviderId, host: String, cause: String },
-}
-
-/// The form of an error body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// As an API would say it.
-    Api(Api),
-    /// For clients of anything else: curl, git and npm print it.
-    Text,
-}
-
-/// The form of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// Anthropic Messages.
-    Messages,
-    /// Chat Completions.
-    Chat,
-    /// OpenAI Responses.
-    Responses,
-    /// Gemini.
-    Gemini,
-    /// Amazon's event streams.
-    EventStream,
-}
-
-impl Dialect {
-    /// The form of the answer to a path.
-    pub(super) fn of(api: Api, path: &str) -> Self {
-        match api {
-            Api::Anthropic | Api::Bedrock | Api::Vertex => Self::Messages,
-            Api::Gemini => Self::Gemini,
-            Api::OpenAi if path.contains("/responses") => Self::Responses,
-            Api::OpenAi => Self::Chat,
-        }
-    }
 }
 
 impl From<Over> for Refusal {

@@ -1,6 +1,7 @@
 //! Sessions that go on without the process that started them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -69,6 +70,37 @@ fn detached_session_is_found_by_its_name_and_leaves_its_log() {
         wait_until("the name means the last", || {
             said(&pinfold(&stage, &["logs", "night.1"])) == "again\n"
         });
+    }
+}
+
+/// An agent that `config.toml` names works unattended as one on the command line does: in a view, whose harmless changes
+/// are applied at the end.
+#[test]
+fn detached_agent_of_the_configuration_works_in_a_view() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let script = stage.write(
+            "agent/agent.sh",
+            "#!/bin/sh\necho done >made; echo began; while [ ! -e go ]; do sleep 0.01; done\n",
+        );
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let profile = format!(
+            "name = \"mine\"\ncli_command = \"{0}\"\n[grants]\nread = [\"{0}\"]\n",
+            script.display()
+        );
+        stage.write("home/.config/pinfold/agents/mine.toml", profile);
+        stage.write("home/.config/pinfold/config.toml", "agent = \"mine\"\n");
+        let mut run = stage.pinfold(&["run", "--detach", "--name", "night"]);
+        let started = run.stdin(Stdio::null()).output().unwrap();
+        assert!(started.status.success(), "{}", errors(&started));
+        wait_until("the agent has begun", || {
+            said(&pinfold(&stage, &["logs", "night"])).contains("began")
+        });
+        assert!(!stage.path("ws/made").exists(), "the agent works on the real checkout");
+        stage.write("ws/go", "");
+        let ended = pinfold(&stage, &["wait", "night"]);
+        assert!(ended.status.success(), "{}", errors(&ended));
+        assert_eq!(fs::read_to_string(stage.path("ws/made")).unwrap(), "done\n");
     }
 }
 

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use crate::{Fault, Message, code, schema};
 
+mod page;
+
 #[test]
 fn messages_are_what_they_were_after_they_crossed() {
     let messages = [
@@ -45,12 +47,18 @@ fn malformed_message_gets_the_right_fault() {
 }
 
 #[test]
-fn the_description_that_is_kept_is_the_one_of_this_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/api.json");
-    let now = format!("{:#}\n", schema());
-    if std::env::var_os("PINFOLD_UPDATE_SCHEMA").is_some() {
-        std::fs::write(path, &now).expect("written");
+fn the_descriptions_that_are_kept_are_those_of_this_code() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let description = schema();
+    for (file, now) in [
+        ("schema/api.json", format!("{description:#}\n")),
+        ("docs/reference/api.md", page::page(&description)),
+    ] {
+        let path = format!("{root}{file}");
+        if std::env::var_os("PINFOLD_UPDATE_SCHEMA").is_some() {
+            std::fs::write(&path, &now).expect("written");
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(kept == now, "{file}: run the tests once with PINFOLD_UPDATE_SCHEMA=1");
     }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == now, "run the tests once with PINFOLD_UPDATE_SCHEMA=1");
 }

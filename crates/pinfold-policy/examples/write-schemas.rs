@@ -1,13 +1,14 @@
-//! Writes the published schemas into the directory given, `schema` by default.
+//! Writes the published schemas and the reference page of the settings, below the root of the repository that is
+//! given, or else below the current directory.
 
 use std::path::PathBuf;
 
+use pinfold_policy::schema::{page, published};
+
 fn main() -> std::io::Result<()> {
-    let directory =
-        std::env::args_os().nth(1).map_or_else(|| PathBuf::from("schema"), PathBuf::from);
-    std::fs::create_dir_all(&directory)?;
-    for (name, content) in pinfold_policy::schema::published() {
-        std::fs::write(directory.join(name), content)?;
+    let root = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("."), PathBuf::from);
+    for (name, content) in published() {
+        std::fs::write(root.join("schema").join(name), content)?;
     }
-    Ok(())
+    std::fs::write(root.join("docs/reference/settings.md"), page())
 }

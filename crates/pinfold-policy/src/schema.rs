@@ -7,21 +7,57 @@ use serde_json::{Map, Value, json};
 use crate::document::{Key, Shape};
 use crate::settings::keys;
 
-/// The published files and their content, for `schema/` at the root of the repository.
+mod page;
+
+pub use page::page;
+
+/// A settings file that has a schema and a part of the reference page.
+struct File {
+    /// The schema's, in `schema/` at the root of the repository.
+    name: &'static str,
+    title: &'static str,
+    /// The heading of its part of the reference page.
+    heading: &'static str,
+    keys: &'static [Key],
+}
+
+const FILES: [File; 4] = [
+    File {
+        name: "config.schema.json",
+        title: "pinfold: a user's config.toml",
+        heading: "Yours: `~/.config/pinfold/config.toml`",
+        keys: keys::USER,
+    },
+    File {
+        name: "sandbox.schema.json",
+        title: "pinfold: a repository's sandbox.json",
+        heading: "A repository's: `sandbox.json`",
+        keys: keys::PROJECT,
+    },
+    File {
+        name: "policy.schema.json",
+        title: "pinfold: an administrator's policy.toml",
+        heading: "An administrator's: `/etc/pinfold/policy.toml`",
+        keys: keys::CEILING,
+    },
+    File {
+        name: "agent.schema.json",
+        title: "pinfold: an agent's file",
+        heading: "An agent's: `~/.config/pinfold/agents/NAME.toml`",
+        keys: crate::agents::AGENT,
+    },
+];
+
+/// The published schemas and their content, for `schema/` at the root of the repository.
 #[must_use]
 pub fn published() -> Vec<(&'static str, String)> {
-    let file = |name, title, keys| {
+    let file = |File { name, title, keys, .. }: &File| {
         let mut schema = table(keys);
         schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
-        schema.insert("title".into(), Value::from(title));
-        (name, format!("{:#}\n", Value::Object(schema)))
+        schema.insert("title".into(), Value::from(*title));
+        (*name, format!("{:#}\n", Value::Object(schema)))
     };
-    vec![
-        file("sandbox.schema.json", "pinfold: a repository's sandbox.json", keys::PROJECT),
-        file("config.schema.json", "pinfold: a user's config.toml", keys::USER),
-        file("policy.schema.json", "pinfold: an administrator's policy.toml", keys::CEILING),
-        file("agent.schema.json", "pinfold: an agent's file", crate::agents::AGENT),
-    ]
+    FILES.iter().map(file).collect()
 }
 
 fn table(keys: &[Key]) -> Map<String, Value> {

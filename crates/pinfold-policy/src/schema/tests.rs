@@ -3,7 +3,7 @@ use std::path::Path;
 use boon::{Compiler, Schemas};
 use serde_json::Value;
 
-use super::published;
+use super::{page, published};
 use crate::document::SettingsFile;
 use crate::settings::{Layers, Project, Settings};
 
@@ -21,6 +21,13 @@ fn the_published_schemas_are_the_generated_ones() {
              write-schemas`"
         );
     }
+}
+
+#[test]
+fn the_page_of_settings_is_the_generated_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == page(), "run `cargo run -p pinfold-policy --example write-schemas`");
 }
 
 /// Whether the schema of a file accepts a value.

@@ -93,13 +93,15 @@ impl Allowed {
         // The first that holds it decides, as the format has it.
         let root = self.roots.iter().find(|(root, _)| real.starts_with(root));
         let (_, may_write) = root.ok_or_else(|| format!("{host} is not below an allowed root"))?;
-        let narrowed = match asked.readonly {
-            true => return Ok((host, Access::READ_ONLY, None)),
-            false if !is_admin && self.list.non_admin_read_only => {
-                Some("only groups of admins may write there")
-            }
-            false if !may_write => Some("its allowed root does not allow writing"),
-            false => None,
+        if asked.readonly {
+            return Ok((host, Access::READ_ONLY, None));
+        }
+        let narrowed = if !is_admin && self.list.non_admin_read_only {
+            Some("only groups of admins may write there")
+        } else if !may_write {
+            Some("its allowed root does not allow writing")
+        } else {
+            None
         };
         let access = if narrowed.is_some() { Access::READ_ONLY } else { Access::FULL };
         Ok((host, access, narrowed))

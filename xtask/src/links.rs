@@ -48,7 +48,9 @@ pub(crate) fn run() -> Outcome {
 
 /// Returns the targets of a document's links, those to other hosts left out.
 fn links(text: &str) -> Vec<&str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    let outside_code = text.lines().flat_map(|line| line.split('`').step_by(2));
+    let ends = outside_code.flat_map(|part| part.split("](").skip(1));
+    let targets = ends.filter_map(|rest| rest.split([')', ' ']).next());
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()
 }
 
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn links_to_other_hosts_are_left_out() {
-        let text = "[a](b.md#c), [d](https://example.com) and [e](../f \"title\")";
+        let text = "[a](b.md#c), [d](https://example.com), `[g](h)` and [`e`](../f \"title\")";
         assert_eq!(links(text), ["b.md#c", "../f"]);
     }
 

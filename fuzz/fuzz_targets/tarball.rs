@@ -9,7 +9,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use libfuzzer_sys::fuzz_target;
-use pinfold_fuzz::assert_printable;
+use pinfold_fuzz::{assert_printable, names, put_checksums_right};
 use pinfold_provision::unpack::unpack;
 use pinfold_provision::{Integrity, Recipe};
 
@@ -34,18 +34,13 @@ fuzz_target!(|bytes: &[u8]| {
     if let Err(error) = unpack(&recipe, &tarballs, &tree) {
         assert_printable(error);
     }
-    let names: Vec<_> = names(directory.path());
-    assert_eq!(names.len(), 2, "left its place: {names:?}");
-    assert!(self::names(&tree).iter().all(|name| name == "node_modules" || name == "bin"));
+    let found = names(directory.path());
+    assert_eq!(found.len(), 2, "left its place: {found:?}");
+    assert!(names(&tree).iter().all(|name| name == "node_modules" || name == "bin"));
     let package = tree.join("node_modules");
-    assert!(self::names(&package).iter().all(|name| name == "a"));
+    assert!(names(&package).iter().all(|name| name == "a"));
     only_plain_files(&package);
 });
-
-fn names(directory: &Path) -> Vec<std::ffi::OsString> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name()).collect()
-}
 
 fn only_plain_files(path: &Path) {
     let Ok(found) = fs::symlink_metadata(path) else { return };
@@ -58,20 +53,4 @@ fn only_plain_files(path: &Path) {
     assert!(found.is_file(), "{path:?} is no plain file");
     let mode = found.permissions().mode() & 0o7777;
     assert!(mode == 0o644 || mode == 0o755, "{path:?} has mode {mode:o}");
-}
-
-/// Each header's checksum is the sum of its bytes, with blanks in its own place (tar(5)).
-fn put_checksums_right(archive: &mut [u8]) {
-    const BLOCK: usize = 512;
-    const CHECKSUM: std::ops::Range<usize> = 148..156;
-    const SIZE: std::ops::Range<usize> = 124..135;
-    let mut at = 0;
-    while let Some(header) = archive.get_mut(at..at + BLOCK) {
-        header[CHECKSUM].fill(b' ');
-        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-        header[CHECKSUM].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        let size = std::str::from_utf8(&header[SIZE]).ok();
-        let size = size.and_then(|text| usize::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
-        at += BLOCK + size.next_multiple_of(BLOCK).min(archive.len());
-    }
 }

@@ -294,3 +294,17 @@ proptest::proptest! {
         let _ = world.apply(archive);
     }
 }
+
+/// `scripts/fuzz` found it: the library quotes a number that cannot be read.
+#[test]
+fn errors_that_quote_an_archive_control_no_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut header = tar::Header::new_gnu();
+    header.as_gnu_mut().unwrap().size = *b"000\x1b[2J0000\0";
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.resize(1536, 0);
+    let error = apply(bytes.as_slice(), dir.path(), &mut Budget::new(1, 1)).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("\\u{1b}[2J") && !said.contains(char::is_control), "{said}");
+}

@@ -1,5 +1,6 @@
 //! Why an archive cannot be applied.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use super::budget::MOST_ENTRIES;
 #[non_exhaustive]
 pub enum LayerError {
     /// It is no archive, or only a part of one.
-    #[error("the archive is damaged: {0}")]
+    #[error("the archive is damaged: {}", plain(.0))]
     Damaged(io::Error),
     /// It is packed in a way that is not read here.
     #[error("the archive is packed by {how}, which is not read here; pack it by gzip or zstd")]
@@ -51,7 +52,7 @@ pub enum LayerError {
         times: u64,
     },
     /// An archive or the tree could not be used.
-    #[error("cannot use {}: {source}", path.display())]
+    #[error("cannot use {}: {source}", plain(path.display()))]
     File {
         /// Its path.
         path: PathBuf,
@@ -89,6 +90,12 @@ impl LayerError {
             _ => false,
         }
     }
+}
+
+/// Returns words that may quote an archive, cut and without what would control a terminal.
+fn plain(words: impl Display) -> String {
+    const LONGEST: usize = 1000;
+    words.to_string().chars().take(LONGEST).flat_map(char::escape_debug).collect()
 }
 
 /// What a reader says that was asked to unpack a bomb.

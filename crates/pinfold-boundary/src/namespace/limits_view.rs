@@ -197,14 +197,17 @@ fn groups_table() -> String {
     format!("#subsys_name\thierarchy\tnum_cgroups\tenabled\n{}", lines.concat())
 }
 
-/// Returns /proc/meminfo of a machine that has as much memory as the limit, and no swap.
+/// Returns /proc/meminfo of a machine that has as much memory as the limit, of which a little is in use, and no swap.
 fn meminfo(kernels: &str, limit: u64) -> String {
     let total = limit / 1024;
+    // libuv's tests, and programs that divide by what is in use, expect less than all to be free.
+    let free = total - total.div_ceil(256);
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let value: u64 = rest.split_whitespace().next()?.parse().ok()?;
         let shown = match name {
-            "MemTotal" | "MemFree" | "MemAvailable" | "CommitLimit" => value.min(total),
+            "MemTotal" | "CommitLimit" => value.min(total),
+            "MemFree" | "MemAvailable" => value.min(free),
             "Hugepagesize" => value,
             _ => 0,
         };

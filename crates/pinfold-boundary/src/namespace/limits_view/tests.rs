@@ -14,6 +14,8 @@ fn meminfo_has_the_limit_as_the_machines_memory() {
     assert_eq!(lines[3], ["SwapTotal:", "0", "kB"]);
     assert_eq!(lines[4], ["HugePages_Total:", "0"]);
     assert_eq!(lines[5], ["Hugepagesize:", "2048", "kB"]);
+    let idle = meminfo("MemFree: 16384000 kB\n", 2 << 30);
+    assert_eq!(idle.split_whitespace().nth(1), Some("2088960"), "less than all is free");
     assert_eq!(meminfo("MemTotal: 4 kB\n", 1 << 40).split_whitespace().nth(1), Some("4"));
 }
 

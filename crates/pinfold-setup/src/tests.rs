@@ -167,7 +167,7 @@ fn users_are_added_and_what_else_the_policy_says_stays() {
     assert_eq!(plan.lines().count(), 1, "{plan}");
 }
 
-/// Whoever asks can have the service user run any program.
+/// A host user can have its service user run any program.
 #[test]
 fn each_host_user_gets_a_service_user_of_its_own() {
     let site = Site::new();

@@ -105,7 +105,7 @@ fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)
     Ok(())
 }
 
-/// Keeps an errand, which anybody may have written, to what the sandbox's filter is told by: a set-id file of the
+/// Checks what of an errand, which anybody may have written, decides on the filter of the sandbox: a set-id file of the
 /// service user's that got to the host would run any program as it, outside a unit.
 fn hold(mut errand: Errand) -> Result<Errand, Failure> {
     if errand.plan.identity.uid == 0 {

@@ -153,7 +153,7 @@ fn requests_beyond_the_most_wait() {
     }
 }
 
-/// A directory is not removed as a file is, and nothing can be moved to an `errors` that is none.
+/// A directory is not removed as a file is, and nothing can be moved to a file `errors`.
 #[test]
 fn sandbox_that_spoils_its_directory_does_not_end_the_intake() {
     for user in people() {

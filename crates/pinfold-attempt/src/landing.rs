@@ -148,6 +148,12 @@ pub fn land(
     let directory = order.spec.repository.as_deref();
     let directory = directory.ok_or_else(|| NotLanded::setup("it has no repository".to_owned()))?;
     let repository = Repository::of(directory, host).map_err(NotLanded::setup)?;
+    if let Some(other) = repository.alias(&order.onto) {
+        // The files of a checkout of that one would stay behind.
+        let other = other.strip_prefix("refs/heads/").unwrap_or(&other);
+        let what = format!("branch {} is another name for {other}: say --onto {other}", order.onto);
+        return Err(NotLanded::setup(what));
+    }
     let at = repository.branch(&order.onto);
     let at = at.ok_or_else(|| NotLanded::setup(format!("there is no branch {}", order.onto)))?;
     let tip = order.tip.clone().unwrap_or_else(|| at.clone());

@@ -280,6 +280,11 @@ impl Repository {
         those.next().map(|worktree| worktree.top)
     }
 
+    /// Returns the reference that a branch is another name for, if it is a symbolic one: git moves that in its place.
+    pub(crate) fn alias(&self, branch: &BranchName) -> Option<String> {
+        self.host().line(&["symbolic-ref", "-q", &branch.reference()])
+    }
+
     fn update(&self, words: &[&str]) -> Result<(), String> {
         self.host().run(words, None).map(drop)
     }

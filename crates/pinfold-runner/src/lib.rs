@@ -11,6 +11,7 @@ pub mod policy;
 mod refusal;
 pub mod request;
 pub mod serve;
+mod turn;
 pub mod unit;
 
 pub use refusal::Refusal;

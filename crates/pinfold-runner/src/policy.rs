@@ -27,7 +27,7 @@ const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Policy {
-    /// The user that sessions run as, unless a host user has one of its own.
+    /// The user that sessions run as, of the one host user that has none of its own.
     user: String,
     /// That user's directory, which no session sees.
     pub state_dir: PathBuf,
@@ -91,6 +91,17 @@ impl Policy {
         let own = self.host_users.values().filter_map(|host| host.user.as_deref());
         let services: Vec<&str> = own.chain([self.user.as_str()]).collect();
         let hosts = self.host_users.keys().map(String::as_str);
+        // A caller can have its service user run any program, also outside a unit.
+        let mut sharers = BTreeMap::new();
+        for host in hosts.clone() {
+            let service = self.service(host);
+            if let Some(other) = sharers.insert(service, host) {
+                return Err(format!(
+                    "sessions of {other:?} and {host:?} would both run as {service:?} and reach each other: give one \
+                     of them another user (`hostUsers.{host}.user`)"
+                ));
+            }
+        }
         for name in services.iter().copied().chain(hosts) {
             if !is_name(name) {
                 return Err(format!("{name:?} is no name of a user"));

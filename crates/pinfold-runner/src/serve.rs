@@ -21,6 +21,7 @@ use crate::mounts::{self, Ids};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::request::{LONGEST, MOST_DESCRIPTORS, Request};
+use crate::turn;
 use crate::unit::{self, Starting};
 
 /// How long a caller may take to send its request.
@@ -36,6 +37,7 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     let sudo = std::env::var_os("SUDO_UID");
     let sudo = sudo.map(|uid| uid.to_string_lossy().into_owned());
     caller.agrees_with_sudo(sudo.as_deref())?;
+    let _turn = turn::take(caller.uid)?;
 
     let policy = Policy::load()?;
     let account = Account::of_id(caller.uid)?;

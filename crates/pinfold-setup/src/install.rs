@@ -12,6 +12,8 @@ use crate::policy::PolicyFile;
 use crate::record::{Made, Record};
 use crate::step::Step;
 
+/// The longest name that useradd(8) takes.
+const LONGEST_NAME: usize = 32;
 /// Users of this group may talk to the runner.
 pub(crate) const GROUP: &str = "pinfold";
 /// The unit that listens for them.
@@ -39,9 +41,10 @@ pub(crate) const FILES: [(&str, &str); 2] = [
 /// What an administrator asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The user that sessions run as. Otherwise that of the policy, or `pinfold-agent`.
+    /// The user that sessions run as; those of a second host user have one of a longer name. Otherwise that of the
+    /// policy, or `pinfold-agent`.
     pub user: Option<String>,
-    /// That user's directory. Otherwise that of the policy, or one below `/var/lib`.
+    /// The directory of what these users keep. Otherwise that of the policy, or one below `/var/lib`.
     pub state_dir: Option<PathBuf>,
     /// Who may start sessions, each with directories, `~` for the home. Host users that the policy has besides stay.
     pub host_users: BTreeMap<String, Vec<String>>,
@@ -164,25 +167,49 @@ impl Planned<'_> {
         if !self.machine.has_group(GROUP)? {
             self.make(Made::Group(GROUP.to_owned()), Step::AddGroup(GROUP.to_owned()));
         }
-        let (name, home) = (policy.user().to_owned(), policy.state_dir());
-        if !self.machine.has_user(&name)? {
-            if !self.machine.has_group(&name)? {
-                self.make(Made::Group(name.clone()), Step::AddGroup(name.clone()));
-            }
-            let step = Step::AddUser { name: name.clone(), home: home.clone() };
-            self.make(Made::User(name.clone()), step);
-        }
-        if !self.machine.has(&home) {
-            let step = Step::MakeDirectory { path: home.clone(), owner: name };
-            self.make(Made::Directory(home), step);
-        }
+        let state = policy.state_dir();
+        // Root's, so that what a caller has a service user do finds no way into another one's.
+        self.directory(&state, "root");
+        self.directory(&state.join("users"), "root");
         for (user, _) in host_users {
+            let (name, home) = (policy.service(user), state.join("users").join(user));
+            self.service(name, &home)?;
+            self.directory(&home, name);
             if !self.machine.is_member(user, GROUP)? {
                 let (user, group) = (user.clone(), GROUP.to_owned());
                 self.make(Made::Member(user.clone(), group.clone()), Step::Join { user, group });
             }
         }
         Ok(())
+    }
+
+    /// A user that sessions run as.
+    fn service(&mut self, name: &str, home: &Path) -> Result<(), Refusal> {
+        if self.machine.has_user(name)? {
+            return Ok(());
+        }
+        if name.len() > LONGEST_NAME {
+            return Err(Refusal::new(
+                format!("{name} is too long for the name of a user"),
+                format!(
+                    "give the host user a shorter `user` in {}, or choose a shorter --user",
+                    policy::PATH
+                ),
+            ));
+        }
+        if !self.machine.has_group(name)? {
+            self.make(Made::Group(name.to_owned()), Step::AddGroup(name.to_owned()));
+        }
+        let step = Step::AddUser { name: name.to_owned(), home: home.to_owned() };
+        self.make(Made::User(name.to_owned()), step);
+        Ok(())
+    }
+
+    fn directory(&mut self, path: &Path, owner: &str) {
+        if !self.machine.has(path) {
+            let step = Step::MakeDirectory { path: path.to_owned(), owner: owner.to_owned() };
+            self.make(Made::Directory(path.to_owned()), step);
+        }
     }
 
     /// The runner, and pinfold itself where others than root could replace it.

@@ -43,7 +43,7 @@ impl PolicyFile {
         self.0.get("user").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The service user's directory.
+    /// The directory of the service users' directories.
     pub(crate) fn state_dir(&self) -> PathBuf {
         self.0.get("stateDir").and_then(Value::as_str).unwrap_or_default().into()
     }
@@ -53,16 +53,28 @@ impl PolicyFile {
         self.0.insert("program".to_owned(), json!(program));
     }
 
-    /// Sets the project roots of host users. Others stay as they are.
+    /// Sets the project roots of host users. Others stay as they are. One that is new gets a service user of its own
+    /// if somebody has that of the policy.
     pub(crate) fn set_roots(&mut self, users: &BTreeMap<String, Vec<String>>) {
+        let service = self.user().to_owned();
         let all = self.0.entry("hostUsers").or_insert_with(|| json!({}));
         let Value::Object(all) = all else { return };
         for (name, roots) in users {
-            let user = all.entry(name.clone()).or_insert_with(|| json!({}));
+            let is_taken = all.values().any(|user| user.get("user").is_none());
+            let user = all.entry(name.clone()).or_insert_with(|| {
+                if is_taken { json!({ "user": format!("{service}-{name}") }) } else { json!({}) }
+            });
             if let Value::Object(user) = user {
                 user.insert("projectRoots".to_owned(), json!(roots));
             }
         }
+    }
+
+    /// The user that sessions of a host user run as.
+    pub(crate) fn service(&self, host_user: &str) -> &str {
+        let host_user = self.0.get("hostUsers").and_then(|all| all.get(host_user));
+        let own = host_user.and_then(|user| user.get("user")).and_then(Value::as_str);
+        own.unwrap_or_else(|| self.user())
     }
 
     /// The host users, each with its project roots.

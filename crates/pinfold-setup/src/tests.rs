@@ -59,7 +59,7 @@ impl Site {
         }
         fs::write(
             root.join("etc/passwd"),
-            "alice:x:1000:1000::/home/alice:/x\nbob:x:1001:1001::/home/bob:/x\n",
+            "root:x:0:0::/root:/x\nalice:x:1000:1000::/home/alice:/x\nbob:x:1001:1001::/home/bob:/x\n",
         )
         .unwrap();
         fs::write(root.join("etc/group"), "users:x:100:\n").unwrap();
@@ -151,7 +151,8 @@ fn users_are_added_and_what_else_the_policy_says_stays() {
     let plan = install(&site.wanted(&[("bob", "/srv/b")]), &site.machine).unwrap();
     let shown = plan.to_string();
     assert!(
-        shown.contains("alice may use ~/work; bob may use /srv/b") && !shown.contains("add user"),
+        shown.contains("alice may use ~/work; bob may use /srv/b")
+            && !shown.contains("add user pinfold-agent,"),
         "{shown}"
     );
     plan.apply(&site.machine).unwrap();
@@ -164,6 +165,36 @@ fn users_are_added_and_what_else_the_policy_says_stays() {
     fs::write(site.root().join("pinfold-runner"), "newer").unwrap();
     let plan = install(&site.wanted(&[]), &site.machine).unwrap().to_string();
     assert_eq!(plan.lines().count(), 1, "{plan}");
+}
+
+/// A host user can have its service user run any program.
+#[test]
+fn each_host_user_gets_a_service_user_of_its_own() {
+    let site = Site::new();
+    let apply = |users: &[(&str, &str)]| {
+        install(&site.wanted(users), &site.machine).unwrap().apply(&site.machine).unwrap();
+        let text = site.read("etc/pinfold/runner.json");
+        let policy = pinfold_runner::policy::Policy::parse(text.as_bytes()).unwrap();
+        ["alice", "bob"].map(|user| policy.service(user).to_owned())
+    };
+    assert_eq!(apply(&[("bob", "~/b")])[1], "pinfold-agent");
+    let expected = ["pinfold-agent-alice", "pinfold-agent"];
+    assert_eq!(apply(&[("alice", "~/work"), ("bob", "~/src")]), expected);
+    assert_eq!(apply(&[("alice", "~/other")]), expected);
+    for name in expected {
+        assert!(site.read("etc/passwd").contains(&format!("\n{name}:")), "{name}");
+    }
+    let mode = |path: &str| {
+        let path = site.root().join("var/lib/pinfold-agent").join(path);
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(["", "users", "users/alice", "users/bob"].map(mode), [0o700; 4]);
+
+    let long = Wanted { user: Some("a".repeat(30)), ..Site::new().wanted(&[]) };
+    let site = Site::new();
+    let wanted =
+        Wanted { host_users: site.wanted(&[("alice", "~"), ("bob", "~")]).host_users, ..long };
+    assert!(install(&wanted, &site.machine).unwrap_err().what.contains("too long"));
 }
 
 #[test]

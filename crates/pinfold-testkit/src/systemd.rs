@@ -182,10 +182,10 @@ impl Systemd {
         all.filter(|process| namespace(*process) == namespace(self.process)).collect()
     }
 
-    /// The ids, in there, of processes that run as the service user.
+    /// The ids, in there, of processes that run as a service user.
     #[must_use]
     pub fn agents(&self) -> String {
-        let output = self.shell("root", "pgrep --uid pi-agent --list-full");
+        let output = self.shell("root", "pgrep --uid pi-agent,pi-bob --list-full");
         String::from_utf8(output.stdout).unwrap()
     }
 

@@ -33,10 +33,10 @@ pub(crate) struct SystemdArgs {
     /// Let a user start sessions in directories; `~` is that user's home. Users that were set up before stay
     #[arg(long = "for", value_name = "USER=DIR[,DIR…]")]
     host_users: Vec<HostUser>,
-    /// The user that sessions run as, made if it does not exist [default: pinfold-agent]
+    /// The user that sessions run as, made if it does not exist; those of a second host user run as NAME-USER [default: pinfold-agent]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// That user's directory [default: /var/lib/NAME]
+    /// The directory of what is kept for host users [default: /var/lib/NAME]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Let sudo start the runner, too, for users who cannot reach its socket

@@ -3,6 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use pinfold_runner::request::{HELLO, LONGEST, MOST_DESCRIPTORS, Request};
 use pinfold_runner::{Refusal, unit};
@@ -21,6 +22,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const SOCKET: &str = "/run/pinfold/runner.sock";
 /// Longer than the runner waits for init.
 const PATIENCE: Timespec = Timespec { tv_sec: 40, tv_nsec: 0 };
+
+/// How long to ask again while systemd takes no more connections.
+const BUSY: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(50);
 
 /// Init in a unit.
 pub(super) struct Met {
@@ -61,6 +66,21 @@ fn unreachable_by(errno: Errno) -> Refusal {
 /// # Errors
 /// Returns why no unit was started.
 pub(super) fn ask(request: &Request, files: &[OwnedFd], user: u32) -> Result<Met, Refusal> {
+    let begun = Instant::now();
+    loop {
+        match ask_once(request, files)? {
+            Some((socket, sender)) => {
+                return meet(socket, sender, user, &unit::name(&request.session));
+            }
+            // systemd has as many connections as it takes.
+            None if begun.elapsed() < BUSY => std::thread::sleep(STEP),
+            None => return Err(silent("it ended without a word")),
+        }
+    }
+}
+
+/// Returns a socket to init, and who it is; nothing if nobody was there to be asked.
+fn ask_once(request: &Request, files: &[OwnedFd]) -> Result<Option<(OwnedFd, UCred)>, Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -73,13 +93,16 @@ pub(super) fn ask(request: &Request, files: &[OwnedFd], user: u32) -> Result<Met
     }
     // The kernel adds to each message who sent it.
     sockopt::set_socket_passcred(&socket, true).map_err(failed)?;
-    send(&socket, request, files)?;
-    let sender = hello(&socket)?;
+    if !send(&socket, request, files)? {
+        return Ok(None);
+    }
+    let Some(sender) = hello(&socket)? else { return Ok(None) };
     sockopt::set_socket_passcred(&socket, false).map_err(failed)?;
-    meet(socket, sender, user, &unit::name(&request.session))
+    Ok(Some((socket, sender)))
 }
 
-fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<(), Refusal> {
+/// Returns whether there is still somebody on the other side.
+fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<bool, Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
     let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let own = own.map_err(failed)?;
@@ -89,13 +112,16 @@ fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<(), Re
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     // There is room for as many as a request has, which has been checked.
     ancillary.push(SendAncillaryMessage::ScmRights(&files));
-    sendmsg(socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)
-        .map_err(failed)?;
-    Ok(())
+    match sendmsg(socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL) {
+        Ok(_) => Ok(true),
+        Err(Errno::PIPE | Errno::CONNRESET) => Ok(false),
+        Err(errno) => Err(failed(errno)),
+    }
 }
 
-/// Waits for the first message, which is init's unless the runner refuses; who sent it.
-fn hello(socket: &OwnedFd) -> Result<UCred, Refusal> {
+/// Waits for the first message, which is init's unless the runner refuses, and returns who sent it; nobody if the other
+/// side is closed.
+fn hello(socket: &OwnedFd) -> Result<Option<UCred>, Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
     let mut ready = [PollFd::new(socket, PollFlags::IN)];
     if rustix::io::retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(failed)? == 0 {
@@ -117,9 +143,10 @@ fn hello(socket: &OwnedFd) -> Result<UCred, Refusal> {
         _ => None,
     });
     match (&message[..length], sender) {
-        (HELLO, Some(sender)) => Ok(sender),
+        (HELLO, Some(sender)) => Ok(Some(sender)),
+        ([], _) => Ok(None),
         (message, _) => {
-            Err(Refusal::decode(message).unwrap_or_else(|| silent("it ended without a word")))
+            Err(Refusal::decode(message).unwrap_or_else(|| silent("its answer is none")))
         }
     }
 }

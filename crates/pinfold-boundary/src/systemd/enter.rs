@@ -18,6 +18,7 @@ use rustix::net::{
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::managed::enter::{look, receive};
+use crate::managed::errand::Errand;
 use crate::namespace::{self, Handed, keeper};
 use crate::sys;
 
@@ -78,7 +79,9 @@ fn take_over() -> Result<(Channel, Vec<OwnedFd>), Errno> {
 fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)> {
     let received = receive(&channel);
     let checked = received.and_then(|received| {
-        received.map(|(errand, with)| Ok((look(errand)?, with.into_iter().next()))).transpose()
+        let check =
+            |(errand, with): (_, Vec<_>)| Ok((look(hold(errand)?)?, with.into_iter().next()));
+        received.map(check).transpose()
     });
     let (errand, orders) = match checked {
         Ok(Some((errand, Some(orders)))) => (errand, Channel::from(orders)),
@@ -100,6 +103,18 @@ fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)
     let _ = sys::prctl(libc::PR_SET_DUMPABLE, 0);
     attend(&child, &watched, &orders);
     Ok(())
+}
+
+/// Checks what of an errand, which anybody may have written, decides on the filter of the sandbox: a set-id file of the
+/// service user's that got to the host would run any program as it, outside a unit.
+fn hold(mut errand: Errand) -> Result<Errand, Failure> {
+    if errand.plan.identity.uid == 0 {
+        return Err(Failure::about(Step::Container, b"the sandbox would be root by name")(
+            Errno::PERM,
+        ));
+    }
+    errand.owner_is_other = true;
+    Ok(errand)
 }
 
 /// Does for the sandbox what only its user may do, until it has ended: starts what keeps masks in place, refreshes
@@ -146,3 +161,6 @@ fn obey(orders: &Channel, keeper: &mut Option<OwnedFd>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,23 @@ fn host_user_may_have_a_service_user_of_its_own() {
     );
 }
 
+/// A caller can have its service user run any program, also outside a unit.
+#[test]
+fn two_host_users_with_one_service_user_are_refused() {
+    let text = |alice: &str, bob: &str| {
+        format!(
+            r#"{{"user": "agent", "stateDir": "/var/lib/x", "hostUsers": {{
+            "alice": {{"projectRoots": ["/a"]{alice}}}, "bob": {{"projectRoots": ["/b"]{bob}}}}}}}"#
+        )
+    };
+    let own = |name: &str| format!(r#", "user": "{name}""#);
+    for (alice, bob) in [("", ""), (&*own("x"), &*own("x")), ("", &*own("agent"))] {
+        let said = refused(&text(alice, bob));
+        assert!(said.contains("hostUsers.bob.user"), "{said}");
+    }
+    Policy::parse(text("", &own("x")).as_bytes()).unwrap();
+}
+
 #[test]
 fn home_that_is_no_path_gives_nothing() {
     let policy = Policy::parse(policy(r#"["~/work"]"#).as_bytes()).unwrap();

@@ -1,5 +1,7 @@
 //! `pinfold task take`: tasks that a group's agents ask for.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pinfold_attempt::first_prompt;
-use pinfold_groups::{Mailbox, Request};
+use pinfold_groups::{Mailbox, MailboxError, Request};
 use pinfold_host::digest::name_of;
 use pinfold_host::directories::Places;
 use pinfold_host::sys;
@@ -28,6 +30,8 @@ use crate::task_queue::TaskQueue;
 
 /// How often a mailbox is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How many errors are reported: a sandbox chooses the names in them.
+const MOST_TROUBLES: usize = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct TakeArgs {
@@ -52,6 +56,8 @@ struct Intake<'a> {
     template: TaskSpec,
     root: PathBuf,
     folder: String,
+    /// What of the directory could not be used, each once: a sandbox may do anything to it, and ends nobody's intake.
+    troubles: RefCell<BTreeSet<String>>,
 }
 
 pub(super) fn take(
@@ -64,11 +70,12 @@ pub(super) fn take(
     template.group = Some(args.group.clone());
     settle(&mut template, places)?;
     let (root, folder) = place_of(&args.group, places)?;
-    let intake = Intake { args, queue, template, root, folder };
+    let troubles = RefCell::default();
+    let intake = Intake { args, queue, template, root, folder, troubles };
     loop {
         intake.sweep()?;
         if !args.poll || is_asked_to_end(&signals, LOOK) {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(ExitCode::from(u8::from(!intake.troubles.borrow().is_empty())));
         }
     }
 }
@@ -90,13 +97,10 @@ fn place_of(group: &str, places: &Places) -> Result<(PathBuf, String), Failure> 
 impl Intake<'_> {
     /// Takes what is there.
     fn sweep(&self) -> Result<(), Failure> {
-        let Some(mailbox) = Mailbox::open(&self.root, &self.folder).map_err(Failure::new)? else {
-            return Ok(());
-        };
-        let names = mailbox.names(usize::from(self.args.most)).map_err(Failure::new)?;
-        if names.is_empty() {
-            return Ok(());
-        }
+        let mailbox = self.usable(Mailbox::open(&self.root, &self.folder)).flatten();
+        let Some(mailbox) = mailbox else { return Ok(()) };
+        let names = self.usable(mailbox.names(usize::from(self.args.most)));
+        let Some(names) = names.filter(|names| !names.is_empty()) else { return Ok(()) };
         let mut left = usize::from(self.args.most).saturating_sub(self.active()?);
         for name in names {
             match mailbox.read(&name) {
@@ -105,10 +109,30 @@ impl Intake<'_> {
                 Ok(Some((request, digest))) => {
                     left -= usize::from(self.add(&mailbox, &name, &request, &digest)?);
                 }
-                Err(reason) => refuse(&mailbox, &name, &reason)?,
+                Err(reason) => self.refuse(&mailbox, &name, &reason),
             }
         }
         Ok(())
+    }
+
+    /// Returns what a mailbox gave. An error is reported once.
+    fn usable<T>(&self, result: Result<T, MailboxError>) -> Option<T> {
+        let error = match result {
+            Ok(given) => return Some(given),
+            Err(error) => error.to_string(),
+        };
+        let mut troubles = self.troubles.borrow_mut();
+        if troubles.len() < MOST_TROUBLES && troubles.insert(error.clone()) {
+            notify!("pinfold: {}", super::list::shown(&error));
+        }
+        None
+    }
+
+    fn refuse(&self, mailbox: &Mailbox, name: &OsStr, reason: &str) {
+        if self.usable(mailbox.set_aside(name, reason)).is_some() {
+            let reason = super::list::shown(reason);
+            notify!("pinfold: {} is no request: {reason}", Escaped(name.as_ref()));
+        }
     }
 
     /// Adds a task for a request, and removes the request. Returns whether there is one more. A request that was added
@@ -122,7 +146,8 @@ impl Intake<'_> {
     ) -> Result<bool, Failure> {
         let spec = self.spec(request);
         if let Err(reason) = first_prompt(&spec) {
-            return refuse(mailbox, name, &reason).map(|()| false);
+            self.refuse(mailbox, name, &reason);
+            return Ok(false);
         }
         // Another group that asks for the same does not take its id.
         let digest = name_of(format!("{}/{digest}", self.args.group).as_bytes());
@@ -137,11 +162,13 @@ impl Intake<'_> {
             }
             Err(QueueError::Store(StoreError::Exists)) => false,
             Err(QueueError::Spec(error)) => {
-                return refuse(mailbox, name, &error.to_string()).map(|()| false);
+                self.refuse(mailbox, name, &error.to_string());
+                return Ok(false);
             }
             Err(error) => return Err(error.into()),
         };
-        mailbox.remove(name).map_err(Failure::new)?;
+        // One that stays is found to have been added, and not added again.
+        let _ = self.usable(mailbox.remove(name));
         Ok(is_new)
     }
 
@@ -179,11 +206,4 @@ impl Intake<'_> {
         }
         Ok(count)
     }
-}
-
-fn refuse(mailbox: &Mailbox, name: &OsStr, reason: &str) -> Result<(), Failure> {
-    mailbox.set_aside(name, reason).map_err(Failure::new)?;
-    let reason = super::list::shown(reason);
-    notify!("pinfold: {} is no request: {reason}", Escaped(name.as_ref()));
-    Ok(())
 }

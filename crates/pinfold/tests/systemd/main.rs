@@ -19,7 +19,7 @@ const POLICY: &str = r#"{
     "program": "/opt/pinfold",
     "hostUsers": {
         "alice": { "projectRoots": ["~/work"] },
-        "bob": { "projectRoots": ["~/work", "/srv/bob"] }
+        "bob": { "user": "pi-bob", "projectRoots": ["~/work", "/srv/bob"] }
     }
 }"#;
 

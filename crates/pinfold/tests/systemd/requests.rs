@@ -259,6 +259,19 @@ fn hostile_request_is_refused_before_any_right_is_used() {
 }
 
 #[test]
+fn connections_that_say_nothing_keep_nobody_else_from_the_runner() {
+    let Some(system) = system("connections_that_say_nothing") else { return };
+    system.project("bob", "/home/bob/work");
+    let hostile = Hostile { system: &system };
+    // More than systemd lets in at once, if the runner waited for each of them.
+    let held: Vec<OwnedFd> = (0..400).map(|_| hostile.connect()).collect();
+    let output = system.shell("bob", &format!("cd work && {RUN}"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    drop(held);
+    nothing_is_left(&system);
+}
+
+#[test]
 fn thousand_hostile_requests_keep_nobody_else_from_the_runner() {
     let Some(system) = system("thousand_hostile_requests") else { return };
     let hostile = Hostile { system: &system };

@@ -30,10 +30,12 @@ fn session_writes_the_users_own_files_and_has_its_status() {
 }
 
 #[test]
-fn user_whom_the_policy_gives_a_service_user_shares_it_with_nobody() {
-    let Some(system) = system("user_whom_the_policy_gives_a_service_user") else { return };
-    let policy = crate::POLICY.replace(r#""bob": {"#, r#""bob": { "user": "pi-bob","#);
-    system.set_policy(&policy);
+fn two_host_users_share_no_service_user() {
+    let Some(system) = system("two_host_users_share_no_service_user") else { return };
+    system.set_policy(&crate::POLICY.replace("\"user\": \"pi-bob\",", ""));
+    let said = failure(&system.shell("alice", &run("", "true")));
+    assert!(said.contains("would both run as \"pi-agent\""), "{said}");
+    system.set_policy(crate::POLICY);
     system.project("bob", "/home/bob/work/proj");
     let mut session = waiting(&system, "");
     let line = run("", "echo x >made; ps -e >/dev/null; sleep 1");

@@ -152,3 +152,21 @@ fn requests_beyond_the_most_wait() {
         assert!(!output.status.success(), "{}", printed(&output));
     }
 }
+
+/// A directory is not removed as a file is, and nothing can be moved to a file `errors`.
+#[test]
+fn sandbox_that_spoils_its_directory_does_not_end_the_intake() {
+    for user in people() {
+        let scene = scene(user);
+        ask(&scene, "1.json/in/it", "x");
+        ask(&scene, "2.json", "{\"brief\": \"echo right >answer\"}");
+        scene.stage.write("home/assistant/data/ipc/dev/errors", "no directory");
+        let (ok, said) = take(&scene, &[]);
+        assert!(!ok && said.contains("cannot remove") && said.contains("1.json"), "{said}");
+        assert_eq!(said.lines().filter(|line| line.len() == 36).count(), 1, "{said}");
+        fs::remove_dir_all(scene.stage.path("home/assistant/data/ipc/dev/tasks")).unwrap();
+        scene.stage.write("home/assistant/data/ipc/dev/tasks", "no directory");
+        let (ok, said) = take(&scene, &[]);
+        assert!(!ok && said.contains("cannot list"), "{said}");
+    }
+}

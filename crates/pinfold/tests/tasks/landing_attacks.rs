@@ -61,6 +61,23 @@ fn commit_that_was_accepted_lands_whatever_stands_in_its_place() {
     }
 }
 
+/// git moves what the name stands for, and the checkout of that would show the result as undone.
+#[test]
+fn branch_that_is_another_name_for_one_is_not_landed_on() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let id = accepted(&scene, "echo right >answer", &["--verify", "sh tests/check.sh"]);
+        let before = scene.git(&["rev-parse", "main"]);
+        scene.git(&["symbolic-ref", "refs/heads/trunk", "refs/heads/main"]);
+        let output = scene.run(&["task", "land", &id, "--onto", "trunk"]);
+        let said = printed(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("trunk is another name for main: say --onto main"), "{said}");
+        assert_eq!(scene.git(&["rev-parse", "main"]), before);
+        assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    }
+}
+
 #[test]
 fn merge_that_changes_what_tools_run_waits_for_the_user() {
     for user in people() {

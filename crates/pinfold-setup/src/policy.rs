@@ -20,7 +20,7 @@ impl PolicyFile {
     /// Returns that it is not valid.
     pub(crate) fn read(machine: &Machine) -> Result<Option<Self>, Refusal> {
         let Some(text) = machine.read(Path::new(PATH))? else { return Ok(None) };
-        Policy::parse(&text)?;
+        Policy::parse(&text)?.checked()?;
         let object = serde_json::from_slice(&text)
             .map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
         Ok(Some(Self(object)))
@@ -53,6 +53,11 @@ impl PolicyFile {
         self.0.insert("program".to_owned(), json!(program));
     }
 
+    /// Has units show no other processes, where systemd knows how.
+    pub(crate) fn hide_processes(&mut self) {
+        self.0.insert("privatePids".to_owned(), json!(true));
+    }
+
     /// Sets the project roots of host users. Others stay as they are.
     pub(crate) fn set_roots(&mut self, users: &BTreeMap<String, Vec<String>>) {
         let all = self.0.entry("hostUsers").or_insert_with(|| json!({}));
@@ -82,7 +87,7 @@ impl PolicyFile {
     pub(crate) fn text(&self) -> Result<Vec<u8>, Refusal> {
         let mut text = serde_json::to_vec_pretty(&self.0).map_err(Refusal::plain)?;
         text.push(b'\n');
-        Policy::parse(&text)?;
+        Policy::parse(&text)?.checked()?;
         Ok(text)
     }
 }

@@ -36,6 +36,11 @@ fn user_whom_the_policy_gives_a_service_user_shares_it_with_nobody() {
     system.set_policy(&policy);
     system.project("bob", "/home/bob/work/proj");
     let mut session = waiting(&system, "");
+    // The service user of others cannot make its directory.
+    let said = failure(&system.shell("bob", &run("", "true")));
+    assert!(said.contains("install -d -m 700 -o pi-bob /var/lib/pi-agent/users/bob"), "{said}");
+    let made = system.shell("root", "install -d -m 700 -o pi-bob /var/lib/pi-agent/users/bob");
+    assert!(made.status.success());
     let line = run("", "echo x >made; ps -e >/dev/null; sleep 1");
     let mut bob = system.as_user("bob").args(["sh", "-c", &line]).spawn().unwrap();
     let uids = || text(&system.shell("root", "pgrep --uid pi-bob --full unit-init").stdout);

@@ -4,6 +4,7 @@
 mod configured;
 mod ends;
 mod limits;
+mod nix;
 mod requests;
 mod runs;
 mod setup;

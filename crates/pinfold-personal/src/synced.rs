@@ -48,7 +48,7 @@ enum Refused {
 /// caller, or the configuration cannot come in, which is reported.
 #[must_use]
 pub fn configuration() -> Option<Configuration> {
-    // Whoever launches the session says what is wrong with the policy.
+    // The launch of the session reports what is wrong with the policy.
     let policy = Policy::load().ok()?;
     let account = Account::of_id(rustix::process::geteuid().as_raw()).ok()?;
     let (source, target) = policy.configuration(&account)?;

@@ -32,7 +32,7 @@ const USUAL: &str = ".pi/agent";
 const SETTINGS: &str = "settings.json";
 /// Bytes: no file with variables is longer.
 const LONGEST: u64 = 1 << 20;
-/// Tools that keep what they download elsewhere than in `~/.cache`, and how they are told.
+/// Variables of tools that keep what they download elsewhere than in `~/.cache`, and the directories there.
 const CACHES: [(&str, &str); 2] = [("npm_config_cache", "npm"), ("GOMODCACHE", "go-mod")];
 
 /// Adds the configuration to a plan, and returns the variables of every program.

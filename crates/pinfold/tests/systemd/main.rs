@@ -3,6 +3,7 @@
 
 mod configured;
 mod ends;
+mod hostile;
 mod limits;
 mod nix;
 mod requests;

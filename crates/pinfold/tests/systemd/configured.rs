@@ -113,6 +113,8 @@ fn each_host_user_has_a_directory_of_the_service_users_that_no_other_sees() {
     let state = || system.live_path("/var/lib/pi-agent/users");
     let line = "echo x >~/.cache/$(id -u)-made; ls ~/.cache; find / -name \"*-made\" 2>/dev/null; \
                 cat ~/projects/*/a.txt; ls ~/projects";
+    // A session of the same service user that lives at the same time.
+    let mut live = crate::waiting(&system, "");
     for user in ["alice", "bob", "alice"] {
         let output = system.shell(
             user,
@@ -128,6 +130,9 @@ fn each_host_user_has_a_directory_of_the_service_users_that_no_other_sees() {
         );
         assert_eq!(said.lines().count(), 4, "{said}");
     }
+    // The child of this process only waits for it.
+    let _ = system.shell("root", "pkill -KILL --full 'pinfold run'");
+    live.wait().unwrap();
     for (path, mode) in
         [("", 0o700), ("alice", 0o700), ("bob", 0o700), ("alice/configuration", 0o600)]
     {

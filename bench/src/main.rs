@@ -14,6 +14,7 @@ mod queue;
 mod sample;
 mod snapshot;
 mod start;
+mod systemd;
 mod tasks;
 mod tools;
 mod work;
@@ -84,6 +85,9 @@ fn run(words: &[&str]) -> Outcome {
     }
     if wanted("boundaries") {
         boundaries::run(&pinfold, effort)?;
+    }
+    if wanted("systemd") {
+        systemd::run(&pinfold, effort)?;
     }
     if wanted("exec") {
         exec::run(&pinfold, effort)?;

@@ -61,4 +61,6 @@ pub struct Session<'a> {
     pub name: &'a str,
     /// A directory of its own, which nobody but its user can look into, and which goes with it.
     pub directory: &'a Path,
+    /// The user's configuration of the agent, where the boundary brings it in.
+    pub configuration: Option<&'a systemd::Configuration>,
 }

@@ -258,6 +258,7 @@ impl<M: Manager> Boundary for Managed<M> {
                 owner_is_other: owner.is_root(),
                 memory_is_bounded: group.is_some(),
                 open_files: Errand::own_open_files(),
+                configuration: None,
             };
             channel.plan(&errand, &[])?;
             Ok((channel, init, group, enforced))

@@ -5,13 +5,17 @@
 //! caller's: it has no right over the service user's processes, and holds the sandbox by the channel to init alone.
 
 mod client;
+mod configuration;
 mod enter;
 mod grants;
+mod home;
+mod variables;
 
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 
 use pinfold_runner::accounts::Account;
-use pinfold_runner::policy::Policy;
+use pinfold_runner::policy::{OWN, Policy};
 use pinfold_runner::request::Request;
 use pinfold_runner::{Refusal, unit};
 use pinfold_wire::{Channel, LaunchOrder};
@@ -22,9 +26,10 @@ use crate::backing::Backing;
 use crate::group::{self, Group};
 use crate::managed::LEAST_MEMORY;
 use crate::managed::errand::Errand;
-use crate::plan::LaunchPlan;
+use crate::plan::{LaunchPlan, ResourceLimits};
 use crate::{Boundary, Capabilities, Finding, Inside, LaunchError, Probe, Session, namespace, sys};
 
+pub use configuration::{Configuration, ConfigurationFile};
 pub use enter::run_as_init;
 
 /// Tasks of a unit that are not the sandbox's own.
@@ -39,7 +44,7 @@ struct Terms {
     policy: Policy,
     account: Account,
     service: Account,
-    directories: Vec<std::path::PathBuf>,
+    directories: Vec<PathBuf>,
 }
 
 impl Terms {
@@ -48,11 +53,28 @@ impl Terms {
     /// # Errors
     /// Returns that there is no policy, or none for the caller.
     fn read() -> Result<Self, Refusal> {
-        let policy = Policy::load()?;
+        let policy = Policy::load()?.checked()?;
         let account = Account::of_id(rustix::process::geteuid().as_raw())?;
         let directories = policy.directories(&account)?;
         let service = Account::of_name(policy.service(&account.name))?;
         Ok(Self { policy, account, service, directories })
+    }
+
+    /// The caller's project roots.
+    fn projects(&self) -> impl Iterator<Item = &PathBuf> {
+        // pinfold's own directories are the last ones.
+        let count = self.directories.len() - OWN.len();
+        self.directories.iter().take(count)
+    }
+
+    /// Has a sandbox not use up more than the policy gives, which the runner has the unit hold anyway.
+    fn bound(&self, limits: &mut ResourceLimits) {
+        let least = |asked: &mut Option<u64>, most: Option<u64>| {
+            *asked = asked.iter().copied().chain(most).min();
+        };
+        least(&mut limits.memory, self.policy.memory_max);
+        let tasks = self.policy.tasks_max.map(|most| most.saturating_sub(OWN_TASKS).max(1));
+        least(&mut limits.pids, tasks);
     }
 }
 
@@ -83,6 +105,7 @@ impl Boundary for Systemd {
             return Err(Refusal::new(what, "choose another boundary (`--boundary`)").into());
         }
         let terms = Terms::read()?;
+        terms.bound(&mut plan.limits);
         let Grants { wanted, files, looks } = Grants::make(&mut plan, &terms)?;
         let share = plan.limits.cpus;
         let request = Request {
@@ -112,17 +135,27 @@ impl Boundary for Systemd {
         };
         let memory_is_bounded = group.is_some();
         let open_files = Errand::own_open_files();
-        let errand = Errand { plan, looks, owner_is_other: true, memory_is_bounded, open_files };
+        let errand = Errand {
+            plan,
+            looks,
+            owner_is_other: true,
+            memory_is_bounded,
+            open_files,
+            configuration: session.configuration.cloned(),
+        };
         let (attendant, theirs) = Channel::pair()?;
         channel.plan(&errand, &[theirs.as_fd()])?;
         drop(theirs);
-        // Init's parent lives until masks are kept no more. Where there is no init, the channel says why.
-        let init = match attendant.receive::<LaunchOrder>() {
-            Ok(Some(received)) => received.descriptors.into_iter().next().unwrap_or(init),
-            Ok(None) | Err(_) => init,
+        // Init's parent lives until masks are kept no more.
+        let lasting = match attendant.receive::<LaunchOrder>() {
+            Ok(Some(received)) => received.descriptors.into_iter().next(),
+            Ok(None) | Err(_) => None,
         };
+        let is_made = lasting.is_some();
         let backing = SystemdBacking { group, unit: unit::name(&request.session), attendant };
-        Ok(Inside::new(channel, init, enforced, Box::new(backing)))
+        let inside = Inside::new(channel, lasting.unwrap_or(init), enforced, Box::new(backing));
+        // Without init, its parent has said why.
+        if is_made { Ok(inside) } else { Err(inside.last_words()) }
     }
 }
 

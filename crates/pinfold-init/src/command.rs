@@ -35,23 +35,34 @@ pub(crate) struct Prepared {
 
 impl From<Program> for Command {
     fn from(program: Program) -> Self {
-        let variable = |variable: Vec<u8>| {
-            let (name, value) = match variable.iter().position(|byte| *byte == b'=') {
-                Some(at) => (&variable[..at], &variable[at + 1..]),
-                None => (&variable[..], &b""[..]),
-            };
-            (OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec()))
-        };
         Self {
             argv: program.argv.into_iter().map(OsString::from_vec).collect(),
-            env: program.env.into_iter().map(variable).collect(),
+            env: program.env.iter().map(|variable| pair(variable)).collect(),
             cwd: OsString::from_vec(program.cwd).into(),
             ignored: program.ignored,
         }
     }
 }
 
+/// Name and value of a variable.
+fn pair(variable: &[u8]) -> (OsString, OsString) {
+    let (name, value) = match variable.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&variable[..at], &variable[at + 1..]),
+        None => (variable, &b""[..]),
+    };
+    (OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec()))
+}
+
 impl Command {
+    /// Sets variables (`NAME=VALUE`), each in place of one of the same name.
+    pub(crate) fn set(&mut self, variables: &[Vec<u8>]) {
+        for variable in variables {
+            let (name, value) = pair(variable);
+            self.env.retain(|(other, _)| *other != name);
+            self.env.push((name, value));
+        }
+    }
+
     /// Looks the program up along `PATH` of its own environment and converts every string.
     ///
     /// # Errors

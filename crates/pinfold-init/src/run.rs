@@ -27,6 +27,8 @@ pub struct Start {
     pub watch: Watch,
     /// Where calls that move directories of views are heard of.
     pub moves: Option<OwnedFd>,
+    /// Variables (`NAME=VALUE`) of every program, in place of others of the same names.
+    pub variables: Vec<Vec<u8>>,
     /// When each step of the boundary ended, in monotonic nanoseconds.
     pub times: Vec<(Step, u64)>,
 }
@@ -38,6 +40,7 @@ pub struct Start {
 /// Whatever kept the command from being started.
 pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let signals = block_signals(libc::SIGCHLD).map_err(Failure::at(Step::Execute))?;
+    start.command.set(&start.variables);
     let prepared = start.command.prepare_any()?;
     let terminal = Terminal::open(&start.streams).map_err(Failure::at(Step::Terminal))?;
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
@@ -58,7 +61,7 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
         // Signals are blocked by now, for this thread too.
         moves::serve(listener).map_err(Failure::at(Step::Execute))?;
     }
-    let (watch, times) = (start.watch, start.times);
+    let (watch, times, variables) = (start.watch, start.times, start.variables);
     let (tasks, has_run_tasks, part) = (Vec::new(), false, Vec::new());
     let (command, ended, idle, servants) = (None, None, Idle::No, Vec::new());
     let returned = None;
@@ -77,6 +80,7 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
         returned,
         watch,
         times,
+        variables,
     }
     .until_end()
 }
@@ -120,6 +124,7 @@ struct Loop<'a> {
     returned: Option<Return>,
     watch: Watch,
     times: Vec<(Step, u64)>,
+    variables: Vec<Vec<u8>>,
 }
 
 impl Loop<'_> {
@@ -246,7 +251,8 @@ impl Loop<'_> {
         let program = Program::decode(&program).map_err(|_| Errno::INVAL);
         let failed = |errno| Failure::at(Step::Execute)(errno);
         let run = |program| {
-            let command = Command::from(program);
+            let mut command = Command::from(program);
+            command.set(&self.variables);
             Task::start((id, bounds, groups), command, streams.map_err(failed)?, self.channel)
         };
         match program.map_err(failed).and_then(run) {

@@ -6,8 +6,10 @@ use pinfold_host::Refusal;
 
 pub mod identity;
 mod my_config;
+mod synced;
 
 pub use my_config::{MountPoint, MyConfig};
+pub use synced::configuration;
 
 fn refusal(what: impl ToString, hint: Option<String>) -> Refusal {
     Refusal::new(what).with_hint(hint)

@@ -41,7 +41,6 @@ impl Caller {
     }
 
     /// Returns one with these ids and no other group.
-    #[cfg(test)]
     pub(crate) fn of_ids(uid: u32, gid: u32) -> Self {
         Self { uid, gid, groups: Vec::new() }
     }

@@ -33,16 +33,11 @@ impl Allowed<'_> {
         let path = wanted.path.as_path();
         let shown = path.display();
         if root_of(self.directories, path).is_none() {
+            let given = self.directories.iter().map(|it| it.display().to_string());
+            let given = given.collect::<Vec<_>>().join(", ");
             return Err(Refusal::new(
                 format!("{shown} is in no project of {}", self.account.name),
-                format!(
-                    "the administrator gives: {}",
-                    self.directories
-                        .iter()
-                        .map(|it| it.display().to_string())
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                ),
+                format!("the administrator gives: {given}"),
             ));
         }
         let opened = self.caller.act(|| open(path)).and_then(|opened| opened);

@@ -1,11 +1,12 @@
 //! Files that an administrator installed: nobody but root can have written or replaced them.
 
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::policy::is_canonical;
 use crate::refusal::Refusal;
 
 /// Opens a regular file for reading that belongs to root, in directories that belong to root, none of which
@@ -15,23 +16,16 @@ use crate::refusal::Refusal;
 /// Returns which of them is not so.
 pub fn open(path: &Path) -> Result<OwnedFd, Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("{}: {errno}", path.display()));
-    let names: Option<Vec<_>> = path
-        .components()
-        .filter(|component| *component != Component::RootDir)
-        .map(|component| match component {
-            Component::Normal(name) => Some(name),
-            _ => None,
-        })
-        .collect();
-    let names = names.filter(|names| path.is_absolute() && !names.is_empty());
-    let names = names.ok_or_else(|| failed(Errno::INVAL))?;
+    if !is_canonical(path) {
+        return Err(failed(Errno::INVAL));
+    }
     let mut at =
         rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     check(&at, Path::new("/"), FileType::Directory)?;
-    for (number, name) in names.iter().enumerate() {
-        let so_far: std::path::PathBuf =
-            Path::new("/").join(names[..=number].iter().collect::<std::path::PathBuf>());
-        let is_last = number + 1 == names.len();
+    let mut so_far = PathBuf::from("/");
+    for name in path.iter().skip(1) {
+        so_far.push(name);
+        let is_last = so_far == path;
         // A pipe in its place must not keep this process waiting.
         let (how, kind) = if is_last {
             (OFlags::RDONLY | OFlags::NONBLOCK, FileType::RegularFile)
@@ -39,11 +33,44 @@ pub fn open(path: &Path) -> Result<OwnedFd, Refusal> {
             (OFlags::PATH, FileType::Directory)
         };
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        at = rustix::fs::openat(&at, *name, flags, Mode::empty())
+        at = rustix::fs::openat(&at, name, flags, Mode::empty())
             .map_err(|errno| Refusal::plain(format!("{}: {errno}", so_far.display())))?;
         check(&at, &so_far, kind)?;
     }
     Ok(at)
+}
+
+/// Returns a path without the links that an administrator made: those of root in directories that nobody else can write
+/// to. What lies below another directory stays as it is.
+pub fn canonical(path: &Path) -> PathBuf {
+    let (mut done, mut links) = (PathBuf::from("/"), 0);
+    let mut rest: Vec<PathBuf> = Vec::new();
+    let push = |rest: &mut Vec<PathBuf>, path: &Path| {
+        rest.extend(path.components().rev().map(|part| PathBuf::from(part.as_os_str())));
+    };
+    push(&mut rest, path);
+    while let Some(part) = rest.pop() {
+        if part.as_os_str() == ".." {
+            // There is no link in it.
+            done.pop();
+            continue;
+        }
+        let next = done.join(&part);
+        let stat = |path: &Path| rustix::fs::lstat(path).ok();
+        let is_roots = stat(&done).is_some_and(|at| fault(&at, FileType::Directory).is_none());
+        let is_link = stat(&next).is_some_and(|found| {
+            found.st_uid == 0 && FileType::from_raw_mode(found.st_mode) == FileType::Symlink
+        });
+        match std::fs::read_link(&next) {
+            // As many as the kernel follows (path_resolution(7)).
+            Ok(to) if is_roots && is_link && links < 40 => {
+                links += 1;
+                push(&mut rest, &to);
+            }
+            _ => done = next,
+        }
+    }
+    done
 }
 
 fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), Refusal> {
@@ -62,7 +89,9 @@ fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), Refusal> {
 }
 
 fn fault(stat: &Stat, kind: FileType) -> Option<&'static str> {
-    let others = Mode::WGRP.union(Mode::WOTH).as_raw_mode();
+    let sticky = kind == FileType::Directory && stat.st_mode & Mode::SVTX.as_raw_mode() != 0;
+    // In a sticky directory, as Nix's store is one, its group makes new names and replaces none of root's.
+    let others = if sticky { Mode::WOTH } else { Mode::WGRP.union(Mode::WOTH) }.as_raw_mode();
     match (FileType::from_raw_mode(stat.st_mode), kind) {
         (found, wanted) if found == wanted => {}
         (_, FileType::Directory) => return Some("is no directory"),

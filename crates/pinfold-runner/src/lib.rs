@@ -3,6 +3,7 @@
 //! [`serve::serve`] is the whole of it, top to bottom.
 
 pub mod accounts;
+mod asking;
 pub mod caller;
 pub mod grant;
 pub mod installed;
@@ -11,6 +12,7 @@ pub mod policy;
 mod refusal;
 pub mod request;
 pub mod serve;
+mod state;
 mod turn;
 pub mod unit;
 

@@ -1,6 +1,6 @@
 //! Mounts for init: detached, with the caller's files shown as the service user's (mount_setattr(2), Linux 5.12).
 
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -17,14 +17,15 @@ pub(crate) struct Ids {
     pub(crate) gid: u32,
 }
 
-/// Returns a mount of a file or directory, and of everything that is mounted below, as nothing but init attaches it.
+/// Returns a mount of a file or directory, and of everything that is mounted below, as nothing but init attaches it. Owners
+/// are as in a user namespace, or as on the disk.
 ///
 /// # Errors
 /// Returns that its file system cannot show files under another owner.
 pub(crate) fn grant(
-    file: BorrowedFd<'_>,
+    file: impl AsFd,
     is_writable: bool,
-    shown: &OwnedFd,
+    shown: Option<&OwnedFd>,
     name: &str,
 ) -> Result<OwnedFd, Refusal> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -35,13 +36,13 @@ pub(crate) fn grant(
         .map_err(|errno| Refusal::plain(format!("cannot mount {name}: {errno}")))?;
     let read_only = if is_writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
     let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP
+        attr_set: shown.map_or(0, |_| libc::MOUNT_ATTR_IDMAP)
             | libc::MOUNT_ATTR_NOSUID
             | libc::MOUNT_ATTR_NODEV
             | read_only,
         attr_clr: 0,
         propagation: libc::MS_PRIVATE,
-        userns_fd: shown.as_raw_fd() as u64,
+        userns_fd: shown.map_or(0, |shown| shown.as_raw_fd() as u64),
     };
     // SAFETY: the path is a static string, and `attributes` outlives the call and is as large as it says.
     let returned = unsafe {

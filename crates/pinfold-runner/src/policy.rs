@@ -8,20 +8,23 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::{Map, Value};
 
 use crate::accounts::{Account, is_name};
 use crate::installed;
 use crate::refusal::Refusal;
+use crate::request::MOST_FILES;
 
 /// Where the policy lies.
 pub const PATH: &str = "/etc/pinfold/runner.json";
 /// Where pinfold lies unless the policy says something else.
 const PROGRAM: &str = "/usr/bin/pinfold";
+pub(crate) const GUIDE: &str = "docs/guides/systemd.md describes the file for administrators";
 /// Bytes: no policy is longer.
 const LONGEST: u64 = 1 << 20;
 /// pinfold's own directories in a home (`pinfold_host::directories`): sessions and what can be made again. Not its
 /// settings, where secrets are.
-const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
+pub const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
 
 /// A policy that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -36,16 +39,36 @@ pub struct Policy {
     pub program: PathBuf,
     /// Seconds after which a session is ended.
     pub runtime_max_sec: Option<u64>,
+    /// Bytes of memory that a session has at most.
+    pub memory_max: Option<u64>,
+    /// Tasks that a session's unit has at most, init's own among them.
+    pub tasks_max: Option<u64>,
+    /// Whether a unit shows no other processes, which systemd 257 can do.
+    #[serde(default)]
+    pub private_pids: bool,
+    /// What the agent's settings are to have, whatever the user's own say.
+    #[serde(default)]
+    pub settings: Map<String, Value>,
+    /// Variables of every session.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Files with more variables, which count before those.
+    #[serde(default)]
+    pub environment_files: Vec<PathBuf>,
+    /// Where users have the agent's configuration.
+    pub(crate) config_path: Option<String>,
     #[serde(deserialize_with = "unique")]
-    host_users: BTreeMap<String, HostUser>,
+    pub(crate) host_users: BTreeMap<String, HostUser>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct HostUser {
-    project_roots: Vec<String>,
+pub(crate) struct HostUser {
+    pub(crate) project_roots: Vec<String>,
     /// The user that this one's sessions run as.
     user: Option<String>,
+    /// Where this one has the agent's configuration.
+    pub(crate) config_path: Option<String>,
 }
 
 fn program() -> PathBuf {
@@ -59,10 +82,7 @@ impl Policy {
     /// Returns that the file is missing, that others than root could have written it, or what is wrong in it.
     pub fn load() -> Result<Self, Refusal> {
         let file = installed::open(Path::new(PATH)).map_err(|refusal| {
-            let hint = refusal.hint.unwrap_or_else(|| {
-                "an administrator writes it (docs/guides/systemd.md)".to_owned()
-            });
-            Refusal::new(refusal.what, hint)
+            Refusal::new(refusal.what, refusal.hint.unwrap_or_else(|| GUIDE.to_owned()))
         })?;
         let mut text = Vec::new();
         let read = File::from(file).take(LONGEST + 1).read_to_end(&mut text);
@@ -78,9 +98,7 @@ impl Policy {
     /// # Errors
     /// Returns what is wrong in it.
     pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
-        let wrong = |what: String| {
-            Refusal::new(format!("{PATH}: {what}"), "docs/guides/systemd.md describes the file")
-        };
+        let wrong = |what: String| Refusal::new(format!("{PATH}: {what}"), GUIDE);
         let policy: Self =
             serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
         policy.check().map_err(wrong)?;
@@ -118,24 +136,12 @@ impl Policy {
                 ));
             }
         }
-        if self.runtime_max_sec == Some(0) {
-            return Err("runtimeMaxSec must be more than 0".to_owned());
+        let limits = [self.runtime_max_sec, self.memory_max, self.tasks_max];
+        if limits.contains(&Some(0)) {
+            return Err("runtimeMaxSec, memoryMax and tasksMax must be more than 0".to_owned());
         }
-        if self.host_users.is_empty() {
-            return Err("hostUsers is empty: nobody may start a session".to_owned());
-        }
-        for (name, user) in &self.host_users {
-            if user.project_roots.is_empty() {
-                return Err(format!("projectRoots of {name} is empty: leave the user out instead"));
-            }
-            // Any home will do.
-            let home = Path::new("/home/user");
-            for root in &user.project_roots {
-                expand(root, home).ok_or_else(|| {
-                    format!("{root:?}, a project root of {name}, must be an absolute path or one below `~`, \
-                             without `.` and `..`, and not `/`")
-                })?;
-            }
+        if self.environment_files.len() > MOST_FILES {
+            return Err(format!("environmentFiles has more than {MOST_FILES} files"));
         }
         Ok(())
     }
@@ -160,18 +166,14 @@ impl Policy {
         };
         let roots = user.project_roots.iter().map(|root| expand(root, &account.home));
         let own = OWN.iter().map(|own| expand(&format!("~/{own}"), &account.home));
-        let all: Option<Vec<PathBuf>> = roots.chain(own).collect();
+        let all = roots.chain(own).map(|root| root.map(|root| installed::canonical(&root)));
+        let all: Option<Vec<PathBuf>> = all.collect();
         let all = all.ok_or_else(|| {
-            Refusal::plain(format!(
-                "the home {} of {} is no usable path",
-                account.home.display(),
-                account.name
-            ))
+            let (home, name) = (account.home.display(), &account.name);
+            Refusal::plain(format!("a root, or the home {home} of {name}, is no usable path"))
         })?;
-        match all
-            .iter()
-            .find(|root| self.state_dir.starts_with(root) || root.starts_with(&self.state_dir))
-        {
+        let state = installed::canonical(&self.state_dir);
+        match all.iter().find(|root| state.starts_with(root) || root.starts_with(&state)) {
             None => Ok(all),
             Some(root) => Err(Refusal::new(
                 format!("{PATH}: {} and stateDir lie in each other", root.display()),
@@ -182,7 +184,7 @@ impl Policy {
 }
 
 /// Returns a project root as a path with nothing but names in it, not the root directory.
-fn expand(root: &str, home: &Path) -> Option<PathBuf> {
+pub(crate) fn expand(root: &str, home: &Path) -> Option<PathBuf> {
     let path = match root.strip_prefix('~') {
         Some("") => home.to_owned(),
         Some(rest) => home.join(rest.strip_prefix('/')?),

@@ -11,13 +11,16 @@ use crate::refusal::Refusal;
 pub const LONGEST: usize = 64 << 10;
 /// Descriptors that one message carries (`SCM_MAX_FD`, include/net/scm.h).
 pub const MOST_DESCRIPTORS: usize = 253;
-/// One of them is the caller's executable.
-pub const MOST_GRANTS: usize = MOST_DESCRIPTORS - 1;
+/// What goes along with them is the caller's executable on the way here, and directories and files of the policy's on the
+/// way to init.
+pub const MOST_GRANTS: usize = MOST_DESCRIPTORS - 2 - MOST_FILES;
+/// Files with variables that a policy names at most.
+pub const MOST_FILES: usize = 15;
 /// What init sends first to the caller. The kernel says who sent it (`SO_PASSCRED`, unix(7)).
 pub const HELLO: &[u8] = b"H";
 
-const VERSION: &[u8] = b"pinfold-runner 1\n";
-const REFUSED: u8 = b'R';
+pub(crate) const VERSION: &[u8] = b"pinfold-runner 1\n";
+pub(crate) const REFUSED: u8 = b'R';
 
 /// What a caller asks for. With it come descriptors: of the caller's executable, and of each grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,34 +47,6 @@ pub struct Wanted {
 }
 
 impl Request {
-    /// Returns it as a message.
-    ///
-    /// # Errors
-    /// Returns that it is too long.
-    pub fn encode(&self) -> Result<Vec<u8>, Refusal> {
-        let mut message = VERSION.to_vec();
-        put(&mut message, self.session.as_bytes())?;
-        for limit in [self.memory, self.cpus.map(u64::from), self.tasks] {
-            // No limit is 0, which would let nothing run.
-            message.extend(limit.unwrap_or(0).to_le_bytes());
-        }
-        message.extend((self.grants.len() as u32).to_le_bytes());
-        for wanted in &self.grants {
-            message.push(wanted.is_writable.into());
-            put(&mut message, wanted.path.as_os_str().as_bytes())?;
-        }
-        if message.len() > LONGEST || self.grants.len() > MOST_GRANTS {
-            return Err(Refusal::new(
-                format!(
-                    "{} files and directories are more than the runner takes",
-                    self.grants.len()
-                ),
-                "grant directories that contain them",
-            ));
-        }
-        Ok(message)
-    }
-
     /// Reads a message.
     ///
     /// # Errors
@@ -122,13 +97,6 @@ fn is_session(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(is_digit)
 }
 
-fn put(message: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Refusal> {
-    let length = u16::try_from(bytes.len()).map_err(|_| Refusal::plain("a path is too long"))?;
-    message.extend(length.to_le_bytes());
-    message.extend(bytes);
-    Ok(())
-}
-
 fn first<'m, const N: usize>(rest: &mut &'m [u8]) -> Result<&'m [u8; N], Refusal> {
     let (taken, left) =
         rest.split_first_chunk().ok_or_else(|| Refusal::plain("malformed request"))?;
@@ -158,14 +126,6 @@ impl Refusal {
         );
         message.truncate(LONGEST);
         message
-    }
-
-    /// Reads a message; nothing if it is something else.
-    #[must_use]
-    pub fn decode(message: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(message.strip_prefix(&[REFUSED])?);
-        let (what, hint) = text.split_once('\0')?;
-        Some(if hint.is_empty() { Self::plain(what) } else { Self::new(what, hint) })
     }
 }
 

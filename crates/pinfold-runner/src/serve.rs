@@ -21,6 +21,7 @@ use crate::mounts::{self, Ids};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::request::{LONGEST, MOST_DESCRIPTORS, Request};
+use crate::state;
 use crate::turn;
 use crate::unit::{self, Starting};
 
@@ -64,15 +65,21 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     let opened: Vec<OwnedFd> = opened.collect::<Result<_, _>>()?;
     drop(descriptors);
 
+    let files = policy.environment_files.iter();
+    let files = files.map(|file| installed::open(&installed::canonical(file)));
+    let mut handed: Vec<OwnedFd> = files.collect::<Result<_, _>>()?;
+    let said = [unit::HANDED, handed.len() as u8];
+
     // From here on rights are used.
+    handed.splice(0..0, state::mounts(&policy, &account.name, &service)?);
     let on_disk = Ids { uid: caller.uid, gid: caller.gid };
     let shown = mounts::namespace(on_disk, Ids { uid: service.uid, gid: service.gid })?;
-    let mounts = request.grants.iter().zip(&opened).map(|(wanted, file)| {
-        mounts::grant(file.as_fd(), wanted.is_writable, &shown, &wanted.path.display().to_string())
-    });
-    let mounts: Vec<OwnedFd> = mounts.collect::<Result<_, _>>()?;
-    start(socket, unit::arguments(&policy, &service, &request), &mounts)?;
-    Ok(format!("session {} of {} with {} mounts", request.session, account.name, mounts.len()))
+    for (wanted, file) in request.grants.iter().zip(&opened) {
+        let (name, is_writable) = (wanted.path.display().to_string(), wanted.is_writable);
+        handed.push(mounts::grant(file, is_writable, Some(&shown), &name)?);
+    }
+    start(socket, unit::arguments(&policy, &service, &request), said, &handed)?;
+    Ok(format!("session {} of {} with {} mounts", request.session, account.name, opened.len()))
 }
 
 /// Says why nothing was started, and ends the conversation for every process that has the socket.
@@ -101,9 +108,8 @@ fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
     // SAFETY: integer arguments; with this flag no descriptor closes before a program is executed.
     let closed = unsafe { libc::syscall(call, 3, u32::MAX, flag) };
     if closed != 0 {
-        return Err(Refusal::plain(
-            "cannot keep descriptors from systemd-run (Linux 5.11 is needed)",
-        ));
+        let what = "cannot keep descriptors from systemd-run (Linux 5.11 is needed)";
+        return Err(Refusal::plain(what));
     }
     std::env::set_current_dir("/").map_err(Refusal::plain)
 }
@@ -153,11 +159,12 @@ fn check_program(policy: &Policy, theirs: &OwnedFd) -> Result<(), Refusal> {
     ))
 }
 
-/// Starts the unit, whose init gets the mounts over a socket of its own: the caller never has them.
+/// Starts the unit, whose init gets mounts and files over a socket of its own: the caller never has them.
 fn start(
     socket: BorrowedFd<'_>,
     arguments: Vec<String>,
-    mounts: &[OwnedFd],
+    said: [u8; 2],
+    handed: &[OwnedFd],
 ) -> Result<(), Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("cannot hand the mounts over: {errno}"));
     let (ours, theirs) =
@@ -165,12 +172,10 @@ fn start(
             .map_err(failed)?;
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(OwnedFd::as_fd).collect();
-    if !mounts.is_empty() {
-        // There is room for as many as a request has.
-        ancillary.push(SendAncillaryMessage::ScmRights(&mounts));
-    }
-    sendmsg(&ours, &[IoSlice::new(b"M")], &mut ancillary, SendFlags::NOSIGNAL).map_err(failed)?;
+    let handed: Vec<BorrowedFd<'_>> = handed.iter().map(OwnedFd::as_fd).collect();
+    // There is room for as many as a request and a policy have.
+    ancillary.push(SendAncillaryMessage::ScmRights(&handed));
+    sendmsg(&ours, &[IoSlice::new(&said)], &mut ancillary, SendFlags::NOSIGNAL).map_err(failed)?;
     let input = socket.try_clone_to_owned().map_err(Refusal::plain)?;
     let starting = Starting::begin(&arguments, input, theirs)?;
     starting.finish(ours.as_fd())

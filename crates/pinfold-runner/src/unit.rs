@@ -17,52 +17,20 @@ use crate::request::Request;
 pub const SUBCOMMAND: &str = "unit-init";
 /// What init says to the runner when it has the mounts.
 pub const READY: &[u8] = b"R";
+/// What the runner sends to init, followed by how many of the files that come with it hold variables: the user's directories,
+/// these files, and the request's mounts.
+pub const HANDED: u8 = b'M';
 
 const PROGRAMS: [&str; 2] = ["/usr/bin/systemd-run", "/run/current-system/sw/bin/systemd-run"];
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
-/// What every unit has. Each was tried with systemd 252 and 257, also for what must be left out:
-/// - `RestrictSUIDSGID` answers openat2(2) with `ENOSYS`. Init's own filter refuses these modes.
-/// - `ProtectHostname` and lists of allowed calls refuse sethostname(2) and Landlock. So calls are only denied, and with
-///   the error that init's own filter gives them.
-/// - `ProtectKernelTunables`, `ProtectKernelLogs`, `ProtectControlGroups` and `ProtectProc` mount over parts of /proc,
-///   and the kernel then gives init no /proc of its own.
-/// - `LockPersonality` refuses what debuggers need. Init's own filter allows that and no more.
-/// - `ProtectHome=yes` would make nothing below /home attachable.
-const PROPERTIES: [&str; 28] = [
-    "Type=exec",
-    "CollectMode=inactive-or-failed",
-    "NoNewPrivileges=yes",
-    "CapabilityBoundingSet=",
-    "AmbientCapabilities=",
-    "ProtectSystem=strict",
-    "ProtectHome=tmpfs",
-    "PrivateTmp=yes",
-    "PrivateDevices=yes",
-    "PrivateNetwork=yes",
-    "PrivateIPC=yes",
-    "DevicePolicy=closed",
-    "KeyringMode=private",
-    "RestrictRealtime=yes",
-    "RestrictNamespaces=user mnt pid net ipc uts cgroup",
-    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
-    "SystemCallArchitectures=native",
-    "SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap",
-    "SystemCallErrorNumber=EPERM",
-    "RemoveIPC=yes",
-    // Of what it makes in a project, which belongs to the caller there.
-    "UMask=0022",
-    // One byte is never, for files and for pipes (core(5)); init sets the same, and could not raise 0.
-    "LimitCORE=1",
-    // Init reports what ran out of memory.
-    "OOMPolicy=continue",
-    // Nothing in it has anything to save.
-    "KillSignal=SIGKILL",
-    "KillMode=control-group",
-    "TimeoutStopSec=5",
-    "Restart=no",
-    "WorkingDirectory=/",
-];
+/// What every unit has: a property a line, between comments.
+const PROPERTIES: &str = include_str!("../data/properties");
+
+/// The properties that every unit has.
+fn properties() -> impl Iterator<Item = &'static str> {
+    PROPERTIES.lines().filter(|line| !line.starts_with('#'))
+}
 
 /// Returns the arguments of systemd-run(1). Of the caller's they hold numbers and the session's id.
 #[must_use]
@@ -70,31 +38,31 @@ pub fn arguments(policy: &Policy, service: &Account, request: &Request) -> Vec<S
     let mut arguments: Vec<String> = ["--quiet", "--pipe", "--wait"].map(str::to_owned).into();
     arguments.push(format!("--unit={}", name(&request.session)));
     let mut set = |property: String| arguments.push(format!("--property={property}"));
-    for property in PROPERTIES {
-        set(property.to_owned());
-    }
+    properties().for_each(|property| set(property.to_owned()));
     set(format!("User={}", service.name));
     set(format!("Description=Sandbox {} of pinfold", request.session));
+    if policy.private_pids {
+        set("PrivatePIDs=yes".to_owned());
+    }
     // The minus sign is for a directory that is not there.
     set(format!("InaccessiblePaths=-{}", policy.state_dir.display()));
-    if let Some(bytes) = request.memory {
+    // A caller may ask for less than the policy gives.
+    let least = |asked: Option<u64>, most: Option<u64>| asked.into_iter().chain(most).min();
+    if let Some(bytes) = least(request.memory, policy.memory_max) {
         set(format!("MemoryMax={bytes}"));
         set("MemorySwapMax=0".to_owned());
     }
     if let Some(thousandths) = request.cpus {
         set(format!("CPUQuota={}.{}%", thousandths / 10, thousandths % 10));
     }
-    if let Some(tasks) = request.tasks {
+    if let Some(tasks) = least(request.tasks, policy.tasks_max) {
         set(format!("TasksMax={tasks}"));
     }
     if let Some(seconds) = policy.runtime_max_sec {
         set(format!("RuntimeMaxSec={seconds}"));
     }
-    arguments.extend([
-        "--".to_owned(),
-        policy.program.display().to_string(),
-        SUBCOMMAND.to_owned(),
-    ]);
+    let program = policy.program.display().to_string();
+    arguments.extend(["--", &program, SUBCOMMAND].map(str::to_owned));
     arguments
 }
 

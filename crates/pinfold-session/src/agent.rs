@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_boundary::systemd::Configuration;
 use pinfold_boundary::{Entry, Place};
 use pinfold_egress::{Api, EphemeralKey};
 use pinfold_host::directories::Places;
@@ -124,10 +125,10 @@ pub(crate) fn prepare(
     (mut agent, secret): (ResolvedAgent, Option<SecretId>),
     user_args: Vec<OsString>,
     unattended: bool,
-    context: (&Settings, &Places, &Workspace, Option<&Stack>),
+    context: (&Settings, &Places, &Workspace, Option<&Stack>, Option<&Configuration>),
     source: ProgramSource<'_>,
 ) -> Result<AgentRun, RunError> {
-    let (settings, places, workspace, stack) = context;
+    let (settings, places, workspace, stack, configuration) = context;
     let provider = match secret {
         Some(id) => Some(gateway::provider(&agent, id, settings, places)?),
         None => None,
@@ -159,7 +160,9 @@ pub(crate) fn prepare(
         None
     };
     let points = my_config.as_ref().map(MyConfig::points).unwrap_or_default();
-    state::clear_the_way(&extra, &files, &points)?;
+    let synced = configuration.map(synced_paths).transpose()?.unwrap_or_default();
+    let written: Vec<&InsidePath> = files.iter().map(|file| &file.path).chain(&synced).collect();
+    state::clear_the_way(&extra, &written, &points)?;
     extra.extend(read_grants(&agent.profile, settings, places)?);
     let command = &agent.profile.cli_command;
     let layer = match source {
@@ -195,6 +198,15 @@ pub(crate) fn prepare(
         nested: agent.profile.nested,
         silent_hosts: agent.profile.silent_hosts,
     })
+}
+
+/// Where the files of the user's configuration are written.
+fn synced_paths(configuration: &Configuration) -> Result<Vec<InsidePath>, RunError> {
+    let target = Path::new(HOME).join(&configuration.target);
+    let path = |file: &PathBuf| InsidePath::new(target.join(file)).map_err(RunError::path);
+    // Of settings there may be some without the user's own.
+    let settings = PathBuf::from("settings.json");
+    configuration.files.keys().chain([&settings]).map(path).collect()
 }
 
 /// A variable of the caller's that names a model.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use pinfold_boundary::Entry;
+use pinfold_boundary::systemd::Configuration;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
@@ -42,6 +43,8 @@ pub struct Request {
     pub(crate) files: Vec<Entry>,
     /// What of the user's own setup of the agent comes in.
     pub(crate) my_config: Option<MyConfig>,
+    /// The user's whole configuration of the agent, for a boundary that runs it as another user.
+    pub(crate) configuration: Option<Configuration>,
     /// The system it runs on; this machine's own if there is none.
     pub(crate) stack: Option<Stack>,
     /// The agent's model provider.
@@ -100,6 +103,7 @@ impl Request {
             extra: Vec::new(),
             files: Vec::new(),
             my_config: None,
+            configuration: None,
             stack: None,
             provider: None,
             ssh: None,

@@ -30,6 +30,8 @@ pub(crate) const PROGRAM: &str = "/usr/libexec/pinfold/pinfold";
 const COMMAND: &str = "/usr/local/bin/pinfold";
 /// The rules of sudo.
 pub(crate) const RULES: &str = "/etc/sudoers.d/pinfold";
+/// The first version of systemd with `PrivatePIDs`.
+const HIDES_PROCESSES: u32 = 257;
 /// Where an agent's wrapper lies.
 const WRAPPERS: &str = "/usr/local/bin";
 
@@ -146,6 +148,9 @@ impl Planned<'_> {
         };
         policy.set_program(&self.program(wanted));
         policy.set_roots(&wanted.host_users);
+        if self.machine.systemd_version()? >= HIDES_PROCESSES {
+            policy.hide_processes();
+        }
         policy.text()?;
         Ok(policy)
     }

@@ -96,6 +96,15 @@ impl Machine {
         Ok(Some(line.split(':').map(str::to_owned).collect()))
     }
 
+    /// The version of systemd; 0 if it is not what systemctl(1) says first.
+    ///
+    /// # Errors
+    /// Returns that systemctl cannot be run.
+    pub(crate) fn systemd_version(&self) -> Result<u32, Refusal> {
+        let said = self.run(&["systemctl", "--version"])?;
+        Ok(said.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0))
+    }
+
     /// Whether a unit of systemd is started.
     pub(crate) fn is_active(&self, unit: &str) -> bool {
         self.run(&["systemctl", "is-active", "--quiet", unit]).is_ok()

@@ -20,7 +20,7 @@ impl PolicyFile {
     /// Returns that it is not valid.
     pub(crate) fn read(machine: &Machine) -> Result<Option<Self>, Refusal> {
         let Some(text) = machine.read(Path::new(PATH))? else { return Ok(None) };
-        Policy::parse(&text)?;
+        Policy::parse(&text)?.checked()?;
         let object = serde_json::from_slice(&text)
             .map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
         Ok(Some(Self(object)))
@@ -51,6 +51,11 @@ impl PolicyFile {
     /// pinfold's executable.
     pub(crate) fn set_program(&mut self, program: &Path) {
         self.0.insert("program".to_owned(), json!(program));
+    }
+
+    /// Has units show no other processes, where systemd knows how.
+    pub(crate) fn hide_processes(&mut self) {
+        self.0.insert("privatePids".to_owned(), json!(true));
     }
 
     /// Sets the project roots of host users. Others stay as they are. One that is new gets a service user of its own
@@ -94,7 +99,7 @@ impl PolicyFile {
     pub(crate) fn text(&self) -> Result<Vec<u8>, Refusal> {
         let mut text = serde_json::to_vec_pretty(&self.0).map_err(Refusal::plain)?;
         text.push(b'\n');
-        Policy::parse(&text)?;
+        Policy::parse(&text)?.checked()?;
         Ok(text)
     }
 }

@@ -71,24 +71,30 @@ impl Systemd {
     /// Boots one with this policy for the runner; none, with the reason printed, where that is impossible.
     #[must_use]
     pub fn boot(test: &str, policy: &str) -> Option<Self> {
-        Self::start(test, Some(policy))
+        Self::boot_programs(test, policy, Path::new(executable()))
+    }
+
+    /// The same with this executable of pinfold's, and the runner next to it.
+    #[must_use]
+    pub fn boot_programs(test: &str, policy: &str, pinfold: &Path) -> Option<Self> {
+        Self::start(test, Some(policy), pinfold)
     }
 
     /// Boots one that is not set up: without a policy, units, the group of the socket, and a service user.
     #[must_use]
     pub fn boot_bare(test: &str) -> Option<Self> {
-        Self::start(test, None)
+        Self::start(test, None, Path::new(executable()))
     }
 
-    fn start(test: &str, policy: Option<&str>) -> Option<Self> {
-        if let Some(reason) = obstacle() {
+    fn start(test: &str, policy: Option<&str>, pinfold: &Path) -> Option<Self> {
+        if let Some(reason) = obstacle(pinfold) {
             skip(test, &reason);
             return None;
         }
         let base = tempfile::Builder::new().prefix("pf-sd-").tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let name = base.path().file_name().unwrap().to_str().unwrap().to_owned();
-        furnish(&base.path().join("tree"), policy);
+        furnish(&base.path().join("tree"), policy, pinfold);
         let script = base.path().join("boot.sh");
         fs::write(&script, BOOT).unwrap();
         let log = fs::File::create(base.path().join("log")).unwrap();
@@ -97,7 +103,23 @@ impl Systemd {
         let boot = boot.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let mut system = Self { boot, process: 0, base, name };
         system.await_boot();
+        if policy.is_some() {
+            system.make_state();
+        }
         Some(system)
+    }
+
+    /// Makes the directories of the service users, which a set-up makes otherwise.
+    fn make_state(&self) {
+        let state = self.live_path("/var/lib/pi-agent");
+        for (path, owner) in
+            [("", "root"), ("users", "root"), ("users/alice", "pi-agent"), ("users/bob", "pi-bob")]
+        {
+            let path = state.join(path);
+            fs::create_dir_all(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+            own(&path, owner);
+        }
     }
 
     fn await_boot(&mut self) {
@@ -211,7 +233,7 @@ impl Drop for Systemd {
 }
 
 /// Why there can be no such system here.
-fn obstacle() -> Option<String> {
+fn obstacle(pinfold: &Path) -> Option<String> {
     if !User::current().is_root() {
         return Some("needs root".to_owned());
     }
@@ -222,8 +244,8 @@ fn obstacle() -> Option<String> {
         return Some("needs a system whose programs all lie in /usr".to_owned());
     }
     let is_roots = |program: &Path| fs::metadata(program).is_ok_and(|file| file.uid() == 0);
-    let runner = runner();
-    (!is_roots(Path::new(executable())) || !is_roots(&runner)).then(|| {
+    let runner = runner(pinfold);
+    (!is_roots(pinfold) || !is_roots(&runner)).then(|| {
         format!(
             "needs {} (`cargo build --package pinfold-runner`), built by root",
             runner.display()
@@ -231,11 +253,11 @@ fn obstacle() -> Option<String> {
     })
 }
 
-fn runner() -> PathBuf {
-    Path::new(executable()).with_file_name("pinfold-runner")
+fn runner(pinfold: &Path) -> PathBuf {
+    pinfold.with_file_name("pinfold-runner")
 }
 
-fn furnish(tree: &Path, policy: Option<&str>) {
+fn furnish(tree: &Path, policy: Option<&str>, pinfold: &Path) {
     for directory in [
         "usr",
         "proc",
@@ -279,7 +301,7 @@ fn furnish(tree: &Path, policy: Option<&str>) {
     for unit in MASKED {
         symlink("/dev/null", units.join(unit)).unwrap();
     }
-    for (program, to) in [(Path::new(executable()), PINFOLD), (&runner(), RUNNER)] {
+    for (program, to) in [(pinfold, PINFOLD), (&runner(pinfold), RUNNER)] {
         let to = tree.join(to.trim_start_matches('/'));
         // On another file system it is copied.
         fs::hard_link(program, &to).or_else(|_| fs::copy(program, &to).map(drop)).unwrap();

@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::namespace::Around;
 use crate::plan::LaunchPlan;
+use crate::systemd::Configuration;
 
 /// The plan, and by what to see that its files are the ones that were meant.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Errand {
     pub(crate) memory_is_bounded: bool,
     /// The caller's soft limit of open files; most for no limit.
     pub(crate) open_files: u64,
+    /// The user's configuration of the agent, where init keeps and writes it.
+    pub(crate) configuration: Option<Configuration>,
 }
 
 /// A file or directory as it looks from everywhere.
@@ -46,7 +49,7 @@ impl Errand {
     /// Returns what init cannot see by itself.
     pub(crate) fn around(&self) -> Around {
         let Self { owner_is_other, memory_is_bounded, .. } = *self;
-        Around { owner_is_other, memory_is_bounded }
+        Around { owner_is_other, memory_is_bounded, variables: Vec::new() }
     }
 
     /// Returns this process's soft limit of open files, for an errand.
@@ -69,6 +72,10 @@ impl Wire for Errand {
         let mut writer = Writer::default();
         writer.bytes(&self.plan.encode()).u8(self.owner_is_other.into());
         writer.u8(self.memory_is_bounded.into()).u64(self.open_files);
+        writer.u8(self.configuration.is_some().into());
+        if let Some(configuration) = &self.configuration {
+            writer.bytes(&configuration.encode());
+        }
         writer.u32(self.looks.len() as u32);
         for Look { path, identity: (device, number) } in &self.looks {
             writer.bytes(path.as_os_str().as_bytes()).u64(*device).u64(*number);
@@ -82,6 +89,10 @@ impl Wire for Errand {
         let owner_is_other = reader.u8()? != 0;
         let memory_is_bounded = reader.u8()? != 0;
         let open_files = reader.u64()?;
+        let configuration = match reader.u8()? {
+            0 => None,
+            _ => Some(Configuration::decode(&reader.bytes()?)?),
+        };
         let mut looks = Vec::new();
         for _ in 0..reader.u32()? {
             let path = reader.bytes()?;
@@ -89,6 +100,6 @@ impl Wire for Errand {
             looks.push(Look { path, identity: (reader.u64()?, reader.u64()?) });
         }
         reader.finish()?;
-        Ok(Self { plan, looks, owner_is_other, memory_is_bounded, open_files })
+        Ok(Self { plan, looks, owner_is_other, memory_is_bounded, open_files, configuration })
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Birth {
     pub(super) own_ids: Option<(u32, u32)>,
     pub(super) last_steps: LastSteps,
     pub(super) wall: Wall,
+    /// Variables of every program.
+    pub(super) variables: Vec<Vec<u8>>,
 }
 
 /// Runs the sandbox and ends this process, and everything inside with it.
@@ -59,7 +61,7 @@ fn join(groups: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
-    let Birth { plan, sources, channel, groups, ids, own_ids, last_steps, wall } = birth;
+    let Birth { plan, sources, channel, groups, ids, own_ids, last_steps, wall, variables } = birth;
     let steps = || {
         join(&groups)?;
         let mut clock = Clock::new();
@@ -101,7 +103,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         clock.done(Step::Covers);
 
         match wall {
-            Wall::Own => last::take(last_steps, asked, &channel, clock),
+            Wall::Own => last::take(last_steps, (asked, variables), &channel, clock),
             Wall::Other(takeover) => match takeover.take_over(&root, &plan, &channel)? {},
         }
     };

@@ -55,13 +55,13 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool
     }
 }
 
-/// Takes the last steps and becomes init; returns when everything inside is to end.
+/// Takes the last steps and becomes init, whose programs all have these variables; returns when everything inside is to end.
 ///
 /// # Errors
 /// The step that failed; no command.
 pub(super) fn take(
     steps: LastSteps,
-    asked: Asked,
+    (asked, variables): (Asked, Vec<Vec<u8>>),
     channel: &Channel,
     mut clock: Clock,
 ) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ pub(super) fn take(
 
     let (command, streams) = asked.ok_or(Errno::INVAL).map_err(Failure::at(Step::Execute))?;
     let watch = Watch::new(watched(steps));
-    let start = Start { command, streams, watch, moves, times: clock.0 };
+    let start = Start { command, streams, watch, moves, variables, times: clock.0 };
     pinfold_init::run(start, channel)
 }
 

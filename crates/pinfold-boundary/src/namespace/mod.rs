@@ -141,6 +141,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
                 own_ids,
                 last_steps,
                 wall,
+                variables: Vec::new(),
             })
         }
     };
@@ -163,16 +164,18 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
 pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> Result<(), Failure> {
     let mut clock = last::Clock::new();
     clock.done(Step::Engine);
-    last::take(steps, asked, channel, clock)
+    last::take(steps, (asked, Vec::new()), channel, clock)
 }
 
 /// What is around a sandbox that is made in a container or unit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Around {
     /// Whether the sandbox's files belong to another user on the host than its processes.
     pub(crate) owner_is_other: bool,
     /// Whether the kernel bounds the sandbox's memory.
     pub(crate) memory_is_bounded: bool,
+    /// Variables (`NAME=VALUE`) of every program, in place of others of the same names.
+    pub(crate) variables: Vec<Vec<u8>>,
 }
 
 /// Makes the sandbox below this process, which is the first of a container that has everything of the
@@ -207,6 +210,7 @@ pub(crate) fn below(
             groups: Vec::new(),
             last_steps,
             wall: Wall::Own,
+            variables: around.variables,
         }),
         Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
     }

@@ -78,7 +78,8 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
         nested: false,
     };
     // Nothing of a boundary that is tried so is kept in a directory.
-    let session = Session { name: "probe", directory: "/nonexistent".as_ref() };
+    let session =
+        Session { name: "probe", directory: "/nonexistent".as_ref(), configuration: None };
     let mut inside = boundary.launch(plan, session)?;
     let program =
         Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };

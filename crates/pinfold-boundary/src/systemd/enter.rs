@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use pinfold_init::Failure;
 use pinfold_runner::request::{HELLO, MOST_DESCRIPTORS};
-use pinfold_runner::unit::{READY, SUBCOMMAND};
+use pinfold_runner::unit::{HANDED, READY, SUBCOMMAND};
 use pinfold_wire::{Channel, LaunchOrder, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,9 +17,10 @@ use rustix::net::{
 };
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
+use super::home;
 use crate::managed::enter::{look, receive};
 use crate::managed::errand::Errand;
-use crate::namespace::{self, Handed, keeper};
+use crate::namespace::{self, Around, Handed, keeper};
 use crate::sys;
 
 /// How long the sandbox has to end by itself when its channel has ended.
@@ -37,9 +38,9 @@ pub fn run_as_init() -> bool {
     let left = sys::leave_session_keyring();
     sys::wipe_environment();
     // Without the mounts there is nobody to tell.
-    if let Ok((channel, mounts)) = take_over() {
+    if let Ok((channel, given)) = take_over() {
         let made = match left {
-            Ok(()) => make(channel, mounts),
+            Ok(()) => make(channel, given),
             Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
         };
         if let Err((failure, channel)) = made {
@@ -49,41 +50,56 @@ pub fn run_as_init() -> bool {
     true
 }
 
-/// Takes the channel, and the mounts from the runner. Nothing else stays open.
-fn take_over() -> Result<(Channel, Vec<OwnedFd>), Errno> {
+/// What the runner gives.
+struct Given {
+    /// The service user's directory for the host user.
+    directory: OwnedFd,
+    /// Files with variables.
+    files: Vec<OwnedFd>,
+    /// The mounts that a plan has by their numbers: caches of tools, and the grants of the request.
+    mounts: Vec<OwnedFd>,
+}
+
+/// Takes the channel, and what the runner gives. Nothing else stays open.
+fn take_over() -> Result<(Channel, Given), Errno> {
     let channel = Channel::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let runner = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut message = [0];
+    let mut message = [0; 2];
     let mut slices = [IoSliceMut::new(&mut message)];
     let got = rustix::io::retry_on_intr(|| {
         recvmsg(&runner, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
-    if got.bytes == 0 || got.flags.contains(ReturnFlags::CTRUNC) {
+    let [HANDED, files] = message else { return Err(Errno::PROTO) };
+    if got.bytes != message.len() || got.flags.contains(ReturnFlags::CTRUNC) {
         return Err(Errno::PIPE);
     }
-    let mounts = ancillary.drain().filter_map(|part| match part {
+    let handed = ancillary.drain().filter_map(|part| match part {
         RecvAncillaryMessage::ScmRights(mounts) => Some(mounts),
         _ => None,
     });
-    let mounts: Vec<OwnedFd> = mounts.flatten().collect();
+    let handed: Vec<OwnedFd> = handed.flatten().collect();
     send(&runner, READY, SendFlags::NOSIGNAL)?;
     drop(runner);
-    let keep: Vec<_> = mounts.iter().map(OwnedFd::as_fd).collect();
+    let keep: Vec<_> = handed.iter().map(OwnedFd::as_fd).collect();
     namespace::close_all_others(&keep, &channel)?;
     send(&channel, HELLO, SendFlags::NOSIGNAL)?;
-    Ok((channel, mounts))
+    let mut handed = handed.into_iter();
+    let (directory, caches) = handed.next().zip(handed.next()).ok_or(Errno::PROTO)?;
+    let files: Vec<OwnedFd> = handed.by_ref().take(files.into()).collect();
+    let mounts = [caches].into_iter().chain(handed).collect();
+    Ok((channel, Given { directory, files, mounts }))
 }
 
-fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)> {
+fn make(channel: Channel, given: Given) -> Result<(), (Failure, Channel)> {
     let received = receive(&channel);
     let checked = received.and_then(|received| {
         let check =
             |(errand, with): (_, Vec<_>)| Ok((look(hold(errand)?)?, with.into_iter().next()));
         received.map(check).transpose()
     });
-    let (errand, orders) = match checked {
+    let (mut errand, orders) = match checked {
         Ok(Some((errand, Some(orders)))) => (errand, Channel::from(orders)),
         Ok(Some((_, None))) => return Err((Failure::at(Step::Identity)(Errno::BADF), channel)),
         Ok(None) => return Ok(()),
@@ -95,7 +111,15 @@ fn make(channel: Channel, mounts: Vec<OwnedFd>) -> Result<(), (Failure, Channel)
     };
     // The unit has systemd's.
     errand.take_open_files();
-    let (around, mut handed) = (errand.around(), Handed::new(mounts));
+    let Given { directory, files, mounts } = given;
+    let sent = errand.configuration.take();
+    let variables = match home::furnish(&mut errand.plan, &directory, files, sent) {
+        Ok(variables) => variables,
+        Err(failure) => return Err((failure, channel)),
+    };
+    drop(directory);
+    let around = Around { variables, ..errand.around() };
+    let mut handed = Handed::new(mounts);
     let child = namespace::below(errand.plan, &mut handed, around, channel)?;
     // They are the child's now.
     drop(handed);

@@ -3,16 +3,16 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::path::HostPath;
+use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_runner::Refusal;
 use pinfold_runner::grant::root_of;
 use pinfold_runner::request::Wanted;
 
-use super::Terms;
+use super::{Terms, home};
 use crate::LaunchError;
 use crate::managed::errand::Look;
 use crate::namespace::{self, HANDED};
-use crate::plan::{Changes, LaunchPlan, Lower, Place};
+use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 
 /// What a unit shows its processes otherwise than the host does (`ProtectHome`, `PrivateTmp`, `PrivateDevices`).
 const OTHER_THERE: [&str; 6] = ["/home", "/root", "/run/user", "/tmp", "/var/tmp", "/dev"];
@@ -27,6 +27,9 @@ pub(super) struct Grants {
     /// What the unit sees by its name.
     pub(super) looks: Vec<Look>,
 }
+
+/// The number of the mount that has caches of tools. The request's come next.
+const CACHES: usize = 0;
 
 /// How a grant is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,13 @@ impl Grants {
     /// Returns a path that is not there, to which a link leads, or that the policy does not give.
     pub(super) fn make(plan: &mut LaunchPlan, terms: &Terms) -> Result<Self, LaunchError> {
         let mut grants = Self::default();
+        let mut links = Vec::new();
         for entry in &mut plan.tree {
+            if let Place::ReadOnly(host) | Place::Writable(host) = &entry.place
+                && terms.projects().any(|root| host.as_path().starts_with(root))
+            {
+                links.push(host.as_path().to_owned());
+            }
             match &mut entry.place {
                 Place::ReadOnly(host) => grants.put(host, Use::Read, terms)?,
                 Place::Writable(host) => grants.put(host, Use::Write, terms)?,
@@ -65,6 +74,28 @@ impl Grants {
                 Place::Private | Place::File { .. } | Place::Symlink(_) => {}
             }
         }
+        let home = plan.identity.home.as_path();
+        let mut add = |path: PathBuf, place: Place| -> Result<(), LaunchError> {
+            let failed = |error| LaunchError::Source {
+                path: path.display().to_string(),
+                source: std::io::Error::other(error),
+            };
+            let path = InsidePath::new(path.clone()).map_err(failed)?;
+            if !plan.tree.iter().any(|entry| entry.path == path) {
+                plan.tree.push(Entry { path, place });
+            }
+            Ok(())
+        };
+        let caches = HostPath::new(format!("{HANDED}/{CACHES}"));
+        let caches = caches.map_err(|error| LaunchError::Source {
+            path: HANDED.to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        add(home.join(".cache"), Place::Writable(caches))?;
+        for project in links {
+            let link = home.join("projects").join(home::alias(&project));
+            add(link, Place::Symlink(project.into()))?;
+        }
         Ok(grants)
     }
 
@@ -73,7 +104,7 @@ impl Grants {
         let opened = namespace::open_host(host.as_path()).map_err(|errno| failed(errno.into()))?;
         let path = host.as_path().to_owned();
         if root_of(&terms.directories, &path).is_some() {
-            let standing = format!("{HANDED}/{}", self.wanted.len());
+            let standing = format!("{HANDED}/{}", CACHES + 1 + self.wanted.len());
             *host =
                 HostPath::new(standing).map_err(|error| failed(std::io::Error::other(error)))?;
             self.wanted.push(Wanted { path, is_writable: how == Use::Write });

@@ -17,7 +17,7 @@ fn policy(roots: &str) -> String {
 }
 
 fn refused(text: &str) -> String {
-    Policy::parse(text.as_bytes()).unwrap_err().what
+    Policy::parse(text.as_bytes()).and_then(Policy::checked).unwrap_err().what
 }
 
 #[test]
@@ -140,6 +140,13 @@ fn policy_that_is_incomplete_ambiguous_or_unknown_is_refused() {
         (&base("agent", r#"{"alice": {"projectRoots": ["/a"], "user": "a b"}}"#, ""), "is no name"),
         (&base("agent", r#"{"0": {"projectRoots": ["/a"]}}"#, ""), "is no name"),
         (&base("agent", alice, r#", "runtimeMaxSec": 0"#), "runtimeMaxSec"),
+        (&base("agent", alice, r#", "memoryMax": 0"#), "memoryMax"),
+        (&base("agent", alice, r#", "tasksMax": -1"#), "invalid value"),
+        (&base("agent", alice, r#", "environment": {"A=": "x"}"#), "no variable"),
+        (&base("agent", alice, r#", "environment": {"A": 1}"#), "invalid type"),
+        (&base("agent", alice, r#", "environmentFiles": ["secrets/../x"]"#), "absolute paths"),
+        (&base("agent", alice, r#", "settings": []"#), "invalid type"),
+        (&base("agent", alice, r#", "configPath": "../x""#), "configPath"),
         (&base("agent", alice, r#", "program": "/opt/a b""#), "program"),
         (&base("agent", alice, r#", "program": "pinfold""#), "program"),
         (&base("agent", alice, r#", "program": "/opt/%h/pinfold""#), "program"),

@@ -6,7 +6,8 @@ use crate::policy::Policy;
 use crate::request::Request;
 
 fn made(request: Request) -> Vec<String> {
-    let text = br#"{"user": "pi-agent", "stateDir": "/var/lib/pi-agent", "runtimeMaxSec": 3600,
+    let text = br#"{"user": "pi-agent", "stateDir": "/var/lib/pi-agent", "runtimeMaxSec": 3600, "privatePids": true,
+        "memoryMax": 2097152, "tasksMax": 32,
         "hostUsers": {"alice": {"projectRoots": ["~/work"]}}}"#;
     let service =
         Account { name: "pi-agent".to_owned(), uid: 990, gid: 990, home: PathBuf::from("/") };
@@ -29,7 +30,8 @@ fn unit_has_the_limits_of_the_request_and_of_the_policy() {
         "--property=MemoryMax=1048576",
         "--property=MemorySwapMax=0",
         "--property=CPUQuota=150.5%",
-        "--property=TasksMax=64",
+        "--property=TasksMax=32",
+        "--property=PrivatePIDs=yes",
         "--property=RuntimeMaxSec=3600",
         "--property=NoNewPrivileges=yes",
         "--property=PrivateNetwork=yes",
@@ -41,17 +43,18 @@ fn unit_has_the_limits_of_the_request_and_of_the_policy() {
 }
 
 #[test]
-fn unit_without_limits_asks_for_none() {
+fn unit_whose_caller_asks_for_no_limits_has_those_of_the_policy_alone() {
     let (session, grants) = ("0123456789ab".to_owned(), Vec::new());
     let arguments = made(Request { session, memory: None, cpus: None, tasks: None, grants });
-    for limit in ["MemoryMax", "CPUQuota", "TasksMax"] {
-        assert!(!arguments.iter().any(|argument| argument.contains(limit)), "{limit}");
+    assert!(!arguments.iter().any(|argument| argument.contains("CPUQuota")));
+    for limit in ["--property=MemoryMax=2097152", "--property=TasksMax=32"] {
+        assert!(arguments.iter().any(|argument| argument == limit), "{limit}");
     }
 }
 
 #[test]
 fn what_keeps_init_from_its_own_walls_is_left_out() {
-    for property in super::PROPERTIES {
+    for property in super::properties() {
         for harmful in [
             "RestrictSUIDSGID",
             "ProtectHostname",

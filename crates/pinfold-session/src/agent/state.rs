@@ -10,7 +10,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_boundary::Entry;
 use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::ResolvedAgent;
@@ -97,12 +96,12 @@ pub(super) fn grants(
 /// Returns an error with the path if that fails.
 pub(super) fn clear_the_way(
     grants: &[Extra],
-    files: &[Entry],
+    files: &[&InsidePath],
     mine: &[MountPoint],
 ) -> Result<(), RunError> {
     for grant in grants.iter().filter(|grant| grant.kind == RootKind::AgentState) {
         let below = |path: &Path| Some(path.strip_prefix(grant.inside.as_path()).ok()?.to_owned());
-        let generated = files.iter().filter_map(|file| below(file.path.as_path()));
+        let generated = files.iter().filter_map(|file| below(file.as_path()));
         let points = mine.iter().filter_map(|point| below(&point.path));
         remove_links(grant.host.as_path(), points)?;
         // What is made in a directory needs that to be one.

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use pinfold_boundary::Entry;
+use pinfold_boundary::systemd::Configuration;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionName;
 use pinfold_policy::agents::{AgentProfile, PROMPT};
 use pinfold_policy::authority::Subject;
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{BoundaryName, Settings};
 use pinfold_rootfs::system::Stack;
 use pinfold_terminal::notify;
 use pinfold_wire::Window;
@@ -95,7 +96,11 @@ impl Preparation {
         let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
         let stack = self.stack(progress)?;
         let presence = self.asked.presence;
-        let (subject, mut run) = self.program(&wanted, (&workspace, stack.as_ref()), progress)?;
+        let is_systemd = self.settings.boundary.as_ref().map(|chosen| chosen.value);
+        let is_systemd = is_systemd == Some(BoundaryName::Systemd);
+        let configuration = is_systemd.then(pinfold_personal::configuration).flatten();
+        let around = (&workspace, stack.as_ref(), configuration.as_ref());
+        let (subject, mut run) = self.program(&wanted, around, progress)?;
         let Wanted { name, background, window, discards_commits, spec, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
@@ -130,6 +135,7 @@ impl Preparation {
             extra: extra.collect(),
             files: files.collect(),
             my_config: run.my_config,
+            configuration,
             stack,
             provider: run.provider,
             ssh,
@@ -169,7 +175,7 @@ impl Preparation {
     fn program(
         &self,
         wanted: &Wanted,
-        (workspace, stack): (&Workspace, Option<&Stack>),
+        (workspace, stack, configuration): (&Workspace, Option<&Stack>, Option<&Configuration>),
         progress: &dyn Progress,
     ) -> Result<(String, AgentRun), RunError> {
         let (settings, places) = (&self.settings, &self.places);
@@ -192,7 +198,7 @@ impl Preparation {
             Some(prompt) => [args_of_prompt(&resolved.0.profile, prompt)?, rest].concat(),
             None => rest,
         };
-        let context = (settings, places, workspace, stack);
+        let context = (settings, places, workspace, stack, configuration);
         Ok((name, agent::prepare(resolved, given, !asks, context, source)?))
     }
 }

@@ -42,7 +42,11 @@ impl Session {
         request.timeline.done("plans the sandbox");
         // Before there is anything that somebody might have to find by it.
         state.set_boundary(boundary.name()).map_err(RunError::System)?;
-        let of_session = OfSession { name: state.id().as_str(), directory: state.private() };
+        let of_session = OfSession {
+            name: state.id().as_str(),
+            directory: state.private(),
+            configuration: request.configuration.as_ref(),
+        };
         let inside = boundary.launch(plan, of_session)?;
         request.timeline.done("clones init");
         Ok((Self { design, state, boundary, request }, inside))

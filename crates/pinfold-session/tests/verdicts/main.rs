@@ -329,7 +329,11 @@ fn ask(
     let (mut input, mut output) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let directory = tempfile::tempdir()?;
     let name = directory.path().file_name().and_then(|name| name.to_str()).unwrap_or("verdicts");
-    let session = Session { name: name.trim_start_matches('.'), directory: directory.path() };
+    let session = Session {
+        name: name.trim_start_matches('.'),
+        directory: directory.path(),
+        configuration: None,
+    };
     probe::write_requests(requests, &mut input)?;
     input.rewind()?;
     let mut inside = boundary.launch(plan(authority, prober, abi)?, session)?;

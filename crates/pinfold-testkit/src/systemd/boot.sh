@@ -48,9 +48,9 @@ mount -o remount,bind,ro "$tree/usr"
 mount -t proc none "$tree/proc"
 mount -t sysfs none "$tree/sys"
 mount_groups
-mount -t tmpfs none "$tree/run"
+mount -t tmpfs -o mode=755 none "$tree/run"
 mount -t tmpfs none "$tree/tmp"
-mount -t tmpfs none "$tree/var"
+mount -t tmpfs -o mode=755 none "$tree/var"
 mount -t tmpfs -o mode=755 none "$tree/dev"
 for device in null zero full random urandom tty; do
     : > "$tree/dev/$device"

@@ -1,8 +1,11 @@
 //! The boundary `systemd`: users, the runner and units, with systemd as process 1 in namespaces of a test's own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+mod configured;
 mod ends;
+mod hostile;
 mod limits;
+mod nix;
 mod requests;
 mod runs;
 mod setup;

@@ -38,6 +38,11 @@ fn two_host_users_share_no_service_user() {
     system.set_policy(crate::POLICY);
     system.project("bob", "/home/bob/work/proj");
     let mut session = waiting(&system, "");
+    assert!(system.shell("root", "rm -r /var/lib/pi-agent/users/bob").status.success());
+    let said = failure(&system.shell("bob", &run("", "true")));
+    assert!(said.contains("install -d -m 700 -o pi-bob /var/lib/pi-agent/users/bob"), "{said}");
+    let made = system.shell("root", "install -d -m 700 -o pi-bob /var/lib/pi-agent/users/bob");
+    assert!(made.status.success());
     let line = run("", "echo x >made; ps -e >/dev/null; sleep 1");
     let mut bob = system.as_user("bob").args(["sh", "-c", &line]).spawn().unwrap();
     let uids = || text(&system.shell("root", "pgrep --uid pi-bob --full unit-init").stdout);

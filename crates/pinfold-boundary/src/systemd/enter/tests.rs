@@ -20,6 +20,7 @@ fn errand(uid: u32) -> Errand {
         owner_is_other: false,
         memory_is_bounded: true,
         open_files: 0,
+        configuration: None,
     }
 }
 

@@ -1,0 +1,6 @@
+{
+  services.pinfold = {
+    enable = true;
+    hostUsers.alice.projectRoots = [ "~/work" ];
+  };
+}

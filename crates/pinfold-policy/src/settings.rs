@@ -38,7 +38,7 @@ pub use effective::Settings;
 pub use error::{InvalidGroup, SettingsError};
 pub(crate) use fields::path;
 pub use group_home::{ExtraName, GroupFiles, GroupHome, GroupMount};
-pub use group_import::import_group;
+pub use group_import::{import_group, import_groups};
 pub use host_exec::{FlagHostExec, HostExec, HostExecVerdict, LISTED};
 pub use layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 pub use network::FlagNetwork;

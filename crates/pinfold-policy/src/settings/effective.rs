@@ -184,6 +184,8 @@ impl Settings {
     /// When the administrator's rules do not cover github.com.
     pub fn broker(&mut self, repositories: &[Repository]) -> Result<(), SettingsError> {
         self.network.broker(repositories);
+        // What a task does not leave is not asked for.
+        self.network.allow.retain(|rule| self.ceiling.leaves_host(&rule.value));
         self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
     }
 

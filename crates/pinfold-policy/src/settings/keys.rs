@@ -79,6 +79,22 @@ pub(crate) const PROJECT: &[Key] = &[
     Key::new("workspaceMode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
 ];
 
+/// The `policy` of a task.
+pub(crate) const NARROWING: &[Key] = &[
+    Key::new("resources", Shape::Table(RESOURCES), "The most of each; what is lower stays."),
+    Key::new("network", Shape::Table(CEILING_NETWORK), "The only hosts that stay in reach."),
+    Key::new("files", Shape::Table(NARROWING_FILES), "What is hidden in addition."),
+    Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "The weakest boundary to run in."),
+    Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
+    Key::new("hostExec", Shape::Table(NARROWING_HOST_EXEC), "Commands on the host."),
+];
+
+const NARROWING_FILES: &[Key] =
+    &[Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory.")];
+
+const NARROWING_HOST_EXEC: &[Key] =
+    &[Key::new("allowed", Shape::Flag, "Whether the sandbox may ask the host at all.")];
+
 /// `hostExec`.
 pub(super) const HOST_EXEC: &[Key] = &[AUTO_APPROVE, EXECUTABLES, ON_PATH];
 

@@ -140,6 +140,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         })?,
         landlock: word(&section, "landlock", Origin::Ceiling)?,
         roots: files.map_or(Ok(None), roots)?,
+        narrowed_hosts: None,
         hosts: sub_table(&section, keys::CEILING, "network")?.map_or(Ok(None), |table| {
             table.read("hosts", |item| {
                 let rules = item.list()?.iter().map(Item::parsed).collect::<Result<_, _>>()?;

@@ -187,6 +187,9 @@ fn merge(
         host_exec::merged(user.host_exec, host_exec, flags.host_exec, &settings.ceiling)?;
     settings.resume = asked.resume(project.resume, &settings);
     settings.widenings = asked.widenings;
+    if let Some(narrowing) = flags.narrowing {
+        narrowing.apply(&mut settings)?;
+    }
     settings.check_ceiling()?;
     // Who may use a service may call its machine as it likes.
     settings.network = settings.network.with_names_of_this_machine();

@@ -52,6 +52,7 @@ pub(crate) fn of_agent(spec: &TaskSpec, spent: &Spent) -> Vec<OsString> {
     options.set("--provider", spec.provider.as_ref());
     options.set("--identity", spec.identity.as_ref());
     options.set("--group", spec.group.as_ref());
+    options.0.push("--task-budget".into());
     let usd = spec.budget.usd.map(|usd| usd.0.saturating_sub(spent.nano_usd) as f64 / 1e9);
     options.set("--budget-usd", usd);
     let tokens = spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens));
@@ -110,6 +111,7 @@ mod tests {
         let options = of_agent(&spec, &spent);
         assert!(options.contains(&"--budget-usd=1.5".into()), "{options:?}");
         assert!(options.contains(&"--budget-requests=6".into()), "{options:?}");
+        assert!(options.contains(&"--task-budget".into()), "{options:?}");
         assert_eq!(spent.exhausts(&spec), None);
         assert_eq!(Spent { requests: 10, ..spent }.exhausts(&spec), Some("requests"));
     }

@@ -89,6 +89,8 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// The user's own prices of models.
     pub prices: BTreeMap<String, Price>,
+    /// How many tasks of a group are worked on at once, where the user says so.
+    pub group_concurrency: BTreeMap<String, u32>,
     /// Where the user's queue of tasks is, if not where `DATABASE_URL` says or in a file.
     pub task_database: Option<Valued<String>>,
     /// What the sandbox's system is made from.

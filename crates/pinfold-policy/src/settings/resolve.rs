@@ -166,6 +166,7 @@ fn merge(
         group_home: user.group_home,
         group_files,
         prices: user.prices,
+        group_concurrency: group::concurrencies(&user.groups),
         task_database: user.task_database,
         snapshot: match flag("--base", flags.base) {
             // What the repository names instead needs nobody's trust.

@@ -255,6 +255,9 @@ pub(crate) struct PolicyArgs {
     /// The most model requests that this session may make
     #[arg(long, value_name = "COUNT", help_heading = BUDGET)]
     pub(crate) budget_requests: Option<u64>,
+    /// Count this session against the budget of tasks, too
+    #[arg(long, help_heading = BUDGET)]
+    pub(crate) task_budget: bool,
     /// What encloses the sandbox
     #[arg(
         long,

@@ -25,6 +25,7 @@ mod publish;
 mod read;
 mod resolve;
 mod ssh;
+mod task_rules;
 mod url;
 mod values;
 mod widen;
@@ -47,6 +48,7 @@ pub use network::FlagNetwork;
 pub use origins::OriginRow;
 pub use project::Project;
 pub use publish::{InvalidPublishedPort, PublishedPort};
+pub use task_rules::TaskRules;
 pub use url::{BaseUrl, BaseUrlError};
 pub use values::{EnvSetting, FileSettings, ProviderSettings};
 pub use words::{

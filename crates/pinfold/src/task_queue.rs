@@ -1,5 +1,8 @@
 //! The queue of the user's tasks, wherever it is.
 
+use std::path::Path;
+
+use pinfold_attempt::Admission;
 use pinfold_host::directories::Places;
 use pinfold_session::prepare::SettingsFiles;
 use pinfold_tasks::{GroupLimits, Queue, QueueError};
@@ -23,6 +26,25 @@ pub(crate) fn open(places: &Places) -> Result<TaskQueue, Failure> {
         Failure::new(error).hint(hint)
     })?;
     Ok(Queue::new(store).with_groups(GroupLimits::new(settings.group_concurrency)))
+}
+
+/// Returns what the tasks of a queue may ask this machine for; none if they are the user's own. `here` is a repository that
+/// they may work in.
+///
+/// # Errors
+/// Returns an error for settings that are wrong.
+pub(crate) fn admission(
+    queue: &TaskQueue,
+    places: &Places,
+    here: Option<&Path>,
+) -> Result<Option<Admission>, Failure> {
+    match queue.store() {
+        AnyStore::Local(_) => Ok(None),
+        AnyStore::Shared(..) => {
+            let rules = SettingsFiles::read(places)?.own()?.task_rules;
+            Ok(Some(Admission::new(rules, here)))
+        }
+    }
 }
 
 impl From<QueueError> for Failure {

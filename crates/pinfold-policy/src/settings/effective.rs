@@ -9,6 +9,7 @@ use super::error::SettingsError;
 use super::group_home::{GroupFiles, GroupHome};
 use super::host_exec::{HostExec, HostExecVerdict, LISTED};
 use super::publish::PublishedPort;
+use super::task_rules::TaskRules;
 use super::values::{EnvSetting, FileSettings, ProviderSettings};
 use super::words::{
     ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
@@ -91,6 +92,8 @@ pub struct Settings {
     pub prices: BTreeMap<String, Price>,
     /// How many tasks of a group are worked on at once, where the user says so.
     pub group_concurrency: BTreeMap<String, u32>,
+    /// What tasks of a shared queue may ask for.
+    pub task_rules: TaskRules,
     /// Where the user's queue of tasks is, if not where `DATABASE_URL` says or in a file.
     pub task_database: Option<Valued<String>>,
     /// What the sandbox's system is made from.

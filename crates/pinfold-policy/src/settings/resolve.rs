@@ -167,6 +167,7 @@ fn merge(
         group_files,
         prices: user.prices,
         group_concurrency: group::concurrencies(&user.groups),
+        task_rules: user.task_rules,
         task_database: user.task_database,
         snapshot: match flag("--base", flags.base) {
             // What the repository names instead needs nobody's trust.

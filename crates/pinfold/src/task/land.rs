@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_attempt::{
-    LandOrder, Moves, NotLanded, Obstacle, Output as Outcome, Repository, landing_log_of,
+    Admission, LandOrder, Moves, NotLanded, Obstacle, Output as Outcome, Repository, landing_log_of,
 };
 use pinfold_host::directories::Places;
 use pinfold_host::{Host, sys};
@@ -23,7 +23,7 @@ use super::list::shown;
 use super::show::outcome;
 use crate::exit::{self, Failure};
 use crate::print::say;
-use crate::task_queue::TaskQueue;
+use crate::task_queue::{self, TaskQueue};
 
 #[derive(Debug, Args)]
 pub(crate) struct LandArgs {
@@ -83,6 +83,8 @@ struct Run<'a> {
     queue: &'a TaskQueue,
     host: Host<'a>,
     repository: Repository,
+    /// What the tasks may ask for, if others may have written them.
+    admission: Option<Admission>,
     /// Where branches would be, if this moves nothing.
     tips: HashMap<BranchName, String>,
     /// What would have landed, if this moves nothing.
@@ -100,7 +102,8 @@ pub(super) fn land(
     let repository = Repository::of(top.as_path(), host).map_err(Failure::new)?;
     let _lock = lock(host.places)?;
     let (tips, passed) = (HashMap::new(), Vec::new());
-    let mut run = Run { args, queue, host, repository, tips, passed };
+    let admission = task_queue::admission(queue, host.places, Some(top.as_path()))?;
+    let mut run = Run { args, queue, host, repository, admission, tips, passed };
     let tasks = run.tasks()?;
     if tasks.is_empty() {
         notify!("pinfold: no accepted result of this repository waits to land");
@@ -263,6 +266,13 @@ impl Run<'_> {
         if !outcome.is_changed() {
             return unfit(Outlook::Landed, "its result changes nothing");
         }
+        let spec = match self.admission.as_ref().map_or(Ok(spec.clone()), |it| it.admit(&spec)) {
+            Ok(spec) => spec,
+            Err(refusal) => {
+                let hint = refusal.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                return unfit(Outlook::Attention, &format!("did not land: {refusal}{hint}"));
+            }
+        };
         let landing = self.queue.landing(task.id)?;
         if landing.as_ref().is_some_and(|landing| landing.state == LandingState::Landed) {
             return unfit(Outlook::Landed, "has landed before");

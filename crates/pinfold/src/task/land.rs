@@ -281,13 +281,9 @@ impl Run<'_> {
             let why = "was never verified: it names no command; `pinfold task apply` merges it";
             return unfit(Outlook::Attention, why);
         }
-        let recorded = outcome.base_branch.as_deref().map(str::parse::<BranchName>).transpose();
-        let recorded = match recorded {
-            Ok(recorded) => recorded,
-            Err(error) => return unfit(Outlook::Failed, &error.to_string()),
-        };
-        let Some(onto) = self.args.onto.clone().or(recorded) else {
-            return unfit(Outlook::Failed, "began at no branch; say --onto BRANCH");
+        let onto = match self.args.onto.clone().map_or_else(|| self.began_at(&spec, &outcome), Ok) {
+            Ok(onto) => onto,
+            Err(why) => return unfit(Outlook::Failed, &why),
         };
         for needs in &spec.depends {
             if !self.has_landed(*needs)? {
@@ -302,6 +298,31 @@ impl Run<'_> {
                 unfit(Outlook::Attention, &why)
             }
             _ => Ok(Ok(candidate)),
+        }
+    }
+
+    /// Returns the branch that the work began at. One that was accepted before that was written down began at the only
+    /// branch that has its base.
+    fn began_at(&self, spec: &TaskSpec, outcome: &Outcome) -> Result<BranchName, String> {
+        if let Some(recorded) = &outcome.base_branch {
+            return recorded.parse().map_err(|error| format!("{error}"));
+        }
+        let say = "say --onto BRANCH";
+        if spec.branch.is_some() {
+            return Err(format!("began at its own branch; {say}"));
+        }
+        let branches = self.repository.branches_with(&outcome.base)?;
+        let is_result = |name: &BranchName| {
+            let name = name.as_str();
+            name == outcome.branch || ["task/", "spec/"].iter().any(|it| name.starts_with(it))
+        };
+        let mut others = branches.into_iter().filter(|name| !is_result(name));
+        match (others.next(), others.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(format!("began at no branch; {say}")),
+            (Some(one), Some(other)) => {
+                Err(format!("began at {one}, {other} or another branch; {say}"))
+            }
         }
     }
 
@@ -346,7 +367,7 @@ impl Run<'_> {
             let Some(outcome) = outcome.filter(|it| it.is_changed() && self.is_here(&spec)) else {
                 continue;
             };
-            if outcome.base_branch.as_deref() == Some(candidate.onto.as_str()) {
+            if self.began_at(&spec, &outcome).is_ok_and(|began| began == candidate.onto) {
                 let onto = candidate.onto.clone();
                 others.push(Candidate { task, spec, outcome, landing, onto });
             }

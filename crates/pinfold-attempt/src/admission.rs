@@ -1,5 +1,5 @@
-//! What a task of a shared queue may ask this machine for. Whoever can write to the queue can write a task, so nothing in it
-//! is believed that its worker's user has not allowed.
+//! What a task of a shared queue may ask this machine for. A user who can write to the queue can write any task, so nothing
+//! in it is believed that its worker's user has not allowed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

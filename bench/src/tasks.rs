@@ -56,6 +56,13 @@ impl Place {
         self.good(command(&self.pinfold).args(words))
     }
 
+    /// Returns how long the agent takes to begin without pinfold.
+    fn bare(&self) -> Result<Duration, Box<dyn std::error::Error>> {
+        let began = now();
+        let stamp = self.good(command("sh").args(["-c", "date +%s%N", "sh", "x"]))?;
+        Ok(Duration::from_nanos(stamp.parse()?).saturating_sub(began))
+    }
+
     /// Returns how long after `began` the agent on a branch did.
     fn stamped(
         &self,
@@ -80,8 +87,10 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     let rounds = (effort.starts / 5).max(4);
     println!("\na task against a run in a new worktree ({rounds} rounds, in turns)");
     let place = Place::make(pinfold)?;
-    let (mut runs, mut tasks, mut loops) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bares, mut runs, mut tasks, mut loops) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..=rounds {
+        let bare = place.bare()?;
         let branch = format!("run-{round}");
         let began = now();
         let mode = ["--workspace", "dedicated_worktree", "--worktree-branch", &branch];
@@ -98,16 +107,19 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         place.own(&["loop", "--spec", &spec, "--agent", "stamp", "--branch", &branch])?;
         let looped = place.stamped(&branch, began)?;
         if round > 0 {
+            bares.push(bare);
             runs.push(run);
             tasks.push(task);
             loops.push(looped);
         }
     }
-    let (run, task, looped) = (middle(runs), middle(tasks), middle(loops));
+    let (bare, run) = (middle(bares), middle(runs));
+    let (task, looped) = (middle(tasks), middle(loops));
     println!(
         "  until the agent begins: run {run:.1} ms, task {task:.1} ms, added {:.1} ms",
         task - run
     );
     println!("  first iteration of a loop {looped:.1} ms, added {:.1} ms", looped - run);
+    println!("  the agent by itself, without a sandbox: {bare:.1} ms");
     Ok(())
 }

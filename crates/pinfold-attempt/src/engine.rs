@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout};
 use std::time::{Duration, Instant};
 
-use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, start_worker};
-use pinfold_tasks::{Claimed, Completion, Ending, Engine, Failure, Stop, TaskId, Usage, to_stored};
+use pinfold_host::{Host, Refusal};
+use pinfold_tasks::{
+    Claimed, Completion, Ending, Engine, Failure, Stop, TaskId, TaskSpec, Usage, code, to_stored,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::admission::Admission;
 use crate::job::{Job, Line, Output};
 use crate::repository::{Published, Repository};
 
@@ -29,6 +32,8 @@ pub struct LocalEngine {
     places: Places,
     launcher: Launcher,
     hidden: &'static [&'static str],
+    /// What tasks may ask for; everything if they are the user's own.
+    admission: Option<Admission>,
 }
 
 /// Returns the file that an attempt is logged in.
@@ -48,7 +53,21 @@ impl LocalEngine {
     /// settings may pass variables on to sandboxes.
     #[must_use]
     pub fn new(places: Places, launcher: Launcher, hidden: &'static [&'static str]) -> Self {
-        Self { places, launcher, hidden }
+        Self { places, launcher, hidden, admission: None }
+    }
+
+    /// Returns the engine for tasks that others may have written.
+    #[must_use]
+    pub fn admitting(self, admission: Admission) -> Self {
+        Self { admission: Some(admission), ..self }
+    }
+
+    /// Returns what a task asks for, if it may.
+    fn admit(&self, spec: &TaskSpec) -> Result<TaskSpec, Refusal> {
+        match &self.admission {
+            Some(admission) => admission.admit(spec),
+            None => Ok(spec.clone()),
+        }
     }
 
     fn host(&self) -> Host<'_> {
@@ -56,16 +75,16 @@ impl LocalEngine {
     }
 
     /// Starts the process of an attempt and gives it its job.
-    fn start(&self, claimed: &Claimed) -> io::Result<(Child, ChildStdout)> {
+    fn start(&self, claimed: &Claimed, spec: &TaskSpec) -> io::Result<(Child, ChildStdout)> {
         let log = log_of(&self.places, claimed.holder.task, claimed.holder.attempt);
         log.parent().map_or(Ok(()), Places::make_private)?;
         let job = Job {
             task: claimed.holder.task.to_string(),
             attempt: claimed.holder.attempt,
-            spec: to_stored(&claimed.spec),
+            spec: to_stored(spec),
             log,
         };
-        let directory = claimed.spec.repository.as_deref().unwrap_or(Path::new("/"));
+        let directory = spec.repository.as_deref().unwrap_or(Path::new("/"));
         let mut child = start_worker(&[COMMAND.into()], directory, self.hidden)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(mut input), Some(output)) = (input, output) else {
@@ -117,7 +136,11 @@ impl Engine for LocalEngine {
                 Failure::new("executor_threw", format!("cannot start the attempt: {error}"));
             Ending::Failed(Failure { retryable: Some(false), ..failure })
         };
-        let (mut child, output) = match self.start(claimed) {
+        let spec = match self.admit(&claimed.spec) {
+            Ok(spec) => spec,
+            Err(refusal) => return Ending::Failed(not_allowed(&refusal)),
+        };
+        let (mut child, output) = match self.start(claimed, &spec) {
             Ok(started) => started,
             Err(error) => return failed(error),
         };
@@ -150,7 +173,8 @@ impl Engine for LocalEngine {
         if !output.is_changed() {
             return Ok(());
         }
-        let directory = claimed.spec.repository.as_deref().ok_or("the task has no repository")?;
+        let spec = self.admit(&claimed.spec).map_err(|refusal| refusal.to_string())?;
+        let directory = spec.repository.as_deref().ok_or("the task has no repository")?;
         let repository = Repository::of(directory, self.host())?;
         let name = |text: &str| text.parse().map_err(|error| format!("{error}"));
         let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
@@ -159,6 +183,13 @@ impl Engine for LocalEngine {
             Published::Kept(why) => Err(why),
         }
     }
+}
+
+/// The failure of a task that asks for what it may not have here.
+fn not_allowed(refusal: &Refusal) -> Failure {
+    let hint = refusal.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    let failure = Failure::new(code::NOT_ALLOWED, format!("{refusal}{hint}"));
+    Failure { retryable: Some(false), ..failure }
 }
 
 fn completed(output: &Output, usage: Usage) -> Ending {

@@ -12,6 +12,7 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod admission;
 mod attempt;
 mod engine;
 mod failed;
@@ -26,6 +27,7 @@ mod spec_loop;
 mod verify;
 mod work;
 
+pub use admission::Admission;
 pub use attempt::carry_out;
 pub use engine::{COMMAND, LocalEngine, landing_log_of, log_of};
 pub use job::{Job, Line, Output, Step};

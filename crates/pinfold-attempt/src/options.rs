@@ -4,8 +4,21 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use pinfold_policy::limits::WallTime;
-use pinfold_policy::settings::BranchName;
+use pinfold_policy::settings::{BranchName, Narrowing, WorkspaceMode};
 use pinfold_tasks::TaskSpec;
+
+/// Returns the options of the sandbox that an agent works in.
+pub(crate) fn of_work(spec: &TaskSpec, branch: &BranchName, longest: Duration) -> Vec<OsString> {
+    match spec.workspace {
+        // There is no other way than its log by which something of it comes out.
+        Some(WorkspaceMode::ScratchMount) => {
+            let mut options = Options(of_command(spec, longest));
+            options.set("--workspace", Some(WorkspaceMode::ScratchMount));
+            options.0
+        }
+        _ => of_sandbox(spec, branch, longest),
+    }
+}
 
 /// Returns the options of every sandbox on a branch of a task: where it works, and what it may use of the machine.
 pub(crate) fn of_sandbox(spec: &TaskSpec, branch: &BranchName, longest: Duration) -> Vec<OsString> {
@@ -27,6 +40,7 @@ pub(crate) fn of_command(spec: &TaskSpec, longest: Duration) -> Vec<OsString> {
     options.set("--disk", limits.disk);
     let time = limits.time.map_or(longest, |time| time.duration().min(longest));
     options.set("--timeout", Some(WallTime::new(time)));
+    options.set("--narrow", spec.policy.as_ref().map(Narrowing::to_json));
     options.0
 }
 
@@ -38,6 +52,7 @@ pub(crate) fn of_agent(spec: &TaskSpec, spent: &Spent) -> Vec<OsString> {
     options.set("--provider", spec.provider.as_ref());
     options.set("--identity", spec.identity.as_ref());
     options.set("--group", spec.group.as_ref());
+    options.0.push("--task-budget".into());
     let usd = spec.budget.usd.map(|usd| usd.0.saturating_sub(spent.nano_usd) as f64 / 1e9);
     options.set("--budget-usd", usd);
     let tokens = spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens));
@@ -85,7 +100,7 @@ mod tests {
 
     use pinfold_tasks::TaskSpec;
 
-    use super::{Spent, of_agent, of_sandbox};
+    use super::{Spent, of_agent, of_command, of_sandbox, of_work};
 
     #[test]
     fn later_iteration_has_what_is_left_of_the_budget() {
@@ -96,8 +111,22 @@ mod tests {
         let options = of_agent(&spec, &spent);
         assert!(options.contains(&"--budget-usd=1.5".into()), "{options:?}");
         assert!(options.contains(&"--budget-requests=6".into()), "{options:?}");
+        assert!(options.contains(&"--task-budget".into()), "{options:?}");
         assert_eq!(spent.exhausts(&spec), None);
         assert_eq!(Spent { requests: 10, ..spent }.exhausts(&spec), Some("requests"));
+    }
+
+    #[test]
+    fn every_sandbox_of_a_task_is_narrowed_by_its_policy() {
+        let mut spec = TaskSpec::new("t", "b");
+        let policy = r#"{"network":{"hosts":[]},"resources":{"pids":9}}"#;
+        spec.policy = Some(pinfold_policy::settings::Narrowing::from_json(policy).unwrap());
+        let (branch, minute) = ("b".parse().unwrap(), Duration::from_secs(60));
+        let narrowed = format!("--narrow={policy}");
+        let of_work = of_work(&spec, &branch, minute);
+        for options in [of_command(&spec, minute), of_sandbox(&spec, &branch, minute), of_work] {
+            assert!(options.contains(&narrowed.clone().into()), "{options:?}");
+        }
     }
 
     #[test]

@@ -154,6 +154,18 @@ impl Repository {
         self.git == other.git
     }
 
+    /// Returns the branches that have a commit in their history.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn branches_with(&self, commit: &str) -> Result<Vec<BranchName>, String> {
+        let words = ["for-each-ref", "--format=%(refname)", "--contains", commit, "refs/heads"];
+        let listed = self.host().run_with(&words, &AS_IT_IS, None)?;
+        let listed = String::from_utf8_lossy(&listed).into_owned();
+        let name = |line: &str| line.strip_prefix("refs/heads/")?.parse().ok();
+        Ok(listed.lines().filter_map(name).collect())
+    }
+
     /// Returns whether a commit is in the history of another one, whatever stands in its place (git-replace(1)).
     pub(crate) fn has(&self, commit: &str, ancestor: &str) -> bool {
         let words = ["merge-base", "--is-ancestor", ancestor, commit];

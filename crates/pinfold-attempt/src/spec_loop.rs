@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use pinfold_host::directories::Places;
 use pinfold_host::{Host, Refusal};
 use pinfold_policy::path::is_plain;
+use pinfold_policy::settings::BranchName;
 use pinfold_specs::{Keeper, Steps};
 use pinfold_tasks::{Failure, TaskSpec};
 use pinfold_workspace::dedicated::Unsaved;
@@ -90,7 +91,7 @@ pub fn run_spec_loop(
     let ended = begin(order, host).and_then(|(mut work, commit)| {
         let running = Running { order, work: &mut work, keeper, say, failed: None, commit };
         let ended = { running }.iterate();
-        end(order, &work, ended, say)
+        end(&work, ended, say)
     });
     ended.unwrap_or_else(|failed| match failed {
         Failed::Stopped => LoopEnd::Interrupted,
@@ -121,36 +122,37 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
     };
     let path = record_of(order);
     let commit = repository.branch(&branches.work);
-    let base = match &commit {
+    let (base, at) = match commit.clone() {
         Some(commit) => {
             let record = read_record(&path).map_err(|error| {
                 let what =
                     format!("branch {} exists, and it is not known where it began", branches.work);
                 Failed::setup(&what, format!("{error}; rename or remove the branch"))
             })?;
-            let is_behind = ["merge-base", "--is-ancestor", &record.base, commit];
-            repository.host().run(&is_behind, None).map_err(|_| {
-                Failed::setup("the branch of the loop", "it does not come from where it began")
-            })?;
+            if !repository.has(&commit, &record.base) {
+                let what = "it does not come from where it began";
+                return Err(Failed::setup("the branch of the loop", what));
+            }
             if record.branch != branches.result.to_string() {
                 let what = format!("it was begun for branch {}", record.branch);
                 return Err(Failed::setup("the branch of the loop", what));
             }
-            record.base
+            (record.base, commit)
         }
         None => {
-            let base = repository.begin_at(task.base.as_ref(), Some(&branches.result));
-            let base = base.map_err(of_git)?;
+            let at = repository.begin_at(task.base.as_ref(), Some(&branches.result));
+            let at = at.map_err(of_git)?;
+            let base = first_base(order, &repository, &branches.result)?;
+            let base = base.unwrap_or_else(|| at.clone());
             let record = Record { base: base.clone(), branch: branches.result.to_string() };
             write_record(&path, &record)
                 .map_err(|error| Failed::setup("the record of the loop", error))?;
-            repository.create(&branches.work, &base).map_err(of_git)?;
-            base
+            repository.create(&branches.work, &at).map_err(of_git)?;
+            (base, at)
         }
     };
     let log = order.directory.join("log");
     let is_continued = commit.is_some();
-    let at = commit.unwrap_or_else(|| base.clone());
     let work = Work::new(task, (repository, host), branches, base, &log)?;
     if is_continued {
         // What a loop left that was killed while it verified.
@@ -158,6 +160,34 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
         work.repository.discard(&work.branches.verify, work.host).map_err(killed)?;
     }
     Ok((work, at))
+}
+
+/// Returns the commit that an earlier loop began at, if this one goes on from its result: agents have changed what is there,
+/// so tests are not restored from it.
+fn first_base(
+    order: &SpecLoop,
+    repository: &Repository,
+    result: &BranchName,
+) -> Result<Option<String>, Failed> {
+    let Some(at) = repository.branch(result).filter(|_| order.task.base.is_none()) else {
+        return Ok(None);
+    };
+    let record = match read_record(&record_of(order)) {
+        Ok(record) => record,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failed::setup("the record of the earlier loop", error)),
+    };
+    if record.branch != result.to_string() {
+        return Ok(None);
+    }
+    if !repository.has(&at, &record.base) {
+        let what = format!(
+            "an earlier loop began it at {}, which is no longer in it; name where this one begins as `base`",
+            record.base
+        );
+        return Err(Failed::setup(&format!("branch {result}"), what));
+    }
+    Ok(Some(record.base))
 }
 
 /// A loop that runs.
@@ -285,7 +315,6 @@ impl Running<'_, '_, '_> {
 
 /// Removes the worktree, and moves the branch of the result if there is one.
 fn end(
-    order: &SpecLoop,
     work: &Work<'_>,
     ended: Result<LoopEnd, Failed>,
     say: &mut dyn FnMut(String),
@@ -310,10 +339,7 @@ fn end(
     } else {
         None
     };
-    if note.is_none() {
-        // A new loop begins at its base. One that finds no branch does not read it.
-        let _ = fs::remove_file(record_of(order));
-    }
+    // The record stays: a later loop goes on from the result, and restores tests from where this one began.
     Ok(LoopEnd::Done(output, note))
 }
 

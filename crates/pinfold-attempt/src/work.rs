@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pinfold_host::Host;
-use pinfold_policy::settings::BranchName;
+use pinfold_policy::settings::{BranchName, WorkspaceMode};
 use pinfold_tasks::{TaskSpec, Usage};
 use pinfold_workspace::dedicated::Unsaved;
 
@@ -89,7 +89,7 @@ impl<'a> Work<'a> {
         ask: &str,
         more: Vec<OsString>,
     ) -> Result<Ended, Failed> {
-        let mut options = options::of_sandbox(&self.spec, &self.branches.work, self.left()?);
+        let mut options = options::of_work(&self.spec, &self.branches.work, self.left()?);
         options.extend(options::of_agent(&self.spec, &self.spent));
         options.extend(more);
         // In one word: a prompt may begin with a dash.
@@ -112,6 +112,9 @@ impl<'a> Work<'a> {
 
     /// Commits what the agent left, and returns the commit.
     pub(crate) fn commit_rest(&mut self) -> Result<String, Failed> {
+        if self.spec.workspace == Some(WorkspaceMode::ScratchMount) {
+            return Ok(self.base.clone());
+        }
         let mut options =
             options::of_sandbox(&self.spec, &self.branches.work, self.left()?.min(COMMITTING));
         options.extend(self.spec.identity.iter().map(|name| format!("--identity={name}").into()));

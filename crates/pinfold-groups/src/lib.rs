@@ -7,6 +7,8 @@
 
 mod mailbox;
 mod request;
+mod schedule;
 
-pub use mailbox::{Mailbox, MailboxError};
+pub use mailbox::{Found, Mailbox, MailboxError};
 pub use request::{LONGEST, Request};
+pub use schedule::Schedule;

@@ -35,6 +35,17 @@ pub struct Mailbox {
     path: PathBuf,
 }
 
+/// A request that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What it asks for.
+    pub request: Request,
+    /// A digest of its name and content.
+    pub digest: String,
+    /// When its file was changed last, in seconds since 1970. A sandbox can set it forward alone, by writing again.
+    pub written: u64,
+}
+
 /// Why a mailbox cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {}: {error}", Escaped(.path))]
@@ -84,11 +95,11 @@ impl Mailbox {
         Ok(names)
     }
 
-    /// Reads a request; none if it is gone. Returns also a digest of its name and content.
+    /// Reads a request; none if it is gone.
     ///
     /// # Errors
     /// Returns what is wrong with it, in words for the agent.
-    pub fn read(&self, name: &OsStr) -> Result<Option<(Request, String)>, String> {
+    pub fn read(&self, name: &OsStr) -> Result<Option<Found>, String> {
         let path = Path::new(TASKS).join(name);
         let content = read_bounded(&self.directory, &path, LONGEST);
         let content = content.map_err(|unread| format!("the file {unread}"))?;
@@ -99,7 +110,9 @@ impl Mailbox {
             ));
         }
         let request = Request::read(&content.bytes)?;
-        Ok(Some((request, name_of(&[name.as_bytes(), b"\0", &content.bytes].concat()))))
+        let digest = name_of(&[name.as_bytes(), b"\0", &content.bytes].concat());
+        let written = u64::try_from(content.changed_at).unwrap_or(0);
+        Ok(Some(Found { request, digest, written }))
     }
 
     /// Removes a request that was taken.

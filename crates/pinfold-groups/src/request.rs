@@ -3,20 +3,64 @@
 use pinfold_policy::path::is_plain;
 use serde::Deserialize;
 
+use crate::schedule::Schedule;
+
 /// The longest file of a request, in bytes.
 pub const LONGEST: u64 = 64 << 10;
 /// The longest title that is made of a brief, in characters.
 const LONGEST_TITLE: usize = 80;
 
+/// Kinds of messages that Pynchy's agents send, and why none is taken here.
+const NOT_TAKEN: [(&str, &str); 7] = [
+    ("message", "there is no chat to send it to"),
+    ("pause_task", "remove the file of the schedule instead"),
+    ("resume_task", "write the file of the schedule again instead"),
+    ("cancel_task", "remove the file of the schedule instead"),
+    ("refresh_groups", "groups are the user's, in config.toml"),
+    ("register_group", "groups are the user's, in config.toml"),
+    ("deploy", "a sandbox changes nothing of the host"),
+];
+
 /// A request for a task.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     title: Option<String>,
     /// What is to be done: Markdown.
     pub brief: String,
     /// How urgent it is, as priorities of tasks.
     pub priority: Option<i32>,
+    /// When it is to be done, if not now.
+    pub schedule: Option<Schedule>,
+}
+
+/// What names the kind of a message.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Task {
+    #[serde(rename = "type")]
+    _kind: Option<String>,
+    title: Option<String>,
+    brief: String,
+    priority: Option<i32>,
+}
+
+/// Pynchy's message for a task at a time.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScheduledTask {
+    #[serde(rename = "type")]
+    _kind: String,
+    title: Option<String>,
+    prompt: String,
+    priority: Option<i32>,
+    schedule_type: String,
+    schedule_value: String,
 }
 
 impl Request {
@@ -25,7 +69,26 @@ impl Request {
     /// # Errors
     /// Returns what is wrong with it.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let request: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let invalid = |error: serde_json::Error| error.to_string();
+        let kind = serde_json::from_slice::<Kind>(bytes).map_err(invalid)?.kind;
+        let request = match kind.as_deref() {
+            None | Some("task") => {
+                let Task { title, brief, priority, .. } =
+                    serde_json::from_slice(bytes).map_err(invalid)?;
+                Self { title, brief, priority, schedule: None }
+            }
+            Some("schedule_task") => {
+                let asked: ScheduledTask = serde_json::from_slice(bytes).map_err(invalid)?;
+                let schedule = Schedule::read(&asked.schedule_type, &asked.schedule_value)?;
+                let ScheduledTask { title, prompt: brief, priority, .. } = asked;
+                Self { title, brief, priority, schedule: Some(schedule) }
+            }
+            Some(other) => {
+                let why = NOT_TAKEN.iter().find(|(kind, _)| *kind == other).map(|(_, why)| *why);
+                let why = why.unwrap_or("only task and schedule_task are");
+                return Err(format!("messages of the type {other:?} are not taken: {why}"));
+            }
+        };
         if request.brief.trim().is_empty() {
             return Err("the brief is empty".to_owned());
         }
@@ -45,6 +108,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::Request;
+    use crate::schedule::Schedule;
 
     #[test]
     fn request_says_nothing_but_what_is_to_be_done() {
@@ -66,6 +130,28 @@ mod tests {
         }
         assert!(Request::read(b"{\"brief\": \"\xff\"}").is_err());
         assert!(Request::read("[".repeat(60_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn scheduled_request_is_pynchys_and_other_kinds_are_refused_by_name() {
+        let read = |text: &str| Request::read(text.as_bytes());
+        let scheduled = r#"{"type": "schedule_task", "prompt": "x", "schedule_type": "interval", "schedule_value": "60000"}"#;
+        assert_eq!(read(scheduled).unwrap().schedule, Some(Schedule::Every(60)));
+        assert!(read(r#"{"type": "task", "brief": "x"}"#).unwrap().schedule.is_none());
+        for kind in ["message", "register_group", "cancel_task", "deploy", "\\u001b[31m"] {
+            let error = read(&format!(r#"{{"type": "{kind}", "folder": "x"}}"#)).unwrap_err();
+            assert!(error.contains("not taken") && !error.contains('\u{1b}'), "{error}");
+        }
+        for text in [
+            r#"{"type": "schedule_task", "prompt": "x"}"#,
+            r#"{"type": "schedule_task", "brief": "x", "schedule_type": "once", "schedule_value": "2026-01-01T00:00:00Z"}"#,
+            r#"{"type": "schedule_task", "prompt": " ", "schedule_type": "interval", "schedule_value": "60000"}"#,
+            r#"{"brief": "x", "schedule_type": "interval", "schedule_value": "60000"}"#,
+            r#"{"type": "task", "type": "schedule_task", "brief": "x"}"#,
+            r#"{"type": 1, "brief": "x"}"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

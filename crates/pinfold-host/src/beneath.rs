@@ -37,6 +37,8 @@ pub struct Content {
     pub bytes: Vec<u8>,
     /// The permission bits.
     pub mode: u32,
+    /// When file or attributes were changed last, in seconds since 1970 (ctime). Nobody can set it.
+    pub changed_at: i64,
 }
 
 /// Opens a directory for the functions here, following no link.
@@ -90,7 +92,7 @@ pub fn read_bounded(
     if bytes.len() as u64 > largest {
         return Err(Unread::Size(largest));
     }
-    Ok(Some(Content { bytes, mode: stat.st_mode & 0o777 }))
+    Ok(Some(Content { bytes, mode: stat.st_mode & 0o777, changed_at: stat.st_ctime }))
 }
 
 /// Lists a directory beneath another one, following no link.

@@ -28,6 +28,8 @@ pub(crate) struct Problem {
     pub(crate) faults: Vec<Fault>,
     /// After how many seconds the same may succeed.
     pub(crate) retry_after: Option<u32>,
+    /// Whether the connection ends with the answer.
+    pub(crate) ends_connection: bool,
 }
 
 impl Kind {
@@ -58,7 +60,13 @@ impl Kind {
 
 impl Problem {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after: None }
+        Self {
+            kind,
+            detail: detail.into(),
+            faults: Vec::new(),
+            retry_after: None,
+            ends_connection: false,
+        }
     }
 
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
@@ -86,6 +94,12 @@ impl Problem {
     /// Returns an error whose cause is nobody's business but this machine's.
     pub(crate) fn internal() -> Self {
         Self::new(Kind::Internal, "An unexpected error occurred")
+    }
+
+    /// Returns the error for an agent that has as many connections as one may have.
+    pub(crate) fn too_many_connections() -> Self {
+        let problem = Self::new(Kind::RateLimit, "The key has too many connections");
+        Self { retry_after: Some(1), ends_connection: true, ..problem }
     }
 
     /// Returns what a task's state does not allow, where `doing` says what was to be done.

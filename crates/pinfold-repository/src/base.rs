@@ -75,6 +75,14 @@ pub(super) fn content(
     Ok(Some(BaseContent { path: path.clone(), digest: digest.map_err(failed)? }))
 }
 
+/// Returns a digest over the paths, kinds and contents of all that is in a directory, and whether it may be executed.
+///
+/// # Errors
+/// Returns an error for what cannot be read, or is too large to be read.
+pub fn digest_of_directory(path: &Path) -> io::Result<String> {
+    Ok(Tree::read(path, What::Content)?.digest())
+}
+
 fn tarball(path: &Path, memo: &Memo) -> io::Result<String> {
     let version = version_of(&fs::metadata(path)?);
     if let Some(digest) = memo.get(&version) {

@@ -25,7 +25,7 @@ use pinfold_workspace::workspace::Workspace;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-pub use base::BaseContent;
+pub use base::{BaseContent, digest_of_directory};
 pub use error::RepositoryError;
 pub use trust_store::{Limited, TrustStore, Trusted, TrustedContent};
 

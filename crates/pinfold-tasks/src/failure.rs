@@ -22,6 +22,8 @@ pub mod code {
     pub const QUARANTINED: &str = "quarantined";
     /// What the task asks for cannot be read.
     pub const INVALID_TASK: &str = "invalid_task";
+    /// The worker's user has not allowed what the task asks for.
+    pub const NOT_ALLOWED: &str = "not_allowed";
     /// The commands that verify the result did not pass.
     pub const VERIFICATION_FAILED: &str = "verification_failed";
 }
@@ -38,7 +40,8 @@ const TRANSIENT: [&str; 8] = [
     "session_prompt_failed",
 ];
 /// Codes whose cause is in the task or in the settings (MoltNet's list).
-const LASTING: [&str; 13] = [
+const LASTING: [&str; 14] = [
+    code::NOT_ALLOWED,
     "bad_api_key",
     "executor_threw",
     "invalid_api_key",

@@ -54,7 +54,7 @@ pub use store::{
 };
 pub use task::{Status, Task, Timeouts};
 pub use time::{Clock, SystemClock, Timestamp};
-pub use touch::Touch;
+pub use touch::{GroupLimits, Touch};
 pub use words::UnknownWord;
 pub use worker::{
     Action, Answer, Request, Tally, Until, Worker, WorkerEvent, WorkerMachine, WorkerSettings,

@@ -17,7 +17,7 @@ use crate::spec::TaskSpec;
 use crate::store::{Store, StoreError, Transaction};
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
-use crate::touch::Touch;
+use crate::touch::{GroupLimits, Touch};
 
 pub use error::QueueError;
 pub use message::{Message, NewMessage};
@@ -32,6 +32,7 @@ const SWEPT_BY_A_CLAIM: u32 = 4;
 #[derive(Debug)]
 pub struct Queue<S> {
     store: S,
+    groups: GroupLimits,
 }
 
 /// A task that is to be added.
@@ -71,7 +72,13 @@ impl<S: Store> Queue<S> {
     /// Returns the queue in a store.
     #[must_use]
     pub fn new(store: S) -> Self {
-        Self { store }
+        Self { store, groups: GroupLimits::default() }
+    }
+
+    /// Returns the queue, for workers that work on so many tasks of groups at once.
+    #[must_use]
+    pub fn with_groups(self, groups: GroupLimits) -> Self {
+        Self { groups, ..self }
     }
 
     /// Returns the store.
@@ -122,7 +129,7 @@ impl<S: Store> Queue<S> {
             }
             let now = transaction.now();
             pass_time(transaction, now, SWEPT_BY_A_CLAIM)?;
-            while let Some(id) = transaction.next_queued()? {
+            while let Some(id) = transaction.next_queued(&self.groups)? {
                 let mut record = load(transaction, id)?;
                 record.pass_time(now);
                 if record.task.status == Status::Queued {
@@ -156,7 +163,7 @@ impl<S: Store> Queue<S> {
             }
             let mut record = load(transaction, id)?;
             if record.task.status == Status::Queued
-                && let Some(other) = transaction.overlapping(id)?
+                && let Some(other) = transaction.overlapping(id, &self.groups)?
             {
                 return Err(Refused::Overlaps(other).into());
             }

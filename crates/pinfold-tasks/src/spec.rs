@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
-use pinfold_policy::settings::{BranchName, Usd, WorkspaceMode};
+use pinfold_policy::settings::{BranchName, Narrowing, Usd, WorkspaceMode};
 use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
@@ -34,6 +34,8 @@ pub struct TaskSpec {
     pub group: Option<String>,
     /// How the sandbox sees the repository.
     pub workspace: Option<WorkspaceMode>,
+    /// What is taken from the policy of its sandboxes.
+    pub policy: Option<Narrowing>,
     /// What an attempt may use of the machine.
     pub limits: Limits,
     /// What an attempt may use of models.
@@ -116,6 +118,7 @@ impl TaskSpec {
             identity: None,
             group: None,
             workspace: None,
+            policy: None,
             limits: Limits::default(),
             budget: Budget::default(),
             verify: Vec::new(),

@@ -11,7 +11,7 @@ use crate::queue::{Message, NewMessage};
 use crate::record::Record;
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
-use crate::touch::Touch;
+use crate::touch::{GroupLimits, Touch};
 
 pub use error::StoreError;
 pub use sql::{Row, SqlDatabase, SqlTransaction, Value};
@@ -106,17 +106,21 @@ pub trait Transaction {
     fn spec(&mut self, id: TaskId) -> Result<Option<String>, StoreError>;
 
     /// Returns the queued task that is to be claimed next. One that may change the same files as a task that somebody works
-    /// on is left for later.
+    /// on, or is of a group of which enough are worked on, is left for later.
     ///
     /// # Errors
     /// Returns the store's error.
-    fn next_queued(&mut self) -> Result<Option<TaskId>, StoreError>;
+    fn next_queued(&mut self, groups: &GroupLimits) -> Result<Option<TaskId>, StoreError>;
 
-    /// Returns a task that somebody works on and that may change the same files as this one.
+    /// Returns a task that somebody works on and that keeps this one from being worked on.
     ///
     /// # Errors
     /// Returns the store's error.
-    fn overlapping(&mut self, id: TaskId) -> Result<Option<TaskId>, StoreError>;
+    fn overlapping(
+        &mut self,
+        id: TaskId,
+        groups: &GroupLimits,
+    ) -> Result<Option<TaskId>, StoreError>;
 
     /// Returns the task that an attempt with this token belongs to.
     ///

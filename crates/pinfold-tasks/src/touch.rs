@@ -1,5 +1,7 @@
 //! What tasks change, so that two that change the same do not run at once.
 
+use std::collections::BTreeMap;
+
 use crate::spec::TaskSpec;
 
 /// The characters that begin a pattern in a glob.
@@ -15,12 +17,34 @@ pub struct Touch {
     pub beginning: String,
 }
 
+/// How many tasks of a group are worked on at once. It is one where nothing is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupLimits(BTreeMap<String, u32>);
+
+impl GroupLimits {
+    /// Returns these limits, by the names of groups.
+    #[must_use]
+    pub fn new(limits: BTreeMap<String, u32>) -> Self {
+        Self(limits)
+    }
+
+    /// Returns what stands for each group with more than one among what tasks change, and how many.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (String, u32)> {
+        let several = self.0.iter().filter(|(_, limit)| **limit > 1);
+        several.map(|(group, limit)| (of_group(group), *limit))
+    }
+}
+
+/// Returns what stands for a group where a repository's path would be. No path of a repository begins so.
+fn of_group(group: &str) -> String {
+    format!("group:{group}")
+}
+
 impl Touch {
     /// Returns what a task says that it changes, and its group's directories.
     pub(crate) fn of(spec: &TaskSpec) -> Vec<Self> {
         let mut touches = Self::files(spec);
-        // No path of a repository begins so.
-        let group = spec.group.iter().map(|group| format!("group:{group}"));
+        let group = spec.group.iter().map(|group| of_group(group));
         touches.extend(group.map(|repository| Self { repository, beginning: String::new() }));
         touches
     }

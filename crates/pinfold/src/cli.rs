@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Config(Deferred<ConfigArgs>),
     /// Show what the repository's settings ask for, and trust them
     Trust(Deferred<TrustArgs>),
-    /// Convert a containerConfig of Pynchy to a group's settings
+    /// Convert groups of Pynchy to settings
     ImportGroup(Deferred<ImportGroupArgs>),
     /// Print shell completions
     Completions(Deferred<CompletionsArgs>),

@@ -8,17 +8,18 @@ use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::HostPath;
-use pinfold_policy::settings::import_group;
+use pinfold_policy::settings::{import_group, import_groups};
 
 use crate::exit::Failure;
 
-/// More than these bytes are no row.
+/// More than these bytes are no rows.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportGroupArgs {
-    /// The group's name; its containerConfig is read from standard input as JSON
-    group: String,
+    /// The group's name, with its containerConfig on standard input as JSON; without it, whole rows of registered_groups, as
+    /// `sqlite3 -json` prints them
+    group: Option<String>,
 }
 
 /// Prints what to put into `config.toml`.
@@ -27,8 +28,17 @@ pub(crate) fn import(args: &ImportGroupArgs) -> Result<ExitCode, Failure> {
     let home = HostPath::new(&places.home).map_err(Failure::new)?;
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map_err(Failure::new)?;
-    let file = SettingsFile { path: Path::new("containerConfig.json"), bytes: &bytes };
-    let text = import_group(file, &args.group, Some(&home)).map_err(|error| {
+    let text = match &args.group {
+        Some(group) => {
+            let file = SettingsFile { path: Path::new("containerConfig.json"), bytes: &bytes };
+            import_group(file, group, Some(&home))
+        }
+        None => {
+            let file = SettingsFile { path: Path::new("registered_groups.json"), bytes: &bytes };
+            import_groups(file, Some(&home))
+        }
+    };
+    let text = text.map_err(|error| {
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })?;

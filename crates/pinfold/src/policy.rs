@@ -96,6 +96,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
             requests: args.budget_requests,
             tokens: args.budget_tokens,
             usd: args.budget_usd,
+            of_tasks: args.task_budget,
         },
         network: FlagNetwork {
             allow: args.allow_host.clone(),
@@ -107,6 +108,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         host_exec: FlagHostExec { enabled: args.host_exec, waits: args.wait_for_approvals },
         identity: args.identity.clone(),
         identity_mode: args.identity_mode,
+        narrowing: args.narrow.clone(),
     })
 }
 

@@ -10,15 +10,19 @@ mod serve;
 mod show;
 mod take;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_policy::path::Escaped;
+use pinfold_repository::digest_of_directory;
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;
+use crate::print::say;
 use crate::task_queue;
 pub(crate) use find::short;
 use find::{IdArgs, find};
@@ -46,6 +50,8 @@ pub(crate) enum TaskCommand {
     Cancel(CancelArgs),
     /// Remove a task that has ended; its branch stays
     Rm(IdArgs),
+    /// Print the hash of a directory of sealed files, for [tasks.sealed] in config.toml
+    Hash(HashArgs),
     /// Add tasks that a group's agents ask for
     Take(take::TakeArgs),
     /// Serve a queue of tasks to workers on other machines (MoltNet's task API)
@@ -53,6 +59,12 @@ pub(crate) enum TaskCommand {
     /// Manage the agents that may use what is served, and their keys
     #[command(subcommand)]
     Key(serve::KeyCommand),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HashArgs {
+    /// The directory
+    directory: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
@@ -99,6 +111,10 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
             queue.remove(task.id)?;
             show::remove_logs(&places, &task);
             notify!("pinfold: removed: {} ({})", task.title, short(task.id));
+        }
+        TaskCommand::Hash(HashArgs { directory }) => {
+            let failed = |error| Failure::new(format!("{}: {error}", Escaped(&directory)));
+            say!("{}", digest_of_directory(&directory).map_err(failed)?);
         }
         TaskCommand::Take(args) => return take::take(&args, &queue()?, &places),
         TaskCommand::Serve(args) => return serve::serve(args, &places),

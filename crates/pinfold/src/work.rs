@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
-use pinfold_attempt::{Job, Line, LocalEngine, carry_out};
+use pinfold_attempt::{Admission, Job, Line, LocalEngine, carry_out};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::is_plain;
+use pinfold_session::prepare;
 use pinfold_tasks::{
     Claimed, Lease, Source, Stop, Tally, Until, Worker, WorkerEvent, WorkerSettings,
 };
@@ -65,13 +66,19 @@ pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Fai
         };
         let settings = WorkerSettings { idle: POLL, heartbeat, ..settings };
         let hidden = queue.store().variables();
-        let site = Site { places: &places, launcher, hidden, origin: Origin::Here, stop };
+        let here = prepare::workspace(&places).ok().map(|workspace| workspace.root);
+        let here = here.as_ref().map(|root| root.as_path());
+        let admission = task_queue::admission(&queue, &places, here)?;
+        let origin = Origin::Here;
+        let site = Site { places: &places, launcher, hidden, origin, admission, stop };
         return site.work(args, settings, &queue, |_| {});
     };
     remote::with_source(&args.remote, address, &places, launcher, stop, |source| {
         let settings = WorkerSettings { heartbeat: Lease::HEARTBEAT, ..settings };
         let hidden = &pinfold_moltnet::VARIABLES;
-        let site = Site { places: &places, launcher, hidden, origin: Origin::Server, stop };
+        // A server says what is to be done, and the template of this machine how.
+        let (origin, admission) = (Origin::Server, None);
+        let site = Site { places: &places, launcher, hidden, origin, admission, stop };
         site.work(args, settings, source, |done| source.pump(done))
     })
 }
@@ -90,6 +97,8 @@ struct Site<'a> {
     /// Variables that log in at the source of tasks.
     hidden: &'static [&'static str],
     origin: Origin,
+    /// What tasks may ask for, if others may have written them.
+    admission: Option<Admission>,
     /// Set when the worker is to end.
     stop: &'a Stop,
 }
@@ -104,6 +113,10 @@ impl Site<'_> {
         aside: impl FnOnce(&Stop) + Send,
     ) -> Result<ExitCode, Failure> {
         let engine = LocalEngine::new(self.places.clone(), self.launcher.clone(), self.hidden);
+        let engine = match &self.admission {
+            Some(admission) => engine.admitting(admission.clone()),
+            None => engine,
+        };
         let until = match (args.once, args.poll) {
             (true, _) => Until::Once,
             (_, true) => Until::Stopped,

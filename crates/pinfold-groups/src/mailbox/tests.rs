@@ -36,7 +36,7 @@ impl Scene {
         let names = self.mailbox.names(100).unwrap();
         let read = names.into_iter().filter_map(|name| {
             let read = match self.mailbox.read(&name) {
-                Ok(read) => Ok(read?.0.brief),
+                Ok(read) => Ok(read?.request.brief),
                 Err(reason) => {
                     self.mailbox.set_aside(&name, &reason).unwrap();
                     Err(reason)
@@ -73,7 +73,7 @@ fn digest_is_of_the_name_and_the_content() {
     for (name, text) in [("1.json", GOOD), ("2.json", GOOD), ("3.json", r#"{"brief": "w"}"#)] {
         scene.write(name, text);
     }
-    let digest = |name: &str| scene.mailbox.read(OsStr::new(name)).unwrap().unwrap().1;
+    let digest = |name: &str| scene.mailbox.read(OsStr::new(name)).unwrap().unwrap().digest;
     assert_ne!(digest("1.json"), digest("2.json"));
     assert_ne!(digest("2.json"), digest("3.json"));
     assert_eq!(digest("1.json"), digest("1.json"));

@@ -6,7 +6,9 @@ use std::net::TcpListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION as CONNECTION_HEADER, CONTENT_TYPE, HeaderName, RETRY_AFTER,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -22,9 +24,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::json::Value;
 use crate::problem::{Kind, Problem};
 use crate::server::sent::Sent;
-use crate::server::shares::{Bodies, Share, Strangers, Visitor};
+use crate::server::shares::{Bodies, Share, Visitor, Visitors};
 
 /// Connections open at once. A new one takes the place of the oldest one that has shown no key, or waits.
+/// One agent has a quarter of them at most.
 const MOST_CONNECTIONS: usize = 256;
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD: Duration = Duration::from_secs(15);
@@ -124,6 +127,9 @@ impl Reply {
         if accepts.contains("application/problem+json") {
             reply.headers = vec![(CONTENT_TYPE, "application/problem+json".to_owned())];
         }
+        if problem.ends_connection {
+            reply.headers.push((CONNECTION_HEADER, "close".to_owned()));
+        }
         if let Some(seconds) = problem.retry_after {
             reply.headers.push((RETRY_AFTER, seconds.to_string()));
         }
@@ -141,7 +147,7 @@ pub(super) async fn serve<H: Handler>(
     let listener = TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let bodies = Arc::new(Bodies::new());
-    let strangers = Strangers::default();
+    let visitors = Visitors::default();
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -153,7 +159,7 @@ pub(super) async fn serve<H: Handler>(
         let permit = match Arc::clone(&places).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
-                strangers.end_oldest();
+                visitors.end_oldest_stranger();
                 // The semaphore is never closed.
                 Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?
             }
@@ -161,7 +167,7 @@ pub(super) async fn serve<H: Handler>(
         // A stream without it works too, only later.
         let _ = stream.set_nodelay(true);
         let (tls, handler, bodies) = (tls.clone(), Arc::clone(&handler), Arc::clone(&bodies));
-        let visitor = Arc::new(strangers.enter());
+        let visitor = Arc::new(visitors.enter());
         tokio::spawn(async move {
             let floor = Floor { handler, bodies, visitor: Arc::clone(&visitor) };
             let serving = async {
@@ -243,8 +249,8 @@ async fn answer<H: Handler>(
 ) -> Result<(Reply, Share), Problem> {
     let (its, of) = (Arc::clone(head), Arc::clone(&floor.handler));
     let Admission { what, agent, most, answer } = away(move || of.admit(&its)).await?;
-    if agent.is_some() {
-        floor.visitor.is_known();
+    if agent.as_ref().is_some_and(|agent| !floor.visitor.is_of(agent)) {
+        return Err(Problem::too_many_connections());
     }
     let too_large = || Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes"));
     // A body that says how long it is takes no more than that.

@@ -11,37 +11,75 @@ const BODIES: u32 = 256 << 10;
 /// and of those of one agent: two of the largest artifacts at once.
 const BODIES_OF_ONE: u32 = 64 << 10;
 
-/// Connections that have not shown a valid key yet, the oldest first.
+/// Connections of one agent at once: a quarter of all.
+const CONNECTIONS_OF_ONE: usize = 64;
+
+/// Open connections.
 #[derive(Clone, Default)]
-pub(super) struct Strangers(Arc<Mutex<Vec<Arc<Notify>>>>);
+pub(super) struct Visitors(Arc<Mutex<Open>>);
+
+#[derive(Default)]
+struct Open {
+    /// Those that have not shown a valid key yet, the oldest first.
+    strangers: Vec<Arc<Notify>>,
+    /// How many each agent has.
+    known: HashMap<String, usize>,
+}
 
 /// A connection, which is a stranger's until it is said otherwise.
 pub(super) struct Visitor {
     ended: Arc<Notify>,
-    strangers: Strangers,
+    /// The agent whose key came last.
+    agent: Mutex<Option<String>>,
+    visitors: Visitors,
 }
 
-impl Strangers {
+impl Visitors {
     /// Takes in a connection.
     pub(super) fn enter(&self) -> Visitor {
         let ended = Arc::new(Notify::new());
-        lock(&self.0).push(Arc::clone(&ended));
-        Visitor { ended, strangers: self.clone() }
+        lock(&self.0).strangers.push(Arc::clone(&ended));
+        Visitor { ended, agent: Mutex::default(), visitors: self.clone() }
     }
 
-    /// Ends the oldest connection, for a new one to take its place. A client with a key shows it at once.
-    pub(super) fn end_oldest(&self) {
-        let mut strangers = lock(&self.0);
+    /// Ends the oldest connection of a stranger, for a new one to take its place. A client with a key shows it at once.
+    pub(super) fn end_oldest_stranger(&self) {
+        let strangers = &mut lock(&self.0).strangers;
         if !strangers.is_empty() {
             strangers.remove(0).notify_one();
         }
     }
 }
 
+impl Open {
+    fn leave(&mut self, agent: &str) {
+        if let Some(count) = self.known.get_mut(agent) {
+            *count -= 1;
+            if *count == 0 {
+                self.known.remove(agent);
+            }
+        }
+    }
+}
+
 impl Visitor {
-    /// Notes that a valid key came.
-    pub(super) fn is_known(&self) {
-        lock(&self.strangers.0).retain(|other| !Arc::ptr_eq(other, &self.ended));
+    /// Notes that the key of an agent came. Returns whether the agent may have one more connection.
+    pub(super) fn is_of(&self, agent: &str) -> bool {
+        let mut its = lock(&self.agent);
+        if its.as_deref() == Some(agent) {
+            return true;
+        }
+        let mut open = lock(&self.visitors.0);
+        if open.known.get(agent).is_some_and(|count| *count >= CONNECTIONS_OF_ONE) {
+            return false;
+        }
+        match its.take() {
+            Some(before) => open.leave(&before),
+            None => open.strangers.retain(|other| !Arc::ptr_eq(other, &self.ended)),
+        }
+        *open.known.entry(agent.to_owned()).or_default() += 1;
+        *its = Some(agent.to_owned());
+        true
     }
 
     /// Waits until the connection is to end.
@@ -52,7 +90,12 @@ impl Visitor {
 
 impl Drop for Visitor {
     fn drop(&mut self) {
-        self.is_known();
+        let agent = lock(&self.agent).take();
+        let mut open = lock(&self.visitors.0);
+        match agent {
+            Some(agent) => open.leave(&agent),
+            None => open.strangers.retain(|other| !Arc::ptr_eq(other, &self.ended)),
+        }
     }
 }
 

@@ -137,6 +137,42 @@ fn strangers_take_no_connection_from_those_with_a_key() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+/// Each would keep its connection by another request before its time is over.
+#[test]
+fn connections_of_one_key_leave_room_for_those_of_others() {
+    let scene = Scene::new();
+    let (greedy, other) = (scene.client("greedy"), scene.client("other"));
+    let head = format!(
+        "GET /tasks?taskType=curate HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
+        greedy.key
+    );
+    let answered = || {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).unwrap();
+        (stream, String::from_utf8_lossy(&begun).into_owned())
+    };
+    let mut held: Vec<(TcpStream, String)> = (0..64).map(|_| answered()).collect();
+    assert!(held.iter().all(|(_, status)| status == "HTTP/1.1 200"), "{held:?}");
+    for _ in 0..300 {
+        let (mut stream, status) = answered();
+        assert_eq!(status, "HTTP/1.1 429");
+        // The answer ends the connection.
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("too many connections"), "{rest}");
+    }
+    other.create("");
+    // One that ends makes room for another.
+    held.pop();
+    let began = Instant::now();
+    while answered().1 != "HTTP/1.1 200" {
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+}
+
 #[test]
 fn slow_bodies_of_one_key_do_not_hold_up_those_of_others() {
     let scene = Scene::new();

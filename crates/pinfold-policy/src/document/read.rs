@@ -208,6 +208,12 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Whether it is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self.node.value, Value::Null)
+    }
+
     /// Whether the value is a table, for keys that take one or something simpler.
     #[must_use]
     pub fn is_table(&self) -> bool {

@@ -42,6 +42,8 @@ pub struct FlagBudget {
     pub tokens: Option<u64>,
     /// `--budget-usd`.
     pub usd: Option<Usd>,
+    /// `--task-budget`: whether the budget of tasks counts, too.
+    pub of_tasks: bool,
 }
 
 /// Whose budget it is.
@@ -51,6 +53,8 @@ pub enum BudgetOf {
     User,
     /// The sessions of a group.
     Group(String),
+    /// All tasks and loops of the user.
+    Tasks,
     /// The administrator's, for all sessions of the user.
     Administrator,
 }
@@ -81,6 +85,7 @@ impl fmt::Display for BudgetOf {
         match self {
             Self::User => f.write_str("the budget"),
             Self::Group(name) => write!(f, "the budget of group {name}"),
+            Self::Tasks => f.write_str("the budget of tasks"),
             Self::Administrator => f.write_str("the administrator's budget"),
         }
     }
@@ -96,6 +101,9 @@ pub(super) fn of_user(section: &Section<'_>) -> Result<Vec<Budget>, FileError> {
             let of = BudgetOf::Group(item.name().to_owned());
             budgets.push(budget(&item.table(BUDGET)?, of, Origin::User)?);
         }
+    }
+    if let Some(item) = table.get("tasks") {
+        budgets.push(budget(&item.table(BUDGET)?, BudgetOf::Tasks, Origin::User)?);
     }
     Ok(budgets)
 }
@@ -137,6 +145,7 @@ pub(super) fn merged(
     }
     let counts = |budget: &Budget| match &budget.of {
         BudgetOf::Group(name) => group == Some(name),
+        BudgetOf::Tasks => flags.of_tasks,
         BudgetOf::User | BudgetOf::Administrator => true,
     };
     let flags = Budget {
@@ -155,6 +164,7 @@ pub(super) fn rows(budget: &Budget) -> Vec<(String, String, Origin)> {
     let name = match &budget.of {
         BudgetOf::User => "budget".to_owned(),
         BudgetOf::Group(name) => format!("budget.group.{name}"),
+        BudgetOf::Tasks => "budget.tasks".to_owned(),
         BudgetOf::Administrator => "budget (ceiling)".to_owned(),
     };
     let row = |key: &str, value: String, origin: &Origin| {

@@ -17,6 +17,8 @@ pub struct Ceiling {
     pub(super) landlock: Option<Valued<LandlockMode>>,
     pub(super) roots: Option<Valued<Vec<HostPath>>>,
     pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
+    /// The hosts that a task leaves.
+    pub(super) narrowed_hosts: Option<Valued<Vec<NetworkRule>>>,
     pub(super) agents: Option<Valued<Vec<String>>>,
     pub(super) host_exec: Option<Valued<bool>>,
     pub(super) executables: Option<Valued<Vec<String>>>,
@@ -78,17 +80,29 @@ impl Ceiling {
     /// Checks a rule for hosts.
     ///
     /// # Errors
-    /// When none of the administrator's rules covers it.
+    /// When none of the administrator's rules covers it, or none of the task's.
     pub fn check_host(&self, rule: &Valued<NetworkRule>) -> Result<(), SettingsError> {
-        let Some(hosts) = &self.hosts else { return Ok(()) };
-        if hosts.value.iter().any(|allowed| allowed.covers(&rule.value)) {
-            return Ok(());
+        for hosts in [&self.hosts, &self.narrowed_hosts].into_iter().flatten() {
+            if !hosts.value.iter().any(|allowed| allowed.covers(&rule.value)) {
+                return Err(SettingsError::NotAllowed {
+                    key: "network.allow",
+                    asked: rule.shown(),
+                    ceiling: Valued::new(listed(&hosts.value, ""), hosts.origin.clone()).shown(),
+                });
+            }
         }
-        Err(SettingsError::NotAllowed {
-            key: "network.allow",
-            asked: rule.shown(),
-            ceiling: Valued::new(listed(&hosts.value, ""), hosts.origin.clone()).shown(),
-        })
+        Ok(())
+    }
+
+    /// Whether a task leaves this host.
+    pub(super) fn leaves_host(&self, rule: &NetworkRule) -> bool {
+        let covers =
+            |hosts: &Valued<Vec<NetworkRule>>| hosts.value.iter().any(|it| it.covers(rule));
+        self.narrowed_hosts.as_ref().is_none_or(covers)
+    }
+
+    pub(super) fn narrow_hosts(&mut self, hosts: Valued<Vec<NetworkRule>>) {
+        self.narrowed_hosts = Some(hosts);
     }
 
     /// Checks a request for nested user namespaces.

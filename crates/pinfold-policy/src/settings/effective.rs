@@ -9,6 +9,7 @@ use super::error::SettingsError;
 use super::group_home::{GroupFiles, GroupHome};
 use super::host_exec::{HostExec, HostExecVerdict, LISTED};
 use super::publish::PublishedPort;
+use super::task_rules::TaskRules;
 use super::values::{EnvSetting, FileSettings, ProviderSettings};
 use super::words::{
     ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
@@ -89,6 +90,10 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// The user's own prices of models.
     pub prices: BTreeMap<String, Price>,
+    /// How many tasks of a group are worked on at once, where the user says so.
+    pub group_concurrency: BTreeMap<String, u32>,
+    /// What tasks of a shared queue may ask for.
+    pub task_rules: TaskRules,
     /// Where the user's queue of tasks is, if not where `DATABASE_URL` says or in a file.
     pub task_database: Option<Valued<String>>,
     /// What the sandbox's system is made from.
@@ -184,6 +189,8 @@ impl Settings {
     /// When the administrator's rules do not cover github.com.
     pub fn broker(&mut self, repositories: &[Repository]) -> Result<(), SettingsError> {
         self.network.broker(repositories);
+        // What a task does not leave is not asked for.
+        self.network.allow.retain(|rule| self.ceiling.leaves_host(&rule.value));
         self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
     }
 

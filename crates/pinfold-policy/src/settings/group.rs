@@ -1,12 +1,14 @@
 //! Groups of sessions, and how far they are trusted.
 
+use std::collections::BTreeMap;
+
 use super::ceiling::at_most;
 use super::error::SettingsError;
 use super::fields::word;
 use super::group_home::{self, GroupFiles};
 use super::keys::GROUP;
 use super::words::GroupTrust;
-use crate::document::{FileError, Section};
+use crate::document::{FileError, Item, Section};
 use crate::limits::WallTime;
 use crate::network::{Brokered, Hint, NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
@@ -17,6 +19,7 @@ use crate::path::HostPath;
 pub(super) struct GroupSettings {
     pub(super) trust: Option<Valued<GroupTrust>>,
     pub(super) timeout: Option<Valued<WallTime>>,
+    pub(super) concurrency: Option<u32>,
     pub(super) files: GroupFiles,
 }
 
@@ -32,11 +35,20 @@ pub(super) fn groups(
         let group = GroupSettings {
             trust: word(&table, "trust", Origin::User)?,
             timeout: word(&table, "timeout", Origin::User)?,
+            concurrency: table.read("concurrency", concurrency)?,
             files: group_home::files_of(&table, item.name(), home)?,
         };
         groups.push((item.name().to_owned(), group));
     }
     Ok(groups)
+}
+
+fn concurrency(item: &Item<'_>) -> Result<u32, FileError> {
+    const MOST: u32 = 64;
+    match u32::try_from(item.count()?) {
+        Ok(count) if count <= MOST => Ok(count),
+        _ => Err(item.invalid(format!("expected at most {MOST}"))),
+    }
 }
 
 /// What the user says of the chosen group.
@@ -46,6 +58,11 @@ pub(super) fn named<'g>(
 ) -> Option<&'g GroupSettings> {
     let group = group?;
     groups.iter().find(|(name, _)| *name == group.value).map(|(_, settings)| settings)
+}
+
+/// How many tasks of each group are worked on at once.
+pub(super) fn concurrencies(groups: &[(String, GroupSettings)]) -> BTreeMap<String, u32> {
+    groups.iter().filter_map(|(name, group)| Some((name.clone(), group.concurrency?))).collect()
 }
 
 /// The files of the chosen group. No other group has them.

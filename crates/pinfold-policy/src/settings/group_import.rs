@@ -21,13 +21,85 @@ pub fn import_group(
 ) -> Result<String, SettingsError> {
     GroupFiles::of_unnamed(group)?;
     let document = Document::parse(file)?;
-    let section = Item::of_document(&document).table(CONTAINER_CONFIG)?;
+    let mut text = format!("[groups.{}]\n", quoted(group));
+    append_config(&mut text, &Item::of_document(&document), group, home)?;
+    Ok(text)
+}
+
+/// What rows of `registered_groups` say, as `sqlite3 -json` prints them. Each becomes a group that is called as its folder;
+/// what settings have no word for follows as a comment.
+///
+/// # Errors
+/// A folder that is no group's name, or twice there, or a mistake in the JSON.
+pub fn import_groups(
+    file: SettingsFile<'_>,
+    home: Option<&HostPath>,
+) -> Result<String, SettingsError> {
+    // Documents are tables.
+    let bytes = [b"{\"rows\":", file.bytes, b"}"].concat();
+    let document = Document::parse(SettingsFile { bytes: &bytes, ..file })?;
+    let whole = Item::of_document(&document).map()?;
+    let (mut text, mut seen) = (String::new(), Vec::new());
+    for row in whole.require("rows")?.list()? {
+        let row = row.map()?;
+        let folder = row.require("folder")?;
+        let group = folder.text()?;
+        GroupFiles::of_unnamed(group)?;
+        if seen.contains(&group) {
+            return Err(folder.invalid("another row has this folder").into());
+        }
+        seen.push(group);
+        let _ = writeln!(text, "[groups.{}]", quoted(group));
+        let (mut config, mut left) = (None, Vec::new());
+        for item in row.items().filter(|item| item.name() != "folder" && !item.is_null()) {
+            match item.name() {
+                "container_config" | "containerConfig" => config = Some(item),
+                name => left.push((name.to_owned(), shown(&item))),
+            }
+        }
+        for (name, value) in left {
+            let _ = writeln!(text, "# not imported: {name:?} = {value}");
+        }
+        match config {
+            // The column has JSON as text.
+            Some(item) if !item.is_table() => {
+                let path = std::path::Path::new("containerConfig.json");
+                let bytes = item.text()?.as_bytes();
+                let document = Document::parse(SettingsFile { path, bytes })?;
+                append_config(&mut text, &Item::of_document(&document), group, home)?;
+            }
+            Some(item) => append_config(&mut text, &item, group, home)?,
+            None => {}
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A value in a comment: on one line.
+fn shown(item: &Item<'_>) -> String {
+    match (item.text(), item.number(), item.flag()) {
+        // Not as TOML has it, which may need several lines: each one would be a setting.
+        (Ok(text), ..) => format!("{text:?}"),
+        (_, Ok(number), _) => number.to_string(),
+        (.., Ok(flag)) => flag.to_string(),
+        _ => "(a list or table)".to_owned(),
+    }
+}
+
+/// Appends what a `containerConfig` says.
+fn append_config(
+    text: &mut String,
+    config: &Item<'_>,
+    group: &str,
+    home: Option<&HostPath>,
+) -> Result<(), SettingsError> {
+    let section = config.table(CONTAINER_CONFIG)?;
     let timeout = section.read("timeout", Item::count)?;
     let mounts = section.read("additional_mounts", |item| {
         item.list()?.iter().map(|item| mount(item, home)).collect::<Result<Vec<_>, _>>()
     })?;
     let group = quoted(group);
-    let mut text = format!("[groups.{group}]\n");
     // Writing to a string does not fail.
     if let Some(timeout) = timeout {
         let timeout = WallTime::new(Duration::from_millis(timeout));
@@ -38,7 +110,7 @@ pub fn import_group(
         let _ = writeln!(text, "\n[[groups.{group}.mounts]]\nhost_path = {host}");
         let _ = writeln!(text, "container_path = {inside}\nreadonly = {readonly}");
     }
-    Ok(text)
+    Ok(())
 }
 
 /// As TOML has text.

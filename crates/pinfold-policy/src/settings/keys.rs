@@ -79,6 +79,22 @@ pub(crate) const PROJECT: &[Key] = &[
     Key::new("workspaceMode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
 ];
 
+/// The `policy` of a task.
+pub(crate) const NARROWING: &[Key] = &[
+    Key::new("resources", Shape::Table(RESOURCES), "The most of each; what is lower stays."),
+    Key::new("network", Shape::Table(CEILING_NETWORK), "The only hosts that stay in reach."),
+    Key::new("files", Shape::Table(NARROWING_FILES), "What is hidden in addition."),
+    Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "The weakest boundary to run in."),
+    Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
+    Key::new("hostExec", Shape::Table(NARROWING_HOST_EXEC), "Commands on the host."),
+];
+
+const NARROWING_FILES: &[Key] =
+    &[Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory.")];
+
+const NARROWING_HOST_EXEC: &[Key] =
+    &[Key::new("allowed", Shape::Flag, "Whether the sandbox may ask the host at all.")];
+
 /// `hostExec`.
 pub(super) const HOST_EXEC: &[Key] = &[AUTO_APPROVE, EXECUTABLES, ON_PATH];
 
@@ -205,6 +221,15 @@ const WRAPPERS: Key = Key::new(
     "Programs that are asked about each launch, in this order, and may change it.",
 );
 
+/// `[tasks]`.
+pub(super) const TASKS: &[Key] = &[
+    Key::new("repositories", TEXTS, "Directories; tasks may work in them and below."),
+    Key::new("branches", TEXTS, "Globs of branches that results may be put on, besides task/ID."),
+    Key::new("identities", TEXTS, "Identities that tasks may work as."),
+    Key::new("groups", TEXTS, "Groups that tasks may work for."),
+    Key::new("sealed", Shape::Map(".", &Shape::Text), "Sealed directories, each with its hash."),
+];
+
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
     SCHEMA,
@@ -258,6 +283,7 @@ pub(crate) const USER: &[Key] = &[
     Key::new("group_home", Shape::Table(GROUP_HOME), "Where groups keep their files."),
     Key::new("budget", Shape::Table(GROUPED), "What may be used of models."),
     Key::new("prices", Shape::Map(".", &Shape::Table(PRICE)), "Prices of models, in USD."),
+    Key::new("tasks", Shape::Table(TASKS), "What tasks of a shared queue may ask for."),
     Key::new("task_database", Shape::Text, "The queue's URL, or local; it wins over DATABASE_URL."),
     WRAPPERS,
 ];

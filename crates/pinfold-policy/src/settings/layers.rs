@@ -4,6 +4,7 @@ use super::agent_loop::AgentLoop;
 use super::branch::BranchName;
 use super::budget::FlagBudget;
 use super::host_exec::FlagHostExec;
+use super::narrowing::Narrowing;
 use super::network::FlagNetwork;
 use super::project::Project;
 use super::words::{
@@ -113,6 +114,8 @@ pub struct Flags {
     pub host_exec: FlagHostExec,
     /// The budget of this session.
     pub budget: FlagBudget,
+    /// `--narrow`.
+    pub narrowing: Option<Narrowing>,
 }
 
 /// The limits on the command line.

@@ -11,6 +11,7 @@ use super::group_home::{self, GroupHome};
 use super::host_exec::{self, HostExecFile};
 use super::keys;
 use super::publish::PublishedPort;
+use super::task_rules::TaskRules;
 use super::url::{BaseUrl, BaseUrlError};
 use super::values::{EnvSetting, ProviderSettings};
 use super::words::{
@@ -58,6 +59,7 @@ pub(super) struct UserFile {
     pub(super) group_home: Option<GroupHome>,
     pub(super) budgets: Vec<Budget>,
     pub(super) prices: BTreeMap<String, Price>,
+    pub(super) task_rules: TaskRules,
     pub(super) task_database: Option<Valued<String>>,
     pub(super) wrappers: Vec<Valued<WrapperSetting>>,
 }
@@ -121,6 +123,7 @@ pub(super) fn user(
         group_home: group_home::home(&section, home)?,
         budgets: budget::of_user(&section)?,
         prices: section.read("prices", prices::read)?.unwrap_or_default(),
+        task_rules: TaskRules::read(&section, home)?,
         task_database: text(&section, "task_database")?,
         wrappers: wrapper::of_file(&section, Origin::User)?,
     })
@@ -140,6 +143,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         })?,
         landlock: word(&section, "landlock", Origin::Ceiling)?,
         roots: files.map_or(Ok(None), roots)?,
+        narrowed_hosts: None,
         hosts: sub_table(&section, keys::CEILING, "network")?.map_or(Ok(None), |table| {
             table.read("hosts", |item| {
                 let rules = item.list()?.iter().map(Item::parsed).collect::<Result<_, _>>()?;

@@ -166,6 +166,8 @@ fn merge(
         group_home: user.group_home,
         group_files,
         prices: user.prices,
+        group_concurrency: group::concurrencies(&user.groups),
+        task_rules: user.task_rules,
         task_database: user.task_database,
         snapshot: match flag("--base", flags.base) {
             // What the repository names instead needs nobody's trust.
@@ -187,6 +189,9 @@ fn merge(
         host_exec::merged(user.host_exec, host_exec, flags.host_exec, &settings.ceiling)?;
     settings.resume = asked.resume(project.resume, &settings);
     settings.widenings = asked.widenings;
+    if let Some(narrowing) = flags.narrowing {
+        narrowing.apply(&mut settings)?;
+    }
     settings.check_ceiling()?;
     // Who may use a service may call its machine as it likes.
     settings.network = settings.network.with_names_of_this_machine();

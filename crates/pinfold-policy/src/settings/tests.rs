@@ -12,6 +12,7 @@ mod branch;
 mod files;
 mod group;
 mod merging;
+mod narrowing;
 mod network;
 mod project;
 mod ssh;

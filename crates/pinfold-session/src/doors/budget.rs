@@ -81,6 +81,7 @@ impl Budgets {
             let name = match &budget.of {
                 BudgetOf::User => "user".to_owned(),
                 BudgetOf::Group(name) => format!("group-{name}"),
+                BudgetOf::Tasks => "tasks".to_owned(),
                 BudgetOf::Administrator => "administrator".to_owned(),
             };
             let lasts = budget.per != Window::Session;

@@ -1,7 +1,7 @@
 //! The keys of a task's front matter.
 
 use pinfold_policy::document::{Key, Shape};
-use pinfold_policy::settings::WorkspaceMode;
+use pinfold_policy::settings::{Narrowing, WorkspaceMode};
 
 use crate::spec_status::SpecStatus;
 
@@ -48,6 +48,11 @@ macro_rules! front_matter {
                 "workspace",
                 Shape::Choice(WorkspaceMode::WORDS),
                 "How the sandbox sees the repository.",
+            ),
+            Key::new(
+                "policy",
+                Shape::Table(Narrowing::KEYS),
+                "What is taken from the policy of its sandboxes; it only narrows.",
             ),
             Key::new("limits", Shape::Table(LIMITS), "What an attempt may use of the machine."),
             Key::new("budget", Shape::Table(BUDGET), "What an attempt may use of models."),

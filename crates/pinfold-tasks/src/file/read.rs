@@ -6,7 +6,7 @@ use std::time::Duration;
 use pinfold_policy::document::{FileError, Item, Section};
 use pinfold_policy::limits::{MilliCpus, WallTime};
 use pinfold_policy::path::is_plain;
-use pinfold_policy::settings::{Usd, WorkspaceMode};
+use pinfold_policy::settings::{Narrowing, Usd, WorkspaceMode};
 
 use super::keys::{BUDGET, LIMITS, TIMEOUTS};
 use crate::spec::{Budget, Limits, TaskSpec, VerifyStep};
@@ -16,6 +16,8 @@ use crate::task::Timeouts;
 const HIGHEST_PRIORITY: u64 = 1000;
 /// The longest command that verifies a result, in bytes.
 const LONGEST_STEP: usize = 4 << 10;
+/// The longest policy, in bytes of JSON. It is an argument of `pinfold run`, which may have 128 KiB (execve(2)).
+const LONGEST_POLICY: usize = 64 << 10;
 
 /// Reads the front matter of a task.
 pub(super) fn task(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), FileError> {
@@ -36,6 +38,7 @@ pub(super) fn values(section: &Section<'_>, task: &mut TaskSpec) -> Result<(), F
     task.identity = section.read("identity", name)?;
     task.group = section.read("group", name)?;
     task.workspace = section.read("workspace", Item::parsed::<WorkspaceMode>)?;
+    task.policy = section.read("policy", policy)?;
     task.limits = section.read("limits", limits)?.unwrap_or_default();
     task.budget = section.read("budget", budget)?.unwrap_or_default();
     task.verify = section.read("verify", steps)?.unwrap_or_default();
@@ -145,6 +148,14 @@ fn steps(item: &Item<'_>) -> Result<Vec<VerifyStep>, FileError> {
             step => Ok(VerifyStep(step.to_owned())),
         }
     })
+}
+
+fn policy(item: &Item<'_>) -> Result<Narrowing, FileError> {
+    let policy = Narrowing::read(item)?;
+    if policy.to_json().to_string().len() > LONGEST_POLICY {
+        return Err(item.invalid(format!("is longer than {LONGEST_POLICY} bytes")));
+    }
+    Ok(policy)
 }
 
 fn limits(item: &Item<'_>) -> Result<Limits, FileError> {

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use pinfold_policy::document::{Document, FileError, Item, SettingsFile};
+use pinfold_policy::settings::Narrowing;
 use serde_json::{Map, Value, json};
 
 use super::keys::{STORED, TASK};
@@ -41,6 +42,7 @@ pub fn to_stored(task: &TaskSpec) -> String {
     set("identity", task.identity.clone().map(Value::from));
     set("group", task.group.clone().map(Value::from));
     set("workspace", task.workspace.map(|mode| mode.word().into()));
+    set("policy", task.policy.as_ref().map(Narrowing::to_json));
     set(
         "limits",
         table(&[

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use pinfold_tasks::{
-    AttemptStatus, Completion, Failure, Heartbeat, Holder, Landing, LandingState, Listing,
-    NewMessage, Note, Queue, QueueError, Refused, Settled, SqliteStore, Status, Store, StoreError,
-    Transaction as _, Usage, code,
+    AttemptStatus, Completion, Failure, GroupLimits, Heartbeat, Holder, Landing, LandingState,
+    Listing, NewMessage, Note, Queue, QueueError, Refused, Settled, SqliteStore, Status, Store,
+    StoreError, Transaction as _, Usage, code,
 };
 use pinfold_tasks_postgres::AnyStore;
 
@@ -92,6 +92,34 @@ fn tasks_of_a_group_are_worked_on_one_at_a_time<S: Store>(queue: &Queue<S>, cloc
     assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
     queue.complete(&first, &completion()).unwrap();
     assert_eq!(start(queue, 6).task, id(2));
+}
+
+/// The groups of which more than one task is worked on at once.
+fn wide() -> GroupLimits {
+    GroupLimits::new(
+        [("wide".to_owned(), 2), ("other".to_owned(), 3), ("one".to_owned(), 1)].into(),
+    )
+}
+
+fn group_with_room_for_two_has_two_tasks_and_no_third<S: Store>(
+    queue: &Queue<S>,
+    clock: &TestClock,
+) {
+    for number in 1..=6 {
+        let mut draft = draft(number);
+        draft.spec.group = Some(if number < 5 { "wide" } else { "one" }.to_owned());
+        // What files overlap still keeps two tasks of a group apart.
+        draft.spec.touches = if number < 3 { vec!["src".to_owned()] } else { Vec::new() };
+        queue.add(&draft).unwrap();
+        clock.advance(1);
+    }
+    let begun = [1, 2, 3].map(|number| start(queue, number));
+    assert_eq!(begun.each_ref().map(|holder| holder.task), [1, 3, 5].map(id));
+    assert!(queue.claim(&claim(7)).unwrap().is_none());
+    assert_eq!(refused(queue.claim_task(id(4), &claim(8))), Refused::Overlaps(id(4)));
+    queue.complete(&begun[1], &completion()).unwrap();
+    assert_eq!(start(queue, 9).task, id(4));
+    assert!(queue.claim(&claim(10)).unwrap().is_none());
 }
 
 fn higher_priority_and_then_the_oldest_is_claimed_first<S: Store>(
@@ -422,7 +450,8 @@ macro_rules! promises {
             fn $promise() {
                 let clock = TestClock::new();
                 let store = SqliteStore::in_memory(Box::new(clock.clone())).unwrap();
-                super::$promise(&Queue::new(AnyStore::Local(store)), &clock);
+                let queue = Queue::new(AnyStore::Local(store)).with_groups(super::wide());
+                super::$promise(&queue, &clock);
             })*
         }
     };
@@ -432,6 +461,7 @@ promises! {
     task_is_worked_on_from_end_to_end,
     tasks_that_change_the_same_files_are_not_worked_on_at_once,
     tasks_of_a_group_are_worked_on_one_at_a_time,
+    group_with_room_for_two_has_two_tasks_and_no_third,
     higher_priority_and_then_the_oldest_is_claimed_first,
     repeated_claim_returns_the_same_attempt,
     lost_worker_frees_its_task_and_its_late_result_is_refused,
@@ -459,6 +489,7 @@ fn postgres_keeps_every_promise() {
         println!("{name}");
         let clock = TestClock::new();
         let store = server.store(&server.database()).with_clock(Box::new(clock.clone()));
-        promise(&Queue::new(AnyStore::Shared(Box::new(store), &[])), &clock);
+        let queue = Queue::new(AnyStore::Shared(Box::new(store), &[])).with_groups(wide());
+        promise(&queue, &clock);
     }
 }

@@ -12,7 +12,7 @@ use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
     AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode,
-    PublishedPort, Usd, WorkspaceMode,
+    Narrowing, PublishedPort, Usd, WorkspaceMode,
 };
 
 use super::choice;
@@ -255,6 +255,9 @@ pub(crate) struct PolicyArgs {
     /// The most model requests that this session may make
     #[arg(long, value_name = "COUNT", help_heading = BUDGET)]
     pub(crate) budget_requests: Option<u64>,
+    /// Count this session against the budget of tasks, too
+    #[arg(long, help_heading = BUDGET)]
+    pub(crate) task_budget: bool,
     /// What encloses the sandbox
     #[arg(
         long,
@@ -298,6 +301,9 @@ pub(crate) struct PolicyArgs {
     /// Trust the repository's settings if this is their hash (`pinfold trust --hash`)
     #[arg(long, value_name = "HASH", help_heading = PROJECT)]
     pub(crate) trust_config: Option<ContentHash>,
+    /// Narrow the policy: the `policy` of a task, as JSON
+    #[arg(long, value_name = "JSON", help_heading = PROJECT, value_parser = Narrowing::from_json)]
+    pub(crate) narrow: Option<Narrowing>,
 }
 
 /// Parses a number of CPUs.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_attempt::{
-    LandOrder, Moves, NotLanded, Obstacle, Output as Outcome, Repository, landing_log_of,
+    Admission, LandOrder, Moves, NotLanded, Obstacle, Output as Outcome, Repository, landing_log_of,
 };
 use pinfold_host::directories::Places;
 use pinfold_host::{Host, sys};
@@ -23,7 +23,7 @@ use super::list::shown;
 use super::show::outcome;
 use crate::exit::{self, Failure};
 use crate::print::say;
-use crate::task_queue::TaskQueue;
+use crate::task_queue::{self, TaskQueue};
 
 #[derive(Debug, Args)]
 pub(crate) struct LandArgs {
@@ -83,6 +83,8 @@ struct Run<'a> {
     queue: &'a TaskQueue,
     host: Host<'a>,
     repository: Repository,
+    /// What the tasks may ask for, if others may have written them.
+    admission: Option<Admission>,
     /// Where branches would be, if this moves nothing.
     tips: HashMap<BranchName, String>,
     /// What would have landed, if this moves nothing.
@@ -100,7 +102,8 @@ pub(super) fn land(
     let repository = Repository::of(top.as_path(), host).map_err(Failure::new)?;
     let _lock = lock(host.places)?;
     let (tips, passed) = (HashMap::new(), Vec::new());
-    let mut run = Run { args, queue, host, repository, tips, passed };
+    let admission = task_queue::admission(queue, host.places, Some(top.as_path()))?;
+    let mut run = Run { args, queue, host, repository, admission, tips, passed };
     let tasks = run.tasks()?;
     if tasks.is_empty() {
         notify!("pinfold: no accepted result of this repository waits to land");
@@ -263,6 +266,13 @@ impl Run<'_> {
         if !outcome.is_changed() {
             return unfit(Outlook::Landed, "its result changes nothing");
         }
+        let spec = match self.admission.as_ref().map_or(Ok(spec.clone()), |it| it.admit(&spec)) {
+            Ok(spec) => spec,
+            Err(refusal) => {
+                let hint = refusal.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                return unfit(Outlook::Attention, &format!("did not land: {refusal}{hint}"));
+            }
+        };
         let landing = self.queue.landing(task.id)?;
         if landing.as_ref().is_some_and(|landing| landing.state == LandingState::Landed) {
             return unfit(Outlook::Landed, "has landed before");
@@ -271,13 +281,9 @@ impl Run<'_> {
             let why = "was never verified: it names no command; `pinfold task apply` merges it";
             return unfit(Outlook::Attention, why);
         }
-        let recorded = outcome.base_branch.as_deref().map(str::parse::<BranchName>).transpose();
-        let recorded = match recorded {
-            Ok(recorded) => recorded,
-            Err(error) => return unfit(Outlook::Failed, &error.to_string()),
-        };
-        let Some(onto) = self.args.onto.clone().or(recorded) else {
-            return unfit(Outlook::Failed, "began at no branch; say --onto BRANCH");
+        let onto = match self.args.onto.clone().map_or_else(|| self.began_at(&spec, &outcome), Ok) {
+            Ok(onto) => onto,
+            Err(why) => return unfit(Outlook::Failed, &why),
         };
         for needs in &spec.depends {
             if !self.has_landed(*needs)? {
@@ -292,6 +298,31 @@ impl Run<'_> {
                 unfit(Outlook::Attention, &why)
             }
             _ => Ok(Ok(candidate)),
+        }
+    }
+
+    /// Returns the branch that the work began at. One that was accepted before that was written down began at the only
+    /// branch that has its base.
+    fn began_at(&self, spec: &TaskSpec, outcome: &Outcome) -> Result<BranchName, String> {
+        if let Some(recorded) = &outcome.base_branch {
+            return recorded.parse().map_err(|error| format!("{error}"));
+        }
+        let say = "say --onto BRANCH";
+        if spec.branch.is_some() {
+            return Err(format!("began at its own branch; {say}"));
+        }
+        let branches = self.repository.branches_with(&outcome.base)?;
+        let is_result = |name: &BranchName| {
+            let name = name.as_str();
+            name == outcome.branch || ["task/", "spec/"].iter().any(|it| name.starts_with(it))
+        };
+        let mut others = branches.into_iter().filter(|name| !is_result(name));
+        match (others.next(), others.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(format!("began at no branch; {say}")),
+            (Some(one), Some(other)) => {
+                Err(format!("began at {one}, {other} or another branch; {say}"))
+            }
         }
     }
 
@@ -336,7 +367,7 @@ impl Run<'_> {
             let Some(outcome) = outcome.filter(|it| it.is_changed() && self.is_here(&spec)) else {
                 continue;
             };
-            if outcome.base_branch.as_deref() == Some(candidate.onto.as_str()) {
+            if self.began_at(&spec, &outcome).is_ok_and(|began| began == candidate.onto) {
                 let onto = candidate.onto.clone();
                 others.push(Candidate { task, spec, outcome, landing, onto });
             }

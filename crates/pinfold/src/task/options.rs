@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
-use pinfold_policy::settings::{BranchName, Usd};
+use pinfold_policy::settings::{BranchName, Usd, WorkspaceMode};
 use pinfold_session::prepare;
 use pinfold_tasks::{TaskSpec, VerifyStep};
 
@@ -129,9 +129,20 @@ pub(crate) fn settle(spec: &mut TaskSpec, places: &Places) -> Result<(), Failure
         }
         None => return Err(refused("the task names no agent", "say --agent NAME")),
     }
-    if spec.workspace.is_some_and(|mode| mode.word() != "dedicated_worktree") {
-        let what = "a task works on a branch of its own, in a worktree";
-        return Err(refused(what, "leave `workspace` out, or say dedicated_worktree"));
+    match spec.workspace {
+        None | Some(WorkspaceMode::DedicatedWorktree) => {}
+        Some(WorkspaceMode::ScratchMount) if spec.verify.is_empty() => {}
+        Some(WorkspaceMode::ScratchMount) => {
+            let what = "a task in a scratch directory has no result that could be verified";
+            return Err(refused(what, "leave `verify` out, or `workspace`"));
+        }
+        Some(mode @ (WorkspaceMode::SharedMount | WorkspaceMode::Overlay)) => {
+            let what = format!(
+                "a task cannot work in a {mode}, which nothing keeps apart from your checkout"
+            );
+            let hint = "leave `workspace` out for a branch of its own, or say scratch_mount for no repository";
+            return Err(refused(&what, hint));
+        }
     }
     if spec.repository.is_none() {
         spec.repository = Some(prepare::workspace(places)?.root.into_path_buf());

@@ -1,15 +1,15 @@
 //! `pinfold task take`: tasks that a group's agents ask for.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use pinfold_attempt::first_prompt;
-use pinfold_groups::{Mailbox, MailboxError, Request};
+use pinfold_groups::{Found, Mailbox, MailboxError, Request, Schedule};
 use pinfold_host::digest::name_of;
 use pinfold_host::directories::Places;
 use pinfold_host::sys;
@@ -47,6 +47,23 @@ pub(crate) struct TakeArgs {
     /// The most tasks of the group that have not ended; further requests wait
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     most: u16,
+    /// The most schedules that its agents may have: tasks at a time, again and again, or as cron has it
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1_000))]
+    schedules: u16,
+}
+
+/// A request, and the name of its file.
+struct Asked<'a> {
+    name: &'a OsStr,
+    request: &'a Request,
+}
+
+/// What becomes of the file of a request.
+#[derive(Clone, Copy)]
+enum Afterwards {
+    Remove,
+    /// It is a schedule, which comes again.
+    Leave,
 }
 
 /// Where requests become tasks.
@@ -58,6 +75,8 @@ struct Intake<'a> {
     folder: String,
     /// What of the directory could not be used, each once: a sandbox may do anything to it, and ends nobody's intake.
     troubles: RefCell<BTreeSet<String>>,
+    /// The time up to which each schedule was looked at, by its digest.
+    looked_at: RefCell<HashMap<String, u64>>,
 }
 
 pub(super) fn take(
@@ -70,8 +89,8 @@ pub(super) fn take(
     template.group = Some(args.group.clone());
     settle(&mut template, places)?;
     let (root, folder) = place_of(&args.group, places)?;
-    let troubles = RefCell::default();
-    let intake = Intake { args, queue, template, root, folder, troubles };
+    let (troubles, looked_at) = (RefCell::default(), RefCell::default());
+    let intake = Intake { args, queue, template, root, folder, troubles, looked_at };
     loop {
         intake.sweep()?;
         if !args.poll || is_asked_to_end(&signals, LOOK) {
@@ -99,19 +118,39 @@ impl Intake<'_> {
     fn sweep(&self) -> Result<(), Failure> {
         let mailbox = self.usable(Mailbox::open(&self.root, &self.folder)).flatten();
         let Some(mailbox) = mailbox else { return Ok(()) };
-        let names = self.usable(mailbox.names(usize::from(self.args.most)));
+        // Schedules stay where they are, and must not hide what comes after them.
+        let looked_at = usize::from(self.args.most) + usize::from(self.args.schedules);
+        let names = self.usable(mailbox.names(looked_at + 1));
         let Some(names) = names.filter(|names| !names.is_empty()) else { return Ok(()) };
         let mut left = usize::from(self.args.most).saturating_sub(self.active()?);
+        let mut schedules = Vec::new();
         for name in names {
-            match mailbox.read(&name) {
+            let Found { request, digest, written } = match mailbox.read(&name) {
                 Ok(None) => continue,
-                Ok(Some(_)) if left == 0 => continue,
-                Ok(Some((request, digest))) => {
-                    left -= usize::from(self.add(&mailbox, &name, &request, &digest)?);
+                Ok(Some(found)) => found,
+                Err(reason) => {
+                    self.refuse(&mailbox, &name, &reason);
+                    continue;
                 }
-                Err(reason) => self.refuse(&mailbox, &name, &reason),
-            }
+            };
+            let asked = Asked { name: &name, request: &request };
+            let is_new = match &request.schedule {
+                _ if left == 0 && request.schedule.is_none() => false,
+                None => self.add(&mailbox, &asked, &digest, Afterwards::Remove)?,
+                Some(_) if schedules.len() == usize::from(self.args.schedules) => {
+                    let most = self.args.schedules;
+                    self.refuse(&mailbox, &name, &format!("the group may have {most} schedules"));
+                    false
+                }
+                Some(schedule) => {
+                    schedules.push(digest.clone());
+                    let when = (schedule, written);
+                    left > 0 && self.add_if_due(&mailbox, &asked, &digest, when)?
+                }
+            };
+            left -= usize::from(is_new);
         }
+        self.looked_at.borrow_mut().retain(|digest, _| schedules.contains(digest));
         Ok(())
     }
 
@@ -135,14 +174,33 @@ impl Intake<'_> {
         }
     }
 
+    /// Adds a task for a request whose time has come. Each time has its own id, so that it is added once, whatever is
+    /// killed; and none is added again that the user has removed while this runs.
+    fn add_if_due(
+        &self,
+        mailbox: &Mailbox,
+        asked: &Asked<'_>,
+        digest: &str,
+        (schedule, written): (&Schedule, u64),
+    ) -> Result<bool, Failure> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = since.map_err(Failure::new)?.as_secs();
+        let before = self.looked_at.borrow().get(digest).copied().unwrap_or(0);
+        let Some(due) = schedule.due(written, before, now) else { return Ok(false) };
+        let after = if schedule.is_over() { Afterwards::Remove } else { Afterwards::Leave };
+        let is_new = self.add(mailbox, asked, &format!("{digest}@{due}"), after)?;
+        self.looked_at.borrow_mut().insert(digest.to_owned(), due);
+        Ok(is_new)
+    }
+
     /// Adds a task for a request, and removes the request. Returns whether there is one more. A request that was added
     /// before and could not be removed is not added twice: its task has an id that follows from it.
     fn add(
         &self,
         mailbox: &Mailbox,
-        name: &OsStr,
-        request: &Request,
+        Asked { name, request }: &Asked<'_>,
         digest: &str,
+        afterwards: Afterwards,
     ) -> Result<bool, Failure> {
         let spec = self.spec(request);
         if let Err(reason) = first_prompt(&spec) {
@@ -167,8 +225,13 @@ impl Intake<'_> {
             }
             Err(error) => return Err(error.into()),
         };
-        // One that stays is found to have been added, and not added again.
-        let _ = self.usable(mailbox.remove(name));
+        match afterwards {
+            // One that stays is found to have been added, and not added again.
+            Afterwards::Remove => {
+                let _ = self.usable(mailbox.remove(name));
+            }
+            Afterwards::Leave => {}
+        }
         Ok(is_new)
     }
 

@@ -147,3 +147,20 @@ fn a_model_that_is_not_listed_is_refused() {
     assert!(said[0].starts_with("403") && said[0].contains("(allowed: claude-haiku*)"), "{said:?}");
     assert_eq!(scene.ask("claude-haiku-4-5", 1, &[]), ["200 "]);
 }
+
+/// A worker that is started again, or another one, has what is left of the day.
+#[test]
+fn budget_of_tasks_is_for_all_sessions_of_tasks_and_no_others() {
+    for user in with_python("the budget of tasks") {
+        let scene = Scene::new(user, "[budget.tasks]\nrequests = 2\nper = \"month\"\n");
+        let said = scene.ask(SONNET, 1, &["--task-budget"]);
+        assert!(said[0].starts_with("200"), "{said:?}");
+        let said = scene.ask(SONNET, 3, &[]);
+        assert!(said.iter().all(|said| said.starts_with("200")), "{said:?}");
+        let said = scene.ask(SONNET, 2, &["--task-budget"]);
+        assert!(said[0].starts_with("200") && said[1].starts_with("429"), "{said:?}");
+        assert!(said[1].contains("2 requests"), "{said:?}");
+        let said = scene.ask(SONNET, 1, &["--task-budget", "--budget-requests", "9"]);
+        assert!(said[0].starts_with("429"), "{said:?}");
+    }
+}

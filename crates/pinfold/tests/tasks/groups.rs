@@ -170,3 +170,65 @@ fn sandbox_that_spoils_its_directory_does_not_end_the_intake() {
         assert!(!ok && said.contains("cannot list"), "{said}");
     }
 }
+
+#[test]
+fn schedules_are_as_many_as_the_user_lets_and_add_each_time_once() {
+    for user in people() {
+        let scene = scene(user);
+        let tasks = scene.stage.path("home/assistant/data/ipc/dev/tasks");
+        let errors = scene.stage.path("home/assistant/data/ipc/dev/errors");
+        let ask_at = |name: &str, kind: &str, value: &str| {
+            let request = format!(
+                r#"{{"type": "schedule_task", "prompt": "echo right >answer", "schedule_type": "{kind}", "schedule_value": "{value}"}}"#
+            );
+            ask(&scene, name, &request);
+        };
+        let taken = |more: &[&str]| {
+            let (ok, said) = take(&scene, more);
+            assert!(ok, "{said}");
+            said.lines().filter(|line| line.len() == 36).count()
+        };
+        // Without the user's word there is none.
+        ask_at("1.json", "once", "2020-01-01T00:00:00Z");
+        assert_eq!(taken(&[]), 0);
+        let reason = fs::read_to_string(errors.join("1.json.reason")).unwrap();
+        assert!(reason.contains("may have 0 schedules"), "{reason}");
+        // What is over when it comes is done at once, and only once.
+        ask_at("2.json", "once", "2020-01-01T00:00:00Z");
+        ask_at("3.json", "once", "2999-01-01T00:00:00Z");
+        ask_at("4.json", "interval", "60000");
+        ask_at("5.json", "cron", "* * * * *");
+        assert_eq!(taken(&["--schedules", "4"]), 1);
+        let mut left: Vec<_> =
+            fs::read_dir(&tasks).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["3.json", "4.json", "5.json"]);
+        // They do not hide a request, nor take its place.
+        ask(&scene, "9.json", "{\"brief\": \"echo right >answer\"}");
+        assert_eq!(taken(&["--schedules", "3", "--most", "2"]), 1);
+        // More than are allowed are set aside, by name.
+        assert_eq!(taken(&["--schedules", "2"]), 0);
+        assert!(fs::exists(errors.join("5.json")).unwrap());
+    }
+}
+
+#[test]
+fn schedule_is_due_again_after_its_time_and_no_time_twice() {
+    let Some(user) = people().pop() else { return };
+    let scene = scene(user);
+    let request = r#"{"type": "schedule_task", "prompt": "true", "schedule_type": "cron", "schedule_value": "* * * * *"}"#;
+    ask(&scene, "1.json", request);
+    let began = std::time::Instant::now();
+    let mut ids = Vec::new();
+    // The next minute begins within one.
+    while ids.is_empty() && began.elapsed().as_secs() < 70 {
+        let (ok, said) = take(&scene, &["--schedules", "1"]);
+        assert!(ok, "{said}");
+        ids.extend(said.lines().filter(|line| line.len() == 36).map(str::to_owned));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    assert_eq!(ids.len(), 1);
+    // Another process finds the same time, and adds nothing.
+    let (_, said) = take(&scene, &["--schedules", "1"]);
+    assert!(!said.contains(&ids[0]), "{said}");
+}

@@ -365,3 +365,45 @@ fn merge_is_signed_as_the_identity_of_the_task() {
         );
     }
 }
+
+#[test]
+fn result_that_began_at_no_branch_lands_on_the_only_one_that_has_its_base() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.git(&["checkout", "-q", "--detach"]);
+        let id = accepted(&scene, "echo right >answer", &PASSES);
+        scene.git(&["checkout", "-q", "main"]);
+        scene.git(&["branch", "other"]);
+        let said = does_not_land(&scene, &[], 1);
+        assert!(said.contains("began at main, other or another branch; say --onto"), "{said}");
+        scene.git(&["branch", "-D", "-q", "other"]);
+        let said = lands(&scene, &[]);
+        assert!(said.contains(&format!("{}: landed on main", &id[..8])), "{said}");
+        // One that went on from a branch of its own has no other to land on.
+        scene.git(&["branch", "own"]);
+        accepted(&scene, "echo more >more", &["--branch", "own", "--verify", "true"]);
+        let said = does_not_land(&scene, &[], 1);
+        assert!(said.contains("began at its own branch; say --onto"), "{said}");
+    }
+}
+
+#[test]
+fn result_without_a_common_ancestor_is_not_accepted_and_lands_nowhere() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let script = "git add -A; git reset -q --hard $(git commit-tree -m orphan $(git write-tree)); echo right >answer";
+        let id = scene.add(script, &PASSES);
+        let said = scene.work();
+        // Everything in it is new, what tools run as well.
+        assert_eq!(scene.ended(&id).1, "result_waits", "{said}");
+        let other = accepted(&scene, "echo 2 >second", &PASSES);
+        let orphan = scene.git(&["commit-tree", "-m", "orphan", "main^{tree}"]);
+        scene.git(&["branch", "orphan", &orphan]);
+        let output = land(&scene, &["--onto", "orphan", &other]);
+        let said = printed(&output);
+        assert!(!output.status.success() && said.contains("no commit in common"), "{said}");
+        assert_eq!(scene.git(&["rev-parse", "orphan"]), orphan);
+        assert!(!scene.left().0.iter().any(|name| name.contains(".merge")), "{:?}", scene.left());
+        lands(&scene, &[&other]);
+    }
+}

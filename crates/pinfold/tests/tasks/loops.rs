@@ -144,6 +144,47 @@ fn loop_ends_at_what_is_blocked_and_at_what_it_depends_on() {
     assert!(said.contains("parser.md:3: unknown"), "{said}");
 }
 
+/// What an agent committed to a result that was accepted does not become what the next loop's result is tested with.
+#[test]
+fn second_loop_restores_tests_from_where_the_first_began() {
+    for user in people() {
+        let loops = Loops::new(user);
+        let code = "echo 'exit 0' >tests/check.sh
+if ! grep -q '^### Step 2:.*done' /tmp/spec.md; then echo right >answer; mark 1; mark 2
+else echo wrong >answer; sed -i 's/^### Step 3:.*/& [done]/' /tmp/spec.md; fi";
+        loops.write("branch: parser\n", code);
+        let verify = ["--verify", "sh tests/check.sh", "--restore", "tests", "--patience", "2"];
+        let (ended, said) = loops.run(&verify);
+        assert_eq!(ended, 0, "{said}");
+        assert_eq!(loops.scene.git(&["show", "parser:tests/check.sh"]), "exit 0");
+        let first = loops.scene.git(&["rev-parse", "parser"]);
+        let again = loops.read().replace("status: done", "status: ready");
+        let again = again.replace("### Step 2", "### Step 3: Three\n\n### Step 2");
+        loops.scene.stage.write("home/parser.md", again);
+        let (ended, said) = loops.run(&verify);
+        assert_eq!(ended, 4, "{said}");
+        assert!(said.contains("`sh tests/check.sh` still fails"), "{said}");
+        assert_eq!(loops.scene.git(&["rev-parse", "parser"]), first);
+    }
+}
+
+#[test]
+fn second_loop_is_refused_if_its_branch_no_longer_has_where_the_first_began() {
+    let Some(user) = people().pop() else { return };
+    let loops = Loops::new(user);
+    loops.write("branch: parser\n", "echo right >answer; mark 1; mark 2");
+    assert_eq!(loops.run(&[]).0, 0);
+    let orphan = loops.scene.git(&["commit-tree", "-m", "other", "parser^{tree}"]);
+    loops.scene.git(&["branch", "-f", "parser", &orphan]);
+    let again = loops.read().replace("status: done", "status: ready");
+    loops.scene.stage.write("home/parser.md", again.replace(" [done]", ""));
+    let (ended, said) = loops.run(&[]);
+    assert_eq!(ended, 1, "{said}");
+    assert!(said.contains("no longer in it") && said.contains("`base`"), "{said}");
+    let (ended, said) = loops.run(&["--base", "parser"]);
+    assert_eq!(ended, 0, "{said}");
+}
+
 /// What a hostile agent leaves where the specification is.
 const HOSTILE: &[(&str, &str)] = &[
     ("rm /tmp/spec.md", "it is missing"),

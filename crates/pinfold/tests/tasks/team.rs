@@ -93,6 +93,83 @@ fn row_of_others_is_no_option_of_git_and_drives_no_terminal() {
     }
 }
 
+/// Who can write to the queue can write a task. It gets what this worker's user allows, and nothing else.
+#[test]
+fn row_of_others_gets_only_what_the_worker_allows() {
+    let Some(server) = Postgres::start("row_gets_only_what_is_allowed") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.stage.write("sealed/sealed.sh", "grep -q right answer\n");
+        scene.stage.write("ws/other/file", "other\n");
+        let (sealed, other) = (scene.stage.path("sealed"), scene.stage.path("ws/other"));
+        let (sealed, other) = (sealed.to_str().unwrap(), other.to_str().unwrap());
+        let git = |args: &[&str]| {
+            let mut git = scene.stage.command("git");
+            let done = git.args(["-c", "user.name=A", "-c", "user.email=a@example.com"]).args(args);
+            good(done.current_dir(other));
+        };
+        git(&["init", "-q"]);
+        git(&["add", "."]);
+        git(&["commit", "-q", "-m", "base"]);
+        let database_name = server.database();
+        let url = server.url(&database_name);
+        let add = |options: &[&str]| {
+            let given = ["task", "add", "--agent", "script", "--brief", "echo right >answer"];
+            good(&mut shared(&scene, &url, &[&given, options].concat()))
+        };
+        let code = |id: &str| {
+            let shown = good(&mut shared(&scene, &url, &["task", "show", "--json", id]));
+            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            (shown["failure"]["code"].as_str().unwrap_or_default().to_owned(), shown.to_string())
+        };
+        let work = || printed(&shared(&scene, &url, &["work"]).output().unwrap());
+        let with_sealed = ["--sealed", sealed, "--verify", "sh sealed.sh", "--branch", "goal"];
+        let refused = [
+            add(&["--branch", "main"]),
+            add(&["--sealed", sealed, "--verify", "sh sealed.sh"]),
+            add(&["--identity", "owner"]),
+            add(&["--group", "admins"]),
+            add(&[]),
+        ];
+        let at = |id: &str, lie: &str| {
+            let set = format!("UPDATE pinfold.spec SET content = {lie} WHERE task = '{id}'");
+            server.sql(&database_name, &set);
+        };
+        let here = scene.repository();
+        at(&refused[4], &format!("replace(content, '{}', '{other}')", here.display()));
+        let widens = add(&[]);
+        let policy = r#""task":{"policy":{"network":{"allow":["evil.test"]}},"#;
+        at(&widens, &format!("replace(content, '\"task\":{{', '{policy}')"));
+        let said = work();
+        for id in &refused {
+            let (code, shown) = code(id);
+            assert_eq!(code, "not_allowed", "{shown}\n{said}");
+            assert!(shown.contains("under [tasks]"), "{shown}");
+        }
+        let failure = format!("SELECT failure FROM pinfold.task WHERE id = '{widens}'");
+        let failure = server.sql(&database_name, &failure);
+        assert!(failure.contains("invalid_task") && failure.contains("only narrows"), "{failure}");
+        assert_eq!(scene.left().0, ["main"]);
+        let hash = good(&mut scene.command(&["task", "hash", sealed]));
+        let rules =
+            format!("[tasks]\nbranches = [\"goal\"]\n[tasks.sealed]\n\"{sealed}\" = \"{hash}\"\n");
+        scene.stage.write("home/.config/pinfold/config.toml", rules);
+        let allowed = add(&with_sealed);
+        let said = work();
+        assert_eq!(code(&allowed).0, "", "{said}");
+        assert_eq!(scene.git(&["show", "goal:answer"]), "right");
+        // What is sealed is what the worker's user looked at.
+        scene.stage.write("sealed/sealed.sh", "exit 0\n");
+        let changed = add(&with_sealed);
+        let said = work();
+        let (code, shown) = code(&changed);
+        assert!(
+            code == "not_allowed" && shown.contains("not what its hash says"),
+            "{shown}\n{said}"
+        );
+    }
+}
+
 /// Each number of an attempt before is a branch to look for.
 #[test]
 fn number_of_an_attempt_that_others_wrote_takes_no_memory() {

@@ -20,6 +20,11 @@ pub(crate) const GROUP: &[Key] = &[
     Key::new("repo_access", Shape::Text, "A worktree that its sessions work on."),
     Key::new("timeout", Shape::Text, "Wall-clock time of its sessions, such as \"10m\"."),
     Key::new(
+        "concurrency",
+        Shape::Count,
+        "How many of its tasks are worked on at once; 1 by default.",
+    ),
+    Key::new(
         "mounts",
         Shape::List(&Shape::Table(GROUP_MOUNT)),
         "What else its sessions see, as far as mount-allowlist.toml lets them.",

@@ -54,4 +54,5 @@ pub(crate) const GROUPED: &[Key] = &[
     Key::new("usd", Shape::Amount, "Money, in USD, by the prices that pinfold knows."),
     Key::new("per", Shape::Choice(Window::WORDS), "How long it lasts; session by default."),
     Key::new("group", Shape::Map(ID_PATTERN, &Shape::Table(BUDGET)), "Budgets of groups."),
+    Key::new("tasks", Shape::Table(BUDGET), "The budget of all tasks and loops of this machine."),
 ];

@@ -174,3 +174,43 @@ fn a_container_config_of_pynchys_is_imported() {
     }
     assert!(import("{}", "../a").is_err());
 }
+
+#[test]
+fn rows_of_pynchys_groups_are_imported_and_what_is_left_out_is_named() {
+    let import = |json: &str| {
+        let file = SettingsFile { path: Path::new("rows.json"), bytes: json.as_bytes() };
+        import_groups(file, Some(&HostPath::new("/home/p").unwrap()))
+    };
+    let rows = r#"[{"jid": "1@g.us", "name": "Dev", "folder": "dev", "trigger_pattern": "@Andy\n[groups.x]",
+        "container_config": "{\"timeout\": 600000, \"additional_mounts\": [{\"host_path\": \"~/notes\"}]}",
+        "requires_trigger": 1, "is_admin": null},
+        {"folder": "main", "container_config": null, "is_admin": true}]"#;
+    let text = import(rows).unwrap();
+    assert_eq!(
+        text,
+        "[groups.\"dev\"]\n# not imported: \"jid\" = \"1@g.us\"\n# not imported: \"name\" = \"Dev\"\n\
+         # not imported: \"trigger_pattern\" = \"@Andy\\n[groups.x]\"\n# not imported: \"requires_trigger\" = 1\n\
+         timeout = \"10m\"\n\n[[groups.\"dev\".mounts]]\nhost_path = \"/home/p/notes\"\n\
+         container_path = \"notes\"\nreadonly = true\n\n\
+         [groups.\"main\"]\n# not imported: \"is_admin\" = true\n\n"
+    );
+    let whole = format!("group = \"main\"\n{HOME}{text}");
+    let settings = user(whole.leak()).resolve().unwrap();
+    assert_eq!(
+        settings.group_trust.value,
+        GroupTrust::Member,
+        "nobody becomes an admin by an import"
+    );
+    assert_eq!(import("[]").unwrap(), "");
+    for wrong in [
+        "{}",
+        r#"[{"name": "x"}]"#,
+        r#"[{"folder": "../x"}]"#,
+        r#"[{"folder": "a"}, {"folder": "a"}]"#,
+        r#"[{"folder": "a", "container_config": "{"}]"#,
+        r#"[{"folder": "a", "container_config": 1}]"#,
+        r#"[]}, {"rows": []"#,
+    ] {
+        assert!(import(wrong).is_err(), "{wrong}");
+    }
+}

@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::store::{Listing, Note, StoreError, Transaction};
 use crate::task::{Status, Task};
 use crate::time::Timestamp;
-use crate::touch::Touch;
+use crate::touch::{GroupLimits, Touch};
 
 /// What a task changes, joined with what those change that somebody works on.
 const OVERLAPPING: &str = "FROM touch AS mine \
@@ -188,20 +188,32 @@ impl Transaction for SqlTransaction<'_> {
         Ok(self.first(query, &[id.to_string().into()], text)?.flatten())
     }
 
-    fn next_queued(&mut self) -> Result<Option<TaskId>, StoreError> {
+    fn next_queued(&mut self, groups: &GroupLimits) -> Result<Option<TaskId>, StoreError> {
+        let (several, full, values) = group_clauses(groups);
         // With its limit the inner query is not made a join of all queued tasks: PostgreSQL asks it for one task after
         // the other, in the order of the index, until one may run.
         let query = format!(
             "SELECT id FROM task WHERE status = 'queued' \
-               AND NOT EXISTS (SELECT 1 {OVERLAPPING} AND mine.task = task.id LIMIT 1 OFFSET 0) \
+               AND NOT EXISTS (SELECT 1 {OVERLAPPING} {several} AND mine.task = task.id LIMIT 1 OFFSET 0) {full} \
              ORDER BY priority DESC, queued_at, added_at, id LIMIT 1"
         );
-        self.first(&query, &[], rows::id)
+        self.first(&query, &values, rows::id)
     }
 
-    fn overlapping(&mut self, id: TaskId) -> Result<Option<TaskId>, StoreError> {
-        let query = format!("SELECT busy.id {OVERLAPPING} AND mine.task = ?1 LIMIT 1");
-        self.first(&query, &[id.to_string().into()], rows::id)
+    fn overlapping(
+        &mut self,
+        id: TaskId,
+        groups: &GroupLimits,
+    ) -> Result<Option<TaskId>, StoreError> {
+        let (several, full, mut values) = group_clauses(groups);
+        let at = values.len() + 1;
+        values.push(id.to_string().into());
+        // It is in the way of itself if its group has enough to do.
+        let query = format!(
+            "SELECT busy.id {OVERLAPPING} {several} AND mine.task = ?{at} \
+             UNION ALL SELECT id FROM task WHERE id = ?{at} AND NOT (1 = 1 {full}) LIMIT 1"
+        );
+        self.first(&query, &values, rows::id)
     }
 
     fn with_token(&mut self, token: Token) -> Result<Option<TaskId>, StoreError> {
@@ -325,6 +337,29 @@ impl Transaction for SqlTransaction<'_> {
         let values = [kind.into(), beginning.into(), after.into(), limit.into()];
         self.all(QUERY, &values, rows::note)
     }
+}
+
+/// Returns what takes groups with more than one task at once out of [`OVERLAPPING`], what holds of a task whose group has
+/// not enough to do, and the values of both.
+fn group_clauses(groups: &GroupLimits) -> (String, String, Vec<Value>) {
+    let (mut names, mut full, mut values) = (Vec::new(), String::new(), Vec::new());
+    for (group, limit) in groups.touched() {
+        values.extend([group.into(), limit.into()]);
+        let (name, most) = (values.len() - 1, values.len());
+        names.push(format!("?{name}"));
+        full += &format!(
+            " AND (NOT EXISTS (SELECT 1 FROM touch AS its WHERE its.task = task.id AND its.repository = ?{name}) \
+             OR (SELECT count(*) FROM touch AS busy_touch \
+                 JOIN task AS busy ON busy.id = busy_touch.task AND busy.status IN ('dispatched', 'running') \
+                 WHERE busy_touch.repository = ?{name} AND busy_touch.task <> task.id) < ?{most})"
+        );
+    }
+    let several = if names.is_empty() {
+        String::new()
+    } else {
+        format!("AND mine.repository NOT IN ({})", names.join(", "))
+    };
+    (several, full, values)
 }
 
 fn failure(failure: Option<&Failure>) -> Result<Value, StoreError> {

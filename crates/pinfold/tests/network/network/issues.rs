@@ -143,6 +143,52 @@ fn ready_issues_are_worked_on_in_the_order_of_what_they_depend_on() {
     assert_eq!((code, status("6").as_str()), (4, "status:done"), "{said}");
 }
 
+/// A kill in each call of gh: it was made or not, and the next loop finds out which.
+#[test]
+fn loop_that_is_killed_while_gh_works_is_continued_by_the_next_one() {
+    let Some(user) = people_with("killed gh", &["git", "gh"]).pop() else { return };
+    let number = format!("4{}", std::process::id());
+    let once = "printf '%s' \"$1\" >prompt; grep -q '^### Step 1:.*done' /tmp/spec.md || mark 1";
+    let made = issue("ada", "OWNER", "status:ready", "---\nbranch: topic\n---\n", once);
+    let issues = Issues::new(user, &[(&number, made)]);
+    // The loop itself has the number last.
+    let gh = format!("\0{number}\0-");
+    let mut killed = 0;
+    for call in 1.. {
+        let mut looped = issues.command(&["--issue", &number]);
+        let mut looped = looped.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut seen = std::collections::HashSet::new();
+        let has_ended = loop {
+            seen.extend(processes_with(&gh));
+            if seen.len() >= call {
+                looped.kill().unwrap();
+                killed += 1;
+                break false;
+            }
+            if looped.try_wait().unwrap().is_some() {
+                break true;
+            }
+        };
+        looped.wait().unwrap();
+        // What was on its way arrives.
+        let began = Instant::now();
+        while !processes_with(&gh).is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(60), "gh does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if has_ended {
+            break;
+        }
+    }
+    assert!(killed >= 3, "{killed}");
+    let after = issues.issue(&number);
+    assert_eq!(after["labels"], json!(["spec", "status:done"]), "{after}");
+    let body = after["body"].as_str().unwrap();
+    assert_eq!(body.matches(" [done]").count(), 1, "{body:?}");
+    assert!(!issues.git(&["show", "topic:prompt"]).is_empty());
+    assert_eq!(issues.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads/*.work"]), "");
+}
+
 #[test]
 fn edit_of_a_stranger_ends_the_loop_and_is_not_overwritten() {
     let Some(user) = people_with("edited issues", &["git", "gh"]).pop() else { return };

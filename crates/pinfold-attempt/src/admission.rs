@@ -1,0 +1,94 @@
+//! What a task of a shared queue may ask this machine for. A user who can write to the queue can write any task, so nothing
+//! in it is believed that its worker's user has not allowed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pinfold_host::Refusal;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::TaskRules;
+use pinfold_repository::digest_of_directory;
+use pinfold_tasks::TaskSpec;
+
+/// What tasks may ask for.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    rules: TaskRules,
+    /// The repository that the worker was started in, which needs no rule.
+    here: Option<PathBuf>,
+}
+
+impl Admission {
+    /// Returns what these rules admit, and tasks in the repository `here`.
+    #[must_use]
+    pub fn new(rules: TaskRules, here: Option<&Path>) -> Self {
+        let here = here.and_then(|here| fs::canonicalize(here).ok());
+        Self { rules, here }
+    }
+
+    /// Returns the task with the paths that were checked, without links.
+    ///
+    /// # Errors
+    /// Returns a refusal that names what the user has not allowed, and the setting for it.
+    pub fn admit(&self, spec: &TaskSpec) -> Result<TaskSpec, Refusal> {
+        let mut admitted = spec.clone();
+        admitted.repository = Some(self.repository(spec.repository.as_deref())?);
+        admitted.sealed = spec.sealed.as_deref().map(|path| self.sealed(path)).transpose()?;
+        if let Some(branch) = &spec.branch
+            && !self.rules.allows_branch(branch.as_str())
+        {
+            return Err(refused(&format!("branch {branch}"), "branches"));
+        }
+        let named = [
+            ("identity", &spec.identity, &self.rules.identities, "identities"),
+            ("group", &spec.group, &self.rules.groups, "groups"),
+        ];
+        for (what, value, allowed, setting) in named {
+            if let Some(value) = value
+                && !allowed.contains(value)
+            {
+                return Err(refused(&format!("{what} {value}"), setting));
+            }
+        }
+        Ok(admitted)
+    }
+
+    fn repository(&self, given: Option<&Path>) -> Result<PathBuf, Refusal> {
+        let given = given.ok_or_else(|| Refusal::new("the task names no repository"))?;
+        let what = format!("repository {}", Escaped(given));
+        // What is not there is answered as what is not allowed: a task learns nothing of this machine.
+        let not_allowed = || refused(&what, "repositories");
+        let real = fs::canonicalize(given).map_err(|_| not_allowed())?;
+        let allowed = self.rules.repositories.iter().map(|path| path.as_path());
+        let mut allowed = allowed.filter_map(|path| fs::canonicalize(path).ok());
+        if self.here.as_ref() == Some(&real) || allowed.any(|allowed| real.starts_with(allowed)) {
+            Ok(real)
+        } else {
+            Err(not_allowed())
+        }
+    }
+
+    fn sealed(&self, given: &Path) -> Result<PathBuf, Refusal> {
+        let what = format!("sealed directory {}", Escaped(given));
+        let real = fs::canonicalize(given).map_err(|_| refused(&what, "sealed"))?;
+        let is_it = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path == real);
+        let pinned = self.rules.sealed.iter().find(|(path, _)| is_it(path.as_path()));
+        let (_, hash) = pinned.ok_or_else(|| refused(&what, "sealed"))?;
+        let cannot = |error| Refusal::new(format!("cannot read the {what}")).because(error);
+        if digest_of_directory(&real).map_err(cannot)? == *hash {
+            return Ok(real);
+        }
+        let hint = "if the change is meant, put what `pinfold task hash` prints under [tasks.sealed] in config.toml";
+        Err(Refusal::new(format!("the {what} is not what its hash says"))
+            .with_hint(hint.to_owned()))
+    }
+}
+
+fn refused(what: &str, setting: &str) -> Refusal {
+    let hint =
+        format!("if it may, list it as `{setting}` under [tasks] in the worker's config.toml");
+    Refusal::new(format!("tasks of this queue may not use {what} here")).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests;

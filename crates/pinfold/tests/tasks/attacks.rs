@@ -245,7 +245,7 @@ fn task_that_says_what_no_command_line_may_is_refused() {
         refused("restore: [\":(exclude)tests\"]", "restore");
         refused("sealed: relative", "sealed");
         refused("workspace: shared_mount", "branch of its own");
-        refused("policy: {}", "policy");
+        refused("policy: {files: {write: [\"/\"]}}", "write");
         let output = scene.run(&["task", "add", "--agent", "nobody", "--brief", "x"]);
         assert!(printed(&output).contains("known: "), "{}", printed(&output));
     }

@@ -49,7 +49,8 @@ fn unreachable_by(errno: Errno) -> Refusal {
     let (what, hint) = match errno {
         Errno::NOENT | Errno::CONNREFUSED => (
             "is not started",
-            "`systemctl enable --now pinfold-runner.socket` (docs/guides/systemd.md)",
+            "an administrator sets the boundary up by `sudo pinfold setup systemd --for USER=DIRECTORY`, or starts it by \
+             `systemctl enable --now pinfold-runner.socket` (docs/guides/systemd.md)",
         ),
         Errno::ACCESS => (
             "is not for this user",

@@ -138,8 +138,9 @@ mod tests {
     #[test]
     fn configuration_comes_from_the_home_or_from_where_the_policy_says() {
         let text = br#"{"user": "pi-agent", "stateDir": "/var/lib/x", "configPath": ".pi/other", "hostUsers": {
-            "alice": {"projectRoots": ["/a"]}, "bob": {"projectRoots": ["/b"], "configPath": ".claude"},
-            "carol": {"projectRoots": ["/c"], "configPath": "/srv/pi"}}}"#;
+            "alice": {"projectRoots": ["/a"]},
+            "bob": {"user": "pi-bob", "projectRoots": ["/b"], "configPath": ".claude"},
+            "carol": {"user": "pi-carol", "projectRoots": ["/c"], "configPath": "/srv/pi"}}}"#;
         let policy = Policy::parse(text).unwrap();
         let of = |name: &str| {
             let home = PathBuf::from("/nowhere").join(name);

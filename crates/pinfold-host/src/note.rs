@@ -85,7 +85,7 @@ impl Note {
     }
 }
 
-/// Returns at most [`FEW`] lines to show for these notes: all of them if they are so few. Else each topic has a line, on
+/// Returns at most five lines to show for these notes: all of them if they are so few. Else each topic has a line, on
 /// which things are named up to a bound, and warnings have the lines that are left, the last for all that have none of their
 /// own. `details` is the command that shows the rest.
 pub fn summary<'n>(notes: &'n [Note], details: &str) -> Vec<Cow<'n, str>> {

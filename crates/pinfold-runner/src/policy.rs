@@ -153,6 +153,13 @@ impl Policy {
         own.unwrap_or(&self.user)
     }
 
+    /// Returns the other host users, and whom their sessions run as.
+    pub(crate) fn others(&self, host_user: &str) -> impl Iterator<Item = &str> {
+        let names = self.host_users.keys().map(String::as_str);
+        let others = names.filter(move |name| *name != host_user);
+        others.flat_map(|name| [name, self.service(name)])
+    }
+
     /// Returns the directories that an account's sessions may get, its project roots first.
     ///
     /// # Errors

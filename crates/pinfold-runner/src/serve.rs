@@ -50,6 +50,14 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
             "give the service user an id of its own",
         ));
     }
+    // Two names of one id are one user, whatever the policy calls them.
+    let is_it = |name: &&str| Account::of_name(name).is_ok_and(|other| other.uid == service.uid);
+    if let Some(other) = policy.others(&account.name).find(is_it) {
+        return Err(Refusal::new(
+            format!("users {} and {other} have the same id", service.name),
+            "give each an id of its own: sessions of two host users would reach each other",
+        ));
+    }
 
     let (request, descriptors) = receive(socket)?;
     let [program, theirs @ ..] = descriptors.as_slice() else {

@@ -147,7 +147,7 @@ fn hello(socket: &OwnedFd) -> Result<Option<UCred>, Refusal> {
         (HELLO, Some(sender)) => Ok(Some(sender)),
         ([], _) => Ok(None),
         (message, _) => {
-            Err(Refusal::decode(message).unwrap_or_else(|| silent("its answer is none")))
+            Err(Refusal::decode(message).unwrap_or_else(|| silent("it sent an invalid answer")))
         }
     }
 }

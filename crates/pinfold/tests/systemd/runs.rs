@@ -35,6 +35,12 @@ fn two_host_users_share_no_service_user() {
     system.set_policy(&crate::POLICY.replace("\"user\": \"pi-bob\",", ""));
     let said = failure(&system.shell("alice", &run("", "true")));
     assert!(said.contains("would both run as \"pi-agent\""), "{said}");
+    // Another name of the same id is no other user.
+    let line = "echo pi-alias:x:990:990::/:/bin/sh >>/etc/passwd";
+    assert!(system.shell("root", line).status.success());
+    system.set_policy(&crate::POLICY.replace("pi-bob", "pi-alias"));
+    let said = failure(&system.shell("alice", &run("", "true")));
+    assert!(said.contains("users pi-agent and pi-alias have the same id"), "{said}");
     system.set_policy(crate::POLICY);
     system.project("bob", "/home/bob/work/proj");
     let mut session = waiting(&system, "");

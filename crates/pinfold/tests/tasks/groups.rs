@@ -188,7 +188,7 @@ fn schedules_are_as_many_as_the_user_lets_and_add_each_time_once() {
             assert!(ok, "{said}");
             said.lines().filter(|line| line.len() == 36).count()
         };
-        // Without the user's word there is none.
+        // Without the user's word, no schedule is taken.
         ask_at("1.json", "once", "2020-01-01T00:00:00Z");
         assert_eq!(taken(&[]), 0);
         let reason = fs::read_to_string(errors.join("1.json.reason")).unwrap();

@@ -60,7 +60,7 @@ fn managed_settings_count_before_the_users_own() {
     let all = written(&mut plan(&[]), Some(configuration(&[("settings.json", users)])), managed);
     let expected = json!({"theme": "light", "models": {"a": 1, "b": 3}, "packages": []});
     assert_eq!(serde_json::from_str::<Value>(&all[SETTINGS]).unwrap(), expected);
-    // Without the user's own, and with what is none.
+    // Without settings of the user's, and with invalid ones.
     for users in [None, Some(configuration(&[("settings.json", "[] no JSON")]))] {
         let all = written(&mut plan(&[]), users, json!({"a": {"b": 1}}));
         assert_eq!(serde_json::from_str::<Value>(&all[SETTINGS]).unwrap(), json!({"a": {"b": 1}}));

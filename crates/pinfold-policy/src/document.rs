@@ -14,7 +14,9 @@ mod toml;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use error::nearest_hint;
 pub use error::{Fault, FileError};
+pub(crate) use keys::nearest;
 pub use keys::{Key, Shape};
 pub use read::{Item, Section};
 

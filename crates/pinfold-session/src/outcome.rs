@@ -64,7 +64,8 @@ impl LimitReached {
 /// How a run ended.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The exit status for the caller: the command's own, or 128 + the signal that ended it.
+    /// The exit status for the caller: the command's own, 124 if the time limit ended it, or 128 + the
+    /// signal that did.
     pub status: u8,
     /// The limit that ended or hindered it.
     pub limit: Option<LimitReached>,
@@ -84,11 +85,15 @@ pub struct Outcome {
     pub spec: Option<ReturnedSpec>,
 }
 
+/// The exit status of a command that the time limit ended, as timeout(1) has it.
+const TIMED_OUT: u8 = 124;
+
 /// The exit status for a process that waits. A command that a limit ended has not succeeded, whatever
 /// it made of that.
 pub(crate) fn status(ended: Ended, limit: Option<LimitReached>) -> u8 {
     let signalled = |signal: u8| 128_u8.saturating_add(signal);
     match ended {
+        _ if limit == Some(LimitReached::Timeout) => TIMED_OUT,
         Ended::Code(0) if limit.is_some_and(LimitReached::ended_the_run) => {
             signalled(libc::SIGTERM as u8)
         }
@@ -144,6 +149,9 @@ pub enum RunError {
         /// The end of its output.
         tail: String,
     },
+    /// No live session is meant by the name.
+    #[error(transparent)]
+    NoSession(Refusal),
     /// The caller's terminal cannot be used.
     #[error("cannot use the terminal: {0}")]
     Terminal(io::Error),
@@ -204,7 +212,7 @@ impl RunError {
         match self {
             Self::Launch(error) => error.hint().map(str::to_owned),
             Self::NotFound(command) => Some(search_path::hint(command)),
-            Self::Refused(refusal) => refusal.hint().map(str::to_owned),
+            Self::Refused(refusal) | Self::NoSession(refusal) => refusal.hint().map(str::to_owned),
             Self::Resume { .. } => Some(
                 "the commands run with what the session has: see what waits for `pinfold trust`, \
                  and which hosts are allowed"

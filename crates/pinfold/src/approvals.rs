@@ -91,16 +91,16 @@ pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn refused(error: pinfold_session::RunError) -> Failure {
-    let hint = error.hint();
-    Failure::new(error).hint(hint)
-}
-
 fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let mut none_waits = true;
     for session in sessions(args, places) {
         for pending in pending(args, places, &session)? {
             show(args, &session, &pending)?;
+            none_waits = false;
         }
+    }
+    if none_waits && !args.json {
+        notify!("pinfold: no requests wait");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -110,10 +110,10 @@ fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
 fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
     match Attendance::list(places, Some(session)) {
         Ok(Some(pending)) => Ok(pending),
-        Ok(None) if args.session.is_some() => Err(refused(no_door())),
+        Ok(None) if args.session.is_some() => Err(Failure::of_session(no_door())),
         Ok(None) => Ok(Vec::new()),
         Err(_) if args.session.is_none() && !is_live(places, session) => Ok(Vec::new()),
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(Failure::of_session(error)),
     }
 }
 
@@ -151,11 +151,12 @@ fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Fa
 }
 
 fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let attendance = Attendance::watch(places, args.session.as_deref()).map_err(refused)?;
+    let attendance =
+        Attendance::watch(places, args.session.as_deref()).map_err(Failure::of_session)?;
     let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
     let session = session.unwrap_or_default();
     notify!("pinfold: requests of {session} wait for an answer while this runs");
-    while let Some(happening) = attendance.hear().map_err(refused)? {
+    while let Some(happening) = attendance.hear().map_err(Failure::of_session)? {
         match happening {
             Happening::Asked(pending) => show(args, &session, &pending)?,
             Happening::Settled(id) if args.json => {
@@ -187,7 +188,8 @@ fn answer(
         None => the_one_that_asks(args, places, number)?,
     };
     let by = "pinfold approvals";
-    Attendance::answer(places, session.as_deref(), number, answer, by).map_err(refused)?;
+    Attendance::answer(places, session.as_deref(), number, answer, by)
+        .map_err(Failure::of_session)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -219,6 +221,9 @@ fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     if args.json {
         print::json(&rules)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if rules.is_empty() {
+        notify!("pinfold: no rules are saved");
     }
     for (number, rule) in rules.iter().enumerate() {
         say!("{}  {rule}", number + 1);

@@ -133,7 +133,6 @@ fn variable(text: &str) -> Result<(OsString, OsString), Failure> {
 
 pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let stopped = control::stop(&places, &args.session, args.grace.duration());
-    stopped.map_err(|error| Failure::new(&error).hint(error.hint()))?;
+    control::stop(&places, &args.session, args.grace.duration()).map_err(Failure::of_session)?;
     Ok(ExitCode::SUCCESS)
 }

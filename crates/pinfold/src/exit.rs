@@ -8,14 +8,14 @@
 //! | 3 | `loop`: a step, or what the specification depends on, is blocked; `task land`: something else has to happen first |
 //! | 4 | `loop`: the specification needs attention: no progress, a result that waits, or two edits at once; `task land`: so does a result |
 //! | 5 | `loop`: the budget or the time is used up |
-//! | 124 | `wait`: the session still runs after the time to wait |
-//! | 125 | `run`, `exec`, `wait`: pinfold failed; the command was not run, or its status is unknown |
+//! | 124 | `run`, `exec`, `attach`, `wait`: the time limit ended the command; `wait`: the session still runs after the time to wait |
+//! | 125 | no such session; `run`, `exec`, `attach`, `wait`: pinfold failed; the command was not run, or its status is unknown |
 //! | 126 | `run`, `exec`: the command exists and cannot be executed |
 //! | 127 | `run`, `exec`: the command does not exist in the sandbox |
 //! | 130 | `loop`, `task land`: a signal ended it; the specification was given back, the base is where it was |
-//! | 128 + n | `run`, `exec`, `wait`: signal n ended the command; 137 and 143 also if a limit did |
+//! | 128 + n | `run`, `exec`, `attach`, `wait`: signal n ended the command; 137 and 143 also if another limit did |
 //!
-//! Otherwise `run`, `exec` and `wait` exit with the command's own status.
+//! Otherwise `run`, `exec`, `attach` and `wait` exit with the command's own status.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -44,7 +44,7 @@ pub(crate) const EXHAUSTED: u8 = 5;
 pub(crate) const INTERRUPTED: u8 = 130;
 /// `wait`: the time to wait is over.
 const TIMEOUT: u8 = 124;
-/// `run`: pinfold itself failed.
+/// `run`: pinfold itself failed; all commands: there is no such session.
 const OWN_FAILURE: u8 = 125;
 /// `run`: not executable.
 const NOT_EXECUTABLE: u8 = 126;
@@ -60,6 +60,19 @@ impl Failure {
     /// A failure of `run` before there was a command.
     pub(crate) fn own(error: impl fmt::Display) -> Self {
         Self { code: OWN_FAILURE, ..Self::new(error) }
+    }
+
+    /// A session that is named and does not exist.
+    pub(crate) fn no_session(error: impl fmt::Display) -> Self {
+        Self::own(error)
+    }
+
+    /// A failure of a command that asks a live session for something and runs nothing in it.
+    pub(crate) fn of_session(error: RunError) -> Self {
+        match error {
+            RunError::NoSession(_) => error.into(),
+            other => Self::from(other).plain(),
+        }
     }
 
     /// A wait that took too long.

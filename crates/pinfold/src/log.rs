@@ -114,7 +114,7 @@ fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
     match found.as_slice() {
         [session] => Ok(session.clone()),
         [] => ended().ok_or_else(|| {
-            Failure::new(format!("no detached session {meant} has a log")).hint(Some(
+            Failure::no_session(format!("no detached session {meant} has a log")).hint(Some(
                 "`pinfold run --detach` starts one; `pinfold ps` shows those that run".to_owned(),
             ))
         }),
@@ -129,13 +129,18 @@ fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
 pub(crate) fn audit(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
+    let mut none_shown = true;
     loop {
         while let Some(record) = next(reader.as_mut())? {
             if args.session.as_ref().is_none_or(|id| record["session"] == **id) {
                 show(&record, args.output.json);
+                none_shown = false;
             }
         }
         if !args.follow {
+            if none_shown && !args.output.json {
+                notify!("pinfold: no records");
+            }
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(LOOK);

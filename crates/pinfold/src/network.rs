@@ -61,7 +61,7 @@ pub(crate) enum Way {
 }
 
 pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::places)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let mut now = None;
     for rule in args.rule.rules() {
         let rule = rule.to_string();
@@ -69,7 +69,8 @@ pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, F
             Way::Allow => Change::Allow(rule),
             Way::Forbid => Change::Forbid(rule),
         };
-        now = Some(change(&places, args.session.as_deref(), &wanted)?);
+        let changed = change(&places, args.session.as_deref(), &wanted);
+        now = Some(changed.map_err(Failure::of_session)?);
     }
     let Some(RulesNow { rules, by_proxy }) = now else { return Ok(ExitCode::SUCCESS) };
     for rule in rules {

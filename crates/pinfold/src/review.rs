@@ -74,7 +74,7 @@ fn by_name<'s>(sessions: &'s [Summary], word: &str) -> Result<Option<&'s Summary
         (Some(_), Some(_)) => Err(Failure::new(format!("several sessions begin with {word}"))
             .hint(Some("name more of it; `pinfold ps --all` lists them".to_owned()))),
         (None, _) if word.len() == "0123456789ab".len() => {
-            Err(Failure::new(format!("no session {word} has changes to review"))
+            Err(Failure::no_session(format!("no session {word} has changes to review"))
                 .hint(Some("`pinfold ps --all` lists them".to_owned())))
         }
         (found, _) => Ok(found),

@@ -67,7 +67,7 @@ fn find(places: &Places, meant: &str) -> Result<SessionId, Failure> {
     }
     match found.as_slice() {
         [one] => SessionId::parse(one).ok_or_else(|| Failure::own("a damaged record of a session")),
-        [] => Err(Failure::own(format!("no session {meant}"))
+        [] => Err(Failure::no_session(format!("no session {meant}"))
             .hint(Some("`pinfold ps --all` lists sessions".to_owned()))),
         all => Err(Failure::own("more than one session matches")
             .hint(Some(format!("name one of these: {}", all.join(", "))))),

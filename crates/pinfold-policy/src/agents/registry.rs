@@ -5,7 +5,7 @@ use std::path::Path;
 use super::profile::AgentProfile;
 use super::read;
 use super::template::TemplateError;
-use crate::document::{FileError, SettingsFile};
+use crate::document::{FileError, SettingsFile, nearest, nearest_hint};
 
 /// The built-in files by name, sorted.
 const BUILT_IN: &[(&str, &str, &str)] = &[
@@ -31,7 +31,10 @@ pub enum AgentError {
     #[error(transparent)]
     File(#[from] FileError),
     /// No file of that name.
-    #[error("unknown agent \"{}\"; known: {}", .name.escape_debug(), .known.join(", "))]
+    #[error(
+        "unknown agent \"{}\"; known: {}{}", .name.escape_debug(), .known.join(", "),
+        nearest_hint(nearest(.name, .known.iter().map(String::as_str)))
+    )]
     Unknown {
         /// The name.
         name: String,

@@ -207,6 +207,12 @@ fn a_user_adds_or_replaces_an_agent_by_a_file() {
     ]);
     assert_eq!(registry.load("pi").unwrap().cli_command, "my-pi");
     assert_eq!(registry.load("mine").unwrap().cli_command, "mine");
+    let error = registry.load("claud").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "unknown agent \"claud\"; known: broken, claude, codex, cursor, gemini, mine, opencode, pi; \
+         did you mean `claude`?"
+    );
     let error = registry.load("nobody").unwrap_err().to_string();
     assert_eq!(
         error,

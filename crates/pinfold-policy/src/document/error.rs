@@ -47,7 +47,7 @@ pub enum Fault {
     Invalid(String),
 }
 
-fn nearest_hint(nearest: Option<&str>) -> String {
+pub(crate) fn nearest_hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_host::Refusal;
 use pinfold_host::directories::Places;
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::session_id::SessionId;
@@ -115,11 +116,12 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
     }
     match (found.len(), session) {
         (1, _) => Ok(found.remove(0)),
-        (0, Some(session)) => Err(RunError::refused(
-            format!("no live session {session}"),
-            Some("`pinfold ps` shows those that run".to_owned()),
-        )),
-        (0, None) => Err(RunError::refused("no live session", None)),
+        (0, Some(session)) => {
+            let refusal = Refusal::new(format!("no live session {session}"));
+            let hint = "`pinfold ps` shows those that run".to_owned();
+            Err(RunError::NoSession(refusal.with_hint(Some(hint))))
+        }
+        (0, None) => Err(RunError::NoSession(Refusal::new("no live session"))),
         (_, _) => {
             let names: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
             let hint = format!("name one of these: {}", names.join(", "));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pinfold_host::directories::Places;
+use pinfold_policy::agents::AgentError;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::settings::{BranchName, Usd, WorkspaceMode};
 use pinfold_session::prepare;
@@ -124,8 +125,7 @@ pub(crate) fn settle(spec: &mut TaskSpec, places: &Places) -> Result<(), Failure
     match &spec.agent {
         Some(agent) if known.contains(agent) => {}
         Some(agent) => {
-            let what = format!("unknown agent {agent:?}");
-            return Err(refused(&what, &format!("known: {}", known.join(", "))));
+            return Err(Failure::new(AgentError::Unknown { name: agent.clone(), known }));
         }
         None => return Err(refused("the task names no agent", "say --agent NAME")),
     }

@@ -46,7 +46,7 @@ fn empty_lists_say_so() {
 #[test]
 fn common_errors_say_what_to_do() {
     let stage = Stage::new(people()[0]);
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 12] = [
         &["run"],
         &["run", "clade"],
         &["run", "claude"],
@@ -54,6 +54,9 @@ fn common_errors_say_what_to_do() {
         &["attach", "night"],
         &["wait", "night"],
         &["logs", "night"],
+        &["stop", "night"],
+        &["allow", "example.org", "--session", "night"],
+        &["approvals", "--session", "night"],
         &["diff"],
         &["adopt", "missing"],
     ];

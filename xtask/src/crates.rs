@@ -3,7 +3,7 @@
 //! Descriptions come from each crate's manifest, sizes and dependencies from the code. The check takes a
 //! count of lines for current until it is a tenth off, so that not every change touches the table. Circles
 //! of more than a few files are listed in a file, so that none is made and none grows: a number there only
-//! goes down.
+//! goes down. No function takes a tuple apart in its list of arguments.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::Outcome;
 use crate::cargo::{command, output};
-use crate::circles;
+use crate::{arguments, circles};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 /// The largest circle of each crate that has one of more than [`circles::MOST`] files.
@@ -101,6 +101,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     let (before, table, after) = parts(&document)?;
     let large = large_circles(&metadata)?;
+    check_arguments(&metadata.workspace_root)?;
     let list = metadata.workspace_root.join(CIRCLES);
     let crates = sorted(crates(metadata)?);
     if let Some(large) = crates.iter().find(|each| each.lines > MOST_LINES) {
@@ -123,6 +124,24 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     fs::write(list, listed(&large))?;
     let written = render(&crates, &BTreeMap::new());
     Ok(fs::write(path, [before, &written, after].concat())?)
+}
+
+/// Checks that each argument of a function is one of its own.
+///
+/// # Errors
+/// Returns the functions that take a tuple apart in their list of arguments.
+fn check_arguments(root: &Path) -> Outcome {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join("crates"))? {
+        found.extend(arguments::tuples(&entry?.path().join("src"))?);
+    }
+    match found.as_slice() {
+        [] => Ok(()),
+        found => {
+            let list = found.join("\n  ");
+            Err(format!("a tuple as an argument list; name each argument:\n  {list}").into())
+        }
+    }
 }
 
 /// The circles of more than [`circles::MOST`] files of each crate that has some.

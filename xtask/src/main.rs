@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+mod arguments;
 mod attack;
 mod cargo;
 mod check;

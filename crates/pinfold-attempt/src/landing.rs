@@ -171,7 +171,7 @@ pub fn land(
             notes: Vec::new(),
         });
     }
-    let mut landing = Landing::begin((order, at), repository, &tip, host)?;
+    let mut landing = Landing::begin(order, at, repository, &tip, host)?;
     let mut landed = landing.run(say).map_err(|not| NotLanded { tip: Some(tip), ..not });
     // The first sandbox may have finished what a landing began that was killed.
     let now = landing.work.repository.branch(&order.onto).filter(|_| landed.is_err());
@@ -195,7 +195,8 @@ struct Landing<'a> {
 
 impl<'a> Landing<'a> {
     fn begin(
-        (order, at): (&'a LandOrder<'a>, String),
+        order: &'a LandOrder<'a>,
+        at: String,
         repository: Repository,
         tip: &str,
         host: Host<'a>,
@@ -214,8 +215,8 @@ impl<'a> Landing<'a> {
             work: named(own.clone())?,
             verify: named(format!("{own}-verify"))?,
         };
-        let (spec, place) = (order.spec.clone(), (repository, host));
-        let mut work = Work::new(spec, place, branches, tip.to_owned(), order.log)?;
+        let spec = order.spec.clone();
+        let mut work = Work::new(spec, repository, host, branches, tip.to_owned(), order.log)?;
         work.sandboxes.hidden = order.hidden;
         Ok(Self { work, order, at })
     }
@@ -252,7 +253,7 @@ impl<'a> Landing<'a> {
         let mut options = self.options()?;
         options.extend(spec.identity.iter().map(|name| format!("--identity={name}").into()));
         let message = format!("Merge task {}\n\n{}", self.order.task, spec.title);
-        let ended = self.script("merge", options, (MERGE, &[result, &message]))?;
+        let ended = self.script("merge", options, MERGE, &[result, &message])?;
         if ended.status == IN_THE_WAY {
             let names = conflicts(&ended);
             let more = names.len().saturating_sub(SHOWN);
@@ -391,7 +392,8 @@ impl<'a> Landing<'a> {
         &mut self,
         heading: &str,
         options: Vec<OsString>,
-        (script, arguments): (&str, &[&str]),
+        script: &str,
+        arguments: &[&str],
     ) -> Result<Ended, Failed> {
         let all: Vec<&str> =
             std::iter::once(self.work.base.as_str()).chain(arguments.iter().copied()).collect();

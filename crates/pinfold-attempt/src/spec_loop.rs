@@ -153,7 +153,7 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
     };
     let log = order.directory.join("log");
     let is_continued = commit.is_some();
-    let work = Work::new(task, (repository, host), branches, base, &log)?;
+    let work = Work::new(task, repository, host, branches, base, &log)?;
     if is_continued {
         // What a loop left that was killed while it verified.
         let killed = |error| Failed::setup("the checkout of an earlier verification", error);

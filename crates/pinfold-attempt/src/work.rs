@@ -55,7 +55,8 @@ impl<'a> Work<'a> {
     /// Returns a failure if the log cannot be made.
     pub(crate) fn new(
         spec: TaskSpec,
-        (repository, host): (Repository, Host<'a>),
+        repository: Repository,
+        host: Host<'a>,
         branches: Branches,
         base: String,
         log: &Path,

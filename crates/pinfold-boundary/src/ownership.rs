@@ -12,7 +12,7 @@ use crate::namespace::inside_owner;
 /// As [`give`].
 pub fn hand_over(path: &Path) -> io::Result<()> {
     match inside_owner() {
-        Some(owner) => give(path, owner),
+        Some((uid, gid)) => give(path, uid, gid),
         None => Ok(()),
     }
 }
@@ -21,7 +21,7 @@ pub fn hand_over(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Returns the error of `lchown(2)` or of reading a directory.
-pub fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
         let what = format!(
             "cannot give {} to the id {uid}, which stands for the sandbox: {error}; in a user \
@@ -32,7 +32,7 @@ pub fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
     })?;
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
-            give(&entry?.path(), (uid, gid))?;
+            give(&entry?.path(), uid, gid)?;
         }
     }
     Ok(())

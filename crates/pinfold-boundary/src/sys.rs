@@ -315,7 +315,8 @@ pub(crate) fn execute(
     program: BorrowedFd<'_>,
     arguments: &[CString],
     environment: &[CString],
-    (handed, number): (BorrowedFd<'_>, RawFd),
+    handed: BorrowedFd<'_>,
+    number: RawFd,
 ) -> Result<Infallible, Errno> {
     let list = |words: &[CString]| -> Vec<*const libc::c_char> {
         words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()

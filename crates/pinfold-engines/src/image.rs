@@ -172,7 +172,7 @@ impl<'a> Images<'a> {
         };
         let agent = self.agent(wanted, how)?;
         match layer {
-            Some((layer, name, content)) => self.layer(&agent, (layer, name, content), how),
+            Some((layer, name, content)) => self.layer(&agent, layer, name, content, how),
             None => Ok(agent),
         }
     }
@@ -197,7 +197,9 @@ impl<'a> Images<'a> {
     fn layer(
         &self,
         agent: &ImageTag,
-        (layer, name, content): (&Layer, &str, Content),
+        layer: &Layer,
+        name: &str,
+        content: Content,
         how: &How<'_>,
     ) -> Result<ImageTag, ImageError> {
         let (tag, base) = (layer.tag(agent, name, content)?, agent.reference());

@@ -48,7 +48,7 @@ impl Anchor {
     }
 
     /// What was written down of one.
-    pub fn written(path: PathBuf, (device, inode): (u64, u64)) -> Self {
+    pub fn written(path: PathBuf, device: u64, inode: u64) -> Self {
         Self { path, device, inode }
     }
 

@@ -158,8 +158,7 @@ impl Located {
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         let one = |parts: &[&[u8]]| {
             let (device, inode) = str::from_utf8(parts[0]).ok()?.split_once(' ')?;
-            let identity = (device.parse().ok()?, inode.parse().ok()?);
-            let anchor = Anchor::written(path(parts[1]), identity);
+            let anchor = Anchor::written(path(parts[1]), device.parse().ok()?, inode.parse().ok()?);
             Some(Self { anchor, below: path(parts[2]) })
         };
         // Each ends with a NUL, so the last part is what was not written to its end, or nothing.

@@ -39,10 +39,12 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 /// What starting it says; `TimedOut`; `FileTooLarge`.
 pub fn ask(
-    (file, name): (&Path, &Path),
+    file: &Path,
+    name: &Path,
     arguments: &[String],
     question: &[u8],
-    (patience, most): (Duration, usize),
+    patience: Duration,
+    most: usize,
 ) -> io::Result<CommandOutput> {
     let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let child = command(file)

@@ -41,7 +41,7 @@ pub(crate) fn converse(context: &Context, client: &Client) {
         return refuse(client, Refusal::new(format!("it cannot be recorded: {error}")));
     }
     let conversation = Conversation { context, client, id };
-    match Request::examine(&command, id, (context, client)) {
+    match Request::examine(&command, id, context, client) {
         Err(refusal) => conversation.deny("pinfold", refusal),
         Ok(request) => match conversation.decide(&request) {
             Err((by, refusal)) => conversation.deny(&by, refusal),

@@ -183,16 +183,12 @@ fn key(typed: &Typed, page: &Page, pending: &Pending) -> Key {
 }
 
 /// The question as bytes for the terminal. Nothing of it scrolls.
-fn draw(
-    pending: &Pending,
-    waiting: usize,
-    (rows, columns): (usize, usize),
-    page: &mut Page,
-) -> String {
-    if page.room != (rows, columns) {
+fn draw(pending: &Pending, waiting: usize, room: (usize, usize), page: &mut Page) -> String {
+    let (rows, columns) = room;
+    if page.room != room {
         // Its pages are others: what was seen of the old ones is not all of these.
         let is_ready = page.is_ready;
-        *page = Page { room: (rows, columns), is_ready, ..Page::default() };
+        *page = Page { room, is_ready, ..Page::default() };
     }
     page.is_shown = rows >= SMALLEST.0 && columns >= SMALLEST.1;
     if !page.is_shown {

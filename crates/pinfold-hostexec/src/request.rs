@@ -51,7 +51,8 @@ impl Request {
     pub(crate) fn examine(
         command: &HostCommand,
         id: u64,
-        (context, client): (&Context, &Client),
+        context: &Context,
+        client: &Client,
     ) -> Result<Self, Refusal> {
         let name = str::from_utf8(&command.executable).ok().filter(|name| is_executable(name));
         let name = name.ok_or_else(|| {
@@ -77,7 +78,7 @@ impl Request {
             .map_err(|error| Refusal::new(error).hint("start from a directory of the workspace"))?;
         let args = command.args.clone();
         let job = if name == "git" {
-            Job::Git(Box::new(git::prepare(&args, &directory.path, id, (context, client))?))
+            Job::Git(Box::new(git::prepare(&args, &directory.path, id, context, client)?))
         } else {
             if name == "gh" {
                 gh::check(&args)?;

@@ -190,7 +190,7 @@ impl Loop<'_> {
                 } else {
                     Streams::new(streams, descriptors)
                 };
-                self.run((id, bounds, groups), &rest, streams);
+                self.run(id, bounds, groups, &rest, streams);
             }
             Order::SignalTask { id, signal } => self.tell_task(id, |task| task.signal(signal)),
             Order::EndTask(id) => self.tell_task(id, Task::end),
@@ -241,7 +241,9 @@ impl Loop<'_> {
     /// Runs a program next to the command.
     fn run(
         &mut self,
-        (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
+        id: u32,
+        bounds: Bounds,
+        groups: Vec<OwnedFd>,
         rest: &[u8],
         streams: Result<Streams, Errno>,
     ) {
@@ -253,7 +255,7 @@ impl Loop<'_> {
         let run = |program| {
             let mut command = Command::from(program);
             command.set(&self.variables);
-            Task::start((id, bounds, groups), command, streams.map_err(failed)?, self.channel)
+            Task::start(id, bounds, groups, command, streams.map_err(failed)?, self.channel)
         };
         match program.map_err(failed).and_then(run) {
             Ok(task) => self.tasks.push(task),

@@ -46,7 +46,9 @@ impl Task {
     /// # Errors
     /// A command without words, or what the system says.
     pub(crate) fn start(
-        (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
+        id: u32,
+        bounds: Bounds,
+        groups: Vec<OwnedFd>,
         command: Command,
         mut streams: Streams,
         supervisor: &Channel,
@@ -65,9 +67,8 @@ impl Task {
         let (ended, tell) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Failure::at(Step::Execute))?;
         let minder = crate::vfork::copy(|| {
-            let minded = bound(bounds).and_then(|()| {
-                mind((id, tell), (&prepared, &groups), streams, (terminal, line), supervisor)
-            });
+            let minder = Minder { id, tell, prepared: &prepared, groups: &groups, supervisor };
+            let minded = bound(bounds).and_then(|()| minder.mind(streams, terminal, line));
             if let Err(failure) = minded {
                 let _ = supervisor.send(&failure.report_of(id), &[]);
             }
@@ -180,57 +181,69 @@ fn join(groups: &[OwnedFd]) -> Result<(), Failure> {
     })
 }
 
-/// What the minder does, until nothing of its task is left. It stays out of the task's groups, so that
-/// the kernel never ends it for them.
-fn mind(
-    (id, tell): (u32, OwnedFd),
-    (prepared, groups): (&Prepared, &[OwnedFd]),
-    streams: Streams,
-    (terminal, line): (Option<Terminal>, Option<Channel>),
-    supervisor: &Channel,
-) -> Result<(), Failure> {
-    stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
-    let relay = terminal.as_ref().zip(line.as_ref());
-    let relay = relay.map(|(terminal, line)| Relay::start(terminal, line)).transpose();
-    let mut relay = relay.map_err(Failure::at(Step::Terminal))?;
-    let kept = streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
-    let kept = kept.chain(groups.iter().map(AsFd::as_fd)).chain(held(&relay));
-    let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
-    close_all_but(&kept).and_then(|()| adopt()).map_err(Failure::at(Step::Execute))?;
-    let command = crate::vfork::spawn(|| {
-        let failure = match join(groups) {
-            Ok(()) => prepared.become_command(&streams, terminal.as_ref()),
-            Err(failure) => failure,
-        };
-        let _ = supervisor.send(&failure.report_of(id), &[]);
-    })
-    .map_err(Failure::at(Step::Execute))?;
-    // Their other sides are to see the end when the task's own copies have gone.
-    std::mem::forget((streams, terminal, line));
-    let own = [supervisor.as_fd(), tell.as_fd()].into_iter().chain(held(&relay));
-    close_all_but(&own.collect::<Vec<_>>()).map_err(Failure::at(Step::Execute))?;
-    let (mut tell, mut over) = (Some(tell), None);
-    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::UNTRACED) {
-        if pid == command {
-            if status.stopping_signal().is_some() {
-                supervisor.mention(&Report::TaskStopped(id));
-                continue;
+/// The process above a task. It stays out of the task's groups, so that the kernel never ends it for them.
+struct Minder<'a> {
+    id: u32,
+    /// Closed when what was asked for has ended.
+    tell: OwnedFd,
+    prepared: &'a Prepared,
+    groups: &'a [OwnedFd],
+    supervisor: &'a Channel,
+}
+
+impl Minder<'_> {
+    /// What it does, until nothing of its task is left.
+    fn mind(
+        self,
+        streams: Streams,
+        terminal: Option<Terminal>,
+        line: Option<Channel>,
+    ) -> Result<(), Failure> {
+        let Self { id, tell, prepared, groups, supervisor } = self;
+        stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
+        let relay = terminal.as_ref().zip(line.as_ref());
+        let relay = relay.map(|(terminal, line)| Relay::start(terminal, line)).transpose();
+        let mut relay = relay.map_err(Failure::at(Step::Terminal))?;
+        let kept =
+            streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
+        let kept = kept.chain(groups.iter().map(AsFd::as_fd)).chain(held(&relay));
+        let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
+        close_all_but(&kept).and_then(|()| adopt()).map_err(Failure::at(Step::Execute))?;
+        let command = crate::vfork::spawn(|| {
+            let failure = match join(groups) {
+                Ok(()) => prepared.become_command(&streams, terminal.as_ref()),
+                Err(failure) => failure,
+            };
+            let _ = supervisor.send(&failure.report_of(id), &[]);
+        })
+        .map_err(Failure::at(Step::Execute))?;
+        // Their other sides are to see the end when the task's own copies have gone.
+        std::mem::forget((streams, terminal, line));
+        let own = [supervisor.as_fd(), tell.as_fd()].into_iter().chain(held(&relay));
+        close_all_but(&own.collect::<Vec<_>>()).map_err(Failure::at(Step::Execute))?;
+        let (mut tell, mut over) = (Some(tell), None);
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::UNTRACED) {
+            if pid == command {
+                if status.stopping_signal().is_some() {
+                    supervisor.mention(&Report::TaskStopped(id));
+                    continue;
+                }
+                over = Some(Report::TaskEnded { id, ended: ended(status) });
+                if let Some(relay) = &mut relay {
+                    relay.end();
+                }
             }
-            over = Some(Report::TaskEnded { id, ended: ended(status) });
-            if let Some(relay) = &mut relay {
-                relay.end();
+            relay.take_if(|relay| relay.is(pid) && relay.has_ended(status));
+            // All that it wrote has been shown by now.
+            if relay.is_none()
+                && let Some(report) = over.take()
+            {
+                let _ = supervisor.send(&report, &[]);
+                drop(tell.take());
             }
         }
-        relay.take_if(|relay| relay.is(pid) && relay.has_ended(status));
-        // All that it wrote has been shown by now.
-        if relay.is_none()
-            && let Some(report) = over.take()
-        {
-            let _ = supervisor.send(&report, &[]);
-            drop(tell.take());
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What the minder keeps open for a relay.

@@ -94,10 +94,12 @@ pub struct Finder<'a> {
 impl<'a> Finder<'a> {
     /// Looks for what is new since the session began.
     pub fn new(
-        (root, roots): (&'a Path, Vec<(&'a Path, &'a Site)>),
+        root: &'a Path,
+        roots: Vec<(&'a Path, &'a Site)>,
         before: &'a Before,
         hidden: &'a [PathBuf],
-        (protection, own): (&'a Protection, &'a Own),
+        protection: &'a Protection,
+        own: &'a Own,
     ) -> Self {
         let is_on = |opt_in| !protection.is_lifted(opt_in);
         let (links, names) = (is_on(OUTWARD_LINKS), is_on(ODD_NAMES));

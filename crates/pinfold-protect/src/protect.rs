@@ -191,8 +191,8 @@ impl<'a> Surveyor<'a> {
         }
         for (name, kind) in listing.entries() {
             let folded = Folded::of(name);
-            let judged = self.judge(listing.path(), (name, &folded), kind, zone);
-            self.note_built(listing.path(), (name, &folded), zone);
+            let judged = self.judge(listing.path(), name, &folded, kind, zone);
+            self.note_built(listing.path(), name, &folded, zone);
             if kind != FileType::Directory || judged == Judged::Gone {
                 continue;
             }
@@ -205,7 +205,7 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    fn note_built(&mut self, directory: &Path, (name, folded): (&[u8], &Folded<'_>), zone: Zone) {
+    fn note_built(&mut self, directory: &Path, name: &[u8], folded: &Folded<'_>, zone: Zone) {
         let is_seen = zone == Zone::Tree || (zone == Zone::Installed && name == b".bin");
         if self.writable && is_seen && may_be_on_build(folded) {
             let relative = join_beneath(directory, Path::new(OsStr::from_bytes(name)));
@@ -218,7 +218,8 @@ impl<'a> Surveyor<'a> {
     fn judge(
         &mut self,
         directory: &Path,
-        (name, folded): (&[u8], &Folded<'_>),
+        name: &[u8],
+        folded: &Folded<'_>,
         kind: FileType,
         zone: Zone,
     ) -> Judged {

@@ -48,7 +48,8 @@ fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
 pub fn walk<Z: Copy>(
     root: &Path,
     zone: Z,
-    (cache, entries): (&Path, Entries),
+    cache: &Path,
+    entries: Entries,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Walk<Z>, Errno> {
     let root = open_root(root)?;

@@ -36,7 +36,9 @@ pub(super) fn format(path: &Path) -> &'static [u8] {
 /// # Errors
 /// A file that cannot be read.
 pub(super) fn hash(
-    (format, bytes, ralph): (&[u8], &[u8], Option<&[u8]>),
+    format: &[u8],
+    bytes: &[u8],
+    ralph: Option<&[u8]>,
     named: &[PathBuf],
     base: Option<&BaseContent>,
     root: &Path,

@@ -111,8 +111,8 @@ impl RepositoryFile {
     ) -> Result<ContentHash, RepositoryError> {
         let named = self.runs(workspace)?;
         let format = content::format(&self.path);
-        let files = (format, self.bytes.as_slice(), self.ralph.as_deref());
-        content::hash(files, &named, base, workspace.root.as_path())
+        let (ralph, root) = (self.ralph.as_deref(), workspace.root.as_path());
+        content::hash(format, &self.bytes, ralph, &named, base, root)
     }
 
     /// The hash of what is trusted without the file's limits, and these.
@@ -125,9 +125,10 @@ impl RepositoryFile {
         base: Option<&BaseContent>,
     ) -> Result<Limited, RepositoryError> {
         let named = self.runs(workspace)?;
-        let files = (&b"values"[..], self.project.without_limits(), self.ralph.as_deref());
-        let rest = content::hash(files, &named, base, workspace.root.as_path())?.to_string();
-        Ok(Limited { rest, limits: self.project.limits() })
+        let (ralph, root) = (self.ralph.as_deref(), workspace.root.as_path());
+        let values = self.project.without_limits();
+        let rest = content::hash(b"values", values, ralph, &named, base, root)?;
+        Ok(Limited { rest: rest.to_string(), limits: self.project.limits() })
     }
 
     /// What the base holds that sessions run on, if it lies in the repository.

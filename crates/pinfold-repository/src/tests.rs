@@ -68,7 +68,7 @@ fn trust_lapses_with_every_byte_that_is_trusted() {
     let store = TrustStore::new(&world.places());
     let trusted = || store.is_trusted(&world.workspace(), world.hash()).unwrap();
     assert!(!trusted());
-    store.trust(&world.workspace(), (&world.file().path, world.hash()), None).unwrap();
+    store.trust(&world.workspace(), &world.file().path, world.hash(), None).unwrap();
     assert!(trusted());
     world.write("other.sh", "changed");
     assert!(trusted(), "what no command names counts for nothing");
@@ -142,7 +142,7 @@ fn file_that_is_not_a_settings_file_is_refused_by_name() {
 fn a_broken_record_is_no_trust_and_no_silence() {
     let world = World::new("{}");
     let store = TrustStore::new(&world.places());
-    store.trust(&world.workspace(), (&world.file().path, world.hash()), None).unwrap();
+    store.trust(&world.workspace(), &world.file().path, world.hash(), None).unwrap();
     let record = fs::read_dir(world.directory.path().join("trust")).unwrap().next().unwrap();
     fs::write(record.unwrap().path(), "{").unwrap();
     assert!(store.is_trusted(&world.workspace(), world.hash()).is_err());
@@ -250,7 +250,7 @@ fn lower_limits_need_no_new_trust_and_other_changes_do() {
     let store = TrustStore::new(&world.places());
     let limited = || world.file().limited(&world.workspace(), None).unwrap();
     let path = world.file().path;
-    store.trust(&world.workspace(), (&path, world.hash()), Some(limited())).unwrap();
+    store.trust(&world.workspace(), &path, world.hash(), Some(limited())).unwrap();
     for (settings, expected) in [
         (r#"{ "resources": { "memory": "3G", "timeout": "9m" }, "resumeCommands": ["a"] }"#, true),
         (r#"{"resources":{"memory":"4G"},"resumeCommands":["a"]}"#, true),
@@ -285,7 +285,7 @@ fn a_script_that_changes_is_not_trusted_with_lower_limits() {
     let store = TrustStore::new(&world.places());
     let limited = || world.file().limited(&world.workspace(), None).unwrap();
     let path = world.file().path;
-    store.trust(&world.workspace(), (&path, world.hash()), Some(limited())).unwrap();
+    store.trust(&world.workspace(), &path, world.hash(), Some(limited())).unwrap();
     world.write("sandbox.json", &settings("3G"));
     let is = || store.is_trusted_with_higher_limits(&world.workspace(), &limited()).unwrap();
     assert!(is());

@@ -105,7 +105,8 @@ impl TrustStore {
     pub fn trust(
         &self,
         workspace: &Workspace,
-        (file, hash): (&Path, ContentHash),
+        file: &Path,
+        hash: ContentHash,
         limited: Option<Limited>,
     ) -> io::Result<()> {
         Places::make_private(&self.directory)?;

@@ -57,8 +57,8 @@ pub struct System {
 }
 
 impl System {
-    fn with((system, lock): (Self, Lock)) -> Self {
-        Self { held: Some(Arc::new(lock)), ..system }
+    fn held(self, lock: Lock) -> Self {
+        Self { held: Some(Arc::new(lock)), ..self }
     }
 }
 
@@ -202,7 +202,7 @@ impl<'a> Systems<'a> {
             return Err(SystemError::MountedWithin { point });
         }
         let id = host::id().map_err(failed)?;
-        let made = self.shelf.ensure::<_, SystemError>(
+        let (system, lock) = self.shelf.ensure::<_, SystemError>(
             &id,
             &|| (self.doing)(Doing::Waiting),
             |home, summary| usable(home, summary, &id),
@@ -221,7 +221,7 @@ impl<'a> Systems<'a> {
                 self.summary(&id, &Base::Host.to_string(), staging)
             },
         )?;
-        Ok(System { over_host: true, ..System::with(made) })
+        Ok(System { over_host: true, ..system.held(lock) })
     }
 
     /// The system of a base if it is there already, as [`Systems::ensure`] would give it.
@@ -274,7 +274,7 @@ impl<'a> Systems<'a> {
         };
         let image = registry.resolve(&wanted, architecture).map_err(failed)?;
         let packed = image.layers.iter().map(|layer| layer.size).fold(0, u64::saturating_add);
-        let system = self.ensure_tree((&image.digest, asked), &[], |archives| {
+        let system = self.ensure_tree(&image.digest, asked, &[], |archives| {
             self.check_room(archives, packed, asked)?;
             let doing = self.doing;
             let mut tell = |progress| doing(Doing::Fetching(progress));
@@ -327,7 +327,7 @@ impl<'a> Systems<'a> {
 
     fn held(&self, digest: &str) -> Result<Option<System>, SystemError> {
         let held = self.shelf.hold(plain(digest), |home, summary| usable(home, summary, digest))?;
-        Ok(held.map(System::with))
+        Ok(held.map(|(system, lock)| system.held(lock)))
     }
 
     fn summary(&self, id: &str, from: &str, staging: &Path) -> Result<Vec<u8>, SystemError> {
@@ -340,7 +340,8 @@ impl<'a> Systems<'a> {
     /// saved, with these layers.
     fn ensure_tree(
         &self,
-        (digest, from): (&str, &str),
+        digest: &str,
+        from: &str,
         layers: &[String],
         fill: impl FnOnce(&Path) -> Result<(), SystemError>,
     ) -> Result<System, SystemError> {
@@ -362,13 +363,13 @@ impl<'a> Systems<'a> {
                 .map_err(|error| self.shelf.failed("remove", &archives, error))?;
             self.summary(digest, from, staging)
         };
-        let made = self.shelf.ensure::<_, SystemError>(
+        let (system, lock) = self.shelf.ensure::<_, SystemError>(
             plain(digest),
             &|| (self.doing)(Doing::Waiting),
             |home, summary| usable(home, summary, digest),
             make,
         )?;
-        Ok(System::with(made))
+        Ok(system.held(lock))
     }
 }
 

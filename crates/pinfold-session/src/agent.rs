@@ -117,18 +117,31 @@ impl AgentFiles {
     }
 }
 
+/// Where and how an agent runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) places: &'a Places,
+    pub(crate) workspace: &'a Workspace,
+    /// The system that it runs on, if that is not the host's.
+    pub(crate) stack: Option<&'a Stack>,
+    /// What the user syncs for a session behind `systemd`.
+    pub(crate) configuration: Option<&'a Configuration>,
+}
+
 /// Prepares a run: provisions the layer if need be and makes the session's key.
 ///
 /// # Errors
 /// Whatever is missing, with the hint.
 pub(crate) fn prepare(
-    (mut agent, secret): (ResolvedAgent, Option<SecretId>),
+    mut agent: ResolvedAgent,
+    secret: Option<SecretId>,
     user_args: Vec<OsString>,
     unattended: bool,
-    context: (&Settings, &Places, &Workspace, Option<&Stack>, Option<&Configuration>),
+    context: Context<'_>,
     source: ProgramSource<'_>,
 ) -> Result<AgentRun, RunError> {
-    let (settings, places, workspace, stack, configuration) = context;
+    let Context { settings, places, workspace, stack, configuration } = context;
     let provider = match secret {
         Some(id) => Some(gateway::provider(&agent, id, settings, places)?),
         None => None,

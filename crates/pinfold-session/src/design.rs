@@ -98,7 +98,7 @@ impl Design {
         if request.discards_commits {
             guard.isolate_repositories();
         }
-        let mut plan = plan::plan(&view, &authority, (settings, stack))?;
+        let mut plan = plan::plan(&view, &authority, settings, stack)?;
         if let Some(layer) = &layer {
             plan::put_view(&mut plan, &workspace.root, layer)?;
         }

@@ -113,7 +113,8 @@ pub(crate) fn open(
     settings: &Settings,
     host: Host<'_>,
     records: &Arc<Records>,
-    (trust, ssh): (Option<&Trust>, Option<Ssh>),
+    trust: Option<&Trust>,
+    ssh: Option<Ssh>,
 ) -> Result<Opened, RunError> {
     let policy = &settings.network;
     let by_proxy = !doors.handed_over;

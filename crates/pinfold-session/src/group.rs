@@ -93,7 +93,7 @@ impl Group {
         if is_admin {
             group.config(&own)?;
         }
-        group.mounts(&own, files, is_admin, (&others, places))?;
+        group.mounts(&own, files, is_admin, &others, places)?;
         group.check(settings)?;
         Ok(group)
     }
@@ -204,7 +204,8 @@ impl Group {
         own: &Home,
         files: &GroupFiles,
         is_admin: bool,
-        (others, places): (&[HostPath], &Places),
+        others: &[HostPath],
+        places: &Places,
     ) -> Result<(), RunError> {
         if files.mounts.is_empty() {
             return Ok(());

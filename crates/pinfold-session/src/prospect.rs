@@ -43,7 +43,8 @@ impl Prospect {
 pub fn prospect(
     settings: &Settings,
     named: Option<&str>,
-    (workspace, stack): (&Workspace, Option<&Stack>),
+    workspace: &Workspace,
+    stack: Option<&Stack>,
     host: Host<'_>,
 ) -> Result<Prospect, RunError> {
     let places = host.places;

@@ -131,7 +131,7 @@ impl<'a> Snapshots<'a> {
         let made = if snapshot.setup.is_empty() {
             None
         } else {
-            Some(self.made((&base, &system), settings, root)?)
+            Some(self.made(&base, &system, settings, root)?)
         };
         Ok(Some(stack(snapshot, system, made)))
     }
@@ -159,7 +159,8 @@ impl<'a> Snapshots<'a> {
     /// The tree of what the commands made of a base.
     fn made(
         &self,
-        (base, system): (&Base, &System),
+        base: &Base,
+        system: &System,
         settings: &Settings,
         root: &Path,
     ) -> Result<(PathBuf, Lock), SnapshotError> {

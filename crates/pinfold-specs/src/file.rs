@@ -112,7 +112,8 @@ impl FileHome {
         &self,
         directory: &OwnedFd,
         next: &OsString,
-        (known, new): (&str, &str),
+        known: &str,
+        new: &str,
     ) -> Result<bool, Refusal> {
         let failed = self.cannot("write");
         let swap = || {
@@ -188,7 +189,7 @@ impl Home for FileHome {
             return Ok(false);
         }
         let next = self.write_next(&directory, new.text(), mode).map_err(self.cannot("write"))?;
-        let written = self.exchange(&directory, &next, (known.text(), new.text()));
+        let written = self.exchange(&directory, &next, known.text(), new.text());
         if written.is_err() {
             // A version of somebody else's is not what was to be written.
             let own = read_bounded(&directory, Path::new(&next), LONGEST_FILE as u64);
@@ -282,7 +283,7 @@ mod tests {
         fs::write(dir.path().join(".spec.md.swp"), "an editor's").unwrap();
         assert_eq!(home.leftovers().len(), 1);
         fs::remove_file(dir.path().join(".spec.md.swp")).unwrap();
-        assert!(!home.exchange(&directory, &next, ("known\n", "new\n")).unwrap());
+        assert!(!home.exchange(&directory, &next, "known\n", "new\n").unwrap());
         assert!(home.leftovers().is_empty());
         assert_eq!(fs::read_to_string(&file).unwrap(), "saved\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -125,7 +125,8 @@ fn is_key(typed: &Typed) -> bool {
     typed.bytes.len() == 1 || typed.bytes.first().is_some_and(|first| *first != 0x1b)
 }
 
-fn page(notices: &[String], (rows, columns): (usize, usize)) -> String {
+fn page(notices: &[String], room: (usize, usize)) -> String {
+    let (rows, columns) = room;
     let mut lines = Vec::new();
     for notice in notices {
         wrap(&format!("pinfold: {notice}"), "", columns, &mut lines);

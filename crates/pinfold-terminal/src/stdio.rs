@@ -95,7 +95,7 @@ pub fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
     let mut ends = Vec::with_capacity(3);
     let mut seen: Vec<Option<Stat>> = Vec::new();
     for (index, stream) in caller_streams().into_iter().enumerate() {
-        let (end, stat) = end_for((index, stream), terminal.is_some(), &seen, &mut moved)?;
+        let (end, stat) = end_for(index, stream, terminal.is_some(), &seen, &mut moved)?;
         ends.push(end);
         seen.push(stat);
     }
@@ -127,7 +127,8 @@ fn caller_streams() -> [BorrowedFd<'static>; 3] {
 }
 
 fn end_for(
-    (index, stream): (usize, BorrowedFd<'_>),
+    index: usize,
+    stream: BorrowedFd<'_>,
     has_terminal: bool,
     seen: &[Option<Stat>],
     moved: &mut Moved,

@@ -54,7 +54,7 @@ pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDo
         binary = part.is_binary;
         found.add(root, Item::Part(part));
     } else {
-        directory(&root, (grep, &matcher), cancel, &found)?;
+        directory(&root, grep, &matcher, cancel, &found)?;
     }
     cancel.check()?;
     Ok(GrepDone { binary, ..found.in_order()? })
@@ -62,7 +62,8 @@ pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDo
 
 fn directory(
     root: &Path,
-    (grep, matcher): (&Grep, &RegexMatcher),
+    grep: &Grep,
+    matcher: &RegexMatcher,
     cancel: &Cancel,
     found: &Arc<Found>,
 ) -> Result<(), ToolError> {

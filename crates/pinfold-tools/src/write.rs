@@ -44,7 +44,7 @@ pub(crate) fn replace(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<bool,
         // It is asked without opening it for writing, which would make another file of it in a view
         // (overlayfs copies up).
         rustix::fs::access(link_of(file), Access::WRITE_OK).map_err(ToolError::system(path))?;
-        return match put(spot, (file, about), path, content) {
+        return match put(spot, file, about, path, content) {
             Ok(()) => Ok(true),
             // A mount point, or in a directory that cannot be written: there is no other way.
             Err(Put::Refused) => in_place(spot, path, content).map(|()| false),
@@ -71,12 +71,7 @@ enum Put {
     Failed(ToolError),
 }
 
-fn put(
-    spot: &Spot,
-    (old, before): (&File, &Stat),
-    path: &Bytes,
-    content: &[u8],
-) -> Result<(), Put> {
+fn put(spot: &Spot, old: &File, before: &Stat, path: &Bytes, content: &[u8]) -> Result<(), Put> {
     let failed = |errno| match errno {
         Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS => Put::Refused,
         errno => Put::Failed(ToolError::system(path)(errno)),

@@ -140,14 +140,16 @@ impl After<'_> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
         let roots = self.guard.roots.iter().map(|root| (root.path.as_path(), &root.site)).collect();
         let (before, hidden) = (&self.guard.before, &self.guard.hidden);
-        let judges = (&rules.protection, rules.own);
-        let mut finder = Finder::new((&root.path, roots), before, hidden, judges);
+        let mut finder =
+            Finder::new(&root.path, roots, before, hidden, &rules.protection, rules.own);
         finder.patience = Some(self.patience);
-        let until = (&before.began.by_the_clock(), self.patience);
-        let walked = walk_changed(&root.path, &root.walk, until, &mut |it, zone, below| {
-            finder.visit(it, zone);
-            surveyor.visit(it.listing, zone, below);
-        });
+        let began = before.began.by_the_clock();
+        let patience = self.patience;
+        let walked =
+            walk_changed(&root.path, &root.walk, &began, patience, &mut |it, zone, below| {
+                finder.visit(it, zone);
+                surveyor.visit(it.listing, zone, below);
+            });
         self.is_full = self.is_full || finder.is_full;
         self.misleading.extend(finder.found);
         match walked {

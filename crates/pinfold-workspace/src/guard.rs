@@ -180,7 +180,7 @@ impl Guard {
             self.copies.begin_with_index(&root.path, &self.private);
         }
         for root in &granted {
-            self.scan_root(root, &rules, (&mut git, &places.cache))?;
+            self.scan_root(root, &rules, &mut git, &places.cache)?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
                 self.missing(&root.path, &root.site, &rules.protection);
@@ -230,7 +230,8 @@ impl Guard {
         &mut self,
         root: &Granted,
         rules: &Rules<'_>,
-        (git, cache): (&mut Git, &Path),
+        git: &mut Git,
+        cache: &Path,
     ) -> Result<(), GuardError> {
         let found = fs::symlink_metadata(&root.path);
         // A link that was put there since may not go without a look.
@@ -244,8 +245,7 @@ impl Guard {
         let before = &mut self.before;
         let needs_all = is_view || surveyor.needs_all_names();
         let entries = if needs_all { Entries::All } else { Entries::Notable };
-        let with = (cache, entries);
-        let walked = walk(&root.path, root.zone, with, &mut |visited, zone, below| {
+        let walked = walk(&root.path, root.zone, cache, entries, &mut |visited, zone, below| {
             if is_view {
                 names.add(visited.listing);
             }

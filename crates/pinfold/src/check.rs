@@ -118,7 +118,7 @@ pub(crate) fn check(args: &CheckArgs, launcher: &Launcher) -> Result<ExitCode, F
         return Err(Failure::new("--method and --url-path are about a host")
             .hint(Some("`pinfold check host NAME --method GET --url-path /`".to_owned())));
     }
-    check_path(args, access, settings, (host, start.workspace()))
+    check_path(args, access, settings, host, start.workspace())
 }
 
 /// Answers for a host or a secret.
@@ -133,7 +133,7 @@ fn check_network(
         _ => network::host(&target, &args.request, settings)?,
     };
     let (allowed, reason) = (answer.is_allowed(), answer.reason.as_deref());
-    record(places, (answer.access, &answer.asked), allowed, reason).map_err(Failure::new)?;
+    record(places, answer.access, &answer.asked, allowed, reason).map_err(Failure::new)?;
     if args.output.json {
         print::json_line(&answer)?
     } else {
@@ -146,14 +146,15 @@ fn check_path(
     args: &CheckArgs,
     asked: PathAccess,
     settings: &Settings,
-    (host, project): (Host<'_>, &Workspace),
+    host: Host<'_>,
+    project: &Workspace,
 ) -> Result<ExitCode, Failure> {
     // What is not made yet is not made for a question, and has no answer.
     let stack =
         if settings.snapshot.is_host() { None } else { Some(there(settings, host, project)?) };
     let (places, workspace) = (host.places, prepare::in_mode(project.clone(), settings, host)?);
-    let here = (&workspace, stack.as_ref());
-    let prospect = prospect(settings, args.profile.as_deref(), here, host);
+    let profile = args.profile.as_deref();
+    let prospect = prospect(settings, profile, &workspace, stack.as_ref(), host);
     let prospect = prospect.map_err(|error| Failure::from(error).plain())?;
     let path = workspace.cwd.as_path().join(&args.target);
     let access = asked.access();
@@ -179,7 +180,7 @@ fn check_path(
         explanation.reason.clone()
     };
     let shown = Escaped(&path).to_string();
-    record(places, (asked.word(), &shown), allowed, reason.as_deref()).map_err(Failure::new)?;
+    record(places, asked.word(), &shown, allowed, reason.as_deref()).map_err(Failure::new)?;
     match (args.output.json, private) {
         (true, true) => print::json_line(&json!({ "verdict": "allow", "reason": reason }))?,
         (true, false) => print::json_line(&explanation)?,
@@ -232,7 +233,8 @@ fn in_trees(explanation: &mut Explanation, stack: &Stack) {
 
 fn record(
     places: &Places,
-    (access, asked): (&'static str, &str),
+    access: &'static str,
+    asked: &str,
     allowed: bool,
     reason: Option<&str>,
 ) -> std::io::Result<()> {

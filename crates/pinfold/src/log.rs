@@ -60,10 +60,10 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let mut log = File::open(&path).map_err(read)?;
     let stdout = std::io::stdout().lock();
     if !stdout.is_terminal() {
-        return follow(args, &places, &session, (&mut log, stdout)).map_err(read);
+        return follow(args, &places, &session, &mut log, stdout).map_err(read);
     }
     let mut colours = Colours::new(stdout);
-    let followed = follow(args, &places, &session, (&mut log, &mut colours));
+    let followed = follow(args, &places, &session, &mut log, &mut colours);
     colours.end().and(followed).map_err(read)
 }
 
@@ -72,7 +72,8 @@ fn follow(
     args: &LogsArgs,
     places: &Places,
     session: &SessionId,
-    (log, mut out): (&mut File, impl Write),
+    log: &mut File,
+    mut out: impl Write,
 ) -> io::Result<ExitCode> {
     let mut was_live = false;
     loop {

@@ -81,11 +81,11 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
         files: file.runs(&workspace).map_err(RunError::from)?,
         on: base.map(|base| base.path),
     };
-    show(&settings, &file.path, &runs, (hash, known), args.output.json)?;
+    show(&settings, &file.path, &runs, hash, known, args.output.json)?;
     if known || settings.widenings.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    ask(args, &workspace, &store, &places, (&file.path, hash, Some(limited)))
+    ask(args, &workspace, &store, &places, &file.path, hash, Some(limited))
 }
 
 /// Looks at what a repository adds to agents' images. Building executes it.
@@ -133,7 +133,7 @@ fn trust_image(
     if known {
         return Ok(ExitCode::SUCCESS);
     }
-    ask(args, workspace, store, places, (&path, hash, None))
+    ask(args, workspace, store, places, &path, hash, None)
 }
 
 /// Trusts a content from now on, if the user agrees.
@@ -142,7 +142,9 @@ fn ask(
     workspace: &Workspace,
     store: &TrustStore,
     places: &Places,
-    (path, hash, limited): (&Path, ContentHash, Option<Limited>),
+    path: &Path,
+    hash: ContentHash,
+    limited: Option<Limited>,
 ) -> Result<ExitCode, Failure> {
     if !args.yes && !agreed()? {
         notify!("pinfold: not trusted");
@@ -151,7 +153,7 @@ fn ask(
     let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
     let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
     audit.record(&event).map_err(Failure::new)?;
-    store.trust(workspace, (path, hash), limited).map_err(Failure::new)?;
+    store.trust(workspace, path, hash, limited).map_err(Failure::new)?;
     notify!("pinfold: trusted until it changes");
     Ok(ExitCode::SUCCESS)
 }
@@ -169,7 +171,8 @@ fn show(
     settings: &Settings,
     file: &Path,
     Runs { files, on }: &Runs,
-    (hash, known): (ContentHash, bool),
+    hash: ContentHash,
+    known: bool,
     as_json: bool,
 ) -> Result<(), Failure> {
     if as_json {

@@ -66,7 +66,7 @@ fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Failure
         let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
         let words = [text(INIT)?, text(SUBCOMMAND)?, text(&number.to_string())?];
-        sys::execute(program.as_fd(), &words, &[], (channel.as_fd(), number))
+        sys::execute(program.as_fd(), &words, &[], channel.as_fd(), number)
     };
     steps().map_err(Failure::at(Step::Identity))
 }

@@ -77,8 +77,8 @@ impl Runtime {
             Makes::Proc
         };
         let user = (plan.identity.uid, plan.identity.gid);
-        let init = (self.engine.channel() as u32, user);
-        let spec = spec::container(ROOT.as_ref(), &plan.hostname, init, makes);
+        let channel = self.engine.channel() as u32;
+        let spec = spec::container(ROOT.as_ref(), &plan.hostname, channel, user, makes);
         let saved = spec.save(&Path::new(BUNDLE).join("config.json"));
         saved.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
         rustix::process::chdir(BUNDLE)
@@ -97,7 +97,8 @@ impl Runtime {
             in_root.as_ref().unwrap_or(&self.program.file).as_fd(),
             &words,
             &environment,
-            (channel.as_fd(), self.engine.channel()),
+            channel.as_fd(),
+            self.engine.channel(),
         )
     }
 }

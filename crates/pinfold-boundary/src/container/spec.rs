@@ -35,7 +35,8 @@ pub(super) enum Makes<'a> {
 pub(super) fn container(
     root: &Path,
     hostname: &str,
-    (channel, ids): (u32, (u32, u32)),
+    channel: u32,
+    ids: (u32, u32),
     makes: Makes<'_>,
 ) -> Config {
     let numbers = [channel, ids.0, ids.1].map(|number| number.to_string());

@@ -84,7 +84,7 @@ fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Errno> 
     let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
     let words = [text(INIT)?, text(SUBCOMMAND)?, text("again")?];
-    sys::execute(program.as_fd(), &words, &[], (channel.as_fd(), CHANNEL))
+    sys::execute(program.as_fd(), &words, &[], channel.as_fd(), CHANNEL)
 }
 
 fn make(channel: Channel) -> Result<(), (Failure, Channel)> {

@@ -69,7 +69,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         sys::wipe_environment();
         sys::wipe_arguments(INIT_NAME).map_err(Failure::at(Step::Identity))?;
         close_inherited(&sources, &wall, &channel).map_err(Failure::at(Step::Identity))?;
-        take_identity((&plan, ids), own_ids, &channel)?;
+        take_identity(&plan, ids, own_ids, &channel)?;
         let is_own_wall = matches!(wall, Wall::Own);
         if is_own_wall {
             // The new namespace begins at the group that this process joined, and hides where it lies.
@@ -103,7 +103,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         clock.done(Step::Covers);
 
         match wall {
-            Wall::Own => last::take(last_steps, (asked, variables), &channel, clock),
+            Wall::Own => last::take(last_steps, asked, variables, &channel, clock),
             Wall::Other(takeover) => match takeover.take_over(&root, &plan, &channel)? {},
         }
     };
@@ -139,7 +139,8 @@ pub(crate) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Re
 /// that own nothing on the host. The parent-death signal comes last, because a change of
 /// credentials clears it (prctl(2)).
 fn take_identity(
-    (plan, ids): (&LaunchPlan, (u32, u32)),
+    plan: &LaunchPlan,
+    ids: (u32, u32),
     own_ids: Option<(u32, u32)>,
     channel: &Channel,
 ) -> Result<(), Failure> {

@@ -61,7 +61,8 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool
 /// The step that failed; no command.
 pub(super) fn take(
     steps: LastSteps,
-    (asked, variables): (Asked, Vec<Vec<u8>>),
+    asked: Asked,
+    variables: Vec<Vec<u8>>,
     channel: &Channel,
     mut clock: Clock,
 ) -> Result<(), Failure> {

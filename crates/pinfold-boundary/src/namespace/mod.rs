@@ -164,7 +164,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
 pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> Result<(), Failure> {
     let mut clock = last::Clock::new();
     clock.done(Step::Engine);
-    last::take(steps, (asked, Vec::new()), channel, clock)
+    last::take(steps, asked, Vec::new(), channel, clock)
 }
 
 /// What is around a sandbox that is made in a container or unit.

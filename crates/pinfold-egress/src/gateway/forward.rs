@@ -187,7 +187,7 @@ impl Forwarder {
         let (route, line) = (&self.config.routes[index], &self.lines[index]);
         let wanted = tunnel::wanted(&head);
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
-        let asked = (head.method.clone(), path.clone());
+        let (method, asked) = (head.method.clone(), path.clone());
         let sent = body.sent();
         let mut headers = outgoing_headers(head.headers, &route.account, &credential);
         if client_side.is_some() {
@@ -202,7 +202,7 @@ impl Forwarder {
         if sign(route, &credential, &mut request).is_none() {
             charge.refund();
             let host = route.upstream.host().to_owned();
-            return self.failed(route, &asked, Refusal::NotSigned { host });
+            return self.failed(route, &method, &asked, Refusal::NotSigned { host });
         }
         let answer = self.answer(route, counts, line.connections.send(request)).await;
         let response = match answer {
@@ -211,12 +211,12 @@ impl Forwarder {
                 if let SendError::NoConnection(_) = error {
                     charge.refund();
                 }
-                return self.failed(route, &asked, silent(route, error.to_string()));
+                return self.failed(route, &method, &asked, silent(route, error.to_string()));
             }
             Err(_) => {
                 let minutes = ANSWER_LIMIT.as_secs() / 60;
                 let cause = format!("timeout: no answer within {minutes} minutes");
-                return self.failed(route, &asked, silent(route, cause));
+                return self.failed(route, &method, &asked, silent(route, cause));
             }
         };
         match client_side {
@@ -227,13 +227,13 @@ impl Forwarder {
             Some(_) | None => {}
         }
         let counted = Counted { charge, counts, sent };
-        let meter = self.meter(route, asked.1.path(), &response, counted);
+        let meter = self.meter(route, asked.path(), &response, counted);
         if is_unauthorized(route, response.status())
             && let Some(refusal) = self.unauthorized(index, &credential).await
         {
-            return self.failed(route, &asked, refusal);
+            return self.failed(route, &method, &asked, refusal);
         }
-        if counts && !counts_tokens(route, asked.1.path()) {
+        if counts && !counts_tokens(route, asked.path()) {
             self.tell_status(route, response.status());
         }
         if rejected::is_error(response.status()) {
@@ -318,8 +318,7 @@ impl Forwarder {
 
     /// Records a denial and answers with it. A denial that cannot be recorded is still one.
     fn refuse(&self, head: &Parts, refusal: Refusal) -> Response<Body> {
-        let asked = (head.method.as_str(), host_of(head), head.uri.path());
-        let refusal = self.recorded(refusal, asked);
+        let refusal = self.recorded(refusal, head.method.as_str(), host_of(head), head.uri.path());
         own(refusal.response(form_of(head, &refusal, &self.config.routes)))
     }
 
@@ -327,11 +326,12 @@ impl Forwarder {
     fn failed(
         &self,
         route: &Route,
-        (method, path): &(Method, PathAndQuery),
+        method: &Method,
+        path: &PathAndQuery,
         refusal: Refusal,
     ) -> Response<Body> {
         let host = route.upstream.host();
-        let refusal = self.recorded(refusal, (method.as_str(), host, path.path()));
+        let refusal = self.recorded(refusal, method.as_str(), host, path.path());
         own(refusal.response(Form::Api(route.api)))
     }
 
@@ -339,11 +339,11 @@ impl Forwarder {
     pub(super) fn unreadable(&self, error: &hyper::Error) {
         let refusal =
             Refusal::Unreadable { too_large: error.is_parse_too_large(), what: error.to_string() };
-        self.recorded(refusal, ("", "", ""));
+        self.recorded(refusal, "", "", "");
     }
 
     /// Records a denial of a method, host and path; gives what to say.
-    fn recorded(&self, refusal: Refusal, (method, host, path): (&str, &str, &str)) -> Refusal {
+    fn recorded(&self, refusal: Refusal, method: &str, host: &str, path: &str) -> Refusal {
         let event = Event::Denied {
             status: refusal.status().as_u16(),
             reason: &refusal.to_string(),

@@ -91,8 +91,7 @@ impl Plugin {
         question["version"] = VERSION.into();
         let arguments = [verb.to_owned()];
         let question = question.to_string();
-        let answer =
-            process::ask((&file, &file), &arguments, question.as_bytes(), (patience, MOST));
+        let answer = process::ask(&file, &file, &arguments, question.as_bytes(), patience, MOST);
         let answer = answer.map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => failed("it does not answer"),
             std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),

@@ -45,10 +45,12 @@ impl Program {
         question["subject"] = subject.clone();
         let program = self.trusted(bearer)?;
         let output = process::ask(
-            (&program, self.setting.program.as_path()),
+            &program,
+            self.setting.program.as_path(),
             &self.setting.arguments,
             question.to_string().as_bytes(),
-            (self.patience, LARGEST),
+            self.patience,
+            LARGEST,
         );
         let output = output.map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => Wrong::TimedOut,

@@ -71,7 +71,8 @@ pub(crate) fn prepare(
     args: &[Vec<u8>],
     cwd: &Path,
     id: u64,
-    (context, client): (&Context, &Client),
+    context: &Context,
+    client: &Client,
 ) -> Result<Task, Refusal> {
     let words = arguments::read(args)?;
     let known = Known::of(&context.known, cwd).ok_or_else(|| {

@@ -81,13 +81,13 @@ impl Listener {
     /// What a call wants, if it is to rename a directory. Most rename a file, so what the new name
     /// is comes after that.
     pub(super) fn wanted(&self, call: &Call) -> Option<Wanted> {
-        let [old, new] = call.names()?;
-        let old = call.find(old)?;
+        let [(old_directory, old_path), (new_directory, new_path)] = call.names()?;
+        let old = call.find(old_directory, old_path)?;
         let node = rustix::fs::statat(&old.above, &old.last, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if FileType::from_raw_mode(node.st_mode) != FileType::Directory {
             return None;
         }
-        let new = call.find(new)?;
+        let new = call.find(new_directory, new_path)?;
         // The number of a thread that has ended may be another's by now.
         let mut id = call.id;
         self.control(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, (&raw mut id).cast()).ok()?;
@@ -121,7 +121,7 @@ impl Call {
 
     /// Opens the directory that a path of the caller's ends in. Root and mounts are the same for
     /// everybody inside. /proc/self is init's own here, and init holds no directory but the root.
-    fn find(&self, (directory, address): (i32, u64)) -> Option<Name> {
+    fn find(&self, directory: i32, address: u64) -> Option<Name> {
         let path = self.read_path(address)?;
         let end = path.iter().rposition(|byte| *byte != b'/')?;
         let path = Path::new(OsStr::from_bytes(&path[..=end]));

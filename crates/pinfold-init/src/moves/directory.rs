@@ -24,7 +24,7 @@ pub(super) fn rename(old: &Name, new: &Name) -> Result<(), Errno> {
     match keep(&old.above, &old.last, &new.above, &new.last) {
         Err(Errno::EXIST) => replace(old, new),
         Err(Errno::XDEV) if in_one_view(&old.above, &new.above)? => {
-            carry((&old.above, &old.last), (&new.above, &new.last), 0)
+            carry(Entry::of(old), Entry::of(new), 0)
         }
         renamed => renamed,
     }
@@ -59,12 +59,22 @@ fn in_one_view(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
     Ok(kind == libc::OVERLAYFS_SUPER_MAGIC && mount(one)? == mount(other)?)
 }
 
+/// A name in an open directory.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    above: &'a OwnedFd,
+    name: &'a OsStr,
+}
+
+impl<'a> Entry<'a> {
+    fn of(name: &'a Name) -> Self {
+        Self { above: &name.above, name: &name.last }
+    }
+}
+
 /// Moves a directory to a name that nothing has.
-fn carry(
-    (above, name): (&OwnedFd, &OsStr),
-    (new_above, new_name): (&OwnedFd, &OsStr),
-    depth: u32,
-) -> Result<(), Errno> {
+fn carry(old: Entry<'_>, new: Entry<'_>, depth: u32) -> Result<(), Errno> {
+    let Entry { above, name } = old;
     if depth == DEEPEST {
         return Err(Errno::XDEV);
     }
@@ -73,8 +83,7 @@ fn carry(
         let opened = Mode::from_raw_mode(before.st_mode & 0o7777 | OWNER);
         rustix::fs::chmodat(above, name, opened, AtFlags::empty())?;
     }
-    let (old, new) = ((above, name), (new_above, new_name));
-    let made = rustix::fs::mkdirat(new_above, new_name, Mode::from_raw_mode(OWNER));
+    let made = rustix::fs::mkdirat(new.above, new.name, Mode::from_raw_mode(OWNER));
     let carried = made.and_then(|()| {
         let mut moved = Vec::new();
         let filled = fill(old, new, &before, &mut moved, depth);
@@ -87,40 +96,37 @@ fn carry(
 
 /// Moves what is in a directory to a new one, and then removes it.
 fn fill(
-    (above, name): (&OwnedFd, &OsStr),
-    (new_above, new_name): (&OwnedFd, &OsStr),
+    old: Entry<'_>,
+    new: Entry<'_>,
     before: &Stat,
     moved: &mut Vec<OsString>,
     depth: u32,
 ) -> Result<(), Errno> {
-    let (from, to) = (open(above, name)?, open(new_above, new_name)?);
-    for entry in entries(&from)? {
-        match keep(&from, &entry, &to, &entry) {
-            Err(Errno::XDEV) => carry((&from, &entry), (&to, &entry), depth + 1),
+    let (from, to) = (open(old)?, open(new)?);
+    for name in entries(&from)? {
+        let there = Entry { above: &to, name: &name };
+        match keep(&from, &name, &to, &name) {
+            Err(Errno::XDEV) => carry(Entry { above: &from, name: &name }, there, depth + 1),
             renamed => renamed,
         }?;
-        moved.push(entry);
+        moved.push(name);
     }
     become_like(&to, &from, before)?;
-    rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)?;
+    rustix::fs::unlinkat(old.above, old.name, AtFlags::REMOVEDIR)?;
     // Nothing goes wrong with a time, and there is no way back from here.
     let _ = rustix::fs::futimens(&to, &times(before));
     Ok(())
 }
 
 /// Brings back what was moved: it lies in the upper layer by now, so the kernel renames it.
-fn bring_back(
-    (above, name): (&OwnedFd, &OsStr),
-    (new_above, new_name): (&OwnedFd, &OsStr),
-    moved: &[OsString],
-) {
-    let _ = rustix::fs::chmodat(new_above, new_name, Mode::from_raw_mode(OWNER), AtFlags::empty());
-    let Ok(from) = open(above, name) else { return };
-    let Ok(to) = open(new_above, new_name) else { return };
+fn bring_back(old: Entry<'_>, new: Entry<'_>, moved: &[OsString]) {
+    let _ = rustix::fs::chmodat(new.above, new.name, Mode::from_raw_mode(OWNER), AtFlags::empty());
+    let Ok(from) = open(old) else { return };
+    let Ok(to) = open(new) else { return };
     for entry in moved.iter().rev() {
         let _ = keep(&to, entry, &from, entry);
     }
-    let _ = rustix::fs::unlinkat(new_above, new_name, AtFlags::REMOVEDIR);
+    let _ = rustix::fs::unlinkat(new.above, new.name, AtFlags::REMOVEDIR);
 }
 
 /// Renames, but over nothing. The filter passes this by.
@@ -128,9 +134,9 @@ fn keep(from: impl AsFd, name: &OsStr, to: impl AsFd, new_name: &OsStr) -> Resul
     rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
 }
 
-fn open(above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+fn open(entry: Entry<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(above, name, flags, Mode::empty())
+    rustix::fs::openat(entry.above, entry.name, flags, Mode::empty())
 }
 
 fn entries(directory: &OwnedFd) -> Result<Vec<OsString>, Errno> {

@@ -33,15 +33,17 @@ impl Settings {
         let Layers { home, attendance, ceiling, user, project, trust, agent_loop, flags } = layers;
         let ceiling = ceiling.map_or_else(|| Ok(CeilingFile::default()), read::ceiling)?;
         let user = user.map_or_else(|| Ok(UserFile::default()), |file| read::user(file, home))?;
-        let repository = (project.unwrap_or_default(), trust, agent_loop.unwrap_or_default());
-        merge(ceiling, user, repository, flags, attendance)
+        let (project, agent_loop) = (project.unwrap_or_default(), agent_loop.unwrap_or_default());
+        merge(ceiling, user, project, trust, agent_loop, flags, attendance)
     }
 }
 
 fn merge(
     ceiling: CeilingFile,
     mut user: UserFile,
-    (mut project, trust, agent_loop): (Project, Trust, AgentLoop),
+    mut project: Project,
+    trust: Trust,
+    agent_loop: AgentLoop,
     mut flags: Flags,
     attendance: Attendance,
 ) -> Result<Settings, SettingsError> {
@@ -126,11 +128,7 @@ fn merge(
         worktree_branch,
         shadow: project.shadow,
         shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),
-        limits: limits(
-            (&user.limits, &ceiling.limits),
-            (&project.limits, &mut asked),
-            flags.limits,
-        )?,
+        limits: limits(&user.limits, &ceiling.limits, &project.limits, &mut asked, flags.limits)?,
         env: env(user.env, project.env, flags.env, managed)?,
         forward_env: forward_env(user.forward_env, flags.forward_env)?,
         files: files(
@@ -233,8 +231,10 @@ impl<T: Copy + Ord + Display> Limit<'_, T> {
 }
 
 fn limits(
-    (user, ceiling): (&Limits, &Limits),
-    (project, asked): (&Limits, &mut Asked),
+    user: &Limits,
+    ceiling: &Limits,
+    project: &Limits,
+    asked: &mut Asked,
     flags: FlagLimits,
 ) -> Result<Limits, SettingsError> {
     let default = Limits::defaults();

@@ -26,7 +26,8 @@ use super::walker::{DIRECTORY, Visit, Walker, is_gone, joined};
 pub fn walk_changed<Z: Copy + Sync>(
     root: &Path,
     before: &Walk<Z>,
-    (began, patience): (&Began, &Patience),
+    began: &Began,
+    patience: &Patience,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Vec<Unseen>, Errno> {
     let how = ResolveFlags::NO_SYMLINKS;

@@ -135,13 +135,14 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         let below = self.visit(&directory, &path, zone, true)?;
         let after = facts::look(&directory)?;
         self.facts.note(&before, &after, &self.listing);
-        self.below((directory, path), State::of_statx(&before), zone, below)
+        self.below(directory, path, State::of_statx(&before), zone, below)
     }
 
     /// Walks into what lies in a directory that was visited and whose listing is the last one.
     fn below(
         &mut self,
-        (directory, path): (OwnedFd, Vec<u8>),
+        directory: OwnedFd,
+        path: Vec<u8>,
         state: State,
         zone: Z,
         below: Vec<(Vec<u8>, Z)>,
@@ -199,7 +200,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             return Ok(Some(directory));
         }
         let below = self.show(Place::Open(directory.as_fd()), path, zone, true);
-        self.below((directory, path.to_vec()), State::of_statx(&found), zone, below)?;
+        self.below(directory, path.to_vec(), State::of_statx(&found), zone, below)?;
         Ok(None)
     }
 

@@ -28,7 +28,7 @@ impl Systems<'_> {
         asked: &str,
     ) -> Result<System, SystemError> {
         let (engine, image) = self.look_at(engine, name)?;
-        self.ensure_tree((&digest(&image.layers), asked), &image.layers, |archives| {
+        self.ensure_tree(&digest(&image.layers), asked, &image.layers, |archives| {
             self.check_room(archives, image.size, asked)?;
             (self.doing)(Doing::Saving);
             let saved = archives.join(SAVED);

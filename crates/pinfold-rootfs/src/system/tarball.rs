@@ -21,7 +21,7 @@ impl Systems<'_> {
             None => digest_of_file(path).map_err(failed)?,
         };
         let from = path.display().to_string();
-        let system = self.ensure_tree((&digest, &from), &[], |archives| {
+        let system = self.ensure_tree(&digest, &from, &[], |archives| {
             let copy = archives.join("0000");
             self.check_room(archives, fs::metadata(path).map_err(failed)?.len(), &from)?;
             fs::copy(path, &copy).map_err(failed)?;

@@ -107,16 +107,16 @@ pub(super) fn run(
         Some(Value::String(name)) => Some(name),
         Some(_) => return Err(Fault::new(code::PARAMS, "session: expected a string")),
     };
-    let to = (sessions, session.as_deref());
+    let to = session.as_deref();
     let given = match name {
-        "read" => read(to, parse(arguments)?),
-        "write" => write(to, parse(arguments)?),
-        "edit" => edit(to, parse(arguments)?),
-        "bash" => bash(to, parse(arguments)?, call, tell),
-        "ls" => list(to, parse(arguments)?),
-        "find" => find(to, parse(arguments)?, call),
-        "grep" => grep(to, parse(arguments)?, call),
-        "stat" => stat(to, parse(arguments)?),
+        "read" => read(sessions, to, parse(arguments)?),
+        "write" => write(sessions, to, parse(arguments)?),
+        "edit" => edit(sessions, to, parse(arguments)?),
+        "bash" => bash(sessions, to, parse(arguments)?, call, tell),
+        "ls" => list(sessions, to, parse(arguments)?),
+        "find" => find(sessions, to, parse(arguments)?, call),
+        "grep" => grep(sessions, to, parse(arguments)?, call),
+        "stat" => stat(sessions, to, parse(arguments)?),
         "session_list" => parse::<NoArguments>(arguments).and_then(|_| with_sessions(sessions, "")),
         "session_start" => parse::<NoArguments>(arguments).and_then(|_| {
             let (name, notes) = sessions.start()?;
@@ -154,9 +154,7 @@ fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, Fault> {
         .map_err(|error| Fault::new(code::PARAMS, format!("arguments: {error}")))
 }
 
-type To<'a> = (&'a Sessions, Option<&'a str>);
-
-fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Fault> {
+fn read(sessions: &Sessions, session: Option<&str>, asked: ReadArguments) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let path = Bytes::from(asked.path);
     let (first, count) = (asked.offset.unwrap_or(1), asked.limit.unwrap_or(LINES));
@@ -212,7 +210,11 @@ fn some_lines(content: &[u8], first: u64, all: Option<u64>) -> String {
     text
 }
 
-fn write((sessions, session): To<'_>, asked: WriteArguments) -> Result<Given, Fault> {
+fn write(
+    sessions: &Sessions,
+    session: Option<&str>,
+    asked: WriteArguments,
+) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let write = Write { path: asked.path.into(), parents: true, new: false };
     let done = sessions.said(&tools, tools.write(write.clone(), asked.content.as_bytes()))?;
@@ -220,7 +222,7 @@ fn write((sessions, session): To<'_>, asked: WriteArguments) -> Result<Given, Fa
     Given::structured(&text, &done)
 }
 
-fn edit((sessions, session): To<'_>, asked: EditArguments) -> Result<Given, Fault> {
+fn edit(sessions: &Sessions, session: Option<&str>, asked: EditArguments) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let edit = Edit { path: asked.path.into(), edits: asked.edits };
     let done = sessions.said(&tools, tools.edit(edit))?;
@@ -229,7 +231,8 @@ fn edit((sessions, session): To<'_>, asked: EditArguments) -> Result<Given, Faul
 }
 
 fn bash(
-    (sessions, session): To<'_>,
+    sessions: &Sessions,
+    session: Option<&str>,
     asked: BashArguments,
     call: &Call,
     tell: &dyn Fn(u64, &str),
@@ -269,7 +272,7 @@ fn bash(
     Ok(Given { is_error: ended.status != 0, ..Given::text(&text) })
 }
 
-fn list((sessions, session): To<'_>, asked: List) -> Result<Given, Fault> {
+fn list(sessions: &Sessions, session: Option<&str>, asked: List) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let done = sessions.said(&tools, tools.list(asked))?;
     let mut lines = text::Lines::default();
@@ -284,7 +287,12 @@ fn list((sessions, session): To<'_>, asked: List) -> Result<Given, Fault> {
     Ok(Given::text(&lines.finish(done.truncated)))
 }
 
-fn find((sessions, session): To<'_>, asked: Find, call: &Call) -> Result<Given, Fault> {
+fn find(
+    sessions: &Sessions,
+    session: Option<&str>,
+    asked: Find,
+    call: &Call,
+) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let found = tools.call(&Operation::Find(asked), &[]).and_then(|found| {
         let (tools, id) = (std::sync::Arc::clone(&tools), found.id());
@@ -297,7 +305,12 @@ fn find((sessions, session): To<'_>, asked: Find, call: &Call) -> Result<Given, 
     Ok(Given::text(&lines.finish(done.truncated)))
 }
 
-fn grep((sessions, session): To<'_>, asked: Grep, call: &Call) -> Result<Given, Fault> {
+fn grep(
+    sessions: &Sessions,
+    session: Option<&str>,
+    asked: Grep,
+    call: &Call,
+) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let mode = asked.mode;
     let found = tools.call(&Operation::Grep(asked), &[]).and_then(|found| {
@@ -324,7 +337,7 @@ fn grep((sessions, session): To<'_>, asked: Grep, call: &Call) -> Result<Given, 
     Ok(Given::text(&lines.finish(done.truncated)))
 }
 
-fn stat((sessions, session): To<'_>, asked: Stat) -> Result<Given, Fault> {
+fn stat(sessions: &Sessions, session: Option<&str>, asked: Stat) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let done = sessions.said(&tools, tools.stat(asked))?;
     let text =

@@ -214,7 +214,7 @@ impl Control {
         match std::mem::replace(&mut client.state, State::Done) {
             State::New => return self.hear_request(client, inside, is_started),
             State::Telling { asked, program } => {
-                self.hear_program(client, (asked, program), inside);
+                self.hear_program(client, asked, program, inside);
             }
             State::Running { id, deadline, over } => {
                 match client.channel.receive::<Json<Request>>() {
@@ -296,7 +296,8 @@ impl Control {
     fn hear_program(
         &mut self,
         client: &mut Client,
-        (asked, mut program): (Asked, Vec<u8>),
+        asked: Asked,
+        mut program: Vec<u8>,
         inside: &Inside,
     ) {
         let Ok(Some(received)) = client.channel.receive::<LaunchOrder>() else { return };
@@ -311,7 +312,7 @@ impl Control {
                 if wanted.count() > received.descriptors.len() {
                     return client.answer(Answer::Error(no_descriptor()), &[]);
                 }
-                match self.run((&program, asked), (streams, received.descriptors), inside) {
+                match self.run(&program, asked, streams, received.descriptors, inside) {
                     Ok((id, bounded)) => {
                         let timeout = asked.timeout;
                         let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
@@ -337,8 +338,10 @@ impl Control {
     /// Has a client's program run, which is recorded before.
     fn run(
         &mut self,
-        (program, asked): (&[u8], Asked),
-        (streams, mut descriptors): (Streams, Vec<OwnedFd>),
+        program: &[u8],
+        asked: Asked,
+        streams: Streams,
+        mut descriptors: Vec<OwnedFd>,
         inside: &Inside,
     ) -> Result<(u32, Option<Bounded>), String> {
         if streams.wants_terminal() && self.base.lacks.contains(&Feature::Terminal) {

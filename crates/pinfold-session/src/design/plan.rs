@@ -41,7 +41,8 @@ pub(super) fn put_view(
 pub(super) fn plan(
     view: &View,
     authority: &Authority,
-    (settings, stack): (&Settings, Option<&Stack>),
+    settings: &Settings,
+    stack: Option<&Stack>,
 ) -> Result<LaunchPlan, RunError> {
     let (uid, gid) = match stack {
         Some(stack) if stack.is_built() => (0, 0),

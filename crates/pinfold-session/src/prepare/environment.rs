@@ -63,7 +63,8 @@ pub(super) fn environment(
     workspace: &Workspace,
     agent: Vec<EnvVar>,
     caller: &Caller,
-    (has_ssh, stack): (bool, Option<&Stack>),
+    has_ssh: bool,
+    stack: Option<&Stack>,
 ) -> Vec<(OsString, OsString)> {
     let mut variables = agent;
     variables.extend(forwarded(settings));

@@ -99,8 +99,8 @@ impl Preparation {
         let is_systemd = self.settings.boundary.as_ref().map(|chosen| chosen.value);
         let is_systemd = is_systemd == Some(BoundaryName::Systemd);
         let configuration = is_systemd.then(pinfold_personal::configuration).flatten();
-        let around = (&workspace, stack.as_ref(), configuration.as_ref());
-        let (subject, mut run) = self.program(&wanted, around, progress)?;
+        let (subject, mut run) =
+            self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
         let Wanted { name, background, window, discards_commits, spec, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
@@ -117,8 +117,8 @@ impl Preparation {
             identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
         let env = run.env.into_iter().chain(author).chain(identity_env).chain(group.env).collect();
         let Surroundings { caller, extra, files } = surroundings;
-        let has = (ssh.is_some(), stack.as_ref());
-        let mut env = environment(&settings, &workspace, env, &caller, has);
+        let has_ssh = ssh.is_some();
+        let mut env = environment(&settings, &workspace, env, &caller, has_ssh, stack.as_ref());
         if window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
             // Started where there was no terminal; an attached client has one like this, or close to
             // it.
@@ -175,7 +175,9 @@ impl Preparation {
     fn program(
         &self,
         wanted: &Wanted,
-        (workspace, stack, configuration): (&Workspace, Option<&Stack>, Option<&Configuration>),
+        workspace: &Workspace,
+        stack: Option<&Stack>,
+        configuration: Option<&Configuration>,
         progress: &dyn Progress,
     ) -> Result<(String, AgentRun), RunError> {
         let (settings, places) = (&self.settings, &self.places);
@@ -198,8 +200,9 @@ impl Preparation {
             Some(prompt) => [args_of_prompt(&resolved.0.profile, prompt)?, rest].concat(),
             None => rest,
         };
-        let context = (settings, places, workspace, stack, configuration);
-        Ok((name, agent::prepare(resolved, given, !asks, context, source)?))
+        let context = agent::Context { settings, places, workspace, stack, configuration };
+        let (resolved, secret) = resolved;
+        Ok((name, agent::prepare(resolved, secret, given, !asks, context, source)?))
     }
 }
 

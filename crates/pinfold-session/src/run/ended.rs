@@ -43,8 +43,8 @@ impl Ended {
         let mut notes = records.rest();
         notes.extend(fell.notes.into_iter().map(Note::warning));
         let patience = Patience::at_end();
-        let synced = (synced, &fell.saved);
-        let settled = guard.settle(&request.settings, &request.places, synced, &patience);
+        let (settings, places) = (&request.settings, &request.places);
+        let settled = guard.settle(settings, places, synced, &fell.saved, &patience);
         notes.extend(record_settled(&settled, &audit).map_err(RunError::System)?);
         if settled.is_cut {
             let what = "not everything that the session changed was looked at: the next `pinfold run` \

@@ -65,7 +65,8 @@ pub(super) fn record_session<'a>(
     authority: &'a Authority,
     settings: &'a Settings,
     workspace: &Workspace,
-    (boundary, inside): (&'static str, &Inside),
+    boundary: &'static str,
+    inside: &Inside,
 ) -> Event<'a> {
     Event::Session {
         subject: authority.subject().to_string(),

@@ -123,8 +123,9 @@ impl Registered {
     fn open(&mut self, doors: Doors) -> Result<Opened, RunError> {
         let Session { design, request, .. } = &mut self.session;
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
-        let with = (design.trust.as_ref(), ssh);
-        doors::open(doors, provider, &request.settings, request.host(), &self.records, with)
+        let trust = design.trust.as_ref();
+        let host = request.host();
+        doors::open(doors, provider, &request.settings, host, &self.records, trust, ssh)
     }
 
     /// Returns the masks of the session.
@@ -154,8 +155,8 @@ impl Registered {
         let Request { settings, workspace, argv, .. } = &*request;
         let Design { layer, guard, .. } = design;
         say_what_is_less(settings, &self.inside, boundary.lacks());
-        let made = (boundary.name(), &self.inside);
-        let record = record_session(authority, settings, workspace, made);
+        let name = boundary.name();
+        let record = record_session(authority, settings, workspace, name, &self.inside);
         self.audit.record(&record).map_err(RunError::System)?;
         let Some(layer) = layer else { return Ok(()) };
         if let Some(note) = Layer::note(&workspace.root) {

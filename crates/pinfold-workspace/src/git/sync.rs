@@ -160,7 +160,7 @@ impl<'a> Watch<'a> {
     fn round(&mut self) -> bool {
         let mut is_done = true;
         // First: the host's git fails at a commit with a submodule whose `.git` file leads nowhere.
-        let modules = self.repositories.modules(self.git, Phase::Live, (None, None));
+        let modules = self.repositories.modules(self.git, Phase::Live, None, None);
         // What came and what did not is said at the end.
         modules.bring(&mut self.modules, &mut Settled::default());
         for (number, copied) in self.repositories.copied().iter().enumerate() {

@@ -97,7 +97,7 @@ impl Protected {
 
     fn read(self) -> ProtectedDir {
         ProtectedDir {
-            host: Some(Anchor::written(path(self.path.clone()), self.identity)),
+            host: Some(Anchor::written(path(self.path.clone()), self.identity.0, self.identity.1)),
             path: path(self.path),
             copy: path(self.copy),
             entries: self.entries.into_iter().map(|(it, entry)| (path(it), entry)).collect(),
@@ -207,7 +207,7 @@ impl Guard {
             .copied
             .into_iter()
             .map(|copy| Copied {
-                host: Anchor::written(path(copy.host), copy.identity),
+                host: Anchor::written(path(copy.host), copy.identity.0, copy.identity.1),
                 private: path(copy.private),
                 base: path(copy.base),
                 number: copy.number,
@@ -318,7 +318,7 @@ impl Other {
             copied: left
                 .copied
                 .into_iter()
-                .map(|copy| Anchor::written(path(copy.host), copy.identity))
+                .map(|copy| Anchor::written(path(copy.host), copy.identity.0, copy.identity.1))
                 .collect(),
             began: left.began.by_the_clock(),
             odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
@@ -369,8 +369,8 @@ pub fn settle_dead(
         let has_started = fs::symlink_metadata(private.join(RECORD)).is_ok();
         return has_started.then(|| unreadable(session, private));
     };
-    let none = (Default::default(), &Default::default());
-    Some(guard.settle(settings, host.places, none, patience))
+    let (synced, saved) = Default::default();
+    Some(guard.settle(settings, host.places, synced, &saved, patience))
 }
 
 /// What is said of a dead session whose record cannot be read. Its git directories are kept.

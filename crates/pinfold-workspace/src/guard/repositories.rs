@@ -68,7 +68,7 @@ impl Guard {
                 // Something points to it: it is in use, with all that lies in it.
                 let (site, zone) = (Site::of_names(&path), Zone::Git);
                 let root = Granted { path, site, writable: true, by_itself: true, zone };
-                self.scan_root(&root, rules, (&mut git, cache))?;
+                self.scan_root(&root, rules, &mut git, cache)?;
             } else if self.is_working_tree(&path, &git.tops)
                 || rules.protection.is_lifted(BARE_REPOSITORIES)
             {

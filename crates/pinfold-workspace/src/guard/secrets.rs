@@ -45,8 +45,7 @@ impl Guard {
         let mut found = Vec::new();
         for root in granted {
             // What could not be looked into is hidden.
-            let all = (cache, Entries::All);
-            let _ = walk(&root.path, (), all, &mut |visited, (), below| {
+            let _ = walk(&root.path, (), cache, Entries::All, &mut |visited, (), below| {
                 let listing = visited.listing;
                 let directory = join_beneath(&root.path, listing.path());
                 let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));

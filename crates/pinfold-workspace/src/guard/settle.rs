@@ -30,7 +30,8 @@ impl Guard {
         &self,
         settings: &Settings,
         places: &Places,
-        (synced, saved): (Synced, &HashMap<PathBuf, Moment>),
+        synced: Synced,
+        saved: &HashMap<PathBuf, Moment>,
         patience: &Patience,
     ) -> Settled {
         let git = self.host_git();
@@ -41,8 +42,8 @@ impl Guard {
         let repositories = self.repositories();
         let mut modules = synced.modules;
         let git_files = git.as_ref().map_or_else(GitFiles::new, |git| {
-            let how = (Some(&aside), Some(patience));
-            repositories.modules(git, Phase::End, how).bring(&mut modules, &mut settled)
+            let found = repositories.modules(git, Phase::End, Some(&aside), Some(patience));
+            found.bring(&mut modules, &mut settled)
         });
         let rebuild = Rebuild {
             aside: &aside,
@@ -51,7 +52,7 @@ impl Guard {
             reader: self.reader(),
             modules: git
                 .as_ref()
-                .map(|git| repositories.modules(git, Phase::End, (Some(&aside), Some(patience)))),
+                .map(|git| repositories.modules(git, Phase::End, Some(&aside), Some(patience))),
         };
         let settling = Settling {
             git: git.as_ref(),

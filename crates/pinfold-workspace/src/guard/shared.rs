@@ -61,7 +61,8 @@ impl Repositories {
         &'a self,
         git: &'a HostProgram,
         phase: Phase,
-        (aside, patience): (Option<&'a SetAside>, Option<&'a Patience>),
+        aside: Option<&'a SetAside>,
+        patience: Option<&'a Patience>,
     ) -> Modules<'a> {
         let reader = Reader {
             out: self.out.join(own_name("modules")),

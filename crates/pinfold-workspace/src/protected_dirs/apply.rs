@@ -74,8 +74,8 @@ impl Target<'_> {
             return Err(Refused::Changed);
         }
         let new = self.temporary(name);
-        let owner = old.map_or(self.owner, |old| old.owner);
-        self.write(&above, &new, file, owner)?;
+        let (uid, gid) = old.map_or(self.owner, |old| old.owner);
+        self.write(&above, &new, file, uid, gid)?;
         if matches!(expected, Expected::Start(_)) {
             self.keep_permissions(path, file, &path.with_file_name(&new))?;
         }
@@ -87,12 +87,8 @@ impl Target<'_> {
                     errno => Refused::System(errno),
                 })
             }
-            Expected::Start(entry) => {
-                exchange(self.tree, &above, (&new, name), path, &entry.content)
-            }
-            Expected::Read(read) => {
-                exchange(self.tree, &above, (&new, name), path, &read.content())
-            }
+            Expected::Start(entry) => exchange(self.tree, &above, &new, name, path, &entry.content),
+            Expected::Read(read) => exchange(self.tree, &above, &new, name, path, &read.content()),
         };
         let left = unlinkat(&above, &new, AtFlags::empty());
         done.and(match left {
@@ -189,7 +185,8 @@ impl Target<'_> {
         above: &OwnedFd,
         name: &OsStr,
         file: &File,
-        (uid, gid): (u32, u32),
+        uid: u32,
+        gid: u32,
     ) -> Result<(), Refused> {
         // What an interrupted attempt left.
         let _ = unlinkat(above, name, AtFlags::empty());
@@ -224,7 +221,8 @@ impl Target<'_> {
 fn exchange(
     tree: &Tree,
     above: &OwnedFd,
-    (new, name): (&OsStr, &OsStr),
+    new: &OsStr,
+    name: &OsStr,
     path: &Path,
     content: &Content,
 ) -> Result<(), Refused> {

@@ -247,9 +247,11 @@ fn set_aside_as_a_whole(
 fn give_back(dir: &ProtectedDir, path: &Path) {
     let host = dir.path.parent().and_then(|above| open_directory(above).ok()).map(Tree::of);
     let owner = host.and_then(|host| Some(host.node_of_root().ok()?.owner));
-    if let Some(owner) = owner.filter(|_| pinfold_boundary::namespace::inside_owner().is_some()) {
+    if let Some((uid, gid)) =
+        owner.filter(|_| pinfold_boundary::namespace::inside_owner().is_some())
+    {
         // What cannot be given stays with the id that stands for the sandbox.
-        let _ = pinfold_boundary::ownership::give(path, owner);
+        let _ = pinfold_boundary::ownership::give(path, uid, gid);
     }
 }
 

@@ -29,9 +29,9 @@ const TOO_DEEP: &str = "it is too deep to be scanned";
 /// What reading either says.
 pub(crate) fn scan(upper: &Tree, lower: &Tree, judge: &Judge) -> io::Result<Vec<Change>> {
     let mut scan = Scan { judge, changes: Vec::new(), depth: 0 };
-    let roots = (upper.directory(Path::new(""))?, Some(lower.directory(Path::new(""))?));
-    let entries = names(&roots.0)?;
-    scan.directory(roots, &entries, Path::new(""), None)?;
+    let (upper, lower) = (upper.directory(Path::new(""))?, lower.directory(Path::new(""))?);
+    let entries = names(&upper)?;
+    scan.directory(upper, Some(lower), &entries, Path::new(""), None)?;
     Ok(scan.changes)
 }
 
@@ -45,7 +45,8 @@ impl Scan<'_> {
     /// One directory of the layer, and what it lies over, if that is one, too.
     fn directory(
         &mut self,
-        (upper, lower): (OwnedFd, Option<OwnedFd>),
+        upper: OwnedFd,
+        lower: Option<OwnedFd>,
         entries: &[OsString],
         path: &Path,
         left: Option<&Left>,
@@ -148,7 +149,7 @@ impl Scan<'_> {
             self.changes.push(Change::new(path.clone(), what, before, Some(after), left.clone()));
         }
         self.depth += 1;
-        let walked = self.directory((opened, below), &entries, &path, left.as_ref());
+        let walked = self.directory(opened, below, &entries, &path, left.as_ref());
         self.depth -= 1;
         walked
     }

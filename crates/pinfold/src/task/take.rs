@@ -144,8 +144,7 @@ impl Intake<'_> {
                 }
                 Some(schedule) => {
                     schedules.push(digest.clone());
-                    let when = (schedule, written);
-                    left > 0 && self.add_if_due(&mailbox, &asked, &digest, when)?
+                    left > 0 && self.add_if_due(&mailbox, &asked, &digest, schedule, written)?
                 }
             };
             left -= usize::from(is_new);
@@ -181,7 +180,8 @@ impl Intake<'_> {
         mailbox: &Mailbox,
         asked: &Asked<'_>,
         digest: &str,
-        (schedule, written): (&Schedule, u64),
+        schedule: &Schedule,
+        written: u64,
     ) -> Result<bool, Failure> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = since.map_err(Failure::new)?.as_secs();

@@ -5,7 +5,7 @@ use crate::container::listed::Listed;
 
 #[test]
 fn spec_of_a_container_has_this_and_nothing_else() {
-    let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), Makes::Proc);
+    let spec = container("/tmp/root".as_ref(), "pinfold", 3, (1000, 100), Makes::Proc);
     let namespaces = ["pid", "mount", "ipc", "uts", "cgroup"];
     let expected = json!({
         "ociVersion": "1.0.2",
@@ -59,7 +59,7 @@ fn spec_of_a_container_has_this_and_nothing_else() {
 fn spec_for_an_engine_with_its_own_kernel_lists_each_mount_with_its_access() {
     let listed = [("/a", false), ("/a/b", true)]
         .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
-    let spec = container("/r".as_ref(), "h", (0, (1, 1)), Makes::Kernel(&listed));
+    let spec = container("/r".as_ref(), "h", 0, (1, 1), Makes::Kernel(&listed));
     let written = serde_json::to_value(&spec).unwrap();
     assert_eq!(written["root"], json!({ "path": "/r", "readonly": true }));
     let bind = |path: &str, access: &str| {
@@ -80,7 +80,7 @@ fn spec_for_an_engine_with_its_own_kernel_lists_each_mount_with_its_access() {
 fn an_engine_that_makes_devices_gets_an_empty_place_for_them_which_nobody_can_write_to_later() {
     let listed = [("/pts", false), ("/shm", false)]
         .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
-    let spec = container("/r".as_ref(), "h", (3, (1, 1)), Makes::Devices(&listed));
+    let spec = container("/r".as_ref(), "h", 3, (1, 1), Makes::Devices(&listed));
     let written = serde_json::to_value(&spec).unwrap();
     assert_eq!(written["mounts"][1]["type"], "tmpfs");
     for (mount, place) in [(2, "/dev/pts"), (3, "/dev/shm")] {
@@ -104,7 +104,7 @@ fn a_configuration_is_byte_for_byte_what_oci_spec_wrote() {
         (Makes::Devices(&listed), include_str!("tests/devices.json")),
         (Makes::Kernel(&listed), include_str!("tests/kernel.json")),
     ] {
-        let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), makes);
+        let spec = container("/tmp/root".as_ref(), "pinfold", 3, (1000, 100), makes);
         assert_eq!(serde_json::to_string_pretty(&spec).unwrap(), expected.trim_end(), "{makes:?}");
     }
 }

@@ -167,7 +167,7 @@ fn stand(
             if rustix::io::read(orders, &mut order)? != ORDER {
                 return Ok(());
             }
-            let obeyed = obey(&order, names, permissions, (&mut arrivals, &mut judge));
+            let obeyed = obey(&order, names, permissions, &mut arrivals, &mut judge);
             rustix::io::write(orders, &[u8::from(obeyed.is_err())])?;
         }
     }
@@ -178,7 +178,8 @@ fn obey(
     order: &[u8; ORDER],
     names: &Names,
     permissions: &Permissions,
-    (arrivals, judge): (&mut Arrivals, &mut Judge<'_>),
+    arrivals: &mut Arrivals,
+    judge: &mut Judge<'_>,
 ) -> Result<(), Errno> {
     let mut parts = order.chunks_exact(8).map(|part| part.try_into().map_or(0, u64::from_ne_bytes));
     let (number, device, inode) = (parts.next(), parts.next(), parts.next());

@@ -29,6 +29,14 @@ pub(super) struct Followed {
     pub(super) stay: BTreeMap<String, String>,
 }
 
+/// A working tree three times: as it was the last time, and as the host and the session have it now.
+#[derive(Clone, Copy)]
+struct Sides<'a> {
+    last: &'a Side,
+    ours: &'a Side,
+    theirs: &'a Side,
+}
+
 impl Collect<'_> {
     /// Where a working tree of the host's is, and what is staged in it.
     pub(super) fn side_of(&self, worktree: &Worktree) -> Result<Side, String> {
@@ -60,7 +68,7 @@ impl Collect<'_> {
                 state.trees.insert(worktree.head.clone(), theirs.clone());
                 continue;
             }
-            let sides = (&last, ours, theirs);
+            let sides = Sides { last: &last, ours, theirs };
             let mut moved = self.follow(state, worktree, plan, sides, Locked::Briefly);
             // Editors and prompts have `git status` write the index every now and then.
             if moved.as_ref().is_err_and(|why| why == STAGED_SINCE) {
@@ -76,7 +84,7 @@ impl Collect<'_> {
                     followed.branches.extend(theirs.head.branch.clone());
                 }
                 Err(why) => {
-                    self.keep_head(worktree, (&last, theirs), &why, settled);
+                    self.keep_head(worktree, &last, theirs, &why, settled);
                     let branch = theirs.head.branch.clone();
                     let is_in_use =
                         ours.head.branch == branch || self.is_stopped(worktree).is_some();
@@ -93,7 +101,7 @@ impl Collect<'_> {
         state: &mut State,
         worktree: &Worktree,
         plan: &Plan<'_>,
-        (last, ours, theirs): (&Side, &Side, &Side),
+        Sides { last, ours, theirs }: Sides<'_>,
         locked: Locked,
     ) -> Result<Option<String>, String> {
         let branch = theirs.head.branch.as_ref();
@@ -175,7 +183,8 @@ impl Collect<'_> {
     fn keep_head(
         &self,
         worktree: &Worktree,
-        (last, theirs): (&Side, &Side),
+        last: &Side,
+        theirs: &Side,
         why: &str,
         settled: &mut Settled,
     ) {

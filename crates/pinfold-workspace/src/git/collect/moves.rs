@@ -7,6 +7,20 @@ use pinfold_git::state::State;
 use super::follow::Followed;
 use super::{Collect, Phase, Plan, moved, touched};
 
+/// A reference that the session moved.
+#[derive(Clone, Copy)]
+struct Reference<'a> {
+    name: &'a str,
+    /// Whether the session made it, and may move and delete it.
+    is_own: bool,
+    /// The object that the host has.
+    our: Option<&'a String>,
+    /// The object that both had the last time.
+    last: Option<&'a String>,
+    /// The reference that keeps the session's object if it does not move.
+    kept: &'a str,
+}
+
 impl Collect<'_> {
     /// Moves what the session moved, except what is checked out in its working trees.
     pub(super) fn move_refs(
@@ -32,9 +46,9 @@ impl Collect<'_> {
                 continue;
             }
             let kept = format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..]);
-            let own = state.made.contains(&name);
-            let why = match self.obstacle((plan, followed), &taken, (&name, own), our, last, &kept)
-            {
+            let is_own = state.made.contains(&name);
+            let reference = Reference { name: &name, is_own, our, last, kept: &kept };
+            let why = match self.obstacle(plan, followed, &taken, reference) {
                 Some(why) => why,
                 None => {
                     match our {
@@ -70,12 +84,10 @@ impl Collect<'_> {
     /// Why a reference does not move, if so.
     fn obstacle(
         &self,
-        (plan, followed): (&Plan<'_>, &Followed),
+        plan: &Plan<'_>,
+        followed: &Followed,
         taken: &Taken<'_>,
-        (name, is_own): (&str, bool),
-        our: Option<&String>,
-        last: Option<&String>,
-        kept: &str,
+        Reference { name, is_own, our, last, kept }: Reference<'_>,
     ) -> Option<String> {
         if let Some(why) = self.refuses(Some(name)) {
             return Some(why);

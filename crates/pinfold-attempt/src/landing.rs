@@ -10,9 +10,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use pinfold_git::refs::is_object;
 use pinfold_host::Host;
-use pinfold_host::digest::Hex;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
 use pinfold_tasks::TaskSpec;
@@ -205,7 +205,7 @@ impl<'a> Landing<'a> {
         let mut once = [0; 4];
         getrandom(&mut once, GetRandomFlags::empty())
             .map_err(|errno| NotLanded::setup(errno.to_string()))?;
-        let own = format!("{}{}", begin_of(&order.task), Hex(&once));
+        let own = format!("{}{}", begin_of(&order.task), HEXLOWER.encode(&once));
         let named = |name: String| {
             let name = name.parse();
             name.map_err(|error| NotLanded::setup(format!("the branch of the merge: {error}")))

@@ -5,10 +5,11 @@ use std::io::{self, BufReader};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use parking_lot::Mutex;
 use pinfold_tools::Incoming;
 use serde::Serialize;
 use serde_json::Value;
@@ -127,7 +128,7 @@ impl Client {
     fn ask<C: Call>(&self, call: &C, follows: Follows) -> Result<C::Answer, ClientError> {
         let (answer, answered) = sync_channel(1);
         let id = {
-            let mut shared = lock(&self.shared);
+            let mut shared = self.shared.lock();
             if shared.is_over {
                 return Err(ClientError::Gone);
             }
@@ -144,14 +145,14 @@ impl Client {
     }
 
     fn send(&self, message: &impl Serialize) -> Result<(), ClientError> {
-        Ok(write_line(&mut *lock(&self.socket), message)?)
+        Ok(write_line(&mut *self.socket.lock(), message)?)
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         // The thread that listens has a descriptor of its own.
-        let _ = lock(&self.socket).shutdown(Shutdown::Both);
+        let _ = self.socket.lock().shutdown(Shutdown::Both);
     }
 }
 
@@ -223,7 +224,7 @@ impl Exec<'_> {
 
 impl Drop for Exec<'_> {
     fn drop(&mut self) {
-        lock(&self.client.shared).execs.remove(&self.id);
+        self.client.shared.lock().execs.remove(&self.id);
         if !self.has_ended {
             const KILL: i32 = 9;
             // Its answer is for nobody: waiting for it here could be for long.
@@ -253,7 +254,7 @@ impl Watching<'_> {
 
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
-        lock(&self.client.shared).watches.remove(&self.id);
+        self.client.shared.lock().watches.remove(&self.id);
         let params = serde_json::to_value(FilesUnwatch { watch: self.id }).unwrap_or_default();
         let method = FilesUnwatch::METHOD.to_owned();
         let _ = self.client.send(&Message::Notification { method, params });
@@ -266,14 +267,14 @@ fn listen(socket: UnixStream, shared: &Mutex<Shared>) {
     while let Ok(Some(line)) = read_line(&mut reader) {
         match Message::read(&line) {
             Ok(Message::Response { id, result }) => {
-                lock(shared).answer(id.as_u64().unwrap_or_default(), result);
+                shared.lock().answer(id.as_u64().unwrap_or_default(), result);
             }
             Ok(Message::Notification { method, params }) => tell(shared, &method, params),
             Ok(Message::Request { .. }) | Err(_) => break,
         }
     }
     let _ = socket.shutdown(Shutdown::Both);
-    let mut shared = lock(shared);
+    let mut shared = shared.lock();
     shared.is_over = true;
     shared.calls.clear();
     shared.execs.clear();
@@ -304,13 +305,13 @@ fn tell(shared: &Mutex<Shared>, method: &str, params: Value) {
     if method == ExecOutput::METHOD
         && let Ok(output) = serde_json::from_value::<ExecOutput>(params.clone())
     {
-        let tell = lock(shared).execs.get(&output.exec).cloned();
+        let tell = shared.lock().execs.get(&output.exec).cloned();
         let event = ExecEvent::Output(output.stream, output.data.into());
         tell.map(|tell| tell.send(event));
     } else if method == ExecExit::METHOD
         && let Ok(exit) = serde_json::from_value::<ExecExit>(params.clone())
     {
-        let tell = lock(shared).execs.remove(&exit.exec);
+        let tell = shared.lock().execs.remove(&exit.exec);
         let event = match exit.ended {
             Some(ended) => ExecEvent::Exit(ended),
             None => ExecEvent::Failed(exit.error.unwrap_or_default()),
@@ -320,13 +321,9 @@ fn tell(shared: &Mutex<Shared>, method: &str, params: Value) {
         && let Ok(changed) = serde_json::from_value::<FilesChanged>(params)
     {
         let tell = match changed.change {
-            Some(_) => lock(shared).watches.get(&changed.watch).cloned(),
-            None => lock(shared).watches.remove(&changed.watch),
+            Some(_) => shared.lock().watches.get(&changed.watch).cloned(),
+            None => shared.lock().watches.remove(&changed.watch),
         };
         tell.map(|tell| tell.send(changed));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

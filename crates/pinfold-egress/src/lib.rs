@@ -11,6 +11,7 @@ mod door;
 mod download;
 mod gateway;
 mod held;
+pub mod percent;
 mod publish;
 mod registry;
 mod serve;

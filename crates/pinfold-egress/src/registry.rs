@@ -10,6 +10,7 @@ mod reference;
 use std::fs::File;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use serde::Deserialize;
@@ -20,6 +21,7 @@ pub use reference::{InvalidReference, Reference};
 
 use self::manifest::Found;
 use crate::download::{Answer, Download, Downloader, Integrity, Progress};
+use crate::percent;
 
 /// The largest manifest that registries have to take (Distribution Specification, "Pushing
 /// manifests").
@@ -180,7 +182,7 @@ impl Asking<'_> {
                 url.push(if url.contains('?') { '&' } else { '?' });
                 url.push_str(name);
                 url.push('=');
-                url.extend(form_urlencoded(value));
+                url.push_str(&percent::encoded(value));
             }
         }
         let answer = self.get(&url, Vec::new())?;
@@ -193,15 +195,6 @@ impl Asking<'_> {
         value.set_sensitive(true);
         Ok(value)
     }
-}
-
-/// A value in a query (application/x-www-form-urlencoded, WHATWG URL).
-fn form_urlencoded(value: &str) -> impl Iterator<Item = char> + '_ {
-    value.bytes().flat_map(|byte| {
-        let plain = byte.is_ascii_alphanumeric() || b"-._*".contains(&byte);
-        let text = if plain { (byte as char).to_string() } else { format!("%{byte:02X}") };
-        text.chars().collect::<Vec<_>>()
-    })
 }
 
 impl LayerBlob {
@@ -217,12 +210,7 @@ impl Integrity {
     #[must_use]
     pub fn of_oci(digest: &str) -> Option<Self> {
         let digits = digest.strip_prefix("sha256:")?;
-        let is_lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if digits.len() != 64 || !digits.bytes().all(is_lower) {
-            return None;
-        }
-        let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-        let bytes = (0..64).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?;
+        let bytes = HEXLOWER.decode(digits.as_bytes()).ok().filter(|bytes| bytes.len() == 32)?;
         Some(Self::sha256(bytes))
     }
 }

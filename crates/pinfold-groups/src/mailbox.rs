@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use pinfold_host::beneath::{list_beneath, open_directory, read_bounded};
-use pinfold_host::digest::{Hex, name_of};
+use pinfold_host::digest::name_of;
 use pinfold_policy::path::Escaped;
 use rustix::fs::{
     AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat,
@@ -147,7 +148,7 @@ impl Mailbox {
             // An earlier one with this name is in the way.
             let mut random = [0; 8];
             getrandom(&mut random, GetRandomFlags::empty())?;
-            let kept = format!("{}{ENDING}", Hex(&random)).into();
+            let kept = format!("{}{ENDING}", HEXLOWER.encode(&random)).into();
             renameat(&tasks, name, &errors, &kept)?;
             Ok((errors, kept))
         });

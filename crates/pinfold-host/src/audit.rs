@@ -17,13 +17,12 @@ mod reader;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::Mutex;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 
 use crate::directories::Places;
-use crate::io::lock;
 use crate::session_id::SessionId;
 
 use self::budget::{Budget, Verdict};
@@ -70,7 +69,7 @@ impl Audit {
     pub fn record(&self, event: &Event<'_>) -> io::Result<()> {
         let line = self.line(event)?;
         if let Some(budget) = &self.budget {
-            let mut budget = lock(budget);
+            let mut budget = budget.lock();
             match budget.take(event, line.len()) {
                 Verdict::Write => {}
                 Verdict::Drop(None) => return Ok(()),
@@ -102,7 +101,7 @@ impl Audit {
     }
 
     fn put(&self, line: &[u8]) -> io::Result<()> {
-        let mut file = lock(&self.file);
+        let mut file = self.file.lock();
         self.append(&mut file, line).map_err(|error| self.files.named("write", &error))
     }
 

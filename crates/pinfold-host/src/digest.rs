@@ -1,4 +1,4 @@
-//! SHA-256 digests (FIPS 180-4) and how they are shown.
+//! SHA-256 digests (FIPS 180-4).
 
 use std::fmt;
 use std::fs::File;
@@ -6,17 +6,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
-
-/// Shows bytes as lower-case hexadecimal digits.
-#[derive(Debug, Clone, Copy)]
-pub struct Hex<'a>(pub &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// The hash of a content, shown as 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +36,7 @@ impl From<[u8; SHA256_OUTPUT_LEN]> for ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Hex(&self.0).fmt(f)
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -54,16 +45,8 @@ impl FromStr for ContentHash {
 
     fn from_str(text: &str) -> Result<Self, InvalidHash> {
         let text = text.strip_prefix("sha256:").unwrap_or(text);
-        if text.len() != 2 * SHA256_OUTPUT_LEN || !text.bytes().all(|byte| byte.is_ascii_hexdigit())
-        {
-            return Err(InvalidHash);
-        }
-        let mut hash = [0; SHA256_OUTPUT_LEN];
-        for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| InvalidHash)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| InvalidHash)?;
-        }
-        Ok(Self(hash))
+        let digest = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| InvalidHash)?;
+        Ok(Self(digest.try_into().map_err(|_| InvalidHash)?))
     }
 }
 
@@ -71,7 +54,7 @@ impl FromStr for ContentHash {
 /// name.
 #[must_use]
 pub fn name_of(text: &[u8]) -> String {
-    Hex(ring::digest::digest(&SHA256, text).as_ref()).to_string()
+    HEXLOWER.encode(ring::digest::digest(&SHA256, text).as_ref())
 }
 
 /// The digest of a file's content.
@@ -84,7 +67,7 @@ pub fn digest_of_file(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 128 * 1024];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(format!("sha256:{}", Hex(context.finish().as_ref()))),
+            0 => return Ok(format!("sha256:{}", HEXLOWER.encode(context.finish().as_ref()))),
             count => context.update(&buffer[..count]),
         }
     }
@@ -100,12 +83,7 @@ pub fn is_digest(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hex, is_digest};
-
-    #[test]
-    fn hex_has_two_digits_for_each_byte() {
-        assert_eq!(Hex(&[0, 0x0f, 0xa0]).to_string(), "000fa0");
-    }
+    use super::is_digest;
 
     #[test]
     fn digest_has_an_algorithm_and_digits_in_lower_case() {

@@ -1,8 +1,7 @@
-//! Errors that name a path, locks, and what threads and poll(2) take.
+//! Errors that name a path, and what threads and poll(2) take.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,11 +34,6 @@ struct PathError {
     source: io::Error,
 }
 
-/// Locks a mutex, also after a thread panicked while it held it.
-pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Starts a thread with a small stack.
 ///
 /// # Errors
@@ -64,9 +58,8 @@ pub fn timespec(duration: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Mutex;
 
-    use super::{AtPath as _, lock};
+    use super::AtPath as _;
 
     #[test]
     fn error_names_attempt_and_path_and_keeps_its_kind() {
@@ -75,17 +68,5 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert_eq!(error.to_string(), "cannot read /x: entity not found");
         assert!(error.get_ref().is_some_and(|error| error.source().is_some()));
-    }
-
-    #[test]
-    fn lock_survives_a_panic_of_its_holder() {
-        let mutex = Mutex::new(1);
-        let holder = std::panic::AssertUnwindSafe(|| {
-            let _held = mutex.lock().unwrap();
-            panic!("while holding the lock");
-        });
-        std::panic::catch_unwind(holder).unwrap_err();
-        assert!(mutex.is_poisoned());
-        assert_eq!(*lock(&mutex), 1);
     }
 }

@@ -14,9 +14,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pinfold_policy::authority::Authority;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
@@ -30,7 +31,6 @@ pub use self::record::record_launch;
 use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
-use crate::io::lock;
 use crate::process::{ENVIRONMENT, command, see_to_end};
 use crate::wrappers::{Launch, Wrappers};
 
@@ -61,7 +61,7 @@ impl Launcher {
 
     /// Records launches in this log from now on.
     pub fn record_in(&self, audit: &Arc<Audit>) {
-        *lock(&self.0.audit) = Some(Arc::clone(audit));
+        *self.0.audit.lock() = Some(Arc::clone(audit));
     }
 
     /// Makes launches for a session of this authority from now on.
@@ -92,7 +92,7 @@ impl Launcher {
 
     /// The log, of no session where there is none yet.
     fn audit(&self) -> io::Result<Arc<Audit>> {
-        let mut audit = lock(&self.0.audit);
+        let mut audit = self.0.audit.lock();
         if let Some(audit) = &*audit {
             return Ok(Arc::clone(audit));
         }

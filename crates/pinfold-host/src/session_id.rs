@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::digest::Hex;
+use data_encoding::HEXLOWER;
 
 /// A session's name: twelve hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ impl SessionId {
     pub fn generate() -> io::Result<Self> {
         let mut bytes = [0_u8; 6];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        Ok(Self(Hex(&bytes).to_string()))
+        Ok(Self(HEXLOWER.encode(&bytes)))
     }
 
     /// A name that was written down.

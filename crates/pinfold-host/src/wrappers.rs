@@ -15,12 +15,11 @@ mod launch;
 mod program;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::WrapperSetting;
-
-use crate::io::lock;
 
 use self::bearer::Bearer;
 pub use self::context::{Context, Subject};
@@ -91,7 +90,7 @@ impl Wrappers {
         function: impl Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static,
         label: Option<&str>,
     ) -> Result<(), WrapError> {
-        let mut registry = lock(&self.0);
+        let mut registry = self.0.lock();
         registry.read_settings()?;
         registry.put(Wrapper {
             id: id.to_owned(),
@@ -103,7 +102,7 @@ impl Wrappers {
 
     /// From now on launches are made for a session of this authority.
     pub(crate) fn act_for(&self, authority: &Authority) {
-        lock(&self.0).bearer = Some(Arc::new(Bearer::of(authority)));
+        self.0.lock().bearer = Some(Arc::new(Bearer::of(authority)));
     }
 
     /// Has all of them handle a launch in a boundary, or on the `host`.
@@ -112,7 +111,7 @@ impl Wrappers {
     /// One that refuses, or fails in whatever way: then nothing is launched.
     pub(crate) fn wrap(&self, boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
         let (wrappers, bearer) = {
-            let mut registry = lock(&self.0);
+            let mut registry = self.0.lock();
             registry.read_settings()?;
             (registry.wrappers.clone(), registry.bearer.clone())
         };

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinfold_host::io::lock;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ pub(crate) struct Terms {
 
 impl Approvals {
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Waits for a user's answer, or until `is_withdrawn`, which is asked again and again.
@@ -160,8 +160,7 @@ impl Approvals {
             } else if is_withdrawn() {
                 Some(NoAnswer::Withdrawn)
             } else {
-                let waited = self.changed.wait_timeout(state, LOOK);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                let _ = self.changed.wait_for(&mut state, LOOK);
                 continue;
             };
             let outcome = state.waiting.remove(&id).and_then(|one| one.outcome);
@@ -186,15 +185,14 @@ impl Approvals {
     pub(crate) fn wait_for_request(&self, patience: Duration) -> bool {
         let mut state = self.state();
         if state.open().next().is_none() {
-            let waited = self.changed.wait_timeout(state, patience);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let _ = self.changed.wait_for(&mut state, patience);
         }
         state.open().next().is_some()
     }
 
     /// Waits until something changes, or for so long.
     pub(crate) fn wait(&self, patience: Duration) {
-        drop(self.changed.wait_timeout(self.state(), patience));
+        let _ = self.changed.wait_for(&mut self.state(), patience);
     }
 
     /// Answers one.

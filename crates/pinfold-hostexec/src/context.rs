@@ -2,12 +2,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pinfold_git::known::{Known, bare};
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
-use pinfold_host::io::lock;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
@@ -53,18 +53,18 @@ pub struct SoFar {
 impl Context {
     /// Whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
-        lock(&self.so_far.pace).step().is_some()
+        self.so_far.pace.lock().step().is_some()
     }
 
     /// Whether this was approved for the session.
     pub(crate) fn is_approved(&self, same: &Same) -> bool {
-        let approved = lock(&self.so_far.approved);
+        let approved = self.so_far.approved.lock();
         approved.iter().any(|one| one.covers(same))
     }
 
     /// Approves this for the session.
     pub(crate) fn approve(&self, same: Same) {
-        lock(&self.so_far.approved).push(same);
+        self.so_far.approved.lock().push(same);
     }
 
     /// Sees whether somebody can be asked at the terminal now.

@@ -2,16 +2,17 @@
 
 use std::io;
 
-use pinfold_host::io::{lock, small_thread};
+use pinfold_host::io::small_thread;
 use pinfold_terminal::page::{at_the_top, wrap};
 use pinfold_terminal::prompt_overlay::{Held, Keys, Passage, Typed};
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::approvals::{Answer, Approvals, Approver, Pending};
+use parking_lot::Mutex;
 
 /// How long nothing may have been typed before a key answers: who types on is not looking, and what
 /// was typed before the question was there is none of an answer.
@@ -47,7 +48,7 @@ impl Question {
 
     /// Sees whether somebody can be asked here now.
     pub(crate) fn presence(&self, approvals: &Arc<Approvals>) {
-        let mut approver = lock(&self.approver);
+        let mut approver = self.approver.lock();
         let is_there = self.passage.is_foreground() && !self.is_over.load(Ordering::Relaxed);
         if is_there && approver.is_none() {
             // Who cannot be woken cannot be asked.
@@ -66,7 +67,7 @@ impl Question {
     pub(crate) fn start(self: &Arc<Self>, approvals: &Arc<Approvals>) -> io::Result<()> {
         let (question, approvals) = (Arc::clone(self), Arc::clone(approvals));
         let asking = small_thread("host-exec", move || question.ask_all(&approvals))?;
-        *lock(&self.thread) = Some(asking);
+        *self.thread.lock() = Some(asking);
         Ok(())
     }
 
@@ -74,7 +75,7 @@ impl Question {
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.passage.end();
-        let asking = lock(&self.thread).take();
+        let asking = self.thread.lock().take();
         if let Some(asking) = asking {
             // A panic in it has been reported by its own thread.
             let _ = asking.join();

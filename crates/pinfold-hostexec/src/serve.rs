@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use pinfold_host::io::{lock, small_thread};
+use parking_lot::{Condvar, Mutex};
+use pinfold_host::io::small_thread;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -119,27 +120,27 @@ struct Place(Arc<Clients>);
 
 impl Clients {
     fn enter(self: &Arc<Self>) -> Place {
-        *lock(&self.count) += 1;
+        *self.count.lock() += 1;
         Place(Arc::clone(self))
     }
 
     fn wait_for_fewer_than(&self, most: usize) {
-        let mut count = lock(&self.count);
+        let mut count = self.count.lock();
         while *count >= most {
-            count = self.changed.wait(count).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut count);
         }
     }
 
     fn wait_for_a_change(&self) {
         const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
-        let count = lock(&self.count);
-        drop(self.changed.wait_timeout(count, LOOK));
+        let mut count = self.count.lock();
+        let _ = self.changed.wait_for(&mut count, LOOK);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *lock(&self.0.count) -= 1;
+        *self.0.count.lock() -= 1;
         self.0.changed.notify_all();
     }
 }

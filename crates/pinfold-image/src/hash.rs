@@ -13,6 +13,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 
 use crate::tag::ImageTag;
@@ -45,7 +46,7 @@ impl Sha256 {
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 

@@ -7,6 +7,7 @@
 mod command;
 mod doors;
 mod fds;
+mod gvisor;
 mod moves;
 mod panics;
 mod proc;

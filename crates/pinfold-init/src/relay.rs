@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 use crate::fds::close_all_but;
+use crate::gvisor;
 use crate::stdio::{self, Terminal};
 use keys::Key;
 
@@ -250,7 +251,7 @@ impl Ends<'_> {
     fn signal(&self, signal: Signal) {
         // It is asked of the user's side only, which nobody holds for long: it would never seem closed.
         // A group that has just ended needs no signal.
-        let _ = stdio::open_user(self.controller)
+        let _ = gvisor::open_user_side(self.controller)
             .and_then(tcgetpgrp)
             .and_then(|group| rustix::process::kill_process_group(group, signal));
     }

@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use pinfold_wire::{Attributes, Channel, StreamEnd, Window};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::pty::OpenptFlags;
 use rustix::termios::{InputModes, OptionalActions, Winsize};
+
+use crate::gvisor;
 
 /// One standard stream.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl Terminal {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let controller = rustix::fs::open("/dev/pts/ptmx", flags, Mode::empty())?;
         rustix::pty::unlockpt(&controller)?;
-        let user = open_user(&controller)?;
+        let user = gvisor::open_user_side(&controller)?;
         let mut settings = rustix::termios::tcgetattr(&controller)?;
         match streams.attributes {
             Some(attributes) => attributes.apply(&mut settings),
@@ -110,22 +111,6 @@ impl Terminal {
             set_window(&controller, window)?;
         }
         Ok(Some(Self { controller, user }))
-    }
-}
-
-/// Opens the side of the command's. gVisor's kernel of 2022 does it by name alone.
-///
-/// # Errors
-/// What ioctl_tty(2) and open(2) say.
-pub(crate) fn open_user(controller: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    match rustix::pty::ioctl_tiocgptpeer(controller, peer) {
-        Err(Errno::NOTTY) => {
-            let name = rustix::pty::ptsname(controller, Vec::new())?;
-            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-            rustix::fs::open(name, flags, Mode::empty())
-        }
-        opened => opened,
     }
 }
 
@@ -145,13 +130,10 @@ pub(crate) fn set_window(controller: &OwnedFd, (rows, columns): Window) -> Resul
 /// # Errors
 /// What setsid(2) and ioctl_tty(2) say.
 pub(crate) fn lead_session(terminal: Option<&Terminal>) -> Result<(), Errno> {
-    // SAFETY: takes nothing. Not by rustix, which takes what it returns for a number that is not 0, as
-    // gVisor's kernel of 2022 returns it.
-    if unsafe { libc::setsid() } < 0 {
-        // An engine has started this process so.
-        if rustix::process::getsid(None)? != rustix::process::getpid() {
-            return Err(Errno::PERM);
-        }
+    // An engine may have started this process so.
+    if gvisor::new_session().is_err() && rustix::process::getsid(None)? != rustix::process::getpid()
+    {
+        return Err(Errno::PERM);
     }
     match terminal {
         Some(terminal) => rustix::process::ioctl_tiocsctty(&terminal.user),

@@ -19,6 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, set
 
 use crate::command::Prepared;
 use crate::fds::close_all_but;
+use crate::gvisor;
 use crate::relay::Relay;
 use crate::run::ended;
 use crate::stdio::{self, Streams, Terminal};
@@ -208,7 +209,9 @@ impl Minder<'_> {
             streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
         let kept = kept.chain(groups.iter().map(AsFd::as_fd)).chain(held(&relay));
         let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
-        close_all_but(&kept).and_then(|()| adopt()).map_err(Failure::at(Step::Execute))?;
+        close_all_but(&kept)
+            .and_then(|()| gvisor::adopt_orphans())
+            .map_err(Failure::at(Step::Execute))?;
         let command = crate::vfork::spawn(|| {
             let failure = match join(groups) {
                 Ok(()) => prepared.become_command(&streams, terminal.as_ref()),
@@ -249,15 +252,6 @@ impl Minder<'_> {
 /// What the minder keeps open for a relay.
 fn held(relay: &Option<Relay>) -> Option<BorrowedFd<'_>> {
     relay.as_ref().and_then(Relay::held).map(AsFd::as_fd)
-}
-
-/// Takes in whatever the task leaves behind. gVisor's kernel of 2022 has no such thing (every other since
-/// Linux 3.4 has): what leaves its parent there goes to init, and ends with the session.
-fn adopt() -> Result<(), Errno> {
-    match rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        Err(Errno::INVAL) => Ok(()),
-        adopted => adopted,
-    }
 }
 
 /// Whether nobody has the other end any more.

@@ -15,11 +15,11 @@ mod task;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use http::Method;
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
+use pinfold_egress::percent;
 use pinfold_tasks::{
     Answer, Claim, Claimed, Completion, Denied, Failure, Heartbeat, Holder, NewMessage, Request,
     Source, Stop, TaskId,
@@ -93,7 +93,7 @@ impl<'a> Remote<'a> {
     /// Sends messages of attempts until `stop` is set.
     pub fn pump(&self, stop: &Stop) {
         while !stop.wait(FLUSH) {
-            let tasks: Vec<TaskId> = lock(&self.messages).keys().copied().collect();
+            let tasks: Vec<TaskId> = self.messages.lock().keys().copied().collect();
             tasks.into_iter().for_each(|task| self.flush(task));
         }
     }
@@ -132,7 +132,7 @@ impl<'a> Remote<'a> {
 
     /// Returns the task that this very claim got. A worker repeats a claim that is answered late.
     fn claimed_before(&self, claim: &Claim) -> Option<Claimed> {
-        let held = lock(&self.held);
+        let held = self.held.lock();
         let (task, held) = held.iter().find(|(_, held)| held.token == claim.token)?;
         Some(held.claimed(*task, claim.ttl))
     }
@@ -155,7 +155,7 @@ impl<'a> Remote<'a> {
         };
         let task = held.offered.local;
         let claimed = held.claimed(task, claim.ttl);
-        let mut all = lock(&self.held);
+        let mut all = self.held.lock();
         // The one before it is over, whatever the server says of it.
         all.retain(|_, held| held.token != claim.token);
         if all.contains_key(&task) {
@@ -173,7 +173,7 @@ impl<'a> Remote<'a> {
         }
         path += &format!("&limit={PAGE}");
         if let Some(cursor) = cursor {
-            path += &format!("&cursor={}", call::encoded(cursor));
+            path += &format!("&cursor={}", percent::encoded(cursor));
         }
         path
     }
@@ -182,7 +182,7 @@ impl<'a> Remote<'a> {
     fn skip(&self, item: &Value, why: &str) {
         let id = item.text_of("id").unwrap_or_default();
         let id: String = id.chars().take(64).collect();
-        let mut skipped = lock(&self.skipped);
+        let mut skipped = self.skipped.lock();
         if skipped.len() < MOST_SKIPPED && skipped.insert(id.clone()) {
             (self.config.notify)(&format!("skipped task {id}: {why}"));
         }
@@ -207,7 +207,7 @@ impl<'a> Remote<'a> {
             let reason = reason.chars().take(1_000).collect();
             return Ok(Answer::Heartbeat(Heartbeat::Cancelled(reason)));
         }
-        if let Some(held) = lock(&self.held).get_mut(&holder.task) {
+        if let Some(held) = self.held.lock().get_mut(&holder.task) {
             held.is_started = true;
         }
         Ok(Answer::Heartbeat(Heartbeat::Renewed(ttl)))
@@ -218,7 +218,7 @@ impl<'a> Remote<'a> {
         self.flush(holder.task);
         let work = (self.config.describe)(completion).map_err(Error::Local)?;
         let body = {
-            let held = lock(&self.held);
+            let held = self.held.lock();
             let held = held.get(&holder.task).ok_or(Error::Gone)?;
             output::completion(held, &work, &completion.usage)
         };
@@ -245,7 +245,7 @@ impl<'a> Remote<'a> {
         let (path, _) = self.path(holder, "fail")?;
         self.flush(holder.task);
         let body = {
-            let held = lock(&self.held);
+            let held = self.held.lock();
             output::failure(held.get(&holder.task).ok_or(Error::Gone)?, failure)
         };
         self.calls.send(&Call::new(Method::POST, &path, body))?;
@@ -262,7 +262,7 @@ impl<'a> Remote<'a> {
 
     /// Returns whether the server has accepted the result of an attempt.
     fn is_accepted(&self, holder: &Holder) -> Result<bool, Error> {
-        let id = lock(&self.held).get(&holder.task).map(|held| held.offered.id);
+        let id = self.held.lock().get(&holder.task).map(|held| held.offered.id);
         let task = self.calls.send(&Call::get(&format!("/tasks/{}", id.ok_or(Error::Gone)?)))?;
         let accepted = task.get("acceptedAttemptN").and_then(Value::as_count);
         Ok(accepted == Some(holder.attempt.into()))
@@ -274,13 +274,13 @@ impl<'a> Remote<'a> {
     }
 
     fn forget(&self, holder: &Holder) {
-        lock(&self.held).remove(&holder.task);
-        lock(&self.messages).remove(&holder.task);
+        self.held.lock().remove(&holder.task);
+        self.messages.lock().remove(&holder.task);
     }
 
     /// Returns the path of an operation on an attempt, and whether the attempt has not been started.
     fn path(&self, holder: &Holder, what: &str) -> Result<(String, bool), Error> {
-        let held = lock(&self.held);
+        let held = self.held.lock();
         let held = held.get(&holder.task).filter(|held| held.token == holder.token);
         let held = held.ok_or(Error::Gone)?;
         let path = format!("/tasks/{}/attempts/{}/{what}", held.offered.id, held.number);
@@ -289,17 +289,17 @@ impl<'a> Remote<'a> {
 
     /// Sends the messages of an attempt that are waiting.
     fn flush(&self, task: TaskId) {
-        let _sending = lock(&self.sending);
+        let _sending = self.sending.lock();
         loop {
-            let Some(batch) = lock(&self.messages).get_mut(&task).and_then(Buffer::take) else {
+            let Some(batch) = self.messages.lock().get_mut(&task).and_then(Buffer::take) else {
                 return;
             };
-            let held = lock(&self.held).get(&task).map(|held| (held.offered.id, held.number));
+            let held = self.held.lock().get(&task).map(|held| (held.offered.id, held.number));
             let Some((id, number)) = held else { return };
             let path = format!("/tasks/{id}/attempts/{number}/messages");
             let sent = self.calls.send(&Call::new(Method::POST, &path, batch.body()));
             if sent.is_err_and(|error| error.is_transient()) {
-                let mut all = lock(&self.messages);
+                let mut all = self.messages.lock();
                 all.entry(task).or_default().put_back(batch);
                 return;
             }
@@ -329,8 +329,8 @@ impl Source for Remote<'_> {
     }
 
     fn report(&self, holder: &Holder, messages: &[NewMessage]) {
-        if lock(&self.held).contains_key(&holder.task) {
-            lock(&self.messages).entry(holder.task).or_default().push(messages);
+        if self.held.lock().contains_key(&holder.task) {
+            self.messages.lock().entry(holder.task).or_default().push(messages);
         }
     }
 }

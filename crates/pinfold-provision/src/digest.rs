@@ -7,6 +7,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use ring::digest;
 
 /// The SHA-512 of a tarball, in the form of the registry's `integrity` field.
@@ -64,7 +65,7 @@ impl Integrity {
     /// The name of the tarball in a staging directory: equal tarballs are fetched once.
     #[must_use]
     pub fn file_name(&self) -> String {
-        format!("{}.tgz", hex(&self.0[..16]))
+        format!("{}.tgz", HEXLOWER.encode(&self.0[..16]))
     }
 
     fn from_digest(digest: &digest::Digest) -> Self {
@@ -100,7 +101,7 @@ impl LayerId {
 
 impl fmt::Display for LayerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -108,8 +109,4 @@ impl fmt::Debug for LayerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

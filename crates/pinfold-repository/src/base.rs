@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pinfold_host::digest::{Hex, digest_of_file};
+use data_encoding::HEXLOWER;
+use pinfold_host::digest::digest_of_file;
 use pinfold_host::directories::Places;
 use pinfold_host::memo::Memo;
 use pinfold_policy::project::Base;
@@ -140,7 +141,7 @@ impl Tree {
     }
 
     fn digest(self) -> String {
-        format!("sha256:{}", Hex(self.context.finish().as_ref()))
+        format!("sha256:{}", HEXLOWER.encode(self.context.finish().as_ref()))
     }
 
     /// What a digest of this version is kept by.

@@ -16,9 +16,10 @@ use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
+use parking_lot::Mutex;
 use pinfold_client::{Fault, Id, Message, code, read_line, write_line};
 use serde_json::{Value, json};
 
@@ -78,7 +79,7 @@ impl Mcp {
                 Err(error) => break Err(error),
             }
         };
-        lock(&server.calls).values().for_each(|call| call.cancel());
+        server.calls.lock().values().for_each(|call| call.cancel());
         server.sessions.end_all();
         read
     }
@@ -96,7 +97,7 @@ impl Server {
             },
             Ok(Message::Notification { method, params }) => {
                 if method == "notifications/cancelled"
-                    && let Some(call) = lock(&self.calls).get(&params["requestId"].to_string())
+                    && let Some(call) = self.calls.lock().get(&params["requestId"].to_string())
                 {
                     call.cancel();
                 }
@@ -132,7 +133,7 @@ impl Server {
             let arguments = params["arguments"].clone();
             let result = call::run(&server.sessions, &call, &name, arguments, &tell);
             let result = result.map(|result| era.complete(result));
-            lock(&server.calls).remove(&of_thread.to_string());
+            server.calls.lock().remove(&of_thread.to_string());
             // What was taken back is not answered; a client that has gone wants no answer.
             if !call.is_cancelled() {
                 let _ = server.send(&Message::Response { id: of_thread, result });
@@ -141,14 +142,14 @@ impl Server {
         match started {
             Ok(_) => Ok(()),
             Err(error) => {
-                lock(&self.calls).remove(&id.to_string());
+                self.calls.lock().remove(&id.to_string());
                 refuse(Fault::refused(error.to_string(), None))
             }
         }
     }
 
     fn begin(&self, id: &Id, call: &Arc<Call>) -> Result<(), Fault> {
-        let mut calls = lock(&self.calls);
+        let mut calls = self.calls.lock();
         if calls.len() >= AT_ONCE {
             return Err(Fault::refused("too many calls at once", None));
         }
@@ -175,7 +176,7 @@ impl Server {
     }
 
     fn send(&self, message: &Message) -> io::Result<()> {
-        write_line(&mut *lock(&self.to), message)
+        write_line(&mut *self.to.lock(), message)
     }
 }
 
@@ -187,8 +188,4 @@ fn answer(era: Era, method: &str, params: &Value) -> Result<Value, Fault> {
         (_, "tools/list") => Ok(era.cacheable(json!({ "tools": definitions::all() }))),
         _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

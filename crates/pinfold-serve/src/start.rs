@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
+use parking_lot::Mutex;
 use pinfold_client::Fault;
 use pinfold_host::launcher::start_session;
 use pinfold_host::session_id::SessionId;
@@ -113,14 +114,14 @@ fn listen(mut stderr: impl io::Read, said: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4096];
     // Whatever read(2) says, then it is over.
     while let Ok(count @ 1..) = stderr.read(&mut buffer) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = said.lock();
         let room = SAID - said.len();
         said.extend_from_slice(&buffer[..count.min(room)]);
     }
 }
 
 fn lines(said: &Mutex<Vec<u8>>) -> Vec<String> {
-    split(&String::from_utf8_lossy(&said.lock().unwrap_or_else(PoisonError::into_inner)))
+    split(&String::from_utf8_lossy(&said.lock()))
 }
 
 fn split(said: &str) -> Vec<String> {

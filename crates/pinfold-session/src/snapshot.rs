@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use pinfold_host::Host;
-use pinfold_host::digest::Hex;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
@@ -324,7 +324,7 @@ fn hash(base: &str, snapshot: &Snapshot) -> String {
         context.update(part.as_bytes());
         context.update(b"\0");
     }
-    Hex(context.finish().as_ref()).to_string()
+    HEXLOWER.encode(context.finish().as_ref())
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
 use pinfold_tasks::{StoreError, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -259,7 +259,7 @@ impl Connection {
         let done = self.runtime.block_on(async { timeout_at(deadline, step(client)).await });
         let error = match done {
             Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => error::of(&error, lock(&self.said).as_deref()),
+            Ok(Err(error)) => error::of(&error, self.said.lock().as_deref()),
             Err(_) => StoreError::Unreachable("it does not answer".to_owned()),
         };
         self.has_failed = true;
@@ -308,7 +308,7 @@ async fn drive(
             Some(database) => plain(database.message()),
             None => plain(&error::in_words(&error)),
         };
-        *lock(&said) = Some(text);
+        *said.lock() = Some(text);
     }
 }
 

@@ -1,8 +1,6 @@
 //! The store: one connection, made again when it is lost.
 
-use std::sync::Mutex;
-
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
 use pinfold_tasks::{Clock, SqlTransaction, Store, StoreError, Timestamp};
 
 use crate::address::Address;
@@ -52,7 +50,7 @@ impl PostgresStore {
         mode: Mode,
         work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut kept = lock(&self.connection);
+        let mut kept = self.connection.lock();
         let (mut connection, now) = self.begin(kept.take(), mode)?;
         let now = self.clock.as_ref().map_or(now, |clock| clock.now());
         match work(&mut SqlTransaction::new(&mut connection, now)) {

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::str::FromStr;
 
-use pinfold_host::digest::Hex;
+use data_encoding::HEXLOWER;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// The id of a task: a UUID of version 4 (RFC 9562), as MoltNet's task API has it.
@@ -20,9 +21,6 @@ pub struct Token([u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a task's id, such as 4f9c9c0e-8d0b-4c7e-9b52-0f3c1a6d2e11")]
 pub struct InvalidId;
-
-/// Where the dashes of a UUID are, counted in bytes of its value.
-const DASHES: [usize; 4] = [4, 6, 8, 10];
 
 impl TaskId {
     /// Returns a new id.
@@ -45,13 +43,17 @@ impl TaskId {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, byte) in self.0.iter().enumerate() {
-            if DASHES.contains(&position) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        let digits = HEXLOWER.encode(&self.0);
+        let group = |range: Range<usize>| &digits[range];
+        write!(
+            f,
+            "{}-{}-{}-{}-{}",
+            group(0..8),
+            group(8..12),
+            group(12..16),
+            group(16..20),
+            group(20..32)
+        )
     }
 }
 
@@ -65,20 +67,11 @@ impl FromStr for TaskId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let mut bytes = [0; 16];
-        let mut digits = text.split('-');
-        let mut at = 0;
-        for length in [8, 4, 4, 4, 12] {
-            let group = digits.next().filter(|group| group.len() == length).ok_or(InvalidId)?;
-            for pair in group.as_bytes().chunks(2) {
-                bytes[at] = byte_of(pair).ok_or(InvalidId)?;
-                at += 1;
-            }
-        }
-        if digits.next().is_some() {
+        let groups: Vec<&str> = text.split('-').collect();
+        if !groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) {
             return Err(InvalidId);
         }
-        Ok(Self(bytes))
+        decoded(&groups.concat()).map(Self).ok_or(InvalidId)
     }
 }
 
@@ -99,19 +92,12 @@ impl Token {
 
     /// Returns the token's digits, for the store.
     pub(crate) fn digits(&self) -> String {
-        Hex(&self.0).to_string()
+        HEXLOWER.encode(&self.0)
     }
 
     /// Returns the token with these digits.
     pub(crate) fn from_digits(digits: &str) -> Option<Self> {
-        let mut bytes = [0; 16];
-        if digits.len() != 2 * bytes.len() {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            *byte = byte_of(pair)?;
-        }
-        Some(Self(bytes))
+        decoded(digits).map(Self)
     }
 }
 
@@ -122,16 +108,8 @@ impl fmt::Debug for Token {
     }
 }
 
-fn byte_of(pair: &[u8]) -> Option<u8> {
-    let digit = |byte: &u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    match pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    }
+fn decoded(digits: &str) -> Option<[u8; 16]> {
+    HEXLOWER.decode(digits.as_bytes()).ok()?.try_into().ok()
 }
 
 fn random() -> io::Result<[u8; 16]> {

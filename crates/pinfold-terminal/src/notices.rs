@@ -3,10 +3,11 @@
 //!
 //! A line in between would be lost in the program's next drawing, or spoil it. Keys reach the program all the time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinfold_host::io::{lock, small_thread};
+use parking_lot::Mutex;
+use pinfold_host::io::small_thread;
 use pinfold_policy::path::{cut, plain_line};
 
 use crate::page::{at_the_top, wrap};
@@ -58,7 +59,7 @@ impl Notices {
         if !self.passage.is_foreground() {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.shown == MOST {
             return;
         }
@@ -81,7 +82,7 @@ impl Notices {
                 self.on_screen(held)
             });
             drop(held);
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             // Nothing is shown after the end of the session.
             let seen = seen.unwrap_or(state.lines.len());
             state.lines.drain(..seen);
@@ -97,7 +98,7 @@ impl Notices {
         let mut since = Instant::now();
         let (mut drawn, mut rung) = (None, 0);
         loop {
-            let lines = lock(&self.state).lines.clone();
+            let lines = self.state.lock().lines.clone();
             if held.is_recalled() || !self.passage.is_foreground() {
                 return lines.len();
             }

@@ -7,9 +7,8 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
 use std::os::fd::BorrowedFd;
-use std::sync::Mutex;
 
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
 use pinfold_host::note::{Note, summary};
 use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::{cut, is_plain, plain_line};
@@ -65,7 +64,7 @@ pub fn output(written: &[u8]) {
 /// Writes pinfold's own words as they are, without the end of the line. That nobody can hear it (a
 /// closed pipe, a full disk) is no failure of what it is about.
 pub fn put(words: fmt::Arguments<'_>) {
-    let left = lock(&COMMAND).take();
+    let left = COMMAND.lock().take();
     let left = left.filter(|_| rustix::termios::isatty(rustix::stdio::stderr()));
     let mut bytes = left.map_or_else(Vec::new, |modes| modes.leave_if_touched());
     bytes.extend_from_slice(words.to_string().as_bytes());
@@ -77,7 +76,7 @@ pub fn put(words: fmt::Arguments<'_>) {
 pub fn give_back(terminal: BorrowedFd<'_>) {
     let own = rustix::process::getpgrp();
     if rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == own) {
-        let left = lock(&COMMAND).take();
+        let left = COMMAND.lock().take();
         // A terminal that is gone has nothing left on it.
         let _ =
             rustix::io::write(terminal, &left.map_or_else(Vec::new, |it| it.leave_if_touched()));
@@ -86,7 +85,7 @@ pub fn give_back(terminal: BorrowedFd<'_>) {
 
 /// Follows what a command writes to the caller's terminal.
 pub fn follow(bytes: &[u8]) {
-    let mut command = lock(&COMMAND);
+    let mut command = COMMAND.lock();
     command.get_or_insert_default().follow(bytes);
 }
 

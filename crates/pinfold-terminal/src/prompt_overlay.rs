@@ -3,11 +3,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinfold_host::io::{lock, small_thread, timespec};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use pinfold_host::io::{small_thread, timespec};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
@@ -110,7 +111,7 @@ impl Passage {
         state.is_over = true;
         self.changed.notify_all();
         while state.held.is_some() {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 
@@ -120,7 +121,7 @@ impl Passage {
         state.is_quiet = true;
         self.changed.notify_all();
         while state.held == Some(Keys::ToSandbox) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         drop(state);
         work();
@@ -135,7 +136,7 @@ impl Passage {
         let must_wait =
             |state: &State| state.held.is_some() || state.is_quiet && keys == Keys::ToSandbox;
         while must_wait(&state) && !state.is_over {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         if state.is_over {
             return None;
@@ -148,7 +149,7 @@ impl Passage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     fn move_output(&self) {
@@ -170,7 +171,7 @@ impl Passage {
             };
             let mut state = self.state();
             while state.held.is_some() {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
             }
             state.modes.follow(&buffer[..count]);
             crate::notify::follow(&buffer[..count]);
@@ -276,8 +277,7 @@ impl Held<'_> {
     pub fn typed(&self, patience: Duration) -> Option<Typed> {
         let mut state = self.passage.state();
         if state.typed.is_empty() && !state.is_recalled() {
-            let waited = self.passage.changed.wait_timeout(state, patience);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let _ = self.passage.changed.wait_for(&mut state, patience);
         }
         if state.typed.is_empty() { None } else { Some(state.typed.remove(0)) }
     }

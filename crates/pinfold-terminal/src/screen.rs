@@ -9,11 +9,11 @@ mod modes;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinfold_host::io::lock;
+use parking_lot::{Mutex, MutexGuard};
 use pinfold_wire::Window;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -158,7 +158,7 @@ impl State {
 impl Shared {
     /// What is guarded is whole between any two steps.
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Gives the terminal the smallest window, by which everything is painted again.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::http::{self, After, Incoming};
 use crate::record::Request;
 use crate::route;
 use crate::script::Script;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How a server is started.
 #[derive(Debug, Default)]
@@ -120,8 +121,7 @@ impl ModelServer {
             if left.is_zero() {
                 break;
             }
-            let waited = self.shared.arrived.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let _ = self.shared.arrived.wait_for(&mut state, left);
         }
         state.requests.clone()
     }
@@ -140,7 +140,7 @@ impl Drop for ModelServer {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether the fault is to happen once more; counts it if so.

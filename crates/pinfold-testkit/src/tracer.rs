@@ -1,12 +1,13 @@
 //! Kills one process of a program at a chosen system call (ptrace(2)).
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How a traced run ended.
@@ -68,7 +69,7 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
                 go_on(pid, status, stops);
             }
         } else {
-            run.alive.lock().unwrap().remove(&pid);
+            run.alive.lock().remove(&pid);
             if pid == first && libc::WIFEXITED(status) {
                 traced.status = Some(libc::WEXITSTATUS(status));
             }
@@ -95,7 +96,7 @@ fn watch(late: &mpsc::Receiver<()>, alive: &Mutex<BTreeSet<i32>>) -> BTreeSet<i3
             Err(mpsc::RecvTimeoutError::Timeout) => break,
         }
     }
-    let survivors = alive.lock().unwrap().clone();
+    let survivors = alive.lock().clone();
     survivors.iter().for_each(|pid| kill(*pid));
     survivors
 }
@@ -122,7 +123,7 @@ impl Run {
     fn add(&mut self, pid: i32) {
         if !self.pids.contains(&pid) {
             self.pids.push(pid);
-            self.alive.lock().unwrap().insert(pid);
+            self.alive.lock().insert(pid);
         }
     }
 }

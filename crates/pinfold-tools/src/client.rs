@@ -5,8 +5,8 @@ use std::io::{self, BufReader};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::error::{ErrorKind, ToolError};
@@ -16,6 +16,7 @@ use crate::operation::{
     Answer, Edit, EditDone, Event, Find, FindDone, Grep, GrepDone, List, ListDone, MakeDirectory,
     Operation, Read, ReadDone, Stat, StatDone, Watch, Write, WriteDone,
 };
+use parking_lot::Mutex;
 
 /// Events that wait to be taken. What comes when there are more is lost, and the loss is reported.
 const EVENTS: usize = 1024;
@@ -79,7 +80,7 @@ impl Tools {
         let is_watch = matches!(operation, Operation::Watch(_));
         let (tell, answers) = sync_channel(if is_watch { EVENTS } else { 1 });
         let id = {
-            let mut calls = lock(&self.calls);
+            let mut calls = self.calls.lock();
             if calls.is_over {
                 return Err(ToolError::gone());
             }
@@ -91,9 +92,9 @@ impl Tools {
             calls.waiting.insert(id, Waiting { tell, has_lost: false });
             id
         };
-        let sent = frame::send(&mut *lock(&self.writer), id, Some(operation), content);
+        let sent = frame::send(&mut *self.writer.lock(), id, Some(operation), content);
         if let Err(error) = sent {
-            lock(&self.calls).waiting.remove(&id);
+            self.calls.lock().waiting.remove(&id);
             return Err(match error.kind() {
                 io::ErrorKind::InvalidInput => {
                     ToolError::new(ErrorKind::TooLarge, "more content than one request carries")
@@ -204,14 +205,14 @@ impl Tools {
     /// time.
     pub fn cancel(&self, id: u32) {
         // A session that has ended does nothing any more.
-        let _ = frame::send::<Operation>(&mut *lock(&self.writer), id, None, &[]);
+        let _ = frame::send::<Operation>(&mut *self.writer.lock(), id, None, &[]);
     }
 }
 
 impl Drop for Tools {
     fn drop(&mut self) {
         // The thread that listens has a descriptor of its own.
-        let _ = lock(&self.writer).shutdown(Shutdown::Both);
+        let _ = self.writer.lock().shutdown(Shutdown::Both);
     }
 }
 
@@ -291,12 +292,12 @@ fn listen(socket: UnixStream, calls: &Mutex<Calls>) {
     while let Ok(Some(Frame { id, header: Some(answer), content })) =
         frame::receive::<Answer>(&mut reader)
     {
-        if !lock(calls).hand_out(id, answer, content) {
+        if !calls.lock().hand_out(id, answer, content) {
             break;
         }
     }
     let _ = socket.shutdown(Shutdown::Both);
-    let mut calls = lock(calls);
+    let mut calls = calls.lock();
     calls.is_over = true;
     calls.waiting.clear();
 }
@@ -326,8 +327,4 @@ impl Calls {
 
 fn confused() -> ToolError {
     ToolError::new(ErrorKind::Gone, "the session's tools answer something else")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::error::{ErrorKind, ToolError};
 use crate::frame::{self, Frame};
@@ -13,6 +13,7 @@ use crate::operation::{Answer, Operation};
 use crate::roots::Roots;
 use crate::walk::Cancel;
 use crate::{edit, find, grep, list, read, watch, write};
+use parking_lot::Mutex;
 
 /// How many requests run at the same time.
 const AT_ONCE: usize = 64;
@@ -79,7 +80,7 @@ impl Service {
         let busy = |what: &str| ToolError::new(ErrorKind::Request, what);
         let cancel = Arc::new(Cancel::new().map_err(ToolError::system(&"eventfd".into()))?);
         {
-            let mut going_on = lock(&self.going_on);
+            let mut going_on = self.going_on.lock();
             if going_on.len() >= AT_ONCE {
                 return Err(busy("too much at once; wait for something, or cancel it"));
             }
@@ -90,12 +91,12 @@ impl Service {
         let service = Arc::clone(self);
         let started = std::thread::Builder::new().spawn(move || {
             let answer = service.run(id, &operation, &cancel).unwrap_or_else(Answer::Failed);
-            lock(&service.going_on).remove(&id);
+            service.going_on.lock().remove(&id);
             // A client that does not listen any more is sent nothing.
             let _ = service.answer(id, &answer, &[]);
         });
         if started.is_err() {
-            lock(&self.going_on).remove(&id);
+            self.going_on.lock().remove(&id);
             return Err(busy("no more threads in this session (resources.pids)"));
         }
         Ok(())
@@ -115,22 +116,18 @@ impl Service {
     }
 
     fn cancel(&self, id: u32) {
-        if let Some(cancel) = lock(&self.going_on).get(&id) {
+        if let Some(cancel) = self.going_on.lock().get(&id) {
             cancel.cancel();
         }
     }
 
     fn answer(&self, id: u32, answer: &Answer, content: &[u8]) -> io::Result<()> {
-        match frame::send(&mut *lock(&self.writer), id, Some(answer), content) {
+        match frame::send(&mut *self.writer.lock(), id, Some(answer), content) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 let error = ToolError::new(ErrorKind::TooLarge, "the answer is too large");
-                frame::send(&mut *lock(&self.writer), id, Some(&Answer::Failed(error)), &[])
+                frame::send(&mut *self.writer.lock(), id, Some(&Answer::Failed(error)), &[])
             }
             done => done,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

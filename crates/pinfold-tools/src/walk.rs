@@ -1,11 +1,12 @@
 //! Walking a directory by the rules of ripgrep.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{DirEntry, Walk, WalkBuilder, WalkParallel};
+use parking_lot::Mutex;
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
@@ -107,7 +108,7 @@ fn entries(
     let unreadable = Arc::new(Mutex::new(first));
     let of_filter = Arc::clone(&unreadable);
     let mut builder =
-        builder(root, ignored, globs, move |_, rules| *lock(&of_filter) = Some(rules));
+        builder(root, ignored, globs, move |_, rules| *of_filter.lock() = Some(rules));
     set_order(&mut builder);
     Entries { walk: builder.build(), unreadable, is_over: false }
 }
@@ -207,18 +208,14 @@ impl Iterator for Entries {
         if self.is_over {
             return None;
         }
-        let is_known = lock(&self.unreadable).is_some();
+        let is_known = self.unreadable.lock().is_some();
         let entry = if is_known { None } else { self.walk.find_map(Result::ok) };
-        if let Some(path) = lock(&self.unreadable).take() {
+        if let Some(path) = self.unreadable.lock().take() {
             self.is_over = true;
             return Some(Err(no_rules(&path)));
         }
         entry.map(Ok)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Globs as `--glob` of ripgrep has them.

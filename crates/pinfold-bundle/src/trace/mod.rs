@@ -124,31 +124,11 @@ impl Trace<'_, '_> {
 fn code_of_data(data: &str) -> Option<String> {
     use base64::Engine as _;
     let (head, body) = data.split_once(',')?;
-    let bytes = percent_decoded(body);
+    let bytes: Vec<u8> = percent_encoding::percent_decode_str(body).collect();
     let bytes = if head.to_ascii_lowercase().ends_with(";base64") {
         base64::engine::general_purpose::STANDARD.decode(bytes).ok()?
     } else {
         bytes
     };
     String::from_utf8(bytes).ok()
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let pair = after.get(..2).filter(|_| *first == b'%');
-        let digits = pair.and_then(|pair| std::str::from_utf8(pair).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    bytes
 }

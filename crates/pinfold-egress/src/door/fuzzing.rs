@@ -2,9 +2,10 @@
 //! against what must be true of it. Not in any build that serves.
 
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use hickory_resolver::proto::op::{Message, MessageType};
+use parking_lot::Mutex;
 use pinfold_policy::network::{Endpoint, NetworkPolicy};
 use pinfold_policy::origin::{Origin, Valued};
 use tokio::sync::watch;

@@ -1,6 +1,6 @@
 //! One client's connection over HTTP: each request is judged, changed and sent by itself.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use http::header::{
     ACCEPT_ENCODING, CONTENT_TYPE, HOST, PROXY_AUTHORIZATION, SEC_WEBSOCKET_EXTENSIONS,
@@ -38,7 +38,7 @@ pub(super) struct Line {
     secure: bool,
     open: Mutex<Option<Open>>,
     /// What was last connected to; unlike `open` it is never held for long.
-    last: std::sync::Mutex<Option<Endpoint>>,
+    last: parking_lot::Mutex<Option<Endpoint>>,
 }
 
 struct Open {
@@ -63,7 +63,7 @@ impl Line {
             sender,
             is_proxy: false,
         });
-        let (open, last) = (Mutex::new(open), std::sync::Mutex::default());
+        let (open, last) = (Mutex::new(open), parking_lot::Mutex::default());
         Self { shared: Arc::clone(shared), fixed, secure, open, last }
     }
 
@@ -71,7 +71,7 @@ impl Line {
     pub(super) async fn until_forbidden(&self) {
         let mut policy = self.shared.policy.clone();
         while policy.changed().await.is_ok() {
-            let current = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let current = self.last.lock().clone();
             let policy = policy.borrow_and_update();
             if current.is_some_and(|asked| policy.decide(&asked).is_err()) {
                 return;
@@ -279,7 +279,7 @@ impl Line {
             Sender::open(upstream, is_http2).await
         };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked.clone());
+        *self.last.lock() = Some(asked.clone());
         Ok(Open { asked: asked.clone(), used: false, sender, is_proxy: proxy.is_some() })
     }
 

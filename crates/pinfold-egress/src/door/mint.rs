@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use pinfold_policy::network::Host;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -74,7 +75,7 @@ impl SessionAuthority {
         host: &Host,
         protocol: Option<Vec<u8>>,
     ) -> Result<Arc<ServerConfig>, NoAuthority> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         let which = (host.clone(), protocol);
         if let Some(config) = made.get(&which) {
             return Ok(Arc::clone(config));

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use super::refusal::NoWay;
 use super::vault::Held;
 use crate::held::{HeldBody, HeldBytes};
+use crate::percent;
 
 /// A request's body, as it is or with secrets in it.
 pub(super) type RequestBody = Either<Full<Bytes>, Incoming>;
@@ -82,7 +83,7 @@ pub(super) async fn place(
     if found.query {
         let target = head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let query = query.replace(placeholder, &percent_encoded(value));
+        let query = query.replace(placeholder, &percent::encoded(value));
         let target = PathAndQuery::try_from(format!("{path}?{query}")).map_err(|_| unusable())?;
         let mut parts = std::mem::take(&mut head.uri).into_parts();
         parts.path_and_query = Some(target);
@@ -195,15 +196,4 @@ fn replace(bytes: &[u8], needle: &[u8], by: &[u8]) -> Vec<u8> {
     }
     replaced.extend_from_slice(&bytes[from..]);
     replaced
-}
-
-/// A value as a query has it (RFC 3986, 2.1).
-pub(super) fn percent_encoded(value: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        byte => format!("%{byte:02X}"),
-    };
-    value.bytes().map(encode).collect()
 }

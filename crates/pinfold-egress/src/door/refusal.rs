@@ -5,6 +5,7 @@ use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use hyper::ext::ReasonPhrase;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use pinfold_policy::network::{Hint, Refused};
 
 use crate::held::HoldError;
@@ -41,14 +42,8 @@ pub(super) enum NoWay {
     Unreachable(String),
 }
 
-/// A message as gRPC has it in a header ("Percent-Encoded").
-fn grpc_encoded(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
-}
+/// What gRPC encodes in a message in a header ("Percent-Encoded"), next to what is not ASCII.
+const GRPC: &AsciiSet = &CONTROLS.add(b'%');
 
 fn hint(refused: &Refused) -> String {
     match refused.hint() {
@@ -99,7 +94,8 @@ impl NoWay {
     /// over HTTP/2, "Responses", Trailers-Only).
     pub(super) fn response_to(&self, kind: Option<&HeaderValue>) -> Response<Full<Bytes>> {
         let kind = kind.map(HeaderValue::as_bytes).unwrap_or_default();
-        let message = HeaderValue::try_from(grpc_encoded(&self.to_string()));
+        let message =
+            HeaderValue::try_from(utf8_percent_encode(&self.to_string(), GRPC).to_string());
         let (true, Ok(message)) = (kind.starts_with(b"application/grpc"), message) else {
             return self.response();
         };

@@ -72,7 +72,7 @@ impl NetworkDoor {
         let shared = Arc::new(Shared {
             policy,
             journal: config.journal,
-            names: std::sync::Mutex::default(),
+            names: parking_lot::Mutex::default(),
             dns: crate::upstream::Dns::default(),
             authority: config.authority,
             vault: Vault::new(config.secrets),

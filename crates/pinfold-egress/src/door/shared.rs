@@ -1,7 +1,8 @@
 //! What every connection of one session's door needs.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
 use pinfold_policy::network::{Endpoint, NetworkPolicy, NetworkRule, Protocol, Refused};
 use rustls::ClientConfig;
 use tokio::sync::watch;
@@ -35,7 +36,7 @@ impl Shared {
     }
 
     pub(super) fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 
     /// Decides on a connection and records it.

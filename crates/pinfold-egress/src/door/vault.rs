@@ -1,9 +1,10 @@
 //! The secrets of one session: placeholders inside, values outside.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use pinfold_policy::network::{Endpoint, Repository, SecretRule};
 use pinfold_secrets::Secret;
 use tokio::task::spawn_blocking;
@@ -165,8 +166,8 @@ impl Held {
         Ok(value)
     }
 
-    fn values(&self) -> std::sync::MutexGuard<'_, Values> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock()
     }
 
     /// Adds what must not come back: every value that was in use.

@@ -9,9 +9,10 @@ use http::{HeaderMap, Method};
 
 use super::config::{Api, Route, Upstream};
 use super::form::Form;
-use super::headers::{percent_decoded, query_without_credentials};
+use super::headers::query_without_credentials;
 use super::refusal::Refusal;
 use super::{CloudPlace, EphemeralKey, cloud};
+use crate::percent;
 
 /// Where agents put the key.
 const KEY_HEADERS: [HeaderName; 3] = [
@@ -147,7 +148,7 @@ fn named_route(provider: &str, routes: &[Route]) -> Result<usize, Refusal> {
 /// Whether a server might read a path as one outside of where it begins: dot segments, however
 /// they are written.
 fn leaves_its_place(path: &str) -> bool {
-    let decoded = percent_decoded(path);
+    let decoded = percent::decoded(path);
     decoded.split(['/', '\\']).any(|segment| {
         let name = segment.split(';').next().unwrap_or(segment);
         name == "." || name == ".."

@@ -1,8 +1,7 @@
 //! Paths of models in a cloud. A credential of a cloud opens much more than models, so nothing else is asked
 //! for with it: paths are read strictly and written again in one form.
 
-use super::headers::percent_decoded;
-use super::sigv4::encoded;
+use crate::percent;
 
 /// What Bedrock's runtime does with a model at once
 /// (docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html).
@@ -38,7 +37,7 @@ pub(super) struct ModelPath {
 /// Reads a path of Bedrock's runtime: `/model/MODEL/OPERATION`.
 pub(super) fn bedrock(path: &str) -> Option<ModelPath> {
     let (model, operation) = path.strip_prefix("/model/")?.rsplit_once('/')?;
-    let model = percent_decoded(model);
+    let model = percent::decoded(model);
     let is_plain = |segment: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
         !segment.is_empty() && !matches!(segment, "." | "..") && segment.bytes().all(plain)
@@ -46,13 +45,13 @@ pub(super) fn bedrock(path: &str) -> Option<ModelPath> {
     if !BEDROCK.contains(&operation) || model.len() > LONGEST || !model.split('/').all(is_plain) {
         return None;
     }
-    Some(ModelPath { path: format!("/model/{}/{operation}", encoded(&model)), model })
+    Some(ModelPath { path: format!("/model/{}/{operation}", percent::encoded(&model)), model })
 }
 
 /// Reads a path of Vertex AI: `/v1/projects/P/locations/R/publishers/NAME/models/MODEL:METHOD`, of the
 /// project and region of the route alone.
 pub(super) fn vertex(path: &str, place: &CloudPlace) -> Option<ModelPath> {
-    let segments: Vec<String> = path.split('/').map(percent_decoded).collect();
+    let segments: Vec<String> = path.split('/').map(percent::decoded).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let [
         "",

@@ -1,11 +1,12 @@
 //! The real credential of one route, from the first request that needs it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use pinfold_secrets::Secret;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -119,11 +120,11 @@ impl Slot {
 
 impl Aside {
     fn rests(&self) -> bool {
-        locked(&self.rest).until.is_some_and(|until| Instant::now() < until)
+        self.rest.lock().until.is_some_and(|until| Instant::now() < until)
     }
 
     fn rest(&self, failed: bool) {
-        let mut rest = locked(&self.rest);
+        let mut rest = self.rest.lock();
         let pause = rest.last.map_or(FIRST_PAUSE, |last| (last * 2).min(LONGEST_PAUSE));
         rest.last = failed.then_some(pause);
         rest.until = rest.last.map(|pause| Instant::now() + pause);
@@ -237,8 +238,4 @@ impl Ready {
 fn header_value(text: &str) -> Result<HeaderValue, Lack> {
     let plain = Some(text).filter(|text| text.is_ascii());
     plain.and_then(|text| HeaderValue::from_str(text).ok()).ok_or(Lack::Missing)
-}
-
-fn locked(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
-    rest.lock().unwrap_or_else(PoisonError::into_inner)
 }

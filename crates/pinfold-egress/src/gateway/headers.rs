@@ -8,6 +8,8 @@ use http::header::{
 use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 
+use crate::percent;
+
 /// Headers that carry a credential in some API. None of the sandbox's passes.
 const CREDENTIALS: [HeaderName; 6] = [
     AUTHORIZATION,
@@ -171,7 +173,7 @@ pub(super) fn scrub_response(headers: &mut HeaderMap, secrets: &[&str]) {
 pub(super) fn query_without_credentials(query: &str) -> Option<String> {
     let is_credential = |pair: &&str| {
         let name = pair.split('=').next().unwrap_or(pair);
-        let name = percent_decoded(name).to_ascii_lowercase();
+        let name = percent::decoded(name).to_ascii_lowercase();
         CREDENTIAL_PARAMETERS.contains(&name.as_str())
     };
     if !query.split('&').any(|pair| is_credential(&pair)) {
@@ -179,27 +181,4 @@ pub(super) fn query_without_credentials(query: &str) -> Option<String> {
     }
     let kept: Vec<&str> = query.split('&').filter(|pair| !is_credential(pair)).collect();
     Some(kept.join("&"))
-}
-
-/// Undoes percent encoding, as far as it is one (RFC 3986, 2.1).
-pub(super) fn percent_decoded(text: &str) -> String {
-    let hex = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let pair =
-            bytes.get(at + 1).copied().and_then(hex).zip(bytes.get(at + 2).copied().and_then(hex));
-        match (bytes[at], pair) {
-            (b'%', Some((high, low))) => {
-                decoded.push(high * 16 + low);
-                at += 3;
-            }
-            (byte, _) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
 }

@@ -6,10 +6,10 @@
 //! before anybody uses it, and a session does not end between the two ([`Renewal::finish`]). What
 //! remains is a crash or a full disk within that moment; then the user logs in again.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use pinfold_secrets::{Login, LoginLock, Secret, SecretId, Store};
 
 use super::live::{Lack, Renewed, Times, now};
@@ -55,7 +55,7 @@ impl Renewal {
             return Ok(changed(&before, refused));
         }
         let stamp = self.store.stamp(&self.id);
-        if *locked(&self.ended) == Some(stamp) {
+        if *self.ended.lock() == Some(stamp) {
             return Err(Lack::Ended);
         }
         let lock = self.store.lock_login(&self.id).map_err(|_| Lack::Missing)?;
@@ -91,7 +91,7 @@ impl Renewal {
             match token::refresh(&self.terms, refresh, &self.way) {
                 Ok(tokens) => return Ok(tokens.into_login(login, now())),
                 Err(TokenError::Refused) => {
-                    *locked(&self.ended) = Some(self.store.stamp(&self.id));
+                    *self.ended.lock() = Some(self.store.stamp(&self.id));
                     return Err(Lack::Ended);
                 }
                 Err(TokenError::Failed(cause)) => match pauses.next() {
@@ -144,7 +144,7 @@ struct UnderWay<'g>(&'g Gate);
 
 impl Gate {
     fn enter(&self) -> Option<UnderWay<'_>> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.closed {
             return None;
         }
@@ -154,26 +154,21 @@ impl Gate {
 
     fn close(&self) {
         let end = Instant::now() + FINISH_LIMIT;
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.closed = true;
         while state.inside > 0 {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let waited = self.left.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let _ = self.left.wait_for(&mut state, left);
         }
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        locked(&self.0.state).inside -= 1;
+        self.0.state.lock().inside -= 1;
         self.0.left.notify_all();
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! What the path of a request says: its one form, a model of Gemini's, and whether it is of a kind
 //! that cannot be counted.
 
-use super::headers::percent_decoded;
+use crate::percent;
 
 /// What a path asks for, as far as lists and budgets need to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ const COUNTING: [&str; 3] = ["/count_tokens", "/responses/input_tokens", "/moder
 /// an empty or dotted segment, a parameter (`;`), a backslash, a control character, anything above
 /// ASCII, or an encoded slash, percent sign or question mark.
 pub(super) fn plain(path: &str) -> Option<String> {
-    let decoded = path.strip_prefix('/')?.split('/').map(percent_decoded);
+    let decoded = path.strip_prefix('/')?.split('/').map(percent::decoded);
     let mut plain = String::with_capacity(path.len());
     for segment in decoded {
         let is_plain =

@@ -3,12 +3,12 @@
 //! hyper-util's client does this for every protocol at the price of a task and several
 //! allocations for each request; HTTP/1.1 alone needs a list.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use parking_lot::Mutex;
 use tower_service::Service as _;
 
 use super::body::Outbound;
@@ -84,7 +84,7 @@ impl Pool {
     /// A connection that waits for a request. One that is still busy with the last answer
     /// stays, one that was closed or not used for long goes.
     fn take(&self) -> Option<SendRequest<Outbound>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.retain(|kept| !kept.sender.is_closed() && kept.used.elapsed() < IDLE);
         let ready = kept.iter().rposition(|kept| kept.sender.is_ready())?;
         Some(kept.swap_remove(ready).sender)
@@ -92,7 +92,7 @@ impl Pool {
 
     /// Keeps a connection from when its answer begins: it is ready again when that has ended.
     fn keep(&self, sender: SendRequest<Outbound>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if kept.len() < MAX_KEPT {
             kept.push(Kept { sender, used: Instant::now() });
         }

@@ -3,10 +3,13 @@
 
 use std::time::SystemTime;
 
+use data_encoding::HEXLOWER;
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 use pinfold_secrets::Secret;
 use ring::{digest, hmac};
+
+use crate::percent;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const TERMINATOR: &str = "aws4_request";
@@ -72,7 +75,7 @@ impl Signer<'_> {
         let (canonical, signed) = canonical(request, headers)?;
         let scope = format!("{date}/{}/{}/{TERMINATOR}", self.region, self.service);
         let to_sign = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hash(canonical.as_bytes()));
-        let signature = hex(hmac::sign(&self.key(date), to_sign.as_bytes()).as_ref());
+        let signature = HEXLOWER.encode(hmac::sign(&self.key(date), to_sign.as_bytes()).as_ref());
         let id = self.keys.id.expose();
         let value = format!(
             "{ALGORITHM} Credential={id}/{scope}, SignedHeaders={signed}, Signature={signature}"
@@ -105,25 +108,12 @@ fn canonical(request: &Unsigned<'_>, headers: &HeaderMap) -> Option<(String, Str
         lines.push_str(&format!("{name}:{values}\n"));
     }
     // Services other than S3 encode what is encoded already once more.
-    let path: Vec<String> = request.path.split('/').map(encoded).collect();
+    let path: Vec<String> = request.path.split('/').map(percent::encoded).collect();
     let mut query: Vec<&str> = request.query.split('&').filter(|pair| !pair.is_empty()).collect();
     query.sort_unstable();
     let (path, query, signed) = (path.join("/"), query.join("&"), names.join(";"));
     let (method, body) = (request.method, hash(request.body));
     Some((format!("{method}\n{path}\n{query}\n{lines}\n{signed}\n{body}"), signed))
-}
-
-/// Encodes all but the unreserved characters (RFC 3986, 2.3).
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 fn collapsed(value: &str) -> String {
@@ -137,11 +127,7 @@ fn sensitive(value: &str) -> Option<HeaderValue> {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
 #[cfg(test)]

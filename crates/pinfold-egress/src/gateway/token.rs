@@ -12,6 +12,7 @@ use tower_service::Service as _;
 
 use super::config::{ConfigError, Upstream};
 use crate::WayOut;
+use crate::percent;
 use crate::upstream::{Connector, Failure, Offer};
 
 /// Time for the whole exchange. Long: once the question is sent, giving up may lose the answer.
@@ -141,7 +142,7 @@ fn question(terms: &LoginTerms, refresh: &Secret) -> Result<Request<Full<Bytes>>
             ("application/json", serde_json::Value::Object(object).to_string())
         }
         BodyForm::Form => {
-            let pair = |(name, value): &(&str, &str)| format!("{name}={}", form_encoded(value));
+            let pair = |(name, value): &(&str, &str)| format!("{name}={}", percent::encoded(value));
             let pairs: Vec<String> = fields.iter().map(pair).collect();
             ("application/x-www-form-urlencoded", pairs.join("&"))
         }
@@ -154,13 +155,6 @@ fn question(terms: &LoginTerms, refresh: &Secret) -> Result<Request<Full<Bytes>>
         .header(ACCEPT, "application/json")
         .header(USER_AGENT, concat!("pinfold/", env!("CARGO_PKG_VERSION")))
         .body(Full::new(Bytes::from(body)))
-}
-
-fn form_encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let one =
-        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(one).collect()
 }
 
 fn tokens(body: &[u8]) -> Option<Tokens> {

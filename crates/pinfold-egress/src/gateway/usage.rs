@@ -4,13 +4,14 @@ mod numbers;
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use memchr::memchr;
 use memchr::memmem::find;
+use parking_lot::Mutex;
 use pinfold_policy::prices::Tokens;
 use serde_json::Value;
 
@@ -49,7 +50,7 @@ impl Readers {
     /// Whether an answer's usage was not counted before. One without an id is always new.
     fn is_new(&self, id: Option<&str>) -> bool {
         let Some(id) = id else { return true };
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock();
         if counted.len() == MOST_SEEN {
             counted.clear();
         }

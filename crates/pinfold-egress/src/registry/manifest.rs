@@ -1,5 +1,6 @@
 //! Manifests (OCI Image Format Specification 1.1; Docker's second version, which it grew from).
 
+use data_encoding::HEXLOWER;
 use http::header::HeaderValue;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
@@ -75,7 +76,7 @@ struct Platform {
 /// The digest of a manifest's bytes.
 pub(super) fn digest_of(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
-    digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    format!("sha256:{}", HEXLOWER.encode(digest.as_ref()))
 }
 
 /// Reads a manifest or an index.

@@ -6,12 +6,13 @@ use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hickory_resolver::config::LookupIpStrategy;
 use hickory_resolver::{ResolveError, TokioResolver};
 use hyper_util::client::legacy::connect::dns::Name;
+use parking_lot::Mutex;
 use tower_service::Service;
 
 use super::Failure;
@@ -35,12 +36,12 @@ type Stamp = (u64, u64, i64, i64);
 impl Dns {
     /// Begins again, with the settings as they are then.
     pub(crate) fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 
     fn resolver(&self) -> Result<TokioResolver, ResolveError> {
         let stamp = FILES.map(|path| std::fs::metadata(path).ok().map(|m| stamp_of(&m)));
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.0.lock();
         if let Some(cached) = cached.as_ref().filter(|cached| cached.stamp == stamp) {
             return Ok(cached.resolver.clone());
         }

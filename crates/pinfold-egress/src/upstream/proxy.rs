@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
 use pinfold_policy::network::{Endpoint, Host, HostPattern};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -185,20 +186,7 @@ impl FromStr for UpstreamProxy {
 fn percent_decoded(text: &str) -> Zeroizing<Vec<u8>> {
     // Never more than it was, so that no copy is left behind by growing.
     let mut decoded = Zeroizing::new(Vec::with_capacity(text.len()));
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = |digits: &[u8]| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
-        match after.get(..2).filter(|_| byte == b'%').and_then(hex) {
-            Some(value) => {
-                decoded.push(value);
-                rest = &after[2..];
-            }
-            None => {
-                decoded.push(byte);
-                rest = after;
-            }
-        }
-    }
+    decoded.extend(percent_decode_str(text));
     decoded
 }
 

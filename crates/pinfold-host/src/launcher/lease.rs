@@ -7,22 +7,23 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::sys;
+use parking_lot::Mutex;
 
 static LENT: Mutex<Vec<Weak<File>>> = Mutex::new(Vec::new());
 
 /// Lends a file to each program that is started on a repository from now on, as long as it is held.
 pub fn lend(file: &Arc<File>) {
-    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lent = LENT.lock();
     lent.retain(|file| file.strong_count() > 0);
     lent.push(Arc::downgrade(file));
 }
 
 /// Has a program hold what is lent.
 pub(super) fn give(command: &mut Command) {
-    let lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let lent = LENT.lock();
     for file in lent.iter().filter_map(Weak::upgrade) {
         debug_assert!(file.as_raw_fd() > 2, "the streams are taken");
         sys::leave_open(command, file);

@@ -1,12 +1,12 @@
 //! Requests to a server: with credentials, and again where that may help.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
+use pinfold_egress::percent;
 use pinfold_policy::path::is_plain;
 use zeroize::Zeroizing;
 
@@ -164,7 +164,7 @@ impl Calls {
             Kind::None => Err(Error::Local("there are no credentials".to_owned())),
             Kind::Key(key) => Ok(key.clone()),
             Kind::Client { id, secret } => {
-                let mut token = lock(&self.token);
+                let mut token = self.token.lock();
                 if let Some(token) = token.as_ref().filter(|token| Instant::now() < token.until) {
                     return Ok(token.text.clone());
                 }
@@ -175,7 +175,7 @@ impl Calls {
     }
 
     fn drop_token(&self, bearer: &str) {
-        let mut token = lock(&self.token);
+        let mut token = self.token.lock();
         if token.as_ref().is_some_and(|token| token.text.as_str() == bearer) {
             *token = None;
         }
@@ -186,9 +186,9 @@ impl Calls {
         let scopes: Vec<&str> = Scope::OF_A_WORKER.iter().map(|scope| scope.word()).collect();
         let form = Zeroizing::new(format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
-            encoded(id),
-            encoded(secret),
-            encoded(&scopes.join(" "))
+            percent::encoded(id),
+            percent::encoded(secret),
+            percent::encoded(&scopes.join(" "))
         ));
         let mut headers = HeaderMap::new();
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
@@ -240,7 +240,7 @@ impl Calls {
     fn scrubbed(&self, text: &str) -> Zeroizing<String> {
         let mut text = Zeroizing::new(text.to_owned());
         let mut remove = |secret: &str| {
-            for secret in [secret, &Zeroizing::new(encoded(secret))] {
+            for secret in [secret, &Zeroizing::new(percent::encoded(secret))] {
                 *text = text.replace(secret, "…");
             }
         };
@@ -261,30 +261,4 @@ fn json(body: &[u8]) -> Result<Value, Error> {
 
 fn unreachable(error: ApiError) -> Error {
     Error::Unreachable(error.to_string())
-}
-
-/// Encodes a text for a query or a form (RFC 3986): all but letters, digits and four marks.
-pub(super) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            byte => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::encoded;
-
-    #[test]
-    fn text_is_encoded_for_a_query() {
-        assert_eq!(encoded("a b&c=é+/"), "a%20b%26c%3D%C3%A9%2B%2F");
-    }
 }

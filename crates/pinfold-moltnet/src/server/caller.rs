@@ -1,11 +1,10 @@
 //! Who calls: agent keys, tokens of clients, and how often.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pinfold_host::digest::name_of;
-use pinfold_host::io::lock;
 
 use crate::agents::{Agent, Agents, AgentsError, random_word};
 use crate::json::Value;
@@ -98,7 +97,7 @@ impl Callers {
             return Ok(Some(Caller { agent, scopes }));
         }
         let token = {
-            let tokens = lock(&self.tokens);
+            let tokens = self.tokens.lock();
             let token = tokens.get(&name_of(bearer.as_bytes()));
             let token = token.filter(|token| Instant::now() < token.ends);
             token.map(|token| (token.agent.clone(), token.scopes.clone()))
@@ -113,7 +112,7 @@ impl Callers {
     /// Takes one request from what is left to an agent.
     pub(super) fn slow_down(&self, agent: &str, cost: Cost) -> Result<(), Problem> {
         let now = Instant::now();
-        let mut paces = lock(&self.paces);
+        let mut paces = self.paces.lock();
         let begin = Pace { reads: READS, writes: WRITES, refusals: REFUSALS, at: now };
         let pace = paces.entry(agent.to_owned()).or_insert(begin);
         let minutes = now.duration_since(pace.at).as_secs_f64() / 60.0;
@@ -170,7 +169,7 @@ impl Callers {
     }
 
     fn keep(&self, name: String, token: Token) {
-        let mut tokens = lock(&self.tokens);
+        let mut tokens = self.tokens.lock();
         let now = Instant::now();
         tokens.retain(|_, token| now < token.ends);
         let own = tokens.iter().filter(|(_, it)| it.agent == token.agent);

@@ -1,6 +1,7 @@
 //! What MoltNet's own daemon needs in addition: who it is, profiles of runtimes, manifests of executors, and slots.
 
-use pinfold_host::digest::{Hex, name_of};
+use data_encoding::HEXUPPER;
+use pinfold_host::digest::name_of;
 use pinfold_tasks::{Note, Store, Transaction};
 use ring::digest::{SHA256, digest};
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -61,7 +62,7 @@ pub(super) fn whoami(caller: &Caller) -> Value {
 
 /// Returns the fingerprint of a public key: four groups of four digits.
 fn fingerprint(key: &[u8]) -> String {
-    let digits = Hex(digest(&SHA256, key).as_ref()).to_string().to_uppercase();
+    let digits = HEXUPPER.encode(digest(&SHA256, key).as_ref());
     [&digits[..4], &digits[4..8], &digits[8..12], &digits[12..16]].join("-")
 }
 

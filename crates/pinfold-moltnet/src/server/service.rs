@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
 use pinfold_tasks::{Store, TaskId, Transaction};
 
 use super::document::{Document, load, save};
@@ -73,12 +73,12 @@ impl<S: Store> Service<S> {
         transaction: &mut impl Transaction,
         id: TaskId,
     ) -> Result<Option<Arc<Document>>, Problem> {
-        if let Some(document) = lock(&self.documents).read.get(&id) {
+        if let Some(document) = self.documents.lock().read.get(&id) {
             return Ok(Some(Arc::clone(document)));
         }
         let Some(text) = transaction.spec(id)? else { return Ok(None) };
         let document = Arc::new(Document::read(&text)?);
-        let mut documents = lock(&self.documents);
+        let mut documents = self.documents.lock();
         if documents.bytes + text.len() > MOST_READ {
             *documents = Documents::default();
         }

@@ -1,9 +1,9 @@
 //! Who gets a connection and the memory for a body when there are not enough: nobody takes all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use pinfold_host::io::lock;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of all requests and answers together, in KiB,
@@ -38,13 +38,13 @@ impl Visitors {
     /// Takes in a connection.
     pub(super) fn enter(&self) -> Visitor {
         let ended = Arc::new(Notify::new());
-        lock(&self.0).strangers.push(Arc::clone(&ended));
+        self.0.lock().strangers.push(Arc::clone(&ended));
         Visitor { ended, agent: Mutex::default(), visitors: self.clone() }
     }
 
     /// Ends the oldest connection of a stranger, for a new one to take its place. A client with a key shows it at once.
     pub(super) fn end_oldest_stranger(&self) {
-        let strangers = &mut lock(&self.0).strangers;
+        let strangers = &mut self.0.lock().strangers;
         if !strangers.is_empty() {
             strangers.remove(0).notify_one();
         }
@@ -65,11 +65,11 @@ impl Open {
 impl Visitor {
     /// Notes that the key of an agent came. Returns whether the agent may have one more connection.
     pub(super) fn is_of(&self, agent: &str) -> bool {
-        let mut its = lock(&self.agent);
+        let mut its = self.agent.lock();
         if its.as_deref() == Some(agent) {
             return true;
         }
-        let mut open = lock(&self.visitors.0);
+        let mut open = self.visitors.0.lock();
         if open.known.get(agent).is_some_and(|count| *count >= CONNECTIONS_OF_ONE) {
             return false;
         }
@@ -90,8 +90,8 @@ impl Visitor {
 
 impl Drop for Visitor {
     fn drop(&mut self) {
-        let agent = lock(&self.agent).take();
-        let mut open = lock(&self.visitors.0);
+        let agent = self.agent.lock().take();
+        let mut open = self.visitors.0.lock();
         match agent {
             Some(agent) => open.leave(&agent),
             None => open.strangers.retain(|other| !Arc::ptr_eq(other, &self.ended)),
@@ -122,7 +122,7 @@ impl Bodies {
             return [None, None];
         }
         let own = {
-            let mut all = lock(&self.by_agent);
+            let mut all = self.by_agent.lock();
             let new = || Arc::new(Semaphore::new(BODIES_OF_ONE as usize));
             Arc::clone(all.entry(agent.to_owned()).or_insert_with(new))
         };

@@ -7,8 +7,8 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
+use data_encoding::HEXLOWER;
 use pinfold_engines::image::{Engine, ImageError, Stored};
-use pinfold_host::digest::Hex;
 use pinfold_policy::project::ImageEngine;
 use pinfold_snapshot::disk::Disk;
 use ring::digest::{Context, SHA256};
@@ -73,5 +73,5 @@ fn digest(layers: &[String]) -> String {
         context.update(part.as_bytes());
         context.update(b"\0");
     }
-    format!("sha256:{}", Hex(context.finish().as_ref()))
+    format!("sha256:{}", HEXLOWER.encode(context.finish().as_ref()))
 }

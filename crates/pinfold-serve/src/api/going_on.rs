@@ -5,10 +5,11 @@ use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use pinfold_client::{Fault, Id, code};
 use pinfold_host::directories::Places;
 use pinfold_session::control::{self, Running, Session};
@@ -112,13 +113,13 @@ impl GoingOn {
 
     /// Keeps a session until the connection ends.
     pub(crate) fn own(&self, started: Started) {
-        lock(&self.owned).insert(started.session().to_owned(), started);
+        self.owned.lock().insert(started.session().to_owned(), started);
     }
 
     /// Lets go of a session that has ended.
     pub(crate) fn disown(&self, session: &str) {
-        drop(lock(&self.owned).remove(session));
-        lock(&self.tools).clear();
+        drop(self.owned.lock().remove(session));
+        self.tools.lock().clear();
     }
 
     /// Uses a session's tools, which are asked for once.
@@ -131,23 +132,23 @@ impl GoingOn {
         with(&tools).map_err(|error| {
             if error.kind == ErrorKind::Gone {
                 // The next request asks for new ones.
-                lock(&self.tools).retain(|_, other| !Arc::ptr_eq(other, &tools));
+                self.tools.lock().retain(|_, other| !Arc::ptr_eq(other, &tools));
             }
             error.into()
         })
     }
 
     pub(crate) fn tools(&self, session: &str) -> Result<Arc<Tools>, Fault> {
-        if let Some(tools) = lock(&self.tools).get(session) {
+        if let Some(tools) = self.tools.lock().get(session) {
             return Ok(Arc::clone(tools));
         }
         let tools = Arc::new(self.session(session)?.tools().map_err(fault)?);
-        Ok(Arc::clone(lock(&self.tools).entry(session.to_owned()).or_insert(tools)))
+        Ok(Arc::clone(self.tools.lock().entry(session.to_owned()).or_insert(tools)))
     }
 
     /// Begins something that takes long.
     pub(crate) fn begin(&self, id: &Id) -> Result<(), Fault> {
-        let mut requests = lock(&self.requests);
+        let mut requests = self.requests.lock();
         if requests.len() >= AT_ONCE {
             let hint = Some("wait for an answer, or cancel a request");
             return Err(Fault::refused("too many requests at once", hint));
@@ -166,7 +167,7 @@ impl GoingOn {
     /// Says how what has begun is taken back, which is done now if it was to be before.
     pub(crate) fn can_be_taken_back(&self, id: &Id, take_back: TakeBack) {
         let is_late = {
-            let mut requests = lock(&self.requests);
+            let mut requests = self.requests.lock();
             let request = requests.entry(id.to_string()).or_default();
             request.take_back = Some(Arc::clone(&take_back));
             request.is_taken_back || self.is_over()
@@ -178,11 +179,11 @@ impl GoingOn {
     }
 
     pub(crate) fn end(&self, id: &Id) {
-        lock(&self.requests).remove(&id.to_string());
+        self.requests.lock().remove(&id.to_string());
     }
 
     pub(crate) fn cancel(&self, id: &Id) {
-        let take_back = lock(&self.requests).get_mut(&id.to_string()).and_then(|request| {
+        let take_back = self.requests.lock().get_mut(&id.to_string()).and_then(|request| {
             request.is_taken_back = true;
             request.take_back.clone()
         });
@@ -194,7 +195,7 @@ impl GoingOn {
     /// Says how a watch is ended, which is done now if the client has gone.
     pub(crate) fn watches(&self, number: u64, take_back: TakeBack) {
         let is_late = {
-            let mut watches = lock(&self.watches);
+            let mut watches = self.watches.lock();
             watches.insert(number, Arc::clone(&take_back));
             self.is_over()
         };
@@ -205,12 +206,12 @@ impl GoingOn {
 
     /// Forgets a watch that has ended.
     pub(crate) fn forget_watch(&self, number: u64) {
-        lock(&self.watches).remove(&number);
+        self.watches.lock().remove(&number);
     }
 
     /// Ends a watch, if there is such a one.
     pub(crate) fn end_watch(&self, number: u64) -> Result<(), Fault> {
-        let take_back = lock(&self.watches).get(&number).cloned();
+        let take_back = self.watches.lock().get(&number).cloned();
         let none = || Fault::refused("no such watch, or it has ended", None);
         take_back.map(|take_back| take_back()).ok_or_else(none)
     }
@@ -220,7 +221,7 @@ impl GoingOn {
     }
 
     pub(crate) fn has_room(&self) -> Result<(), Fault> {
-        if lock(&self.execs).len() + lock(&self.watches).len() < RUNNING {
+        if self.execs.lock().len() + self.watches.lock().len() < RUNNING {
             Ok(())
         } else {
             Err(Fault::refused("too many programs and watches at once", None))
@@ -230,7 +231,7 @@ impl GoingOn {
     /// Hands in what is to be written; the answer follows when it is.
     pub(crate) fn write(&self, exec: u64, input: Input) -> Result<(), Fault> {
         let none = |what: &str| Err(Fault::refused(what, None));
-        match lock(&self.execs).get(&exec) {
+        match self.execs.lock().get(&exec) {
             None => none("no such program, or it has ended"),
             Some(ExecHandle { input: None, .. }) => none("it has no input"),
             Some(ExecHandle { input: Some(Inlet { tell, waiting }), .. }) => {
@@ -255,12 +256,12 @@ impl GoingOn {
         // Before the tables are read: later users of them check whether it is over.
         self.is_over.store(true, Ordering::SeqCst);
         let of_requests: Vec<TakeBack> =
-            lock(&self.requests).values().filter_map(|request| request.take_back.clone()).collect();
-        let of_watches: Vec<TakeBack> = lock(&self.watches).values().cloned().collect();
+            self.requests.lock().values().filter_map(|request| request.take_back.clone()).collect();
+        let of_watches: Vec<TakeBack> = self.watches.lock().values().cloned().collect();
         of_requests.iter().chain(&of_watches).for_each(|take_back| take_back());
-        lock(&self.execs).values().for_each(|exec| exec.running.kill());
-        lock(&self.tools).clear();
-        let owned = std::mem::take(&mut *lock(&self.owned));
+        self.execs.lock().values().for_each(|exec| exec.running.kill());
+        self.tools.lock().clear();
+        let owned = std::mem::take(&mut *self.owned.lock());
         drop(owned);
     }
 }
@@ -312,8 +313,4 @@ fn write_all(mut to: &File, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

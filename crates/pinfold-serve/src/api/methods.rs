@@ -18,7 +18,7 @@ use pinfold_tools::{Operation, Tools, Watch};
 use serde_json::Value;
 
 use super::connection::{Asked, Connection, done, hello, params, start_thread, to_value};
-use super::going_on::{ExecHandle, Inlet, Input, feed, input, lock};
+use super::going_on::{ExecHandle, Inlet, Input, feed, input};
 use super::{approvals, events};
 use crate::exec::{Job, Tail, fault};
 use crate::start::{detached, start};
@@ -164,7 +164,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
     let exec = to.going_on.number();
     let inlet = job.input.take().map(|pipe| take_input(to, pipe)).transpose()?;
     let running = Arc::clone(&job.running);
-    lock(&to.going_on.execs).insert(exec, ExecHandle { running, input: inlet });
+    to.going_on.execs.lock().insert(exec, ExecHandle { running, input: inlet });
     let (of_thread, asked) = (Arc::clone(to), asked.clone());
     let started = start_thread(move || {
         let to = of_thread;
@@ -173,7 +173,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
             None => Ok(()),
         };
         if let Err(fault) = opened {
-            lock(&to.going_on.execs).remove(&exec);
+            to.going_on.execs.lock().remove(&exec);
             // A client that has gone wants no answer.
             return drop(to.answer(&asked, Err(fault)));
         }
@@ -185,7 +185,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
             }),
             Err(error) => Err(Fault::refused(error.to_string(), None)),
         };
-        lock(&to.going_on.execs).remove(&exec);
+        to.going_on.execs.lock().remove(&exec);
         let (ended, error) = match ended {
             Ok(ended) => (Some(ended), None),
             Err(fault) => (None, Some(fault.message)),
@@ -194,7 +194,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
         let _ = to.outgoing.tell(&ExecExit { exec, ended, error });
     });
     if started.is_err() {
-        lock(&to.going_on.execs).remove(&exec);
+        to.going_on.execs.lock().remove(&exec);
     }
     started.map(|()| None)
 }
@@ -203,7 +203,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
 fn open_terminal(to: &Arc<Connection>, job: &mut Job, exec: u64) -> Result<(), Fault> {
     job.open_terminal()?;
     let inlet = job.input.take().map(|keys| take_input(to, keys)).transpose()?;
-    if let Some(handle) = lock(&to.going_on.execs).get_mut(&exec) {
+    if let Some(handle) = to.going_on.execs.lock().get_mut(&exec) {
         handle.input = inlet;
     }
     Ok(())
@@ -229,7 +229,7 @@ fn exec_write(to: &Connection, asked: &Asked, call: ExecWrite) -> Answer {
 }
 
 fn exec_resize(to: &Connection, ExecResize { exec, terminal }: ExecResize) -> Answer {
-    match lock(&to.going_on.execs).get(&exec) {
+    match to.going_on.execs.lock().get(&exec) {
         Some(exec) => exec.running.resize((terminal.rows, terminal.columns)).map_err(fault)?,
         None => return Err(Fault::refused("no such program, or it has ended", None)),
     }
@@ -237,7 +237,7 @@ fn exec_resize(to: &Connection, ExecResize { exec, terminal }: ExecResize) -> An
 }
 
 fn exec_signal(to: &Connection, call: ExecSignal) -> Answer {
-    match lock(&to.going_on.execs).get(&call.exec) {
+    match to.going_on.execs.lock().get(&call.exec) {
         Some(exec) if call.signal == libc::SIGKILL => exec.running.kill(),
         Some(exec) => exec.running.signal(call.signal),
         None => return Err(Fault::refused("no such program, or it has ended", None)),

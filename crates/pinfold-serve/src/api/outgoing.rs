@@ -1,8 +1,8 @@
 //! What a connection sends. A client that does not read makes the sender wait.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use pinfold_client::api::Notification;
 use pinfold_client::{Fault, Id, Message, write_line};
 use serde_json::Value;
@@ -25,6 +25,6 @@ impl Outgoing {
     }
 
     fn send(&self, message: &Message) -> io::Result<()> {
-        write_line(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
+        write_line(&mut *self.0.lock(), message)
     }
 }

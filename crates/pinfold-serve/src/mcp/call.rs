@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use pinfold_client::api::Program;
 use pinfold_client::{Fault, code};
 use pinfold_host::launcher::start_session;
@@ -25,7 +25,7 @@ use super::definitions::{
     WriteArguments,
 };
 use super::sessions::Sessions;
-use super::{lock, text};
+use super::text;
 use crate::exec::{Job, Tail};
 
 /// Lines that are read unless another number is asked for.
@@ -49,7 +49,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
-        if let Some(take_back) = &*lock(&self.take_back) {
+        if let Some(take_back) = &*self.take_back.lock() {
             take_back();
         }
     }
@@ -59,7 +59,7 @@ impl Call {
     }
 
     fn can_be_taken_back(&self, take_back: impl Fn() + Send + 'static) {
-        let mut place = lock(&self.take_back);
+        let mut place = self.take_back.lock();
         if self.is_cancelled() {
             take_back();
         }

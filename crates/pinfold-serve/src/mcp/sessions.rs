@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pinfold_client::Fault;
 use pinfold_host::directories::Places;
 use pinfold_session::control::Session;
 use pinfold_tools::{ErrorKind, ToolError, Tools};
 
-use super::lock;
 use crate::exec::fault;
 use crate::start::{Started, start};
 
@@ -50,19 +50,19 @@ impl Sessions {
 
     /// Starts one more, and makes it the first if there is none.
     pub(super) fn start(&self) -> Result<(String, Vec<String>), Fault> {
-        let mut first = lock(&self.first);
+        let mut first = self.first.lock();
         let is_live = |name: &str| pinfold_host::sessions::is_live(&self.places, name);
-        lock(&self.all).retain(|name, _| is_live(name));
-        if lock(&self.all).len() >= MOST {
+        self.all.lock().retain(|name, _| is_live(name));
+        if self.all.lock().len() >= MOST {
             return Err(Fault::refused(format!("{MOST} sessions are the most"), Some("stop one")));
         }
         let started = start(&self.directory, &self.options)?;
         let session = Session::find(&self.places, started.session()).map_err(fault)?;
         let (name, notes) = (started.session().to_owned(), started.notes().to_vec());
         let open = Open { _started: started, session, tools: None };
-        lock(&self.all).insert(name.clone(), open);
+        self.all.lock().insert(name.clone(), open);
         let has_first =
-            matches!(&*first, First::Session(name) if lock(&self.all).contains_key(name));
+            matches!(&*first, First::Session(name) if self.all.lock().contains_key(name));
         if !has_first {
             *first = First::Session(name.clone());
         }
@@ -76,18 +76,18 @@ impl Sessions {
             let hint = Some("session_start starts another one");
             Fault::refused(format!("the session {name} has ended"), hint)
         };
-        lock(&self.all).get(&name).map(|open| open.session.clone()).ok_or_else(ended)
+        self.all.lock().get(&name).map(|open| open.session.clone()).ok_or_else(ended)
     }
 
     fn name(&self, name: Option<&str>) -> Result<String, Fault> {
         if let Some(name) = name {
-            return if lock(&self.all).contains_key(name) {
+            return if self.all.lock().contains_key(name) {
                 Ok(name.to_owned())
             } else {
                 Err(Fault::refused(format!("no session {name} of this server"), None))
             };
         }
-        if let First::Session(name) = &*lock(&self.first) {
+        if let First::Session(name) = &*self.first.lock() {
             return Ok(name.clone());
         }
         self.start().map(|(name, _)| name)
@@ -96,12 +96,12 @@ impl Sessions {
     /// The session's tools, which are asked for once.
     pub(super) fn tools(&self, name: Option<&str>) -> Result<Arc<Tools>, Fault> {
         let session = self.session(name)?;
-        let kept = lock(&self.all).get(session.name()).and_then(|open| open.tools.clone());
+        let kept = self.all.lock().get(session.name()).and_then(|open| open.tools.clone());
         if let Some(tools) = kept {
             return Ok(tools);
         }
         let tools = Arc::new(session.tools().map_err(fault)?);
-        if let Some(open) = lock(&self.all).get_mut(session.name()) {
+        if let Some(open) = self.all.lock().get_mut(session.name()) {
             open.tools = Some(Arc::clone(&tools));
         }
         Ok(tools)
@@ -115,7 +115,7 @@ impl Sessions {
     ) -> Result<T, Fault> {
         said.map_err(|error| {
             if error.kind == ErrorKind::Gone {
-                for open in lock(&self.all).values_mut() {
+                for open in self.all.lock().values_mut() {
                     open.tools.take_if(|other| Arc::ptr_eq(other, tools));
                 }
             }
@@ -125,8 +125,8 @@ impl Sessions {
 
     /// Those that live; the one that tools use unless another is named comes first.
     pub(super) fn list(&self) -> Vec<String> {
-        let first = lock(&self.first);
-        let all = lock(&self.all);
+        let first = self.first.lock();
+        let all = self.all.lock();
         let is_live = |name: &&String| pinfold_host::sessions::is_live(&self.places, name);
         let mut names: Vec<String> = all.keys().filter(is_live).cloned().collect();
         // Stable: the others stay in order.
@@ -136,7 +136,7 @@ impl Sessions {
 
     pub(super) fn stop(&self, name: Option<&str>) -> Result<String, Fault> {
         let name = self.name(name)?;
-        let open = lock(&self.all).remove(&name);
+        let open = self.all.lock().remove(&name);
         match open {
             // It is waited for.
             Some(open) => drop(open),
@@ -146,7 +146,7 @@ impl Sessions {
     }
 
     pub(super) fn end_all(&self) {
-        let all = std::mem::take(&mut *lock(&self.all));
+        let all = std::mem::take(&mut *self.all.lock());
         drop(all);
     }
 }

@@ -10,12 +10,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use pinfold_egress::{Budget, Over};
 use pinfold_host::directories::Places;
-use pinfold_host::io::lock;
 use pinfold_policy::prices::{Prices, Tokens};
 use pinfold_policy::settings::{self, BudgetOf, Window};
 use rustix::fs::FlockOperation;
@@ -238,7 +237,7 @@ impl Kept {
     /// Works on the count, alone among all sessions.
     fn with<T>(&self, work: impl FnOnce(&mut Count) -> T) -> Result<T, Over> {
         let Some(file) = &self.file else {
-            return Ok(work(&mut lock(&self.own)));
+            return Ok(work(&mut self.own.lock()));
         };
         let broken =
             |error: io::Error| Over::Broken { cause: format!("{}: {error}", file.display()) };

@@ -4,11 +4,11 @@ mod used;
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pinfold_egress::{Event as DoorEvent, Journal};
 use pinfold_host::audit::{Audit, Event, Login};
-use pinfold_host::io::lock;
 use pinfold_host::note::{Note, Topic};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkRule};
@@ -72,18 +72,18 @@ impl Records {
 
     /// The lines that are still to be shown, at the end.
     pub(crate) fn rest(&self) -> Vec<Note> {
-        let mut refusals = lock(&self.refusals);
+        let mut refusals = self.refusals.lock();
         std::mem::take(&mut refusals.waiting)
     }
 
     /// Returns what was used of models.
     pub(crate) fn used(&self) -> Used {
-        lock(&self.used).clone()
+        self.used.lock().clone()
     }
 
     /// The smallest rules for everything that was reached.
     pub(crate) fn reached(&self) -> Vec<NetworkRule> {
-        let reached = lock(&self.reached);
+        let reached = self.reached.lock();
         let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));
         let mut rules: Vec<NetworkRule> = rules.collect();
         rules.dedup();
@@ -92,7 +92,7 @@ impl Records {
 
     /// Records an internal error, and notifies the user once.
     pub(crate) fn fault(&self, what: &str) {
-        let mut refusals = lock(&self.refusals);
+        let mut refusals = self.refusals.lock();
         refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")), Urgency::Usual);
         let step = refusals.pace.step();
         drop(refusals);
@@ -110,7 +110,7 @@ impl Records {
         hint: Option<&str>,
     ) -> io::Result<()> {
         if !self.is_silent(asked) {
-            let mut refusals = lock(&self.refusals);
+            let mut refusals = self.refusals.lock();
             let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
             let text = format!("refused: {reason}{hint}");
             refusals.show(Note::new(Topic::Refused, text), Urgency::Usual);
@@ -125,7 +125,7 @@ impl Records {
 
     /// Records what was refused, if it does not come too fast; what does is counted.
     fn denied(&self, door: &'static str, what: String, reason: String) -> io::Result<()> {
-        let mut refusals = lock(&self.refusals);
+        let mut refusals = self.refusals.lock();
         let Some(skipped) = refusals.pace.step() else { return Ok(()) };
         drop(refusals);
         let denial =
@@ -176,13 +176,13 @@ impl Journal for Records {
             DoorEvent::Denied { status, reason, method, host, path, for_user } => {
                 if *for_user {
                     let text = reason.trim_start_matches("pinfold: ");
-                    lock(&self.refusals).show(Note::warning(text), Urgency::Urgent);
+                    self.refusals.lock().show(Note::warning(text), Urgency::Urgent);
                 }
                 let what = format!("{method} {host}{path}");
                 self.denied("gateway", what, format!("{status}: {reason}"))
             }
             DoorEvent::Usage { provider, model, tokens, cost, estimated } => {
-                lock(&self.used).add(tokens, *cost, *estimated);
+                self.used.lock().add(tokens, *cost, *estimated);
                 self.audit.record(&Event::Usage {
                     provider: provider.to_string(),
                     model: (*model).to_owned(),
@@ -196,7 +196,7 @@ impl Journal for Records {
             }
             DoorEvent::Connect { asked, rule } => {
                 let (to, rule) = ((*asked).to_owned(), (*rule).to_owned());
-                let mut reached = lock(&self.reached);
+                let mut reached = self.reached.lock();
                 if reached.len() < MOST_REACHED {
                     reached.insert(to.clone());
                 }
@@ -212,7 +212,7 @@ impl Journal for Records {
             }
             DoorEvent::Refused { asked, reason, hint } => {
                 // A name that leads to a forbidden address was admitted before.
-                lock(&self.reached).remove(*asked);
+                self.reached.lock().remove(*asked);
                 self.refused("network", asked, reason, *hint)
             }
             DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {
@@ -235,7 +235,7 @@ impl Journal for Records {
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
                 let text = format!("provider {provider} at {host} {what}");
-                lock(&self.refusals).show(Note::warning(text), Urgency::Urgent);
+                self.refusals.lock().show(Note::warning(text), Urgency::Urgent);
                 Ok(())
             }
             // Events that this version does not know are no reason to let a request pass.

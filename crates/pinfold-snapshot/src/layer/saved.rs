@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use ring::digest::{Context, SHA256};
 use serde::Deserialize;
 use tar::{Archive, EntryType};
@@ -192,7 +193,7 @@ struct Digesting<'f> {
 impl Digesting<'_> {
     fn digest(self) -> String {
         let digest = self.context.finish();
-        digest.as_ref().iter().fold("sha256:".to_owned(), |all, byte| all + &format!("{byte:02x}"))
+        format!("sha256:{}", HEXLOWER.encode(digest.as_ref()))
     }
 }
 

@@ -6,11 +6,11 @@ mod schema;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pinfold_host::directories::{self, Places};
-use pinfold_host::io::{AtPath as _, lock};
+use pinfold_host::io::AtPath as _;
 use pinfold_host::owned;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -137,7 +137,7 @@ impl SqliteStore {
         behavior: TransactionBehavior,
         work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut connection = lock(&self.connection);
+        let mut connection = self.connection.lock();
         let database = connection.transaction_with_behavior(behavior).map_err(StoreError::from)?;
         // Only now: to get here may have taken as long as others wrote.
         let now = self.clock.now();

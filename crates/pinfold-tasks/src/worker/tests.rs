@@ -1,4 +1,3 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use crate::{
     Claimed, Completion, Draft, Failure, Queue, SqliteStore, Status, SystemClock, TaskId, TaskSpec,
     Usage,
 };
+use parking_lot::Mutex;
 
 /// Does what a task's brief says.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Engine for Scripted {
     fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
         let running = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
-        self.order.lock().unwrap().push(claimed.spec.title.clone());
+        self.order.lock().push(claimed.spec.title.clone());
         progress("works");
         let ending = match claimed.spec.brief.as_str() {
             "fail" => Ending::Failed(Failure {
@@ -68,7 +68,7 @@ impl Scene {
     fn work(&self, until: Until, jobs: usize) -> usize {
         let observer = |event: &WorkerEvent<'_>| {
             if let WorkerEvent::Lost(_, why) = event {
-                self.seen.lock().unwrap().push((*why).to_owned());
+                self.seen.lock().push((*why).to_owned());
             }
         };
         let idle = (Duration::from_millis(20), Duration::from_millis(100));
@@ -91,7 +91,7 @@ fn queue_is_drained_in_the_order_of_dependencies() {
     let second = scene.add("second", "", &[first]);
     scene.add("third", "", &[first, second]);
     assert_eq!(scene.work(Until::Drained, 2), 3);
-    assert_eq!(*scene.engine.order.lock().unwrap(), ["first", "second", "third"]);
+    assert_eq!(*scene.engine.order.lock(), ["first", "second", "third"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn cancelled_task_is_ended() {
         assert_eq!(scene.work(Until::Once, 1), 0);
     });
     assert_eq!(scene.status(id), Status::Cancelled);
-    assert_eq!(*scene.seen.lock().unwrap(), ["the task was cancelled: not wanted"]);
+    assert_eq!(*scene.seen.lock(), ["the task was cancelled: not wanted"]);
 }
 
 #[test]

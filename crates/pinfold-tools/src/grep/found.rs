@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{BYTES, Part, lines};
 use crate::error::ToolError;
 use crate::operation::GrepDone;
 use crate::walk::no_rules;
+use parking_lot::{Mutex, MutexGuard};
 
 /// What a place has to say.
 pub(super) enum Item {
@@ -123,7 +123,7 @@ impl Found {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

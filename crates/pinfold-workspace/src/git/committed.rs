@@ -10,11 +10,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::layout::REBUILT;
 use pinfold_git::refs::is_object;
 use pinfold_host::anchor::Anchor;
-use pinfold_host::digest::Hex;
 use pinfold_host::launcher::HostProgram;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
@@ -259,7 +259,7 @@ impl Committed {
             // git itself refuses objects that belong to a known attack on SHA-1.
             let algorithm = if length == 40 { &SHA1_FOR_LEGACY_USE_ONLY } else { &SHA256 };
             let digest = digest(algorithm, &[header.as_bytes(), content].concat());
-            Hex(digest.as_ref()).to_string()
+            HEXLOWER.encode(digest.as_ref())
         };
         let mut of_kind = entries.iter().filter(|blob| blob.mode == kind.mode());
         of_kind.any(|blob| blob.object == object(blob.object.len()))

@@ -71,7 +71,8 @@ fn the_key_is_derived_as_in_the_published_example() {
     // The key itself cannot be read; the signature of the published text stands for it.
     let to_sign = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
         f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59";
-    let signature = hex(hmac::sign(&signer.key("20150830"), to_sign.as_bytes()).as_ref());
+    let signature =
+        HEXLOWER.encode(hmac::sign(&signer.key("20150830"), to_sign.as_bytes()).as_ref());
     assert_eq!(signature, "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7");
 }
 

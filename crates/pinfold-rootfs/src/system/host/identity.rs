@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use pinfold_host::digest::Hex;
+use data_encoding::HEXLOWER;
 use ring::digest::{Context, SHA256};
 
 use super::copied;
@@ -43,7 +43,7 @@ pub(in crate::system) fn id() -> io::Result<String> {
     for file in ["/etc/passwd", "/etc/group"] {
         take(Path::new(file), 0, false, &mut context)?;
     }
-    Ok(format!("{PREFIX}{}", Hex(context.finish().as_ref())))
+    Ok(format!("{PREFIX}{}", HEXLOWER.encode(context.finish().as_ref())))
 }
 
 /// Takes in what lies at a path and, to a depth, what lies below it.

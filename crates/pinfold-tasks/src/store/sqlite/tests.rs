@@ -172,8 +172,10 @@ fn full_disk_is_named_and_nothing_of_the_change_is_kept() {
     let store = open(&path).unwrap();
     // As many pages as there are: what SQLite does when the disk has no more.
     let pages: i64 =
-        lock(&store.connection).query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
-    lock(&store.connection)
+        store.connection.lock().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    store
+        .connection
+        .lock()
         .query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
         .unwrap();
     let queue = Queue::new(store);
@@ -189,7 +191,7 @@ fn full_disk_is_named_and_nothing_of_the_change_is_kept() {
 fn writer_that_never_ends_is_not_waited_for_forever() {
     let (_directory, path) = place();
     let store = open(&path).unwrap();
-    lock(&store.connection).busy_timeout(Duration::from_millis(50)).unwrap();
+    store.connection.lock().busy_timeout(Duration::from_millis(50)).unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = Queue::new(store).add(&draft(1)).unwrap_err();

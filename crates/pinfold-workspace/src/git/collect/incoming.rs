@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use pinfold_host::beneath::{open_directory, owner_at};
-use pinfold_host::digest::Hex;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
@@ -147,7 +147,7 @@ fn copy_if(from: &OwnedFd, to: &OwnedFd, name: &str, digest: Option<&str>) -> io
     let mut hashed = Hashed { file: &mut new, context: Context::new(&SHA256) };
     let copied = io::copy(&mut io::Read::take(file, LARGEST), &mut hashed)
         .and_then(|_| {
-            let found = Hex(hashed.context.finish().as_ref()).to_string();
+            let found = HEXLOWER.encode(hashed.context.finish().as_ref());
             if digest.is_none_or(|digest| digest == found) {
                 give(to, &temporary)
             } else {

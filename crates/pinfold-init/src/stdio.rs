@@ -64,7 +64,7 @@ impl Streams {
         self.line.take().map(Channel::from)
     }
 
-    /// Those that were handed in.
+    /// Returns those that were handed in.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.ends.iter().filter_map(|end| match end {
             End::Descriptor(fd) => Some(fd.as_fd()),
@@ -72,7 +72,7 @@ impl Streams {
         })
     }
 
-    /// The descriptor of one stream.
+    /// Returns the descriptor of one stream.
     pub(crate) fn descriptor<'a>(
         &'a self,
         index: usize,
@@ -91,7 +91,7 @@ impl Terminal {
     /// Opens the one that these streams ask for, if they do, on the sandbox's own devpts.
     ///
     /// # Errors
-    /// What pts(4), termios(3) and ioctl_tty(2) say.
+    /// Returns what pts(4), termios(3) and ioctl_tty(2) say.
     pub(crate) fn open(streams: &Streams) -> Result<Option<Self>, Errno> {
         if !streams.ends.iter().any(|end| matches!(end, End::Terminal)) {
             return Ok(None);
@@ -117,7 +117,7 @@ impl Terminal {
 /// Says how large a terminal is.
 ///
 /// # Errors
-/// What ioctl_tty(2) says.
+/// Returns the error of `ioctl_tty(2)`.
 pub(crate) fn set_window(controller: &OwnedFd, (rows, columns): Window) -> Result<(), Errno> {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(controller, size)
@@ -128,7 +128,7 @@ pub(crate) fn set_window(controller: &OwnedFd, (rows, columns): Window) -> Resul
 /// are not dropped.
 ///
 /// # Errors
-/// What setsid(2) and ioctl_tty(2) say.
+/// Returns the error of `setsid(2)` and `ioctl_tty(2)`.
 pub(crate) fn lead_session(terminal: Option<&Terminal>) -> Result<(), Errno> {
     // An engine may have started this process so.
     if gvisor::new_session().is_err() && rustix::process::getsid(None)? != rustix::process::getpid()

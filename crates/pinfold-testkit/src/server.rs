@@ -58,7 +58,7 @@ impl ModelServer {
     /// Starts on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn start(script: Script) -> io::Result<Self> {
         Self::start_with(script, Options::default())
     }
@@ -66,7 +66,7 @@ impl ModelServer {
     /// Starts, accepting only the given key.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn require_key(script: Script, key: &str) -> io::Result<Self> {
         Self::start_with(
             script,
@@ -77,7 +77,7 @@ impl ModelServer {
     /// Starts with options.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn start_with(script: Script, options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
         let address = listener.local_addr()?;
@@ -93,7 +93,7 @@ impl ModelServer {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -105,7 +105,7 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far.
+    /// Returns every request so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()
@@ -143,7 +143,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Whether the fault is to happen once more; counts it if so.
+    /// Returns whether the fault is to happen once more; counts it if so.
     pub(crate) fn take_fault(&self, key: FaultKey, times: u32) -> bool {
         let mut state = self.state();
         let used = state.faults.entry(key).or_default();

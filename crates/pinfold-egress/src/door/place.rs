@@ -104,7 +104,7 @@ pub(super) async fn place(
     Ok(true)
 }
 
-/// Whether a request is git's, for one of these.
+/// Returns whether a request is git's, for one of these.
 fn is_gits(repositories: &[Repository], asked: &Endpoint, head: &Parts) -> bool {
     let (method, path, query) = (head.method.as_str(), head.uri.path(), head.uri.query());
     Repository::is_at(asked)
@@ -162,7 +162,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     json && !headers.contains_key(CONTENT_ENCODING)
 }
 
-/// A header's value with the secret in it, if the placeholder stands there.
+/// Returns a header's value with the secret in it, if the placeholder stands there.
 fn in_header(
     header: &HeaderValue,
     placeholder: &str,

@@ -74,7 +74,7 @@ impl NoWay {
         }
     }
 
-    /// The whole answer, after which the connection is closed.
+    /// Returns the whole answer, after which the connection is closed.
     pub(super) fn response(&self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(format!("{self}\n"))));
         *response.status_mut() = self.status();
@@ -90,8 +90,8 @@ impl NoWay {
         response
     }
 
-    /// The answer to a request of this content type: to one of gRPC as its libraries show it (gRPC
-    /// over HTTP/2, "Responses", Trailers-Only).
+    /// Returns the answer to a request of this content type: to one of gRPC as its libraries show it
+    /// (gRPC over HTTP/2, "Responses", Trailers-Only).
     pub(super) fn response_to(&self, kind: Option<&HeaderValue>) -> Response<Full<Bytes>> {
         let kind = kind.map(HeaderValue::as_bytes).unwrap_or_default();
         let message =
@@ -115,7 +115,7 @@ impl NoWay {
         response
     }
 
-    /// The reason in one line, for the status line (RFC 9112, 4): of an answer to `CONNECT` many
+    /// Returns the reason in one line, for the status line (RFC 9112, 4): of an answer to `CONNECT` many
     /// clients show nothing else.
     fn reason(&self) -> String {
         const LONGEST: usize = 300;

@@ -73,7 +73,7 @@ struct Platform {
     architecture: String,
 }
 
-/// The digest of a manifest's bytes.
+/// Returns the digest of a manifest's bytes.
 pub(super) fn digest_of(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
     format!("sha256:{}", HEXLOWER.encode(digest.as_ref()))

@@ -31,7 +31,7 @@ pub use self::record::record_launch;
 use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
-use crate::process::{ENVIRONMENT, command, see_to_end};
+use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
 use crate::wrappers::{Launch, Wrappers};
 
 /// How long a program on the host may take.
@@ -201,7 +201,7 @@ impl Launcher {
     }
 
     /// Runs a program to its end in `/`, in a process group of its own, with these variables and these of the caller's
-    /// besides the few that let it find its configuration.
+    /// besides the few that let it find its configuration. Its input is whole from the start.
     ///
     /// # Errors
     /// Returns the error of starting it; `TimedOut` and `FileTooLarge` for what goes beyond the bounds.
@@ -215,9 +215,9 @@ impl Launcher {
     ) -> io::Result<CommandOutput> {
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), variables, None)?;
         crate::sys::unblock_signals_of(&mut command);
-        let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+        let stdin = input.map_or_else(|| Ok(Stdio::null()), whole_input)?;
         command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        see_to_end(command.spawn()?, input, Instant::now() + bounds.patience, bounds.most)
+        see_to_end(command.spawn()?, None, Instant::now() + bounds.patience, bounds.most)
     }
 
     /// Starts the user's pager, a line for a shell as environ(7) has it. It shows on the caller's

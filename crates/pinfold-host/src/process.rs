@@ -3,13 +3,15 @@
 mod exchange;
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_secrets::CommandOutput;
+use rustix::fs::MemfdFlags;
 
 pub(crate) use self::exchange::see_to_end;
 
@@ -59,4 +61,31 @@ pub fn ask(
         .stderr(Stdio::piped())
         .spawn()?;
     see_to_end(child, Some(question), Instant::now() + patience, most)
+}
+
+/// Returns bytes as a standard input that is whole from the start. A pipe whose writer is killed ends early, and the
+/// reader takes what came for all of it.
+///
+/// # Errors
+/// Returns the error of `memfd_create(2)` or `write(2)`.
+pub(crate) fn whole_input(bytes: &[u8]) -> io::Result<Stdio> {
+    let mut file = File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_input_does_not_depend_on_its_writer() {
+        let bytes = vec![b'a'; 1 << 20];
+        let input = whole_input(&bytes).unwrap();
+        // All of it is there before anything reads or writes any more.
+        let mut program = command("sh");
+        program.args(["-c", "stat -Lc %s /proc/self/fd/0; wc -c"]).stdin(input);
+        assert_eq!(program.output().unwrap().stdout, b"1048576\n1048576\n");
+    }
 }

@@ -136,7 +136,7 @@ impl Launcher {
         &self,
         argv: &[impl AsRef<OsStr>],
         variables: &[(&str, &str)],
-        input: bool,
+        input: Option<&[u8]>,
         owner: Option<(u32, u32)>,
         spot: Option<Spot<'_>>,
     ) -> io::Result<Child> {
@@ -149,7 +149,7 @@ impl Launcher {
             lease::give(&mut command);
         }
         command
-            .stdin(if input { Stdio::piped() } else { Stdio::null() })
+            .stdin(input.map_or_else(|| Ok(Stdio::null()), whole_input)?)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -185,8 +185,8 @@ impl Launcher {
         variables: &[(&str, &str)],
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
-        let child = self.spawn(argv, variables, input.is_some(), None, None)?;
-        see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+        let child = self.spawn(argv, variables, input, None, None)?;
+        see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Runs a program to its end in `/`, with these of the caller's variables besides the few that let
@@ -197,7 +197,7 @@ impl Launcher {
     pub fn run_keeping(&self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
+        see_to_end(command.spawn()?, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Runs a program to its end in `/`, in a process group of its own, with these variables and these of the caller's
@@ -217,7 +217,7 @@ impl Launcher {
         crate::sys::unblock_signals_of(&mut command);
         let stdin = input.map_or_else(|| Ok(Stdio::null()), whole_input)?;
         command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        see_to_end(command.spawn()?, None, Instant::now() + bounds.patience, bounds.most)
+        see_to_end(command.spawn()?, Instant::now() + bounds.patience, bounds.most)
     }
 
     /// Starts the user's pager, a line for a shell as environ(7) has it. It shows on the caller's
@@ -254,8 +254,8 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
-        let child = self.spawn(argv, variables, input.is_some(), owner, Some(spot))?;
-        see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+        let child = self.spawn(argv, variables, input, owner, Some(spot))?;
+        see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_secrets::CommandOutput;
 use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
 
 pub(crate) use self::exchange::see_to_end;
 
@@ -56,11 +57,11 @@ pub fn ask(
         .envs(kept)
         .current_dir("/")
         .process_group(0)
-        .stdin(Stdio::piped())
+        .stdin(whole_input(question)?)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    see_to_end(child, Some(question), Instant::now() + patience, most)
+    see_to_end(child, Instant::now() + patience, most)
 }
 
 /// Returns bytes as a standard input that is whole from the start. A pipe whose writer is killed ends early, and the
@@ -69,7 +70,13 @@ pub fn ask(
 /// # Errors
 /// Returns the error of `memfd_create(2)` or `write(2)`.
 pub(crate) fn whole_input(bytes: &[u8]) -> io::Result<Stdio> {
-    let mut file = File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
+    let make = |flags| rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC | flags);
+    // A hardened system makes no other (`vm.memfd_noexec`); Linux before 6.3 knows no such flag.
+    let made = make(MemfdFlags::NOEXEC_SEAL);
+    let mut file = File::from(match made {
+        Err(Errno::INVAL) => make(MemfdFlags::empty()),
+        made => made,
+    }?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())

@@ -12,7 +12,7 @@ use std::time::Instant;
 use pinfold_secrets::CommandOutput;
 
 use super::{PATIENCE, of_descriptor};
-use crate::process::{ENVIRONMENT, command, see_to_end};
+use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
 
 /// Starts this very program with other arguments, in its own environment, with what it says on
 /// both outputs going to one place.
@@ -170,11 +170,11 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
         argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let child = command(program)
         .args(arguments)
-        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdin(input.map_or_else(|| Ok(Stdio::null()), whole_input)?)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+    see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
 }
 
 /// Returns what lets a program find its own configuration, and these variables.

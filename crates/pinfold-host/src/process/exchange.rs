@@ -1,4 +1,4 @@
-//! What goes into a program and comes out of it, until it ends.
+//! What comes out of a program until it ends.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,12 +14,11 @@ use zeroize::Zeroizing;
 /// Sees a program to its end, without a thread: a boundary may be started right after.
 pub(crate) fn see_to_end(
     mut child: Child,
-    input: Option<&[u8]>,
     deadline: Instant,
     most: usize,
 ) -> io::Result<CommandOutput> {
-    let exchanged = exchange(&mut child, input.unwrap_or_default(), deadline, most);
-    let ended = exchanged.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
+    let ended = read_outputs(&mut child, deadline, most);
+    let ended = ended.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
     if ended.is_err() {
         // It has not been waited for, so the id is its own, and its group's if it leads one.
         let id = rustix::process::Pid::from_child(&child);
@@ -35,27 +34,21 @@ pub(crate) fn see_to_end(
     Ok(CommandOutput { code: status.code(), stdout, stderr: std::mem::take(&mut *stderr) })
 }
 
-/// Writes a program's input and reads its two outputs until they are closed.
+/// Reads a program's two outputs until they are closed.
 ///
 /// # Errors
 /// `TimedOut` at the deadline; `FileTooLarge` when one of them has more than the most bytes.
-fn exchange(
+fn read_outputs(
     child: &mut Child,
-    mut input: &[u8],
     deadline: Instant,
     most: usize,
 ) -> io::Result<[Zeroizing<Vec<u8>>; 2]> {
-    let mut stdin = child.stdin.take().map(OwnedFd::from).filter(|_| !input.is_empty());
-    if let Some(stdin) = &stdin {
-        rustix::io::ioctl_fionbio(stdin, true)?;
-    }
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut streams = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
     let mut read = [Zeroizing::new(Vec::new()), Zeroizing::new(Vec::new())];
     while streams.iter().any(Option::is_some) {
         let outputs = streams.iter().flatten().map(|stream| PollFd::new(stream, PollFlags::IN));
-        let inputs = stdin.iter().map(|stream| PollFd::new(stream, PollFlags::OUT));
-        wait_until(deadline, &mut outputs.chain(inputs).collect::<Vec<_>>())?;
+        wait_until(deadline, &mut outputs.collect::<Vec<_>>())?;
         for (stream, read) in streams.iter_mut().zip(&mut read) {
             if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
                 *stream = None;
@@ -64,15 +57,6 @@ fn exchange(
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
         }
-        if let Some(stream) = &stdin {
-            match rustix::io::write(stream, input) {
-                Ok(count) => input = &input[count..],
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                // A program that does not read its input may still do its work.
-                Err(_) => input = &[],
-            }
-        }
-        stdin = stdin.filter(|_| !input.is_empty());
     }
     Ok(read)
 }

@@ -148,8 +148,10 @@ impl Local {
             Err(Errno::IO) if self.is_terminal => self.end_reading(id, endpoint),
             Ok(0) => self.end_reading(id, endpoint),
             Ok(_) => self.send_message(id, endpoint),
-            Err(Errno::AGAIN) => {}
-            // A peer that went without reading everything (unix(7)), or a message that is too long.
+            // Whoever went without reading everything is reported once. What it wrote counts, and its end is next
+            // (unix(7), ECONNRESET).
+            Err(Errno::AGAIN | Errno::CONNRESET) => {}
+            // A message that is too long, or a device that fails.
             Err(_) => {
                 self.stop_reading();
                 endpoint.abort(id);

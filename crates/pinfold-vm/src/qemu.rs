@@ -28,7 +28,7 @@ const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 const TRANSLATED: u32 = 128;
 /// Bytes that QEMU uses besides the guest's memory and what it has translated.
 const OVERHEAD: u64 = 256 << 20;
-/// How long QEMU may take to connect the channel, which it does before it starts the guest.
+/// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 const MIB: u64 = 1 << 20;
 
@@ -116,8 +116,11 @@ impl Qemu {
         }
         let words = vec![program.clone().into(), "--version".into()];
         let (inside, mut ends) = start(root, &Files::default(), OVERHEAD, words)?;
-        let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
+        let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
+        // What takes longer ends here.
         drop(inside);
+        let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
         match version(&said) {
             None => Err(QemuError::NoVersion { program, said }),
             Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
@@ -135,7 +138,8 @@ impl Qemu {
     /// when the machine does. The calling process must have one thread.
     ///
     /// # Errors
-    /// Returns an error if QEMU does not start, with what it says.
+    /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
+    /// then, and [`Machine::last_words`] returns it.
     pub fn boot(&self, spec: &Spec) -> Result<(Machine, OwnedFd), QemuError> {
         let files = Files { kernel: Some(&spec.kernel), initramfs: Some(&spec.initramfs) };
         let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;

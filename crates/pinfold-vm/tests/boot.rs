@@ -1,7 +1,7 @@
 //! Machines under QEMU whose guest is this very program. The test program has one thread, because a sandbox is started
 //! from no other, and starts as `/init` in the guest, which has nothing else.
 //!
-//! One test has three machines, because each takes seconds of processor time to boot.
+//! One test has all machines, because each takes seconds of processor time to boot.
 //!
 //! `PINFOLD_TEST_QEMU` and `PINFOLD_TEST_KERNEL` are directories into which packages of QEMU and of a kernel were
 //! unpacked. Without them, those of the system are used.
@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pinfold_mux::{Local, Multiplexer, Notice};
+use pinfold_mux::{Local, Multiplexer, MuxError, Notice};
 use pinfold_vm::{Kernel, Machine, Qemu, Spec, WANTED, guest, initramfs};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
@@ -92,6 +92,7 @@ fn machine_boots_speaks_and_leaves_nothing() -> Result<(), Failed> {
     };
     std::fs::write(&spec.kernel, vmlinux)?;
     std::fs::write(&spec.initramfs, archive)?;
+    refuses(&qemu, &spec)?;
     speaks(&qemu, &spec)?;
     panics(&qemu, &spec)?;
     dies_with_its_supervisor(&spec)
@@ -120,6 +121,29 @@ fn boot(qemu: &Qemu, spec: &Spec) -> Result<(Machine, Multiplexer), Failed> {
     }
     println!("init answers after {:?}", start.elapsed());
     Ok((machine, multiplexer))
+}
+
+/// What QEMU says of a kernel that it cannot enter is among the last words.
+fn refuses(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
+    let no_kernel = Spec { kernel: spec.initramfs.clone(), ..spec.clone() };
+    let (machine, channel) = qemu.boot(&no_kernel)?;
+    assert_eq!(end_of(&mut Multiplexer::host(channel)?), Some(MuxError::Closed));
+    let said = machine.last_words();
+    assert!(said.starts_with("qemu: "), "{said}");
+    Ok(())
+}
+
+/// Waits a minute for the end of a channel.
+fn end_of(multiplexer: &mut Multiplexer) -> Option<MuxError> {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match multiplexer.turn(&[], Some(left)) {
+            Err(error) => return Some(error),
+            Ok(_) if left.is_zero() => return None,
+            Ok(_) => {}
+        }
+    }
 }
 
 /// Moves bytes until the peer's end of a local socket has something to read.
@@ -175,10 +199,7 @@ fn panics(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
     let (machine, mut multiplexer) = boot(qemu, spec)?;
     let (_near, far) = UnixStream::pair()?;
     multiplexer.open(b"panic", Local::socket(far.into())?)?;
-    let end = Instant::now() + Duration::from_secs(60);
-    while multiplexer.turn(&[], Some(end.saturating_duration_since(Instant::now()))).is_ok() {
-        assert!(Instant::now() < end, "the machine goes on: {}", machine.last_words());
-    }
+    assert_eq!(end_of(&mut multiplexer), Some(MuxError::Closed));
     let said = machine.last_words();
     assert!(said.contains("Kernel panic - not syncing: Attempted to kill init!"), "{said}");
     if processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }

@@ -173,6 +173,21 @@ fn reader_that_goes_ends_its_direction_alone() {
 }
 
 #[test]
+fn writer_that_goes_without_reading_everything_is_heard_to_its_end() {
+    let (host, guest) = ends();
+    let (mut here, mut there) = host.open(&guest);
+    here.write_all(b"never read").unwrap();
+    // It has arrived when it can be seen without being taken.
+    let peek = RecvFlags::PEEK;
+    rustix::net::recv(&there, &mut [0_u8], peek).unwrap();
+    there.write_all(b"last words").unwrap();
+    drop(there);
+    let mut text = String::new();
+    here.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "last words");
+}
+
+#[test]
 fn pipes_have_one_direction() {
     let (host, guest) = ends();
     let (reader, mut writer) = std::io::pipe().unwrap();

@@ -297,9 +297,11 @@ impl Endpoint {
         if label.len() > MAX_LABEL {
             return Err(OpenError::Label);
         }
+        if !self.is_greeted {
+            return Err(OpenError::NotReady);
+        }
         let own = self.streams.keys().filter(|id| self.is_own(**id));
-        let is_full = own.count() >= STREAMS as usize;
-        if !self.is_greeted || is_full {
+        if own.count() >= STREAMS as usize {
             return Err(OpenError::TooMany);
         }
         let number = u32::try_from(self.own.next).map_err(|_| OpenError::Exhausted)?;

@@ -57,6 +57,9 @@ pub enum MuxError {
 /// Why a stream cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OpenError {
+    /// The peer has not greeted yet.
+    #[error("the other end of the channel has not answered yet")]
+    NotReady,
     /// As many are open as may be. It can be tried again when one has closed.
     #[error("too many streams are open")]
     TooMany,

@@ -117,7 +117,7 @@ impl Local {
         self.is_full = false;
     }
 
-    /// The peer wants no more: whoever writes to it locally hears of that.
+    /// The peer wants no more: its local writer gets an error.
     pub(crate) fn stop_reading(&mut self) {
         if std::mem::replace(&mut self.reads, false) {
             self.message.iter_mut().for_each(Vec::clear);
@@ -148,8 +148,8 @@ impl Local {
             Err(Errno::IO) if self.is_terminal => self.end_reading(id, endpoint),
             Ok(0) => self.end_reading(id, endpoint),
             Ok(_) => self.send_message(id, endpoint),
-            // Whoever went without reading everything is reported once. What it wrote counts, and its end is next
-            // (unix(7), ECONNRESET).
+            // A program that leaves without reading everything is reported once. What it wrote comes next, and then its
+            // end (unix(7), ECONNRESET).
             Err(Errno::AGAIN | Errno::CONNRESET) => {}
             // A message that is too long, or a device that fails.
             Err(_) => {

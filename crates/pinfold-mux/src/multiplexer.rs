@@ -19,7 +19,7 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 /// What is read from the channel at once.
 const CHUNK: usize = 64 * 1024;
 
-/// What the owner of a multiplexer is told.
+/// What a multiplexer reports to its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// The peer has answered; streams can be opened.

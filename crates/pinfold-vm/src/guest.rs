@@ -39,7 +39,7 @@ pub enum GuestError {
 /// Mounts what the kernel offers, loads the modules of the initramfs, and opens the channel to the host.
 ///
 /// # Errors
-/// Returns what is missing. Without the channel nobody but the console can be told.
+/// Returns what is missing. Without the channel, only the console can show it.
 pub fn open_channel() -> Result<OwnedFd, GuestError> {
     for (kind, path) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;

@@ -1,9 +1,9 @@
 //! A micro-VM: what it boots, the program that runs it, and what its guest does first.
 //!
 //! - [`Kernel`] finds an image and its modules: in an unpacked package, or those that run on this machine.
-//! - [`vmlinux`] cuts the uncompressed kernel out of the image, so that the guest need not unpack it.
+//! - [`vmlinux()`] cuts the uncompressed kernel out of the image, so that the guest need not unpack it.
 //! - [`Modules`] orders modules by what each needs, read from the modules themselves.
-//! - [`initramfs`] writes the archive that the kernel unpacks as its first root.
+//! - [`initramfs()`] writes the archive that the kernel unpacks as its first root.
 //! - [`Qemu`] runs a [`Machine`] in a sandbox that holds these files, and connects its byte channel.
 //! - [`guest`] opens that channel from within.
 //!

@@ -1,4 +1,4 @@
-//! The compressions that kernels and modules come in, told apart by their first bytes.
+//! The compressions that kernels and modules come in, recognised by their first bytes.
 
 use std::io::{self, Read};
 

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::encoded;
-use crate::endpoint::{Endpoint, Side};
+use crate::endpoint::{Endpoint, NONCE, Side};
 use crate::error::MuxError;
 use crate::frame::Frame;
 use crate::{Local, MAX_MESSAGE, Multiplexer, Notice, StreamId, WINDOW};
@@ -252,13 +252,14 @@ fn messages_keep_their_borders_up_to_the_largest() {
 
 /// A peer that speaks by hand, after the greeting.
 fn by_hand() -> (End, UnixStream) {
-    let (left, right) = UnixStream::pair().unwrap();
-    let host = End::start(Multiplexer::host(left.into()).unwrap());
-    let mut raw = right;
-    let mut greeting = vec![0; Endpoint::new(Side::Host([0; 16])).output().len()];
+    let (left, mut raw) = UnixStream::pair().unwrap();
+    let mut host = Multiplexer::host(left.into()).unwrap();
+    assert_eq!(host.turn(&[], None).unwrap().1, []);
+    let mut greeting = vec![0; Endpoint::new(Side::Host([0; NONCE])).output().len()];
     raw.read_exact(&mut greeting).unwrap();
     raw.write_all(&greeting).unwrap();
-    (host, raw)
+    assert_eq!(host.turn(&[], None).unwrap().1, [Notice::Ready]);
+    (End::start(host), raw)
 }
 
 #[test]

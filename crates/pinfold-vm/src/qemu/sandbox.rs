@@ -48,7 +48,7 @@ pub(super) struct Files<'a> {
 }
 
 /// Where packages that were unpacked below a directory have libraries and firmware. Those of the system itself are
-/// found without being told.
+/// found by themselves.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
     libraries: Vec<PathBuf>,

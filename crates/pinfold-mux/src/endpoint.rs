@@ -283,7 +283,7 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// Whether [`Self::next_event`] would return something.
+    /// Returns whether [`Self::next_event`] would return something.
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()

@@ -107,7 +107,7 @@ impl Local {
         self.message.as_ref().is_some_and(|message| !message.is_empty())
     }
 
-    /// Whether it has something to send, and room for it, without waiting for anything.
+    /// Returns whether it has something to send, and room for it, without waiting for anything.
     pub(crate) fn can_go_on(&self, id: StreamId, endpoint: &Endpoint) -> bool {
         self.has_message() && endpoint.room(id) > 0
     }

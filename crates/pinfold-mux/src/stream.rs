@@ -183,7 +183,7 @@ impl Stream {
         self.outgoing = Outgoing::Ended;
     }
 
-    /// Whether both directions have ended and everything was delivered.
+    /// Returns whether both directions have ended and everything was delivered.
     pub(crate) fn is_over(&self) -> bool {
         let is_read = self.incoming != Incoming::Open && self.held.is_empty();
         is_read && self.outgoing == Outgoing::Ended

@@ -36,7 +36,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Where the header of a section begins.
+    /// Returns where the header of a section begins.
     fn section_header(self, index: usize) -> Option<usize> {
         let size = usize::from(self.u16(58)?);
         let start = usize::try_from(self.u64(40)?).ok()?;
@@ -48,7 +48,7 @@ impl<'a> Elf<'a> {
         self.range(self.u64(header.checked_add(24)?)?, self.u64(header.checked_add(32)?)?)
     }
 
-    /// Whether a program header names a note of this owner and type.
+    /// Returns whether a program header names a note of this owner and type.
     pub(crate) fn has_note(self, owner: &[u8], kind: u32) -> bool {
         let count = self.u16(56).unwrap_or(0).min(MOST_HEADERS);
         (0..usize::from(count))
@@ -86,7 +86,8 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Whether a note is among those that follow each other: lengths of owner and content, type, both padded to 4.
+/// Returns whether a note is among those that follow each other: lengths of owner and content, type,
+/// both padded to 4.
 fn is_among(mut notes: &[u8], owner: &[u8], kind: u32) -> bool {
     loop {
         let Some((header, rest)) = notes.split_first_chunk::<12>() else { return false };

@@ -97,7 +97,7 @@ impl Kernel {
     /// Lists its modules.
     ///
     /// # Errors
-    /// As [`Modules::list`].
+    /// Returns the errors of [`Modules::list`].
     pub fn modules(&self) -> Result<Modules, ModuleError> {
         Modules::list(&self.modules)
     }

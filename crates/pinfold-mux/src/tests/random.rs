@@ -29,7 +29,7 @@ struct Direction {
     is_stopped: bool,
 }
 
-/// The byte of a stream at a position.
+/// Returns the byte of a stream at a position.
 fn byte(id: StreamId, at: u32) -> u8 {
     (id.0.wrapping_mul(31).wrapping_add(at.wrapping_mul(7)) >> 2) as u8
 }

@@ -250,7 +250,7 @@ fn messages_keep_their_borders_up_to_the_largest() {
     assert_eq!(got, lengths);
 }
 
-/// A peer that speaks by hand, after the greeting.
+/// Returns a peer that speaks by hand, after the greeting.
 fn by_hand() -> (End, UnixStream) {
     let (left, mut raw) = UnixStream::pair().unwrap();
     let mut host = Multiplexer::host(left.into()).unwrap();

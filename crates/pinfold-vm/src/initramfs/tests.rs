@@ -6,7 +6,7 @@ use crate::modules::Modules;
 /// Name, mode, device and content.
 type Entry = (String, u32, (u32, u32), Vec<u8>);
 
-/// What an archive holds, read by the format's rules.
+/// Returns what an archive holds, read by the format's rules.
 fn entries(archive: &[u8]) -> Vec<Entry> {
     let (mut at, mut found) = (0, Vec::new());
     loop {

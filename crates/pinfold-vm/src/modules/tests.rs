@@ -5,7 +5,7 @@ use super::*;
 use crate::elf::X86_64;
 use crate::elf::tests::Builder;
 
-/// A directory of modules, each with what it needs.
+/// Returns a directory of modules, each with what it needs.
 fn directory(modules: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

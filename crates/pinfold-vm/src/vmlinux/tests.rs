@@ -13,7 +13,8 @@ fn kernel(machine: u16, has_entry: bool) -> Vec<u8> {
     Builder { machine, notes, modinfo: b"" }.build()
 }
 
-/// An image with a payload, as the kernel's build makes it: two sectors of set-up code, then the unpacker.
+/// Returns an image with a payload, as the kernel's build makes it: two sectors of set-up code, then the
+/// unpacker.
 fn image(payload: &[u8]) -> Vec<u8> {
     const START: usize = 3 * SECTOR;
     const OFFSET: usize = 700;

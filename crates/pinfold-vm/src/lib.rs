@@ -1,0 +1,29 @@
+//! A micro-VM: what it boots, the program that runs it, and what its guest does first.
+//!
+//! - [`Kernel`] finds an image and its modules: in an unpacked package, or those that run on this machine.
+//! - [`vmlinux()`] cuts the uncompressed kernel out of the image, so that the guest need not unpack it.
+//! - [`Modules`] orders modules by what each needs, read from the modules themselves.
+//! - [`initramfs()`] writes the archive that the kernel unpacks as its first root.
+//! - [`Qemu`] runs a [`Machine`] in a sandbox that holds these files, and connects its byte channel.
+//! - [`guest`] opens that channel from within.
+//!
+//! The files are of the user's choice and are parsed here: every length is checked, everything that is unpacked has
+//! a limit, and nothing of them is executed on the host.
+
+mod elf;
+pub mod guest;
+mod initramfs;
+mod kernel;
+mod modules;
+mod qemu;
+mod read;
+mod unpack;
+mod vmlinux;
+
+pub use initramfs::initramfs;
+pub use kernel::{Kernel, KernelError, NoKernel};
+pub use modules::{Module, ModuleError, Modules, WANTED, needs};
+pub use qemu::{Machine, Qemu, QemuError, Spec, Version};
+pub use read::ReadError;
+pub use unpack::{UnpackError, unpack};
+pub use vmlinux::{ImageError, vmlinux};

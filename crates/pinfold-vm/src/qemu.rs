@@ -1,0 +1,234 @@
+//! QEMU, as a process that sees nothing of the user's.
+//!
+//! It runs in a sandbox of the boundary `namespace`: no network, a process table of its own, programs and libraries
+//! of the host to be read, the kernel and the initramfs. In there it has QEMU's own filter of system calls as well. It
+//! reaches one door, which is the byte channel, and has pipes for the console and for what it says itself.
+
+mod said;
+mod sandbox;
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::{Inside, LaunchError};
+use pinfold_policy::path::PathError;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use thiserror::Error;
+
+use said::Said;
+use sandbox::{Files, libraries_below, start};
+
+/// The oldest version that moves a machine with a vhost-user file system.
+const OLDEST: Version = Version { major: 8, minor: 2 };
+const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
+/// Code that QEMU has translated, in MiB, where it emulates the processor.
+const TRANSLATED: u32 = 128;
+/// Bytes that QEMU uses besides the guest's memory and what it has translated.
+const OVERHEAD: u64 = 256 << 20;
+/// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
+const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+const MIB: u64 = 1 << 20;
+
+/// Why QEMU cannot be used.
+#[derive(Debug, Error)]
+pub enum QemuError {
+    /// It is not there.
+    #[error(
+        "{0} does not exist; install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora)"
+    )]
+    Missing(PathBuf),
+    /// It is too old.
+    #[error(
+        "QEMU {found} is too old; version {OLDEST} or newer is needed (Debian 12: bookworm-backports)"
+    )]
+    TooOld {
+        /// Its version.
+        found: Version,
+    },
+    /// It does not say which version it is.
+    #[error("{program} does not say its version: {said}")]
+    NoVersion {
+        /// The program.
+        program: PathBuf,
+        /// What it says.
+        said: String,
+    },
+    /// The system refused a socket.
+    #[error("cannot start QEMU: {0}")]
+    System(#[from] Errno),
+    /// A path cannot be granted to it.
+    #[error("cannot start QEMU: {0}")]
+    Path(#[from] PathError),
+    /// It ended, or did not connect the channel in time.
+    #[error("QEMU did not start: {0}")]
+    Refused(String),
+    /// Its sandbox did not start.
+    #[error("cannot start QEMU: {0}")]
+    Launch(#[from] LaunchError),
+}
+
+/// The version of QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    major: u32,
+    minor: u32,
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// What a machine is made of.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The uncompressed kernel.
+    pub kernel: PathBuf,
+    /// The initramfs.
+    pub initramfs: PathBuf,
+    /// Memory of the guest in MiB.
+    pub memory: u32,
+    /// Processors of the guest.
+    pub cpus: u32,
+}
+
+/// QEMU of a version that is new enough.
+#[derive(Debug, Clone)]
+pub struct Qemu {
+    root: PathBuf,
+    version: Version,
+}
+
+impl Qemu {
+    /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked. It is asked for its version in
+    /// a sandbox. The calling process must have one thread.
+    ///
+    /// # Errors
+    /// Returns an error if it is missing or too old.
+    pub fn find(root: &Path) -> Result<Self, QemuError> {
+        let program = root.join(PROGRAM);
+        if !program.exists() {
+            return Err(QemuError::Missing(program));
+        }
+        let words = vec![program.clone().into(), "--version".into()];
+        let (inside, mut ends) = start(root, &Files::default(), OVERHEAD, words)?;
+        let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
+        // What takes longer ends here.
+        drop(inside);
+        let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
+        match version(&said) {
+            None => Err(QemuError::NoVersion { program, said }),
+            Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
+            Some(version) => Ok(Self { root: root.into(), version }),
+        }
+    }
+
+    /// Returns its version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Starts a machine whose processor is emulated, and returns it with the host's end of its byte channel, which ends
+    /// when the machine does. The calling process must have one thread.
+    ///
+    /// # Errors
+    /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
+    /// then, and [`Machine::last_words`] returns it.
+    pub fn boot(&self, spec: &Spec) -> Result<(Machine, OwnedFd), QemuError> {
+        let files = Files { kernel: Some(&spec.kernel), initramfs: Some(&spec.initramfs) };
+        let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;
+        let (inside, ends) = start(&self.root, &files, memory, self.arguments(spec))?;
+        let mut machine = Machine { inside, console: ends.output, errors: ends.errors };
+        let channel = match ends.door {
+            Some(door) => accept(&door, &machine.inside)?,
+            None => None,
+        };
+        match channel {
+            Some(channel) => Ok((machine, channel)),
+            None => Err(QemuError::Refused(machine.say_last())),
+        }
+    }
+
+    fn arguments(&self, spec: &Spec) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.root.join(PROGRAM).into()];
+        for directory in libraries_below(&self.root).firmware {
+            words.extend(["-L".into(), directory.into()]);
+        }
+        let memory = format!("memory-backend-memfd,id=memory,size={}M,share=on", spec.memory);
+        let options: [&[&str]; 6] = [
+            &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
+            // A new process, other ids and other limits are nothing that a machine needs.
+            &[
+                "-sandbox",
+                "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+            ],
+            // `microvm` does not boot reliably without KVM.
+            &["-machine", "q35,memory-backend=memory", "-object", &memory],
+            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "qemu64"],
+            &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
+            &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
+        ];
+        words.extend(options.concat().into_iter().map(OsString::from));
+        // A panic reboots, which ends QEMU.
+        let channel = format!("socket,id=channel,path={}", sandbox::CHANNEL);
+        let append = "console=ttyS0 quiet panic=-1";
+        let devices: [&[&str]; 4] = [
+            &["-append", append],
+            &["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"],
+            &["-device", "virtio-serial-pci,max_ports=2", "-chardev", &channel],
+            &["-device", "virtserialport,nr=1,chardev=channel,name=pinfold"],
+        ];
+        words.extend(devices.concat().into_iter().map(OsString::from));
+        words
+    }
+}
+
+/// Waits for QEMU to connect. Returns `None` if it has ended instead, or takes too long.
+fn accept(door: &OwnedFd, inside: &Inside) -> Result<Option<OwnedFd>, Errno> {
+    let ended = inside.ended();
+    let mut ready = [PollFd::new(door, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)))?;
+    if !ready[0].revents().contains(PollFlags::IN) {
+        return Ok(None);
+    }
+    rustix::net::accept_with(door, SocketFlags::CLOEXEC).map(Some)
+}
+
+/// Reads `QEMU emulator version 10.0.2 (Debian …)`.
+fn version(said: &str) -> Option<Version> {
+    let (_, rest) = said.split_once("QEMU emulator version ")?;
+    let mut numbers = rest.split(|character: char| !character.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some(Version { major: next()?, minor: next()? })
+}
+
+/// A machine that runs. Dropping it ends it, with everything of it.
+#[derive(Debug)]
+pub struct Machine {
+    inside: Inside,
+    console: Said,
+    errors: Said,
+}
+
+impl Machine {
+    /// Ends the machine, and returns the last lines of what QEMU and the guest's console said, without control
+    /// characters.
+    #[must_use]
+    pub fn last_words(mut self) -> String {
+        self.say_last()
+    }
+
+    fn say_last(&mut self) -> String {
+        self.inside.kill();
+        [self.errors.until_end(), self.console.until_end()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests;

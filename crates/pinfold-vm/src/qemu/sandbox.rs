@@ -1,0 +1,149 @@
+//! The sandbox that QEMU runs in.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
+use pinfold_boundary::{
+    Door, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+    StdioEnd,
+};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_wire::Order;
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+
+use super::QemuError;
+use super::said::Said;
+
+/// Where the kernel and the initramfs lie for QEMU, and where it connects the guest's port.
+pub(super) const CHANNEL: &str = "/run/pinfold/channel";
+pub(super) const KERNEL: &str = "/run/pinfold/kernel";
+pub(super) const INITRAMFS: &str = "/run/pinfold/initramfs";
+
+/// QEMU has a thread for each processor of the guest, and some for itself.
+const TASKS: u64 = 128;
+/// Where systems have programs and libraries (hier(7)), Nix and Guix theirs, and what ld.so(8) reads.
+const SYSTEM: [&str; 9] = [
+    "/bin",
+    "/etc/ld.so.cache",
+    "/gnu",
+    "/lib",
+    "/lib64",
+    "/nix",
+    "/sbin",
+    "/usr",
+    "/etc/alternatives",
+];
+/// The directory of libraries in Debian's packages.
+const LIBRARIES: &str = "x86_64-linux-gnu";
+
+/// What a machine reads.
+#[derive(Debug, Default)]
+pub(super) struct Files<'a> {
+    pub(super) kernel: Option<&'a Path>,
+    pub(super) initramfs: Option<&'a Path>,
+}
+
+/// Where packages that were unpacked below a directory have libraries and firmware. Those of the system itself are
+/// found by themselves.
+#[derive(Debug, Default)]
+pub(super) struct Unpacked {
+    libraries: Vec<PathBuf>,
+    modules: Option<PathBuf>,
+    pub(super) firmware: Vec<PathBuf>,
+}
+
+pub(super) fn libraries_below(root: &Path) -> Unpacked {
+    if root == Path::new("/") {
+        return Unpacked::default();
+    }
+    let libraries = [root.join("usr/lib").join(LIBRARIES), root.join("lib").join(LIBRARIES)];
+    Unpacked {
+        modules: Some(libraries[0].join("qemu")),
+        libraries: libraries.into(),
+        firmware: vec![root.join("usr/share/qemu"), root.join("usr/share/seabios")],
+    }
+}
+
+/// What a program has for its standard streams.
+pub(super) struct Ends {
+    /// Listens at [`CHANNEL`], if a machine runs.
+    pub(super) door: Option<OwnedFd>,
+    pub(super) output: Said,
+    pub(super) errors: Said,
+}
+
+/// Starts a program of QEMU's in a sandbox of its own.
+///
+/// Its output is a pipe and no socket: a console writes single bytes, of which a socket that nobody reads takes some
+/// hundreds, and a guest that panics waits for the rest.
+///
+/// # Errors
+/// Returns why the sandbox did not start.
+pub(super) fn start(
+    root: &Path,
+    files: &Files<'_>,
+    memory: u64,
+    argv: Vec<OsString>,
+) -> Result<(Inside, Ends), QemuError> {
+    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
+    let ((output, console), (errors, messages)) = (pipe()?, pipe()?);
+    let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let plan = plan(root, files, memory)?;
+    let has_door = !plan.doors.is_empty();
+    let unpacked = libraries_below(root);
+    let mut env = Vec::new();
+    if let Some(modules) = unpacked.modules {
+        let libraries = unpacked.libraries.iter().map(|path| path.as_os_str());
+        let libraries = libraries.collect::<Vec<_>>().join(":".as_ref());
+        env.push(("LD_LIBRARY_PATH".into(), libraries));
+        env.push(("QEMU_MODULE_DIR".into(), modules.into()));
+    }
+    let program = Program { argv, env, cwd: InsidePath::root(), ignored: 0 };
+    let stdio = Stdio::plain([input, console, messages].map(StdioEnd::Descriptor));
+    let mut inside = Namespace.start(plan)?;
+    let door = if has_door { inside.doors().map_err(explain)?.sockets.pop() } else { None };
+    inside.command(&program, stdio).map_err(explain)?;
+    inside.seal(Vec::new()).map_err(explain)?;
+    if inside.channel.send(&Order::Start(Vec::new()), &[]).is_err() {
+        return Err(explain(inside.last_words()).into());
+    }
+    Ok((inside, Ends { door, output: output.into(), errors: errors.into() }))
+}
+
+fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuError> {
+    let mut tree = Vec::new();
+    for path in SYSTEM.map(Path::new) {
+        let place = match fs::read_link(path) {
+            Ok(target) => Place::Symlink(target.into()),
+            Err(_) if path.exists() => Place::ReadOnly(HostPath::new(path)?),
+            Err(_) => continue,
+        };
+        tree.push(Entry { path: InsidePath::new(path)?, place });
+    }
+    if root != Path::new("/") {
+        let place = Place::ReadOnly(HostPath::new(root)?);
+        tree.push(Entry { path: InsidePath::new(root)?, place });
+    }
+    for (path, file) in [(KERNEL, files.kernel), (INITRAMFS, files.initramfs)] {
+        if let Some(file) = file {
+            let place = Place::ReadOnly(HostPath::new(file)?);
+            tree.push(Entry { path: InsidePath::from_static(path), place });
+        }
+    }
+    let door = files.kernel.map(|_| Door::Unix(InsidePath::from_static(CHANNEL)));
+    let doors = door.into_iter().collect();
+    let (uid, gid) = inside_ids();
+    Ok(LaunchPlan {
+        tree,
+        identity: Identity { uid, gid, home: InsidePath::root() },
+        hostname: "machine".to_owned(),
+        doors,
+        limits: ResourceLimits { memory: Some(memory), pids: Some(TASKS), ..Default::default() },
+        landlock: Landlock::BestEffort,
+        nested: false,
+    })
+}

@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn version_is_read_of_what_distributions_say() {
+    let read = |said: &str| version(said).map(|version| version.to_string());
+    let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright";
+    assert_eq!(read(debian).unwrap(), "10.0");
+    assert_eq!(read("QEMU emulator version 8.2.2 (v8.2.2)").unwrap(), "8.2");
+    assert_eq!(read("warning: x\nQEMU emulator version 9.1.50").unwrap(), "9.1");
+    for said in ["", "QEMU emulator version ", "QEMU emulator version 10", "version 9.0"] {
+        assert_eq!(read(said), None, "{said}");
+    }
+    assert!(version("QEMU emulator version 7.2.22").unwrap() < OLDEST);
+    assert!(version("QEMU emulator version 10.0.2").unwrap() > OLDEST);
+}
+
+#[test]
+fn missing_program_is_named_with_its_package() {
+    let root = tempfile::tempdir().unwrap();
+    let error = Qemu::find(root.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("usr/bin/qemu-system-x86_64 does not exist; install qemu-system-x86"),
+        "{error}"
+    );
+}

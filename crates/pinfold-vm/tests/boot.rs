@@ -1,0 +1,270 @@
+//! Machines under QEMU whose guest is this very program. The test program has one thread, because a sandbox is started
+//! from no other, and starts as `/init` in the guest, which has nothing else.
+//!
+//! One test has all machines, because each takes seconds of processor time to boot.
+//!
+//! `PINFOLD_TEST_QEMU` and `PINFOLD_TEST_KERNEL` are directories into which packages of QEMU and of a kernel were
+//! unpacked. Without them, those of the system are used.
+
+use std::error::Error;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pinfold_mux::{Local, Multiplexer, MuxError, Notice};
+use pinfold_vm::{Kernel, Machine, Qemu, Spec, WANTED, guest, initramfs};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
+
+type Failed = Box<dyn Error + Send + Sync>;
+
+fn main() -> Result<(), Failed> {
+    if std::process::id() == 1 {
+        // The end of process 1 is a panic of the kernel, which ends the machine.
+        return be_guest();
+    }
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, word, kernel, initramfs] = arguments.as_slice()
+        && word == "--hold"
+    {
+        return hold(kernel, initramfs);
+    }
+    // What cargo-nextest asks of a test program.
+    if arguments.iter().any(|word| word == "--list") {
+        if !arguments.iter().any(|word| word == "--ignored") {
+            println!("machine_boots_speaks_and_leaves_nothing: test");
+        }
+        return Ok(());
+    }
+    machine_boots_speaks_and_leaves_nothing()
+}
+
+/// Echoes each stream that the host opens.
+fn be_guest() -> Result<(), Failed> {
+    let mut multiplexer = Multiplexer::guest(guest::open_channel()?)?;
+    loop {
+        for notice in multiplexer.turn(&[], None)?.1 {
+            if let Notice::Opened { id, label } = notice {
+                if label == b"panic" {
+                    return Err("asked to".into());
+                }
+                let (mut near, far) = UnixStream::pair()?;
+                multiplexer.attach(id, Local::socket(far.into())?);
+                std::thread::spawn(move || {
+                    let mut reader = near.try_clone()?;
+                    std::io::copy(&mut reader, &mut near)?;
+                    near.shutdown(std::net::Shutdown::Write)
+                });
+            }
+        }
+    }
+}
+
+fn directory(variable: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| "/".into(), PathBuf::from)
+}
+
+fn machine_boots_speaks_and_leaves_nothing() -> Result<(), Failed> {
+    let qemu = match Qemu::find(&directory("PINFOLD_TEST_QEMU")) {
+        Ok(qemu) => qemu,
+        Err(error) => return skip(&error),
+    };
+    let root = directory("PINFOLD_TEST_KERNEL");
+    let found = if root == Path::new("/") { Kernel::of_host() } else { Kernel::below(&root) };
+    let kernel = match found {
+        Ok(kernel) => kernel,
+        Err(error) => return skip(&error),
+    };
+    let directory = tempfile::tempdir()?;
+    let start = Instant::now();
+    let vmlinux = kernel.vmlinux()?;
+    let modules = kernel.modules()?.in_order(&WANTED)?;
+    let archive = initramfs(&std::fs::read("/proc/self/exe")?, &modules);
+    println!("QEMU {}, Linux {}", qemu.version(), kernel.release());
+    println!("{} modules, {} bytes, {:?}", modules.len(), archive.len(), start.elapsed());
+    let spec = Spec {
+        kernel: directory.path().join("vmlinux"),
+        initramfs: directory.path().join("initramfs"),
+        memory: 512,
+        cpus: 1,
+    };
+    std::fs::write(&spec.kernel, vmlinux)?;
+    std::fs::write(&spec.initramfs, archive)?;
+    refuses(&qemu, &spec)?;
+    speaks(&qemu, &spec)?;
+    panics(&qemu, &spec)?;
+    dies_with_its_supervisor(&spec)
+}
+
+fn skip(reason: &dyn std::fmt::Display) -> Result<(), Failed> {
+    println!("SKIPPED: {reason}");
+    Ok(())
+}
+
+/// Boots a machine, and waits until its init has answered.
+fn boot(qemu: &Qemu, spec: &Spec) -> Result<(Machine, Multiplexer), Failed> {
+    let start = Instant::now();
+    let (machine, channel) = qemu.boot(spec)?;
+    let mut multiplexer = Multiplexer::host(channel)?;
+    loop {
+        let left = Duration::from_secs(60).saturating_sub(start.elapsed());
+        match multiplexer.turn(&[], Some(left)) {
+            Ok((_, notices)) if notices.contains(&Notice::Ready) => break,
+            Ok(_) if left.is_zero() => {
+                return Err(format!("no answer in a minute\n{}", machine.last_words()).into());
+            }
+            Ok(_) => {}
+            Err(error) => return Err(format!("{error}\n{}", machine.last_words()).into()),
+        }
+    }
+    println!("init answers after {:?}", start.elapsed());
+    Ok((machine, multiplexer))
+}
+
+/// What QEMU says of a kernel that it cannot enter is among the last words.
+fn refuses(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
+    let no_kernel = Spec { kernel: spec.initramfs.clone(), ..spec.clone() };
+    let (machine, channel) = qemu.boot(&no_kernel)?;
+    assert_eq!(end_of(&mut Multiplexer::host(channel)?), Some(MuxError::Closed));
+    let said = machine.last_words();
+    assert!(said.starts_with("qemu: "), "{said}");
+    Ok(())
+}
+
+/// Waits a minute for the end of a channel.
+fn end_of(multiplexer: &mut Multiplexer) -> Option<MuxError> {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match multiplexer.turn(&[], Some(left)) {
+            Err(error) => return Some(error),
+            Ok(_) if left.is_zero() => return None,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Moves bytes until the peer's end of a local socket has something to read.
+fn turn_until_readable(multiplexer: &mut Multiplexer, socket: &UnixStream) -> Result<(), Failed> {
+    while !multiplexer.turn(&[socket.as_fd()], Some(Duration::from_secs(60)))?.0[0] {}
+    Ok(())
+}
+
+fn speaks(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
+    let (machine, mut multiplexer) = boot(qemu, spec)?;
+    is_confined()?;
+    let (mut near, far) = UnixStream::pair()?;
+    multiplexer.open(b"echo", Local::socket(far.into())?)?;
+    let mut times = Vec::new();
+    for _ in 0..300 {
+        let start = Instant::now();
+        near.write_all(b"x")?;
+        turn_until_readable(&mut multiplexer, &near)?;
+        near.read_exact(&mut [0])?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    println!("round trip: {:?}", times[times.len() / 2]);
+    echo_much(&mut multiplexer, &mut near)?;
+    drop(multiplexer);
+    drop(machine);
+    if processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
+}
+
+/// Sends megabytes both ways at the same time.
+fn echo_much(multiplexer: &mut Multiplexer, near: &mut UnixStream) -> Result<(), Failed> {
+    const LENGTH: usize = 8 << 20;
+    near.set_nonblocking(true)?;
+    let start = Instant::now();
+    let (mut sent, mut got) = (0, 0);
+    let mut buffer = vec![0; 64 << 10];
+    while got < LENGTH {
+        let bytes: Vec<u8> =
+            (sent..LENGTH.min(sent + buffer.len())).map(|at| (at / 7) as u8).collect();
+        sent += near.write(&bytes).unwrap_or(0);
+        if let Ok(count) = near.read(&mut buffer) {
+            assert!(buffer[..count].iter().zip(got..).all(|(byte, at)| *byte == (at / 7) as u8));
+            got += count;
+        }
+        multiplexer.turn(&[], Some(Duration::from_millis(1)))?;
+    }
+    println!("echo: {:.1} MB/s each way", LENGTH as f64 / 1e6 / start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// A guest whose init ends takes its machine with it, and what its console said is there.
+fn panics(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
+    let (machine, mut multiplexer) = boot(qemu, spec)?;
+    let (_near, far) = UnixStream::pair()?;
+    multiplexer.open(b"panic", Local::socket(far.into())?)?;
+    assert_eq!(end_of(&mut multiplexer), Some(MuxError::Closed));
+    let said = machine.last_words();
+    assert!(said.contains("Kernel panic - not syncing: Attempted to kill init!"), "{said}");
+    if processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
+}
+
+/// Starts a machine, says so, and waits to be killed.
+fn hold(kernel: &str, initramfs: &str) -> Result<(), Failed> {
+    let (kernel, initramfs) = (kernel.into(), initramfs.into());
+    let qemu = Qemu::find(&directory("PINFOLD_TEST_QEMU"))?;
+    let _machine = qemu.boot(&Spec { kernel, initramfs, memory: 512, cpus: 1 })?;
+    std::io::stdout().write_all(b"started")?;
+    std::io::stdout().flush()?;
+    loop {
+        std::thread::park();
+    }
+}
+
+/// A kill of the supervisor leaves nothing.
+#[expect(clippy::disallowed_methods, reason = "a test starts the supervisor that it kills")]
+fn dies_with_its_supervisor(spec: &Spec) -> Result<(), Failed> {
+    let mut supervisor = std::process::Command::new("/proc/self/exe")
+        .arg("--hold")
+        .args([&spec.kernel, &spec.initramfs])
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    let output = supervisor.stdout.as_mut().ok_or("no output")?;
+    output.read_exact(&mut [0; b"started".len()])?;
+    let processes = processes()?;
+    let [process] = processes.as_slice() else { return Err(format!("{processes:?}").into()) };
+    let number = process.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let number = number.and_then(Pid::from_raw).ok_or("not a process")?;
+    let held = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
+    supervisor.kill()?;
+    supervisor.wait()?;
+    let mut ended = [PollFd::new(&held, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut ended, Some(&patience))?, 1, "QEMU outlives it");
+    Ok(())
+}
+
+/// The directories in `/proc` of this user's machines.
+fn processes() -> Result<Vec<PathBuf>, Failed> {
+    let entries = std::fs::read_dir("/proc")?.flatten().map(|entry| entry.path());
+    let is_ours = |path: &PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        let channel = b"path=/run/pinfold/channel";
+        name.starts_with("qemu-system") && words.windows(channel.len()).any(|part| part == channel)
+    };
+    Ok(entries.filter(is_ours).collect())
+}
+
+/// QEMU has no capability, no network, no file of the user's, and a filter.
+fn is_confined() -> Result<(), Failed> {
+    let processes = processes()?;
+    let [process] = processes.as_slice() else { return Err(format!("{processes:?}").into()) };
+    let status = std::fs::read_to_string(process.join("status"))?;
+    for line in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.contains(line), "{status}");
+    }
+    let devices = std::fs::read_to_string(process.join("net/dev"))?;
+    assert_eq!(devices.lines().filter(|line| line.contains(':')).count(), 1, "{devices}");
+    let root = process.join("root");
+    for path in ["home", "root", "var", "etc/passwd", "run/user", "tmp"] {
+        assert!(!root.join(path).exists(), "{path}");
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Images of kernels and modules, which are files of the user's choice.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinfold_fuzz::assert_printable;
+
+const LIMIT: u64 = 1 << 20;
+
+fuzz_target!(|bytes: &[u8]| {
+    match pinfold_vm::unpack(bytes.to_vec(), LIMIT) {
+        Ok(unpacked) => assert!(unpacked.len() as u64 <= LIMIT),
+        Err(error) => assert_printable(error),
+    }
+    match pinfold_vm::vmlinux(bytes.to_vec()) {
+        Ok(kernel) => assert!(kernel.starts_with(b"\x7fELF")),
+        Err(error) => assert_printable(error),
+    }
+    let _ = pinfold_vm::needs(bytes);
+});

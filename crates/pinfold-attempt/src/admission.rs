@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::Refusal;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::settings::{FlagLimits, TaskRules};
+use pinfold_policy::settings::{BranchName, FlagLimits, TaskRules};
 use pinfold_repository::digest_of_directory;
 use pinfold_tasks::{Limits, TaskSpec};
 use pinfold_workspace::workspace::Workspace;
@@ -42,7 +42,7 @@ impl Admission {
         let caps = FlagLimits { cpus, memory, pids, disk, files: None, timeout: time };
         admitted.policy.get_or_insert_default().cap(caps);
         if let Some(branch) = &spec.branch
-            && !self.rules.allows_branch(branch.as_str())
+            && !self.allows_branch(branch)
         {
             return Err(refused(&format!("branch {branch}"), "branches"));
         }
@@ -58,6 +58,12 @@ impl Admission {
             }
         }
         Ok(admitted)
+    }
+
+    /// Returns whether results may be put on a branch.
+    #[must_use]
+    pub fn allows_branch(&self, branch: &BranchName) -> bool {
+        self.rules.allows_branch(branch.as_str())
     }
 
     fn repository(&self, given: Option<&Path>) -> Result<PathBuf, Refusal> {

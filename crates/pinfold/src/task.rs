@@ -89,7 +89,7 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
         }
         TaskCommand::Logs(args) => show::logs(&args, &queue()?, &places)?,
         TaskCommand::Diff(args) => return result::diff(&args, &queue()?, &places, launcher),
-        TaskCommand::Apply(args) => return result::apply(&args, &queue()?),
+        TaskCommand::Apply(args) => return result::apply(&args, &queue()?, &places),
         TaskCommand::Land(args) => {
             return land::land(&args, &queue()?, Host { places: &places, launcher });
         }

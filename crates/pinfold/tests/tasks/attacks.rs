@@ -189,6 +189,22 @@ fn branch_that_is_called_as_the_task_decides_no_tests() {
     }
 }
 
+/// git moves what such a branch stands for, and the files of its checkout stay behind.
+#[test]
+fn branch_that_is_another_name_for_one_stays_where_it_is() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+        let before = scene.git(&["rev-parse", "main"]);
+        let id = scene.add("echo right >answer", &["--branch", "alias"]);
+        let said = scene.work();
+        assert_eq!(scene.ended(&id).0, "completed", "{said}");
+        assert!(said.contains("is another name for"), "{said}");
+        assert_eq!(scene.git(&["rev-parse", "main"]), before, "{said}");
+        assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    }
+}
+
 #[test]
 fn nothing_that_a_verification_commits_comes_to_the_host() {
     for user in people() {

@@ -66,7 +66,11 @@ impl Admission {
         self.rules.allows_branch(branch.as_str())
     }
 
-    fn repository(&self, given: Option<&Path>) -> Result<PathBuf, Refusal> {
+    /// Returns the directory of a task without links, if tasks may use the repository that it is in.
+    ///
+    /// # Errors
+    /// Returns a refusal that names the setting.
+    pub fn repository(&self, given: Option<&Path>) -> Result<PathBuf, Refusal> {
         let given = given.ok_or_else(|| Refusal::new("the task names no repository"))?;
         let what = format!("repository {}", Escaped(given));
         // What is not there is answered as what is not allowed: a task learns nothing of this machine.

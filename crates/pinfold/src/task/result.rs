@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_attempt::{Output as Outcome, Repository};
+use pinfold_attempt::{Admission, Output as Outcome, Repository};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, run_own};
@@ -42,6 +42,12 @@ fn result(queue: &TaskQueue, id: &str) -> Result<(Outcome, TaskSpec), Failure> {
     Ok((outcome, queue.spec(task.id)?))
 }
 
+/// Returns what tasks of this queue may use here, if others may have written them.
+pub(super) fn admission(queue: &TaskQueue, places: &Places) -> Result<Option<Admission>, Failure> {
+    let here = prepare::workspace(places).ok().map(|workspace| workspace.root);
+    task_queue::admission(queue, places, here.as_ref().map(|root| root.as_path()))
+}
+
 fn repository_of(spec: TaskSpec) -> Result<PathBuf, Failure> {
     spec.repository.ok_or_else(|| Failure::new("the task has no repository"))
 }
@@ -53,13 +59,18 @@ pub(super) fn diff(
     launcher: &Launcher,
 ) -> Result<ExitCode, Failure> {
     let (outcome, spec) = result(queue, &args.task.id)?;
-    let directory = repository_of(spec)?;
+    let mut directory = repository_of(spec)?;
+    if let Some(admission) = admission(queue, places)? {
+        directory = admission.repository(Some(&directory)).map_err(Failure::from)?;
+    }
     let host = Host { places, launcher };
     let repository = Repository::of(&directory, host).map_err(Failure::new)?;
     let stdout = std::io::stdout().lock();
     let is_terminal = stdout.is_terminal();
     // No program that the repository's settings name is started: they are the user's, but its attributes are the result's.
+    // Nor another git in a submodule, which takes the settings that it finds there (`diff.submodule`).
     let mut words = vec!["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
+    words.push("--submodule=short");
     words.extend(args.stat.then_some("--stat"));
     words.extend(["--end-of-options", outcome.base.as_str(), outcome.commit.as_str(), "--"]);
     let text = repository.host().run_with(&words, &[], None).map_err(Failure::new)?;
@@ -89,9 +100,7 @@ pub(super) fn apply(
     places: &Places,
 ) -> Result<ExitCode, Failure> {
     let (outcome, mut spec) = result(queue, &args.id)?;
-    let here = prepare::workspace(places).ok().map(|workspace| workspace.root);
-    let here = here.as_ref().map(|root| root.as_path());
-    if let Some(admission) = task_queue::admission(queue, places, here)? {
+    if let Some(admission) = admission(queue, places)? {
         spec = admission.admit(&spec).map_err(Failure::from)?;
     }
     let directory = repository_of(spec)?;

@@ -101,6 +101,11 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
     }
     if let Some(outcome) = outcome(&attempts, &task)? {
         let repository = spec.as_ref().ok().and_then(|spec| spec.repository.as_deref());
+        // No git runs in a directory that somebody else's row names.
+        let repository = match super::result::admission(queue, places)? {
+            Some(admission) => repository.filter(|it| admission.repository(Some(it)).is_ok()),
+            None => repository,
+        };
         let holder = holder(&outcome, repository, host);
         result(&outcome, &holder, &super::find::short(task.id));
     }

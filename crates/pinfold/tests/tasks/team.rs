@@ -242,9 +242,11 @@ fn row_of_others_moves_no_branch_and_no_checkout_but_what_its_user_means() {
             other.display()
         );
         server.sql(&database_name, &elsewhere);
-        let refused = shared(&scene, &url, &["task", "apply", &id]).output().unwrap();
-        let said = printed(&refused);
-        assert!(!refused.status.success() && said.contains("may not use repository"), "{said}");
+        for command in ["apply", "diff"] {
+            let refused = shared(&scene, &url, &["task", command, &id]).output().unwrap();
+            let said = printed(&refused);
+            assert!(!refused.status.success() && said.contains("may not use repository"), "{said}");
+        }
         let back = format!(
             "UPDATE pinfold.spec SET content = replace(content, '{}', '{}')",
             other.display(),

@@ -57,7 +57,8 @@ pub(super) fn furnish(
     Ok(variables)
 }
 
-/// The variables of every program: caches, the policy's own, and those of its files in their order.
+/// Returns the variables of every program: caches, the policy's own, and those of its files in their
+/// order.
 fn variables_of(policy: &Policy, files: Vec<OwnedFd>, home: &str) -> Result<Vec<Vec<u8>>, Failure> {
     // The runner has opened what the policy named then.
     if files.len() != policy.environment_files.len() {
@@ -126,8 +127,8 @@ fn kept(directory: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
     Ok(Some(bytes))
 }
 
-/// The files to be written. What the plan has already is pinfold's own, as the address of a gateway: it stays. Of settings
-/// the user's count least, and the policy's most.
+/// Returns the files to be written. What the plan has already is pinfold's own, as the address of a
+/// gateway: it stays. Of settings the user's count least, and the policy's most.
 fn entries(
     plan: &mut LaunchPlan,
     configuration: Option<Configuration>,

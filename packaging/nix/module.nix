@@ -20,6 +20,15 @@ let
       builtins.readFile (../systemd + "/${name}")
     );
   binary = if cfg.binaryName != null then cfg.binaryName else cfg.wrapper.commandName;
+  # What goes into units, rules and scripts as it is must mean nothing there but itself.
+  isName = text: builtins.match "[a-zA-Z_][a-zA-Z0-9_.-]*" text != null;
+  isCommand = text: builtins.match "[a-zA-Z0-9_][a-zA-Z0-9._+-]*" text != null;
+  isPath =
+    text:
+    builtins.match "(/[a-zA-Z0-9._+-]+)+" text != null
+    && builtins.match "(.*/)?\\.\\.?(/.*)?" text == null;
+  store = "${builtins.storeDir}/";
+  isInStore = text: builtins.substring 0 (builtins.stringLength store) text == store;
   command =
     if cfg.package == null then
       "${cfg.wrapper.commandName} --"
@@ -207,10 +216,34 @@ in
           message = "services.pinfold.hostUsers: no two may run sessions as the same user; give all but one a `user` of its own";
         }
         {
+          assertion = isPath cfg.stateDir;
+          message = "services.pinfold.stateDir must be an absolute path of letters, digits and any of ._+-";
+        }
+        {
+          assertion = isCommand cfg.wrapper.commandName && isCommand binary;
+          message = "services.pinfold.wrapper.commandName and binaryName must be names of programs";
+        }
+        {
+          assertion = !(lib.any isInStore cfg.environmentFiles);
+          message = "services.pinfold.environmentFiles has a file of the store, which everybody can read";
+        }
+        {
+          assertion = lib.all (number: number == null || number > 0) [
+            cfg.runtimeMaxSec
+            cfg.memoryMax
+            cfg.tasksMax
+          ];
+          message = "services.pinfold.runtimeMaxSec, memoryMax and tasksMax must be more than 0";
+        }
+        {
           assertion = cfg.package == null || cfg.wrapper.hideDirectBinary || binary != cfg.wrapper.commandName || !cfg.wrapper.enable;
           message = "services.pinfold.package and the wrapper have the same name ${binary}: hide one of them";
         }
       ]
+      ++ map (name: {
+        assertion = isName name;
+        message = "services.pinfold: ${builtins.toJSON name} cannot be the name of a user or group";
+      }) ([ cfg.group ] ++ hostUsers ++ [ cfg.user ] ++ services)
       ++ lib.mapAttrsToList (name: user: {
         assertion = user.projectRoots != [ ];
         message = "services.pinfold.hostUsers.${name}.projectRoots is empty: leave the user out instead";

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use pinfold_policy::limits::WallTime;
-use pinfold_policy::settings::{BranchName, Narrowing, WorkspaceMode};
+use pinfold_policy::settings::{BranchName, FlagLimits, WorkspaceMode};
 use pinfold_tasks::TaskSpec;
 
 /// Returns the options of the sandbox that an agent works in.
@@ -38,9 +38,11 @@ pub(crate) fn of_command(spec: &TaskSpec, longest: Duration) -> Vec<OsString> {
     options.set("--memory", limits.memory);
     options.set("--pids", limits.pids);
     options.set("--disk", limits.disk);
-    let time = limits.time.map_or(longest, |time| time.duration().min(longest));
-    options.set("--timeout", Some(WallTime::new(time)));
-    options.set("--narrow", spec.policy.as_ref().map(Narrowing::to_json));
+    options.set("--timeout", limits.time);
+    // What is left of the attempt is no reason to go on for longer than the user's settings let a run take.
+    let mut policy = spec.policy.clone().unwrap_or_default();
+    policy.cap(FlagLimits { timeout: Some(WallTime::new(longest)), ..FlagLimits::default() });
+    options.set("--narrow", Some(policy.to_json()));
     options.0
 }
 
@@ -122,10 +124,10 @@ mod tests {
         let policy = r#"{"network":{"hosts":[]},"resources":{"pids":9}}"#;
         spec.policy = Some(pinfold_policy::settings::Narrowing::from_json(policy).unwrap());
         let (branch, minute) = ("b".parse().unwrap(), Duration::from_secs(60));
-        let narrowed = format!("--narrow={policy}");
+        let narrowed = r#"--narrow={"network":{"hosts":[]},"resources":{"pids":9,"timeout":"1m"}}"#;
         let of_work = of_work(&spec, &branch, minute);
         for options in [of_command(&spec, minute), of_sandbox(&spec, &branch, minute), of_work] {
-            assert!(options.contains(&narrowed.clone().into()), "{options:?}");
+            assert!(options.contains(&narrowed.into()), "{options:?}");
         }
     }
 
@@ -135,6 +137,8 @@ mod tests {
         spec.limits.time = Some("30m".parse().unwrap());
         let branch = "b".parse().unwrap();
         let options = of_sandbox(&spec, &branch, Duration::from_secs(60));
-        assert!(options.contains(&"--timeout=1m".into()), "{options:?}");
+        assert!(options.contains(&"--timeout=30m".into()), "{options:?}");
+        let capped = r#"--narrow={"resources":{"timeout":"1m"}}"#;
+        assert!(options.contains(&capped.into()), "{options:?}");
     }
 }

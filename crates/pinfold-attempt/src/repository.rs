@@ -142,10 +142,16 @@ impl Repository {
         if base.is_some() {
             return base.cloned();
         }
-        let head = self.host().line(&["symbolic-ref", "-q", "HEAD"])?;
-        let head: BranchName = head.strip_prefix("refs/heads/")?.parse().ok()?;
+        let head = self.head()?;
         let goes_on = earlier.is_some_and(|own| head == *own || self.branch(own).is_some());
         (!goes_on).then_some(head)
+    }
+
+    /// Returns the branch that is checked out.
+    #[must_use]
+    pub fn head(&self) -> Option<BranchName> {
+        let head = self.host().line(&["symbolic-ref", "-q", "HEAD"])?;
+        head.strip_prefix("refs/heads/")?.parse().ok()
     }
 
     /// Returns whether two directories are in the same repository.
@@ -264,6 +270,10 @@ impl Repository {
             let what = format!("branch {branch} {why}; the result is on branch {attempt}");
             Ok(Published::Kept(what))
         };
+        // git would move that one, and leave the files of its checkout behind.
+        if let Some(other) = self.alias(branch) {
+            return keep(&format!("is another name for {other}, so it stays where it is"));
+        }
         if self.checkout(branch).is_some() {
             return keep("is checked out, so it stays where it is");
         }

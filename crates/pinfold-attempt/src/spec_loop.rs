@@ -212,6 +212,9 @@ impl Running<'_, '_, '_> {
     /// Has agents work until the specification is done, or until it is not worth another iteration.
     fn iterate(&mut self) -> Result<LoopEnd, Failed> {
         let (began_at, began_with) = (self.commit.clone(), Standing::steps(self.keeper));
+        if let Some(end) = self.judge_earlier()? {
+            return Ok(end);
+        }
         let mut standing: Option<Standing> = None;
         let mut stalled = 0;
         for iteration in 1..=self.order.iterations {
@@ -239,6 +242,18 @@ impl Running<'_, '_, '_> {
         }
         let count = self.order.iterations;
         Ok(LoopEnd::Attention(format!("the specification is not done after {count} iterations")))
+    }
+
+    /// Verifies what an earlier loop left if all steps were done then: it ended before it knew, or what did not pass is
+    /// mended by now. No agent has anything to do until that is known.
+    fn judge_earlier(&mut self) -> Result<Option<LoopEnd>, Failed> {
+        let are_done = Steps::of(self.keeper.known().body()).are_done();
+        if !are_done || self.commit == self.work.base {
+            return Ok(None);
+        }
+        // Of an agent that was killed in a later iteration.
+        self.commit = self.work.commit_rest()?;
+        self.verify(0)
     }
 
     /// Has one agent work, and takes back what it made of the specification. Returns what is wrong if a user changed that
@@ -296,7 +311,11 @@ impl Running<'_, '_, '_> {
             Verified::Failed(step, ended) => {
                 let what = plain(&format!("`{}` failed with {}", step.command, step.status));
                 say(what.clone());
-                let note = format!("Iteration {iteration}: all steps were done; {what}");
+                let when = match iteration {
+                    0 => "Before".to_owned(),
+                    iteration => format!("Iteration {iteration}"),
+                };
+                let note = format!("{when}: all steps were done; {what}");
                 keeper.note(&note, iteration).map_err(of_spec)?;
                 self.failed = Some((step, work.shown(&ended.tail.output())));
                 Ok(None)

@@ -201,7 +201,8 @@ impl Launcher {
     }
 
     /// Runs a program to its end in `/`, in a process group of its own, with these variables and these of the caller's
-    /// besides the few that let it find its configuration. Its input is whole from the start.
+    /// besides the few that let it find its configuration. Its input is whole from the start, and it is killed when this
+    /// thread ends.
     ///
     /// # Errors
     /// Returns the error of starting it; `TimedOut` and `FileTooLarge` for what goes beyond the bounds.
@@ -215,6 +216,7 @@ impl Launcher {
     ) -> io::Result<CommandOutput> {
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), variables, None)?;
         crate::sys::unblock_signals_of(&mut command);
+        crate::sys::end_with_this_thread(&mut command);
         let stdin = input.map_or_else(|| Ok(Stdio::null()), whole_input)?;
         command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         see_to_end(command.spawn()?, Instant::now() + bounds.patience, bounds.most)

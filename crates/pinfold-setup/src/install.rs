@@ -9,6 +9,7 @@ use pinfold_runner::{Refusal, installed, policy};
 use crate::Plan;
 use crate::machine::Machine;
 use crate::policy::PolicyFile;
+use crate::prepared;
 use crate::record::{Made, Record};
 use crate::step::Step;
 
@@ -83,6 +84,7 @@ pub fn install(wanted: &Wanted, machine: &Machine) -> Result<Plan, Refusal> {
             ));
         }
     }
+    planned.prepared(&policy, &host_users, wanted.sudo)?;
     planned.accounts(&policy, &host_users)?;
     planned.programs(wanted)?;
     planned.files(&policy, &host_users)?;
@@ -153,6 +155,31 @@ impl Planned<'_> {
         }
         policy.text()?;
         Ok(policy)
+    }
+
+    /// Checks what is there already of what this writes to or uses.
+    fn prepared(
+        &self,
+        policy: &PolicyFile,
+        host_users: &[(String, Vec<String>)],
+        sudo: bool,
+    ) -> Result<(), Refusal> {
+        let above = |path: &str| Path::new(path).parent().map(Path::to_owned);
+        let written = [Some(policy::PATH), Some(RUNNER), sudo.then_some(RULES)];
+        let written = written.into_iter().flatten().filter_map(above);
+        let users = policy.state_dir().join("users");
+        for directory in written.chain([PathBuf::from(UNITS), users.clone()]) {
+            prepared::check_directory(self.machine, &directory)?;
+        }
+        for (user, _) in host_users {
+            let name = policy.service(user);
+            let is_made = self.record.made.contains(&Made::User(name.to_owned()));
+            if !is_made && self.machine.has_user(name)? {
+                prepared::check_account(self.machine, name, host_users)?;
+            }
+            prepared::check_private(self.machine, &users.join(user), name)?;
+        }
+        Ok(())
     }
 
     /// Returns where pinfold is to lie: where it is if nobody but root can change it there.

@@ -8,6 +8,7 @@
 mod install;
 mod machine;
 mod policy;
+mod prepared;
 mod record;
 mod remove;
 mod step;

@@ -66,6 +66,24 @@ impl Machine {
         Ok(self.entry("passwd", name)?.is_some())
     }
 
+    /// Whose the machine is: root's.
+    ///
+    /// # Errors
+    /// Returns the error of looking at its root directory.
+    pub(crate) fn owner(&self) -> Result<u32, Refusal> {
+        let found = std::fs::metadata(&self.root).map_err(Refusal::plain)?;
+        Ok(std::os::unix::fs::MetadataExt::uid(&found))
+    }
+
+    /// Returns the shell of a user.
+    ///
+    /// # Errors
+    /// Returns that the accounts cannot be read.
+    pub(crate) fn shell(&self, user: &str) -> Result<String, Refusal> {
+        let fields = self.entry("passwd", user)?.unwrap_or_default();
+        Ok(fields.get(6).cloned().unwrap_or_default())
+    }
+
     /// Returns the ids of a user and of its primary group.
     ///
     /// # Errors

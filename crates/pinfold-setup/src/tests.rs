@@ -329,3 +329,62 @@ fn wrappers_and_rules_are_written_and_checked() {
     fs::remove_file(visudo).unwrap();
     assert_eq!(site.content(), before);
 }
+
+/// Root writes where nobody else decided what lies there, and sessions become nobody that there is.
+#[test]
+fn what_others_prepared_is_refused_before_anything_is_changed() {
+    use std::os::unix::fs::symlink;
+    type Prepare<'p> = &'p dyn Fn(&Path);
+    let account = |line: &str, root: &Path| {
+        let path = root.join("etc/passwd");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{text}{line}\n")).unwrap();
+    };
+    let mode = |path: &Path, mode| {
+        fs::create_dir_all(path).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let cases: [(&str, Prepare<'_>); 13] = [
+        ("/var/lib/pinfold-agent is no directory", &|root| {
+            symlink("/nowhere", root.join("var/lib/pinfold-agent")).unwrap();
+        }),
+        ("/var/lib/pinfold-agent is no directory", &|root| {
+            fs::write(root.join("var/lib/pinfold-agent"), "").unwrap();
+        }),
+        ("/var/lib can be written to", &|root| mode(&root.join("var/lib"), 0o775)),
+        ("/var/lib/pinfold-agent/users can be written to", &|root| {
+            mode(&root.join("var/lib/pinfold-agent/users"), 0o777);
+        }),
+        ("users/alice is there", &|root| {
+            mode(&root.join("var/lib/pinfold-agent/users/alice"), 0o700);
+        }),
+        ("/etc/pinfold is no directory", &|root| {
+            symlink("/nowhere", root.join("etc/pinfold")).unwrap();
+        }),
+        ("/etc/pinfold can be written to", &|root| mode(&root.join("etc/pinfold"), 0o757)),
+        ("/etc can be written to", &|root| mode(&root.join("etc"), 0o775)),
+        ("/usr/libexec/pinfold is no directory", &|root| {
+            symlink("/nowhere", root.join("usr/libexec/pinfold")).unwrap();
+        }),
+        ("/etc/systemd/system can be written to", &|root| {
+            mode(&root.join("etc/systemd/system"), 0o777);
+        }),
+        ("who is root", &|root| account("pinfold-agent:x:0:0::/:/usr/sbin/nologin", root)),
+        ("the id of a host user", &|root| {
+            account("pinfold-agent:x:1000:1000::/:/usr/sbin/nologin", root);
+        }),
+        ("who can log in", &|root| account("pinfold-agent:x:1005:1005::/:/bin/bash", root)),
+    ];
+    for (expected, prepare) in cases {
+        let site = Site::new();
+        prepare(site.root());
+        let before = site.content();
+        let refusal = install(&site.wanted(&[("alice", "~/work")]), &site.machine).unwrap_err();
+        assert!(refusal.what.contains(expected), "{expected}: {}", refusal.what);
+        assert_eq!(site.content(), before, "{expected}");
+    }
+    // An account that an administrator made for this.
+    let site = Site::new();
+    account("pinfold-agent:x:300:300::/:/usr/sbin/nologin", site.root());
+    install(&site.wanted(&[("alice", "~/work")]), &site.machine).unwrap();
+}

@@ -2,6 +2,7 @@
 
 mod add;
 mod find;
+mod group;
 mod land;
 mod list;
 mod options;
@@ -52,6 +53,9 @@ pub(crate) enum TaskCommand {
     Rm(IdArgs),
     /// Print the hash of a directory of sealed files, for [tasks.sealed] in config.toml
     Hash(HashArgs),
+    /// Manage groups, which tasks and sessions may be of
+    #[command(subcommand)]
+    Group(group::GroupCommand),
     /// Add tasks that a group's agents ask for
     Take(take::TakeArgs),
     /// Serve a queue of tasks to workers on other machines (MoltNet's task API)
@@ -89,7 +93,7 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
         }
         TaskCommand::Logs(args) => show::logs(&args, &queue()?, &places)?,
         TaskCommand::Diff(args) => return result::diff(&args, &queue()?, &places, launcher),
-        TaskCommand::Apply(args) => return result::apply(&args, &queue()?),
+        TaskCommand::Apply(args) => return result::apply(&args, &queue()?, &places),
         TaskCommand::Land(args) => {
             return land::land(&args, &queue()?, Host { places: &places, launcher });
         }
@@ -116,6 +120,7 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
             let failed = |error| Failure::new(format!("{}: {error}", Escaped(&directory)));
             say!("{}", digest_of_directory(&directory).map_err(failed)?);
         }
+        TaskCommand::Group(command) => group::group(command, &places)?,
         TaskCommand::Take(args) => return take::take(&args, &queue()?, &places),
         TaskCommand::Serve(args) => return serve::serve(args, &places),
         TaskCommand::Key(command) => return serve::key(command, &places),

@@ -42,7 +42,7 @@ pub(crate) fn admission(
         AnyStore::Local(_) => Ok(None),
         AnyStore::Shared(..) => {
             let rules = SettingsFiles::read(places)?.own()?.task_rules;
-            Ok(Some(Admission::new(rules, here)))
+            Ok(Some(Admission::new(rules, here, &places.home)))
         }
     }
 }

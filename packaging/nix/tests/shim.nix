@@ -79,7 +79,12 @@ let
 
   lib = {
     inherit attrNames elem;
-    inherit (builtins) any length mapAttrs;
+    inherit (builtins)
+      all
+      any
+      length
+      mapAttrs
+      ;
     unique = builtins.foldl' (known: one: if elem one known then known else known ++ [ one ]) [ ];
     genAttrs =
       names: make:

@@ -3,9 +3,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::settings::{Layers, Settings, TaskRules};
+use pinfold_policy::limits::MilliCpus;
+use pinfold_policy::settings::{Layers, Narrowing, Settings, TaskRules};
 use pinfold_repository::digest_of_directory;
-use pinfold_tasks::TaskSpec;
+use pinfold_tasks::{Limits, TaskSpec};
 
 use super::Admission;
 
@@ -18,7 +19,7 @@ fn rules(text: &str) -> TaskRules {
 fn machine() -> (tempfile::TempDir, Admission, String) {
     let machine = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(machine.path()).unwrap();
-    for directory in ["src/one", "src-private", "private", "sealed", "other"] {
+    for directory in ["src/one", "src-private", "private", "whole/part", "sealed", "other"] {
         fs::create_dir_all(root.join(directory)).unwrap();
     }
     fs::write(root.join("sealed/test.sh"), "exit 1\n").unwrap();
@@ -26,10 +27,10 @@ fn machine() -> (tempfile::TempDir, Admission, String) {
     let hash = digest_of_directory(&root.join("sealed")).unwrap();
     let root = root.display().to_string();
     let rules = rules(&format!(
-        "[tasks]\nrepositories = [\"{root}/src\"]\nbranches = [\"feature/*\", \"next\"]\n\
+        "[tasks]\nrepositories = [\"{root}/src\", \"{root}/whole/part\"]\nbranches = [\"feature/*\", \"next\"]\n\
          identities = [\"bot\"]\ngroups = [\"crew\"]\n[tasks.sealed]\n\"{root}/sealed\" = \"{hash}\"\n"
     ));
-    (machine, Admission::new(rules, None), root)
+    (machine, Admission::new(rules, None, Path::new("/nowhere")), root)
 }
 
 fn task(change: impl FnOnce(&mut TaskSpec)) -> TaskSpec {
@@ -47,7 +48,41 @@ fn task_within_the_rules_is_admitted() {
         task.sealed = Some(format!("{root}/sealed").into());
         (task.identity, task.group) = (Some("bot".to_owned()), Some("crew".to_owned()));
     });
-    assert_eq!(admission.admit(&spec).unwrap(), spec);
+    let expected = TaskSpec { policy: Some(Narrowing::default()), ..spec.clone() };
+    assert_eq!(admission.admit(&spec).unwrap(), expected);
+}
+
+/// A limit of a run replaces the user's, so that one of somebody else's would raise it.
+#[test]
+fn limits_of_a_task_are_caps() {
+    let (_machine, admission, root) = machine();
+    let spec = task(|task| {
+        task.repository = Some(format!("{root}/src/one").into());
+        task.policy = Some(Narrowing::from_json(r#"{"resources": {"pids": 7}}"#).unwrap());
+        let Limits { cpus, memory, pids, disk, time } = &mut task.limits;
+        *cpus = Some(MilliCpus::from_cpus(64.0).unwrap());
+        (*memory, *disk) = (Some("1T".parse().unwrap()), Some("2T".parse().unwrap()));
+        (*pids, *time) = (Some(100_000), Some("20h".parse().unwrap()));
+    });
+    let admitted = admission.admit(&spec).unwrap();
+    assert_eq!(admitted.limits, Limits::default());
+    let caps = r#"{"cpus":64.0,"disk":"2T","memory":"1T","pids":7,"timeout":"20h"}"#;
+    assert_eq!(admitted.policy.unwrap().to_json()["resources"].to_string(), caps);
+}
+
+/// git looks for a repository upwards.
+#[test]
+fn repository_that_begins_above_what_is_allowed_is_refused() {
+    let (machine, admission, root) = machine();
+    let at = |path: &str| task(|task| task.repository = Some(format!("{root}/{path}").into()));
+    admission.admit(&at("whole/part")).unwrap();
+    fs::create_dir(machine.path().join("whole/.git")).unwrap();
+    let refusal = admission.admit(&at("whole/part")).unwrap_err();
+    assert!(refusal.to_string().contains("may not use repository"), "{refusal}");
+    fs::create_dir(machine.path().join(".git")).unwrap();
+    admission.admit(&at("src/one")).unwrap_err();
+    fs::create_dir(machine.path().join("src/one/.git")).unwrap();
+    admission.admit(&at("src/one")).unwrap();
 }
 
 #[test]
@@ -109,7 +144,7 @@ fn without_rules_only_the_repository_of_the_worker_is_admitted() {
     let (here, other) = (machine.path().join("here"), machine.path().join("other"));
     fs::create_dir_all(here.join("below")).unwrap();
     fs::create_dir_all(&other).unwrap();
-    let admission = Admission::new(TaskRules::default(), Some(&here));
+    let admission = Admission::new(TaskRules::default(), Some(&here), Path::new("/nowhere"));
     let at = |path: &Path| task(|task| task.repository = Some(path.to_owned()));
     admission.admit(&at(&here)).unwrap();
     admission.admit(&at(&other)).unwrap_err();

@@ -45,20 +45,37 @@ pub(super) fn furnish(
     files: Vec<OwnedFd>,
     sent: Option<Configuration>,
 ) -> Result<Vec<Vec<u8>>, Failure> {
-    let policy = Policy::load().map_err(|refusal| failed(&refusal.what, Errno::PERM))?;
+    let policy = Policy::load().and_then(Policy::checked);
+    let policy = policy.map_err(|refusal| failed(&refusal.what, Errno::PERM))?;
+    let home = plan.identity.home.as_path().display().to_string();
+    let variables = variables_of(&policy, files, &home)?;
     let configuration = remember(directory, sent)
         .map_err(|errno| failed("the user's configuration in the state directory", errno))?;
     let entries = entries(plan, configuration, policy.settings);
     let entries = entries.map_err(|errno| failed("a path of the user's configuration", errno))?;
     plan.tree.extend(entries);
-    let home = plan.identity.home.as_path().display().to_string();
+    Ok(variables)
+}
+
+/// Returns the variables of every program: caches, the policy's own, and those of its files in their
+/// order.
+fn variables_of(policy: &Policy, files: Vec<OwnedFd>, home: &str) -> Result<Vec<Vec<u8>>, Failure> {
+    // The runner has opened what the policy named then.
+    if files.len() != policy.environment_files.len() {
+        return Err(failed("the policy changed: environmentFiles", Errno::AGAIN));
+    }
     let caches =
         CACHES.map(|(name, directory)| (name.to_owned(), format!("{home}/.cache/{directory}")));
-    let mut all: BTreeMap<String, String> = caches.into_iter().chain(policy.environment).collect();
+    let own = policy.environment.clone();
+    let mut all: BTreeMap<String, String> = caches.into_iter().chain(own).collect();
     for (file, path) in files.into_iter().zip(&policy.environment_files) {
         let mut text = String::new();
-        let read = File::from(file).take(LONGEST).read_to_string(&mut text);
+        let read = File::from(file).take(LONGEST + 1).read_to_string(&mut text);
         let wrong = |what: &str| failed(&format!("{}{what}", path.display()), Errno::INVAL);
+        // A value that is cut would count as the whole one.
+        if text.len() as u64 > LONGEST {
+            return Err(wrong(" is longer than 1 MiB"));
+        }
         read.map_err(|_| wrong(" is not text"))?;
         all.extend(variables::parse(&text).map_err(|line| wrong(&format!(", line {line}")))?);
     }

@@ -7,6 +7,7 @@ use super::effective::Settings;
 use super::error::SettingsError;
 use super::fields::{limits, list, sub_table, word};
 use super::keys::{NARROWING, PROJECT, USER, sub_keys};
+use super::layers::FlagLimits;
 use super::widen;
 use super::words::{BoundaryName, LandlockMode};
 use crate::document::{Document, FileError, Item, Key, SettingsFile};
@@ -72,23 +73,35 @@ impl Narrowing {
         Self::read(&Item::of_document(&document))
     }
 
+    /// Lowers limits to these, where they are higher or there are none.
+    pub fn cap(&mut self, caps: FlagLimits) {
+        let FlagLimits { cpus, memory, pids, disk, files, timeout } = caps;
+        lower(&mut self.limits.cpus, cpus.map(valued));
+        lower(&mut self.limits.memory, memory.map(valued));
+        lower(&mut self.limits.pids, pids.map(valued));
+        lower(&mut self.limits.disk, disk.map(valued));
+        lower(&mut self.limits.files, files.map(valued));
+        lower(&mut self.limits.timeout, timeout.map(valued));
+    }
+
     /// Returns it as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let Self { limits, hosts, deny, boundary, landlock, host_exec } = self;
+        let Limits { cpus, memory, pids, disk, files, timeout, build } = limits;
         let mut whole = Map::new();
         let mut resources = Map::new();
         let mut limit = |key: &str, value: Option<Value>| {
             resources.extend(value.map(|value| (key.to_owned(), value)));
         };
-        let cpus = |cpus: u32| Value::from(f64::from(cpus) / 1000.0);
-        limit("cpus", limits.cpus.as_ref().map(|value| cpus(value.value.thousandths())));
-        limit("memory", limits.memory.as_ref().map(text));
-        limit("pids", limits.pids.as_ref().map(|value| value.value.into()));
-        limit("disk", limits.disk.as_ref().map(text));
-        limit("files", limits.files.as_ref().map(|value| value.value.into()));
-        limit("timeout", limits.timeout.as_ref().map(text));
-        limit("build", limits.build.as_ref().map(text));
+        let number = |cpus: u32| Value::from(f64::from(cpus) / 1000.0);
+        limit("cpus", cpus.as_ref().map(|value| number(value.value.thousandths())));
+        limit("memory", memory.as_ref().map(text));
+        limit("pids", pids.as_ref().map(|value| value.value.into()));
+        limit("disk", disk.as_ref().map(text));
+        limit("files", files.as_ref().map(|value| value.value.into()));
+        limit("timeout", timeout.as_ref().map(text));
+        limit("build", build.as_ref().map(text));
         let mut set = |key: &str, value: Option<Value>| {
             whole.extend(value.map(|value| (key.to_owned(), value)));
         };
@@ -111,14 +124,16 @@ impl Narrowing {
     /// Returns an error if a weaker boundary than this asks for was chosen.
     pub(super) fn apply(self, settings: &mut Settings) -> Result<(), SettingsError> {
         let Self { limits, hosts, deny, boundary, landlock, host_exec } = self;
+        // Each by its name: a limit that is added later does not compile until it is lowered here.
+        let Limits { cpus, memory, pids, disk, files, timeout, build } = limits;
         let kept = &mut settings.limits;
-        lower(&mut kept.cpus, limits.cpus);
-        lower(&mut kept.memory, limits.memory);
-        lower(&mut kept.pids, limits.pids);
-        lower(&mut kept.disk, limits.disk);
-        lower(&mut kept.files, limits.files);
-        lower(&mut kept.timeout, limits.timeout);
-        lower(&mut kept.build, limits.build);
+        lower(&mut kept.cpus, cpus);
+        lower(&mut kept.memory, memory);
+        lower(&mut kept.pids, pids);
+        lower(&mut kept.disk, disk);
+        lower(&mut kept.files, files);
+        lower(&mut kept.timeout, timeout);
+        lower(&mut kept.build, build);
         if let Some(hosts) = hosts {
             let network = &mut settings.network;
             network.allow = both(&network.allow, &hosts);

@@ -100,7 +100,8 @@ pub(super) fn work_on(
     }
     match before {
         Some(SpecStatus::Done) => {
-            let hint = "set its status to ready to have it worked on again".to_owned();
+            let hint = "set its status to ready, and leave a step open, to have it worked on again"
+                .to_owned();
             return Err(Failure::new(format!("{name} is done")).hint(Some(hint)));
         }
         Some(SpecStatus::InProgress) => say("an earlier loop was lost; this one goes on"),

@@ -1,7 +1,7 @@
 //! Which task is meant.
 
 use clap::Args;
-use pinfold_tasks::{Listing, Task, TaskId};
+use pinfold_tasks::{Listing, QueueError, Task, TaskId, TaskSpec};
 
 use crate::exit::Failure;
 use crate::task_queue::TaskQueue;
@@ -38,6 +38,19 @@ pub(super) fn all(
             Some(next) => listing.before = Some(next),
             None => return Ok(()),
         }
+    }
+}
+
+/// Returns what a task asks for, or why that cannot be read: others may write to a team's queue, and one row of theirs must
+/// not keep a user from all tasks.
+///
+/// # Errors
+/// Returns the error of the queue.
+pub(super) fn spec_of(queue: &TaskQueue, id: TaskId) -> Result<Result<TaskSpec, String>, Failure> {
+    match queue.spec(id) {
+        Ok(spec) => Ok(Ok(spec)),
+        Err(error @ (QueueError::Spec(_) | QueueError::NotFound(_))) => Ok(Err(error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -18,7 +18,7 @@ use pinfold_tasks::{Landing, LandingState, Listing, QueueError, Status, Task, Ta
 use pinfold_terminal::notify;
 use rustix::fs::FlockOperation;
 
-use super::find::{all, find, short};
+use super::find::{all, find, short, spec_of};
 use super::list::shown;
 use crate::exit::{self, Failure};
 use crate::print::say;
@@ -134,7 +134,7 @@ impl Run<'_> {
         };
         let mut tasks = Vec::new();
         for task in self.completed()?.into_iter().filter(is_due) {
-            let spec = self.queue.spec(task.id)?;
+            let Ok(spec) = spec_of(self.queue, task.id)? else { continue };
             let changes = self.result(&task)?.is_some_and(|it| it.is_changed());
             if changes && self.is_here(&spec) {
                 tasks.push(task);

@@ -13,7 +13,7 @@ use pinfold_tasks::{Attempt, Landing, Task, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
 
-use super::find::{IdArgs, find};
+use super::find::{IdArgs, find, spec_of};
 use super::list::{of_task, shown, system_time};
 use crate::cli::Output;
 use crate::exit::Failure;
@@ -63,12 +63,16 @@ pub(super) fn outcome(attempts: &[Attempt], task: &Task) -> Result<Option<Outcom
 pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result<(), Failure> {
     let places = host.places;
     let task = find(queue, &args.task.id)?;
-    let (spec, attempts) = (queue.spec(task.id)?, queue.attempts(task.id)?);
+    let (spec, attempts) = (spec_of(queue, task.id)?, queue.attempts(task.id)?);
     let landing = queue.landing(task.id)?;
     if args.output.json {
         let mut value = of_task(&task, landing.as_ref());
-        let stored: Value = serde_json::from_str(&to_stored(&spec)).map_err(Failure::new)?;
-        value["asks"] = stored;
+        match &spec {
+            Ok(spec) => {
+                value["asks"] = serde_json::from_str(&to_stored(spec)).map_err(Failure::new)?;
+            }
+            Err(error) => value["error"] = error.as_str().into(),
+        }
         value["results"] =
             attempts.iter().map(|attempt| of_attempt(attempt, &task, places)).collect();
         return print::json(&value);
@@ -77,7 +81,10 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
     let changed = Ago(system_time(task.updated_at), now);
     say!("{}  {}, changed {changed}", task.id, task.status);
     say!("{}", shown(&task.title));
-    asked(&spec);
+    match &spec {
+        Ok(spec) => asked(spec),
+        Err(error) => say!("unreadable: {}", shown(error)),
+    }
     if let Some(failure) = &task.failure {
         say!("failed:     {}: {}", shown(&failure.code), shown(&failure.message));
     }
@@ -93,7 +100,13 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
         }
     }
     if let Some(outcome) = outcome(&attempts, &task)? {
-        let holder = holder(&outcome, spec.repository.as_deref(), host);
+        let repository = spec.as_ref().ok().and_then(|spec| spec.repository.as_deref());
+        // No git runs in a directory that somebody else's row names.
+        let repository = match super::result::admission(queue, places)? {
+            Some(admission) => repository.filter(|it| admission.repository(Some(it)).is_ok()),
+            None => repository,
+        };
+        let holder = holder(&outcome, repository, host);
         result(&outcome, &holder, &super::find::short(task.id));
     }
     if let Some(Landing { state, onto, at, reason }) = landing {

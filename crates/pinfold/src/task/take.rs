@@ -21,7 +21,7 @@ use pinfold_tasks::{Draft, Listing, QueueError, Status, StoreError, TaskId, Task
 use pinfold_terminal::notify;
 
 use super::add::add_once;
-use super::find::{all, short};
+use super::find::{all, short, spec_of};
 use super::options::settle;
 use crate::exit::Failure;
 use crate::print::say;
@@ -260,11 +260,9 @@ impl Intake<'_> {
         })?;
         let mut count = 0;
         for id in ids {
-            match self.queue.spec(id) {
-                Ok(spec) => count += usize::from(spec.group == self.template.group),
-                // Somebody has removed it.
-                Err(QueueError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
+            // One that cannot be read, or that somebody has removed, is of no group.
+            if let Ok(spec) = spec_of(self.queue, id)? {
+                count += usize::from(spec.group == self.template.group);
             }
         }
         Ok(count)

@@ -219,3 +219,30 @@ fn files_with_variables_that_others_could_have_written_are_refused() {
     assert!(wrong.contains("x.env, line 2") && !wrong.contains("SECRET"), "{wrong}");
     nothing_is_left(&system);
 }
+
+/// Keys and passwords have all kinds of characters.
+#[test]
+fn files_with_variables_are_read_as_systemd_reads_them() {
+    let Some(system) = system("files_with_variables_are_read_as_systemd") else { return };
+    let path = system.path("/etc/pinfold/odd.env");
+    fs::write(&path, include_str!("configured/odd.env")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let line =
+        "systemd-run --quiet --pipe --wait --property=EnvironmentFile=/etc/pinfold/odd.env env -0";
+    let of_systemd = system.shell("root", line);
+    assert!(of_systemd.status.success(), "{}", text(&of_systemd.stderr));
+    system.set_policy(&policy(r#""environmentFiles": ["/etc/pinfold/odd.env"]"#));
+    let of_session = system.shell("alice", &run("", "env -0"));
+    assert!(of_session.status.success(), "{}", text(&of_session.stderr));
+    let variables = |output: &[u8]| -> Vec<String> {
+        let all = text(output);
+        let mut all: Vec<String> =
+            all.split('\0').filter(|it| it.starts_with("ODD_")).map(str::to_owned).collect();
+        all.sort();
+        all
+    };
+    let expected = variables(&of_systemd.stdout);
+    assert!(expected.len() > 20, "{expected:?}");
+    assert_eq!(variables(&of_session.stdout), expected);
+    nothing_is_left(&system);
+}

@@ -8,6 +8,7 @@ mod limits;
 mod nix;
 mod requests;
 mod runs;
+mod set_id;
 mod setup;
 
 use std::process::{Child, Output, Stdio};

@@ -100,13 +100,22 @@ fn own_namespaces_and_own_programs_give_a_caller_nothing() {
 }
 
 /// A caller that speaks the runner's language itself, as alice.
-struct Hostile<'s> {
-    system: &'s Systemd,
+pub(crate) struct Hostile<'s> {
+    pub(crate) system: &'s Systemd,
 }
 
 impl Hostile<'_> {
     /// Sends this as alice, and returns why it is refused; nothing if a unit is started.
     fn send(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> Option<Refusal> {
+        self.begin(message, files).1
+    }
+
+    /// The same, with the socket, which is init's if it is not refused.
+    pub(crate) fn begin(
+        &self,
+        message: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> (OwnedFd, Option<Refusal>) {
         let socket = self.connect();
         let mut space =
             vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -132,7 +141,7 @@ impl Hostile<'_> {
         // It may have become a request for a unit without files, which ends with this socket.
         let is_known = length == 0 || refusal.is_some() || &answer[..length] == HELLO;
         assert!(is_known, "{:?}", &answer[..length]);
-        refusal
+        (socket, refusal)
     }
 
     /// Only this thread is alice, while it connects: the kernel asks then.
@@ -166,7 +175,7 @@ impl Hostile<'_> {
         socket
     }
 
-    fn open(&self, path: &str) -> OwnedFd {
+    pub(crate) fn open(&self, path: &str) -> OwnedFd {
         open(&self.system.path(path))
     }
 
@@ -185,7 +194,7 @@ fn open(path: &Path) -> OwnedFd {
         .unwrap()
 }
 
-fn request(names: &[&str]) -> Request {
+pub(crate) fn request(names: &[&str]) -> Request {
     let grants = names.iter().map(|name| Wanted { path: PathBuf::from(name), is_writable: true });
     Request {
         session: "00000000000a".to_owned(),

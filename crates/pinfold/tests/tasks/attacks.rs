@@ -189,6 +189,22 @@ fn branch_that_is_called_as_the_task_decides_no_tests() {
     }
 }
 
+/// git moves what such a branch stands for, and the files of its checkout stay behind.
+#[test]
+fn branch_that_is_another_name_for_one_stays_where_it_is() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+        let before = scene.git(&["rev-parse", "main"]);
+        let id = scene.add("echo right >answer", &["--branch", "alias"]);
+        let said = scene.work();
+        assert_eq!(scene.ended(&id).0, "completed", "{said}");
+        assert!(said.contains("is another name for"), "{said}");
+        assert_eq!(scene.git(&["rev-parse", "main"]), before, "{said}");
+        assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    }
+}
+
 #[test]
 fn nothing_that_a_verification_commits_comes_to_the_host() {
     for user in people() {
@@ -249,4 +265,33 @@ fn task_that_says_what_no_command_line_may_is_refused() {
         let output = scene.run(&["task", "add", "--agent", "nobody", "--brief", "x"]);
         assert!(printed(&output).contains("known: "), "{}", printed(&output));
     }
+}
+
+/// git shows what changed in a submodule by another git, with the settings of that one.
+#[test]
+fn diff_of_a_result_starts_no_program_that_a_submodule_names() {
+    let Some(user) = people().pop() else { return };
+    let scene = Scene::new(user);
+    scene.git(&["config", "diff.submodule", "diff"]);
+    let git = ["-C", ".git/sub", "-c", "user.name=A", "-c", "user.email=a@example.com"];
+    let sub = |args: &[&str]| scene.git(&[&git, args].concat());
+    // Where git looks for the submodule when it stands in the git directory.
+    scene.git(&["init", "-q", ".git/sub"]);
+    sub(&["commit", "-q", "--allow-empty", "-m", "one"]);
+    let one = sub(&["rev-parse", "HEAD"]);
+    scene.stage.write("ws/repo/.git/sub/file", "two\n");
+    sub(&["add", "file"]);
+    sub(&["commit", "-q", "-m", "two"]);
+    let two = sub(&["rev-parse", "HEAD"]);
+    let planted = scene.stage.path("home/planted");
+    sub(&["config", "diff.external", &format!("touch {} #", planted.display())]);
+    let at = |commit: &str| format!("git update-index --add --cacheinfo 160000,{commit},sub");
+    scene.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{one},sub")]);
+    scene.git(&["commit", "-q", "-m", "a submodule"]);
+    let id = scene.add(&format!("{}; git commit -qm two", at(&two)), &[]);
+    let said = scene.work();
+    assert_eq!(scene.ended(&id).0, "completed", "{said}");
+    let shown = printed(&scene.run(&["task", "diff", &id]));
+    assert!(!planted.exists(), "{shown}");
+    assert!(shown.contains(&two), "{shown}");
 }

@@ -232,3 +232,53 @@ fn schedule_is_due_again_after_its_time_and_no_time_twice() {
     let (_, said) = take(&scene, &["--schedules", "1"]);
     assert!(!said.contains(&ids[0]), "{said}");
 }
+
+#[test]
+fn groups_of_the_settings_are_added_shown_and_removed() {
+    let Some(user) = people().pop() else { return };
+    let scene = Scene::new(user);
+    let good = |args: &[&str]| {
+        let output = scene.run(&[&["task", "group"], args].concat());
+        assert!(output.status.success(), "{args:?}: {}", printed(&output));
+        printed(&output)
+    };
+    let refused = |args: &[&str]| {
+        let output = scene.run(&[&["task", "group"], args].concat());
+        assert!(!output.status.success(), "{args:?}: {}", printed(&output));
+        printed(&output)
+    };
+    assert!(good(&["ls"]).contains("no groups"));
+    let mine = format!(
+        "# mine\nagent = \"script\"\n[group_home]\nroot = \"{}\"\n",
+        scene.stage.path("home/assistant").display()
+    );
+    // A user may keep settings elsewhere.
+    let kept = scene.stage.write("home/dotfiles/config.toml", &mine);
+    let config = scene.stage.path("home/.config/pinfold/config.toml");
+    let _ = std::fs::remove_file(&config);
+    std::os::unix::fs::symlink(&kept, &config).unwrap();
+    good(&["add", "dev", "--concurrency", "3", "--trust", "admin", "--timeout", "10m"]);
+    let text = std::fs::read_to_string(&kept).unwrap();
+    assert!(text.starts_with(&mine) && std::fs::read_link(&config).is_ok(), "{text}");
+    let listed = good(&["ls"]);
+    assert!(listed.contains("dev") && listed.contains("admin"), "{listed}");
+    let shown: serde_json::Value = serde_json::from_str(&good(&["show", "--json", "dev"])).unwrap();
+    let expected = serde_json::json!({ "concurrency": 3, "timeout": "10m", "trust": "admin" });
+    assert_eq!(shown["settings"], expected);
+    // What is refused changes nothing.
+    let before = std::fs::read(&kept).unwrap();
+    assert!(refused(&["add", "dev"]).contains("there is a group dev already"));
+    assert!(refused(&["add", "../x"]).contains("not a valid name"));
+    assert!(refused(&["add", "other", "--folder", "dev"]).contains("dev"));
+    assert!(refused(&["add", "other", "--folder", "../x"]).contains("folder"));
+    assert!(refused(&["rm", "none"]).contains("there is no group none"));
+    assert!(refused(&["show", "none"]).contains("there is no group none"));
+    let next = kept.with_extension("toml.next");
+    std::fs::write(&next, "").unwrap();
+    assert!(refused(&["add", "other"]).contains("another edit is at work"));
+    std::fs::remove_file(&next).unwrap();
+    assert_eq!(std::fs::read(&kept).unwrap(), before);
+    good(&["rm", "dev"]);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap().trim_end(), mine.trim_end());
+    assert!(!next.exists());
+}

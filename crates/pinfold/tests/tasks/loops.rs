@@ -1,5 +1,6 @@
 //! The spec loop with an agent that does what the specification says in a block of code.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -185,6 +186,39 @@ fn second_loop_is_refused_if_its_branch_no_longer_has_where_the_first_began() {
     assert_eq!(ended, 0, "{said}");
 }
 
+/// An agent that is started for work that is done costs money, and can only make it worse.
+#[test]
+fn steps_that_are_all_done_are_verified_before_another_agent_works() {
+    for user in people() {
+        let loops = Loops::new(user);
+        loops.write("branch: parser\niterations: 1\n", "date +%N >>answer; mark 1; mark 2");
+        let (code, said) = loops.run(&["--verify", "false"]);
+        assert_eq!(code, 4, "{said}");
+        let (code, said) = loops.run(&["--verify", "false"]);
+        assert_eq!(code, 4, "{said}");
+        assert!(said.contains("iteration 1: 2 of 2 steps are done; the agent works"), "{said}");
+        assert!(loops.read().contains("- Before: all steps were done; `false` failed with 1"));
+        let work = loops.kept().remove(0);
+        let before = loops.scene.git(&["rev-parse", &work]);
+        let (code, said) = loops.run(&["--verify", "true"]);
+        assert_eq!((code, said.contains("the agent works")), (0, false), "{said}");
+        assert_eq!(loops.scene.git(&["rev-parse", "parser"]), before);
+        // Also if it was lost between its result and its status.
+        let again = loops.read().replace("status: done", "status: in-progress");
+        loops.scene.stage.write("home/parser.md", again);
+        let (code, said) = loops.run(&["--verify", "true"]);
+        assert_eq!((code, said.contains("the agent works")), (0, false), "{said}");
+        assert_eq!(loops.scene.git(&["rev-parse", "parser"]), before);
+        // Marks without any work are nobody's result.
+        let untouched = loops.read().replace("status: done", "status: ready");
+        loops.scene.stage.write("home/other.md", untouched.replace("branch: parser\n", ""));
+        let other = loops.scene.stage.path("home/other.md");
+        let options = ["loop", "--spec", other.to_str().unwrap(), "--verify", "true"];
+        let (code, said) = ended(&loops.scene.run(&options));
+        assert_eq!((code, said.contains("iteration 1: ")), (0, true), "{said}");
+    }
+}
+
 /// What a hostile agent leaves where the specification is.
 const HOSTILE: &[(&str, &str)] = &[
     ("rm /tmp/spec.md", "it is missing"),
@@ -303,5 +337,26 @@ fn loop_that_is_killed_in_any_phase_is_continued_by_the_next_one() {
         assert_eq!(tried.0, 0, "{phase}: {}", tried.1);
         assert!(tried.1.contains("an earlier loop was lost"), "{}", tried.1);
         assert_eq!(loops.scene.left().1, ["repo"], "{phase}");
+    }
+}
+
+/// A gh that goes on could still edit the issue while the next loop works on it.
+#[test]
+fn gh_of_a_loop_that_is_killed_ends_with_it() {
+    for user in people() {
+        let loops = Loops::new(user);
+        let scene = &loops.scene;
+        let marker = format!("500{}.{}", std::process::id(), scene.stage.user.uid);
+        let gh = scene.stage.write("bin/gh", format!("#!/bin/sh\nexec sleep {marker}\n"));
+        std::fs::set_permissions(&gh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        scene.git(&["remote", "add", "origin", "https://github.com/ada/parser"]);
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", gh.parent().unwrap().display());
+        let mut looped = scene.command(&["loop", "--issue", "1"]);
+        let mut looped = looped.env("PATH", path).stderr(Stdio::null()).spawn().unwrap();
+        let sleeps = format!("sleep\0{marker}");
+        until("gh runs", || !processes_with(&sleeps).is_empty());
+        looped.kill().unwrap();
+        looped.wait().unwrap();
+        until("gh ends", || processes_with(&sleeps).is_empty());
     }
 }

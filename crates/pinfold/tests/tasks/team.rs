@@ -170,6 +170,94 @@ fn row_of_others_gets_only_what_the_worker_allows() {
     }
 }
 
+/// One row must not keep a user from all the others.
+#[test]
+fn row_that_cannot_be_read_is_shown_as_such_and_holds_up_no_other() {
+    let Some(server) = Postgres::start("row_that_cannot_be_read") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        let database_name = server.database();
+        let url = server.url(&database_name);
+        let add = |name: &str| {
+            let brief = format!("echo right >{name}");
+            let file = format!("test -e {name}");
+            let given = ["task", "add", "--agent", "script", "--brief", &brief, "--verify", &file];
+            good(&mut shared(&scene, &url, &given))
+        };
+        let (first, second) = (add("one"), add("two"));
+        good(&mut shared(&scene, &url, &["work"]));
+        for wrong in ["''", "'{}'", r#"'{"brief": "x", "task": {"evil": 1}}'"#] {
+            let set = format!("UPDATE pinfold.spec SET content = {wrong} WHERE task = '{second}'");
+            server.sql(&database_name, &set);
+            let shown = good(&mut shared(&scene, &url, &["task", "show", "--json", &second]));
+            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert!(shown["error"].as_str().unwrap().contains("invalid task"), "{shown}");
+            assert_eq!(shown["status"], "completed");
+            let shown = good(&mut shared(&scene, &url, &["task", "show", &second]));
+            assert!(shown.contains("unreadable: invalid task"), "{shown}");
+            good(&mut shared(&scene, &url, &["task", "ls", "--json", "--all"]));
+            good(&mut shared(&scene, &url, &["task", "logs", &second]));
+        }
+        let refused = shared(&scene, &url, &["task", "land", &second]).output().unwrap();
+        assert!(!refused.status.success(), "{}", printed(&refused));
+        assert!(printed(&refused).contains("cannot be read"), "{}", printed(&refused));
+        good(&mut shared(&scene, &url, &["task", "land"]));
+        assert_eq!(scene.git(&["show", "main:one"]), "right");
+        let shown = good(&mut shared(&scene, &url, &["task", "show", "--json", &first]));
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert!(shown["error"].is_null() && shown["landing"]["state"] == "landed", "{shown}");
+    }
+}
+
+/// Where work began is what a row says.
+#[test]
+fn row_of_others_moves_no_branch_and_no_checkout_but_what_its_user_means() {
+    let Some(server) = Postgres::start("row_of_others_moves_no_branch") else { return };
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.stage.write("ws/other/file", "other\n");
+        let other = scene.stage.path("ws/other");
+        let git = |args: &[&str]| good(scene.stage.command("git").args(args).current_dir(&other));
+        git(&["init", "-q"]);
+        scene.git(&["branch", "release"]);
+        let database_name = server.database();
+        let url = server.url(&database_name);
+        let given = ["task", "add", "--agent", "script", "--brief", "echo right >answer"];
+        let given = [&given[..], &["--verify", "test -e answer"]].concat();
+        let id = good(&mut shared(&scene, &url, &given));
+        good(&mut shared(&scene, &url, &["work"]));
+        let output = server.sql(&database_name, "SELECT output FROM pinfold.attempt");
+        let mut lie: serde_json::Value = serde_json::from_str(&output).unwrap();
+        lie["baseBranch"] = "release".into();
+        server.sql(&database_name, &format!("UPDATE pinfold.attempt SET output = $${lie}$$"));
+        let before = scene.git(&["rev-parse", "release"]);
+        let refused = shared(&scene, &url, &["task", "land"]).output().unwrap();
+        let said = printed(&refused);
+        assert!(!refused.status.success() && said.contains("say --onto release"), "{said}");
+        assert_eq!(scene.git(&["rev-parse", "release"]), before);
+        // Applying starts git in a sandbox of the repository that the row names.
+        let elsewhere = format!(
+            "UPDATE pinfold.spec SET content = replace(content, '{}', '{}')",
+            scene.repository().display(),
+            other.display()
+        );
+        server.sql(&database_name, &elsewhere);
+        for command in ["apply", "diff"] {
+            let refused = shared(&scene, &url, &["task", command, &id]).output().unwrap();
+            let said = printed(&refused);
+            assert!(!refused.status.success() && said.contains("may not use repository"), "{said}");
+        }
+        let back = format!(
+            "UPDATE pinfold.spec SET content = replace(content, '{}', '{}')",
+            other.display(),
+            scene.repository().display()
+        );
+        server.sql(&database_name, &back);
+        good(&mut shared(&scene, &url, &["task", "land", "--onto", "release"]));
+        assert_eq!(scene.git(&["show", "release:answer"]), "right");
+    }
+}
+
 /// Each number of an attempt before is a branch to look for.
 #[test]
 fn number_of_an_attempt_that_others_wrote_takes_no_memory() {

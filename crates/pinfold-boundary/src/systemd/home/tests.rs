@@ -4,10 +4,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::InsidePath;
+use pinfold_runner::policy::Policy;
 use serde_json::{Value, json};
 
 use super::super::{Configuration, ConfigurationFile};
-use super::{alias, entries, remember};
+use super::{alias, entries, remember, variables_of};
 use crate::plan::{Entry, Identity, Landlock, LaunchPlan, Place, ResourceLimits};
 
 fn plan(files: &[(&str, &str)]) -> LaunchPlan {
@@ -122,4 +123,30 @@ fn settings_that_change_their_kind_are_replaced() {
     let mut below = json!({"a": {}, "b": 1, "c": {"d": 1}});
     super::merge(&mut below, json!({"a": 5, "b": {"x": 1}, "c": {"e": null}}));
     assert_eq!(below, json!({"a": 5, "b": {"x": 1}, "c": {"d": 1, "e": null}}));
+}
+
+#[test]
+fn variables_are_all_there_or_the_session_does_not_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.env");
+    let policy = |more: &str| {
+        let text = format!(
+            r#"{{"user": "agent", "stateDir": "/var/lib/x", "hostUsers": {{}}, "environment": {{"A": "1", "B": "2"}} {more}}}"#
+        );
+        Policy::parse(text.as_bytes()).unwrap()
+    };
+    let with = policy(&format!(r#", "environmentFiles": ["{}"]"#, path.display()));
+    let read = |policy: &Policy, content: &str| {
+        fs::write(&path, content).unwrap();
+        let file = OwnedFd::from(fs::File::open(&path).unwrap());
+        let all = variables_of(policy, vec![file], "/home/agent").ok()?;
+        Some(all.into_iter().map(|it| String::from_utf8(it).unwrap()).collect::<Vec<_>>())
+    };
+    let expected = ["A=1", "B=3", "GOMODCACHE=/home/agent/.cache/go-mod"];
+    assert_eq!(read(&with, "B=3\n").unwrap()[..3], expected);
+    // What the runner opened belongs to another policy by now.
+    assert_eq!(read(&policy(""), "B=3\n"), None);
+    assert!(variables_of(&with, Vec::new(), "/home/agent").is_err());
+    assert_eq!(read(&with, &format!("B=3\n#{}\n", "x".repeat(1 << 20))), None);
+    assert_eq!(read(&with, "B=3\nwrong\n"), None);
 }

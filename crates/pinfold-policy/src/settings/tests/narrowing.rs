@@ -1,8 +1,9 @@
 use std::path::Path;
 
-use crate::document::SettingsFile;
+use crate::document::{Key, SettingsFile, Shape};
 use crate::network::NetworkRule;
-use crate::settings::{Flags, Layers, Narrowing, Settings};
+use crate::settings::keys::{CEILING, NARROWING, PROJECT, USER, sub_keys};
+use crate::settings::{FlagLimits, Flags, Layers, Narrowing, Settings};
 
 fn resolved(user: &str, policy: &str) -> Settings {
     let narrowing = Narrowing::from_json(policy).unwrap();
@@ -91,4 +92,60 @@ fn what_would_widen_is_refused_with_a_hint() {
     }
     let unknown = Narrowing::from_json(r#"{"resorces": {}}"#).unwrap_err().to_string();
     assert!(unknown.contains("resources"), "{unknown}");
+}
+
+/// Of every setting there is, somebody has decided whether a task may have it. A new one is refused until then.
+#[test]
+fn only_settings_that_were_decided_on_narrow() {
+    const DECIDED: [&str; 12] = [
+        "resources.cpus",
+        "resources.memory",
+        "resources.pids",
+        "resources.disk",
+        "resources.files",
+        "resources.timeout",
+        "resources.build",
+        "network.hosts",
+        "files.deny",
+        "boundary",
+        "landlock",
+        "hostExec.allowed",
+    ];
+    let names = |keys: &'static [Key]| -> Vec<String> {
+        let below = |key: &Key| match key.shape {
+            Shape::Table(keys) => {
+                keys.iter().map(|it| format!("{}.{}", key.name, it.name)).collect()
+            }
+            _ => vec![key.name.to_owned()],
+        };
+        keys.iter().flat_map(below).collect()
+    };
+    assert_eq!(names(NARROWING), DECIDED);
+    for file in [USER, PROJECT, CEILING] {
+        for key in file {
+            let given = NARROWING.iter().any(|it| it.name == key.name);
+            let below: Vec<&Key> = sub_keys(file, key.name).iter().collect();
+            let policies: Vec<String> = match (given, below.as_slice()) {
+                (false, _) => vec![format!(r#"{{"{}": {{}}}}"#, key.name)],
+                (true, below) => below
+                    .iter()
+                    .filter(|it| !DECIDED.contains(&format!("{}.{}", key.name, it.name).as_str()))
+                    .map(|it| format!(r#"{{"{}": {{"{}": []}}}}"#, key.name, it.name))
+                    .collect(),
+            };
+            for policy in policies {
+                assert!(Narrowing::from_json(&policy).is_err(), "{policy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cap_lowers_what_a_policy_says_and_raises_nothing() {
+    let mut narrowing =
+        Narrowing::from_json(r#"{"resources": {"pids": 7, "memory": "2G"}}"#).unwrap();
+    let memory = Some("1G".parse().unwrap());
+    narrowing.cap(FlagLimits { pids: Some(9), memory, files: Some(3), ..FlagLimits::default() });
+    let expected = r#"{"files":3,"memory":"1G","pids":7}"#;
+    assert_eq!(narrowing.to_json()["resources"].to_string(), expected);
 }

@@ -6,7 +6,7 @@ use pinfold_tasks::{Landing, LandingState, QueueError, Task, TaskId, TaskSpec};
 
 use super::{Candidate, Outlook, Run, Unfit};
 use crate::exit::Failure;
-use crate::task::find::short;
+use crate::task::find::{short, spec_of};
 use crate::task::show::outcome;
 
 impl Run<'_> {
@@ -22,7 +22,10 @@ impl Run<'_> {
             let why = format!("has no result that could land: it is {}", task.status);
             return unfit(Outlook::Failed, &why);
         };
-        let spec = self.queue.spec(task.id)?;
+        let spec = match spec_of(self.queue, task.id)? {
+            Ok(spec) => spec,
+            Err(why) => return unfit(Outlook::Failed, &format!("cannot be read: {why}")),
+        };
         if !self.is_here(&spec) {
             return unfit(Outlook::Failed, "is for another repository; land it there");
         }
@@ -48,6 +51,16 @@ impl Run<'_> {
             Ok(onto) => onto,
             Err(why) => return unfit(Outlook::Failed, &why),
         };
+        // A row of somebody else's says where its work began.
+        if let Some(admission) = self.admission.as_ref().filter(|_| self.args.onto.is_none())
+            && !admission.allows_branch(&onto)
+            && self.repository.head().as_ref() != Some(&onto)
+        {
+            let why = format!(
+                "would land on {onto}, which is neither checked out here nor one of `branches` under [tasks]; say --onto {onto}"
+            );
+            return unfit(Outlook::Attention, &why);
+        }
         for needs in &spec.depends {
             if !self.has_landed(*needs)? {
                 let why = format!("depends on {}, which has not landed", short(*needs));
@@ -125,7 +138,7 @@ impl Run<'_> {
             if landing.as_ref().is_some_and(|landing| landing.state == LandingState::Landed) {
                 continue;
             }
-            let spec = self.queue.spec(task.id)?;
+            let Ok(spec) = spec_of(self.queue, task.id)? else { continue };
             let outcome = self.result(&task)?;
             let Some(outcome) = outcome.filter(|it| it.is_changed() && self.is_here(&spec)) else {
                 continue;

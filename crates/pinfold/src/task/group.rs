@@ -1,0 +1,201 @@
+//! `pinfold task group`: the groups of the user's `config.toml`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use pinfold_host::directories::Places;
+use pinfold_policy::document::SettingsFile;
+use pinfold_policy::limits::WallTime;
+use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::settings::{
+    Flags, GroupEditError, GroupTrust, Layers, NewGroup, Settings, groups_of, with_group,
+    without_group,
+};
+use pinfold_terminal::notify;
+use serde_json::{Map, Value, json};
+
+use super::list::shown;
+use crate::cli::Output;
+use crate::exit::Failure;
+use crate::print::{self, say};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Add a group to config.toml
+    Add(AddArgs),
+    /// List the groups of config.toml
+    Ls(Output),
+    /// Show the settings of a group
+    Show(ShowArgs),
+    /// Remove a group from config.toml; its directory stays
+    Rm(NameArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// The group's name
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    group: NameArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    #[command(flatten)]
+    group: NameArgs,
+    /// How far its sessions are trusted; member by default
+    #[arg(long)]
+    trust: Option<GroupTrust>,
+    /// Its directories' name; the group's by default
+    #[arg(long, value_name = "NAME")]
+    folder: Option<String>,
+    /// Wall-clock time of its sessions, such as 10m
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<WallTime>,
+    /// How many of its tasks are worked on at once; 1 by default
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
+    concurrency: Option<u32>,
+}
+
+pub(super) fn group(command: GroupCommand, places: &Places) -> Result<(), Failure> {
+    match command {
+        GroupCommand::Add(args) => {
+            let name = args.group.name;
+            let group = NewGroup {
+                trust: args.trust.map(|trust| trust.to_string()),
+                folder: args.folder,
+                timeout: args.timeout.map(|timeout| timeout.to_string()),
+                concurrency: args.concurrency,
+            };
+            edit(places, Some(&name), |text| with_group(text, &name, &group))?;
+            notify!("pinfold: added group {name}");
+        }
+        GroupCommand::Ls(output) => {
+            let groups = groups(places)?;
+            if output.json {
+                return print::json(&json!({ "groups": groups }));
+            }
+            if groups.is_empty() {
+                say!("no groups");
+                return Ok(());
+            }
+            say!("{:24}  {:6}  {:>7}  FOLDER", "NAME", "TRUST", "AT ONCE");
+            for (name, group) in &groups {
+                let trust = text_of(group.get("trust"), "member");
+                let (at_once, folder) =
+                    (text_of(group.get("concurrency"), "1"), text_of(group.get("folder"), name));
+                say!("{:24}  {trust:6}  {at_once:>7}  {folder}", shown(name));
+            }
+        }
+        GroupCommand::Show(args) => {
+            let name = args.group.name;
+            let group = groups(places)?.remove(&name);
+            let group = group.ok_or_else(|| GroupEditError::Missing(name.clone()))?;
+            if args.output.json {
+                return print::json(&json!({ "name": name, "settings": group }));
+            }
+            say!("{}", shown(&name));
+            for (key, value) in group.as_object().into_iter().flatten() {
+                say!("{:12} {}", format!("{}:", shown(key)), text_of(Some(value), ""));
+            }
+        }
+        GroupCommand::Rm(NameArgs { name }) => {
+            edit(places, None, |text| without_group(text, &name))?;
+            notify!("pinfold: removed group {name}; its directory, if it has one, stays");
+        }
+    }
+    Ok(())
+}
+
+fn text_of(value: Option<&Value>, otherwise: &str) -> String {
+    let text = match value {
+        None => otherwise.to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    };
+    shown(&text)
+}
+
+fn groups(places: &Places) -> Result<Map<String, Value>, Failure> {
+    let (path, text) = read(places)?;
+    check(places, &path, &text, None)?;
+    Ok(groups_of(&text)?)
+}
+
+/// Returns where the settings are, through links that the user made, and what they say.
+fn read(places: &Places) -> Result<(PathBuf, String), Failure> {
+    let path = places.config.join("config.toml");
+    let path = fs::canonicalize(&path).unwrap_or(path);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((path, String::new())),
+        Err(error) => Err(Failure::new(format!("cannot read {}: {error}", Escaped(&path)))),
+    }
+}
+
+/// Checks settings as every run does, with a group chosen if one is named.
+fn check(places: &Places, path: &Path, text: &str, group: Option<&str>) -> Result<(), Failure> {
+    let home = HostPath::new(&places.home).map_err(Failure::new)?;
+    let user = Some(SettingsFile { path, bytes: text.as_bytes() });
+    let flags = Flags { group: group.map(str::to_owned), ..Flags::default() };
+    let resolved =
+        Settings::resolve(Layers { home: Some(&home), user, flags, ..Layers::default() });
+    resolved.map(drop).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })
+}
+
+/// Puts changed settings in the place of the user's, if they are right.
+fn edit(
+    places: &Places,
+    group: Option<&str>,
+    change: impl FnOnce(&str) -> Result<String, GroupEditError>,
+) -> Result<(), Failure> {
+    Places::make_private(&places.config).map_err(Failure::new)?;
+    let next = read(places)?.0.with_extension("toml.next");
+    let cannot =
+        |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", Escaped(&next)));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next);
+    let file = file.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => cannot(error)
+            .hint(Some("another edit is at work, or was killed: then remove the file".to_owned())),
+        _ => cannot(error),
+    })?;
+    // From here on no other edit is made, so what is read stays.
+    let edited = read(places).and_then(|(path, text)| {
+        let text = change(&text)?;
+        check(places, &path, &text, group)?;
+        put(file, &next, &path, &text).map_err(cannot)
+    });
+    if edited.is_err() {
+        let _ = fs::remove_file(&next);
+    }
+    edited
+}
+
+fn put(mut file: File, next: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    match fs::metadata(path) {
+        Ok(old) => file.set_permissions(fs::Permissions::from_mode(old.permissions().mode()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(next, path)
+}
+
+impl From<GroupEditError> for Failure {
+    fn from(error: GroupEditError) -> Self {
+        Self::new(error)
+    }
+}

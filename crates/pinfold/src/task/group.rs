@@ -6,14 +6,12 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use pinfold_groups::{GroupEditError, NewGroup, groups_of, with_group, without_group};
 use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::limits::WallTime;
 use pinfold_policy::path::{Escaped, HostPath};
-use pinfold_policy::settings::{
-    Flags, GroupEditError, GroupTrust, Layers, NewGroup, Settings, groups_of, with_group,
-    without_group,
-};
+use pinfold_policy::settings::{Flags, GroupTrust, Layers, Settings};
 use pinfold_terminal::notify;
 use serde_json::{Map, Value, json};
 

@@ -1,10 +1,8 @@
 //! Groups in the user's `config.toml`, read as they are there, added and removed. All else in the file stays to the byte.
 
+use pinfold_policy::settings::{GroupFiles, InvalidGroup};
 use serde_json::{Map, Value};
 use toml::Table;
-
-use super::error::InvalidGroup;
-use super::group_home::GroupFiles;
 
 /// Why groups in a text cannot be edited.
 #[derive(Debug, thiserror::Error)]

@@ -4,12 +4,13 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use pinfold_content::Uuid;
 use pinfold_host::digest::Hex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// The id of a task: a UUID of version 4 (RFC 9562), as MoltNet's task API has it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId([u8; 16]);
+pub struct TaskId(Uuid);
 
 /// What proves that a worker holds an attempt. The worker makes it before it claims, so a claim whose answer was
 /// lost can be repeated.
@@ -21,37 +22,25 @@ pub struct Token([u8; 16]);
 #[error("expected a task's id, such as 4f9c9c0e-8d0b-4c7e-9b52-0f3c1a6d2e11")]
 pub struct InvalidId;
 
-/// Where the dashes of a UUID are, counted in bytes of its value.
-const DASHES: [usize; 4] = [4, 6, 8, 10];
-
 impl TaskId {
     /// Returns a new id.
     ///
     /// # Errors
     /// Returns the error of `getrandom(2)`.
     pub fn generate() -> io::Result<Self> {
-        random().map(Self::from_random)
+        Uuid::generate().map(Self)
     }
 
     /// Returns the id that has these random bits.
     #[must_use]
-    pub fn from_random(mut bytes: [u8; 16]) -> Self {
-        // RFC 9562, section 5.4: six bits say which version and variant this is.
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        Self(bytes)
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_random(bytes))
     }
 }
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, byte) in self.0.iter().enumerate() {
-            if DASHES.contains(&position) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -64,21 +53,10 @@ impl fmt::Debug for TaskId {
 impl FromStr for TaskId {
     type Err = InvalidId;
 
+    /// Reads an id as it is shown: an id has one text, which is a key of stores and a name of files.
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let mut bytes = [0; 16];
-        let mut digits = text.split('-');
-        let mut at = 0;
-        for length in [8, 4, 4, 4, 12] {
-            let group = digits.next().filter(|group| group.len() == length).ok_or(InvalidId)?;
-            for pair in group.as_bytes().chunks(2) {
-                bytes[at] = byte_of(pair).ok_or(InvalidId)?;
-                at += 1;
-            }
-        }
-        if digits.next().is_some() {
-            return Err(InvalidId);
-        }
-        Ok(Self(bytes))
+        let id = Self(text.parse().map_err(|_| InvalidId)?);
+        if id.to_string() == text { Ok(id) } else { Err(InvalidId) }
     }
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
+use crate::dag::{Dag, NotDag};
 use crate::json::Value;
 
 /// What the bytes of an address stand for (multicodec's table).
@@ -15,6 +16,8 @@ enum Codec {
     Raw,
     /// A JSON text.
     Json,
+    /// A value in DAG-CBOR.
+    DagCbor,
 }
 
 /// The codes of CIDv1, of SHA-256, and of the length of its digest.
@@ -32,6 +35,11 @@ pub struct Cid(String);
 #[error("expected the content address of an artifact, such as bafkrei…")]
 pub struct InvalidCid;
 
+/// The error for a text that is not the address of bytes or of a value in DAG-CBOR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a content address, such as bafyrei…")]
+pub struct InvalidLink;
+
 impl Cid {
     /// Returns the address of a value's JSON text.
     #[must_use]
@@ -45,6 +53,46 @@ impl Cid {
         Self::new(Codec::Raw, bytes)
     }
 
+    /// Returns the address of a value in DAG-CBOR.
+    ///
+    /// # Errors
+    /// Returns an error for a value that DAG-CBOR has no form for.
+    pub fn of_dag(value: &Dag<'_>) -> Result<Self, NotDag> {
+        Ok(Self::new(Codec::DagCbor, &value.encode()?))
+    }
+
+    /// Reads the address of bytes or of a value in DAG-CBOR, in the one form that it has.
+    ///
+    /// # Errors
+    /// Returns an error for any other text.
+    pub fn parse_link(text: &str) -> Result<Self, InvalidLink> {
+        let cid = Self(text.to_owned());
+        let bytes = cid.to_bytes();
+        let beginnings = [[VERSION, 0x55], [VERSION, 0x71]];
+        let rest = beginnings.iter().find_map(|beginning| bytes.strip_prefix(beginning));
+        let digest = rest.and_then(|rest| rest.strip_prefix(&SHA2_256));
+        // Bits after the last byte, upper case or another base would make two texts of one address.
+        let is_link = digest.is_some_and(|digest| digest.len() == SHA256_OUTPUT_LEN)
+            && text == format!("b{}", base32(&bytes));
+        if is_link { Ok(cid) } else { Err(InvalidLink) }
+    }
+
+    /// Returns the bytes of the address.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.0.len() * 5 / 8);
+        let (mut bits, mut count) = (0_u32, 0);
+        for letter in self.0.bytes().skip(1) {
+            let Some(digit) = DIGITS.iter().position(|digit| *digit == letter) else { break };
+            bits = bits << 5 | digit as u32;
+            count += 5;
+            if count >= 8 {
+                count -= 8;
+                bytes.push((bits >> count & 0xff) as u8);
+            }
+        }
+        bytes
+    }
+
     /// Returns the address as a text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -54,6 +102,7 @@ impl Cid {
     fn new(codec: Codec, bytes: &[u8]) -> Self {
         let codec: &[u8] = match codec {
             Codec::Raw => &[0x55],
+            Codec::DagCbor => &[0x71],
             // 0x0200 as a varint.
             Codec::Json => &[0x80, 0x04],
         };
@@ -102,7 +151,7 @@ fn base32(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cid, InvalidCid};
+    use super::{Cid, InvalidCid, InvalidLink};
     use crate::json::read;
 
     #[test]
@@ -144,6 +193,22 @@ mod tests {
             "bagaaieraiqjw7i2vwntyuekgvulpp2det2kpwt6cd7tx5ayqybqpmhfk76fa".to_owned(),
         ] {
             assert_eq!(wrong.parse::<Cid>(), Err(InvalidCid), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn link_has_one_form() {
+        let address = "bafkreicysg23kiwv34eg2d7qweipxwosdo2py4ldv42nbauguluen5v6am";
+        assert_eq!(Cid::parse_link(address).unwrap().to_bytes().len(), 36);
+        for wrong in [
+            "b".to_owned(),
+            address.to_uppercase(),
+            // Bits behind the digest.
+            format!("{}n", &address[..58]),
+            format!("{address}a"),
+            address.replacen("bafkrei", "bagaaie", 1),
+        ] {
+            assert_eq!(Cid::parse_link(&wrong), Err(InvalidLink), "{wrong}");
         }
     }
 }

@@ -3,7 +3,8 @@
 use crate::json::{Object, Value};
 
 /// Returns the canonical text of a value.
-pub(crate) fn canonical(value: &Value) -> String {
+#[must_use]
+pub fn canonical(value: &Value) -> String {
     match value {
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(canonical).collect();

@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pinfold_tasks::Timestamp;
-
 use crate::json::Value;
+use crate::time::Timestamp;
 
 /// Returns a time as a text with milliseconds, in UTC.
-pub(crate) fn write(time: Timestamp) -> String {
+#[must_use]
+pub fn write(time: Timestamp) -> String {
     // The year 9999 is the last one that has a text.
     const LAST: u64 = 253_402_300_799_999;
     let time = Timestamp::from_millis(time.millis().min(LAST));
@@ -15,12 +15,14 @@ pub(crate) fn write(time: Timestamp) -> String {
 }
 
 /// Returns a time that may be missing.
-pub(crate) fn value(time: Option<Timestamp>) -> Value {
+#[must_use]
+pub fn value(time: Option<Timestamp>) -> Value {
     time.map(write).into()
 }
 
 /// Reads a time in UTC (RFC 3339).
-pub(crate) fn read(text: &str) -> Option<Timestamp> {
+#[must_use]
+pub fn read(text: &str) -> Option<Timestamp> {
     let time = humantime::parse_rfc3339(text).ok()?;
     let millis = time.duration_since(UNIX_EPOCH).ok()?.as_millis();
     u64::try_from(millis).ok().map(Timestamp::from_millis)
@@ -28,7 +30,7 @@ pub(crate) fn read(text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_tasks::Timestamp;
+    use crate::time::Timestamp;
 
     use super::{read, write};
 

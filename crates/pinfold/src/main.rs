@@ -21,6 +21,7 @@ mod host_client;
 mod image;
 mod import;
 mod log;
+mod memory;
 mod network;
 mod nss;
 mod policy;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         Command::Image(command) => image::image(&command.0, &launcher),
         Command::Setup(command) => setup::setup(&command.0),
         Command::Task(command) => task::task(command.0, &launcher),
+        Command::Memory(command) => memory::memory(command.0, &launcher),
         Command::Loop(args) => spec_loop::run(args.0, &launcher),
         Command::Work(args) => work::work(&args.0, &launcher),
         Command::Attempt => work::attempt(&launcher),

@@ -20,6 +20,7 @@ mod query;
 mod render;
 mod scan;
 mod store;
+mod tools;
 
 pub use entry::{Entry, EntryType, NewEntry, UnknownEntryType};
 pub use error::{MemoryError, StoreError};
@@ -33,3 +34,4 @@ pub use provenance::MOST_DEPTH;
 pub use render::{LOCAL_METHOD, RenderedPack, Rendering, SERVER_METHOD};
 pub use scan::Threat;
 pub use store::{Diary, Filter, Repaired, Search, TagCount, Weights};
+pub use tools::{MemoryTools, ToolError};

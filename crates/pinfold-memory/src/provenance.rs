@@ -59,7 +59,7 @@ impl Diary {
             graph.entry(pack, entry);
             graph.includes(&from, placed);
         }
-        for rendered in self.renderings(Some(pack.id), MOST_RENDERINGS, 0)? {
+        for rendered in self.renderings(Some(pack.id), None, MOST_RENDERINGS, 0)?.0 {
             let to = node_id("rendered_pack", rendered.id);
             graph.rendered(&rendered);
             graph.edge(&from, &to, "rendered_from", Some("rendered from".to_owned()), None);

@@ -53,7 +53,7 @@ pub use url::{BaseUrl, BaseUrlError};
 pub use values::{EnvSetting, FileSettings, ProviderSettings};
 pub use words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    ShadowMode, UnknownWord, Window, WorkspaceMode,
+    MemoryGrant, ShadowMode, UnknownWord, Window, WorkspaceMode,
 };
 pub use wrapper::WrapperSetting;
 

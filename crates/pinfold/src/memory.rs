@@ -6,6 +6,7 @@ mod find;
 mod list;
 mod pack;
 mod show;
+mod tools;
 mod transfer;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ use pinfold_terminal::notify;
 use crate::exit::Failure;
 use crate::print::say;
 use diary::{DiaryArgs, Scene};
+pub(crate) use tools::tools;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {

@@ -192,3 +192,10 @@ fn texts_are_what_node_writes() {
         assert_eq!(again(text), expected, "{text}");
     }
 }
+
+#[test]
+fn indented_text_is_that_of_the_original() {
+    let value = read(r#"{"a":[],"b":{},"c":[1,{"d":null}]}"#).unwrap();
+    let expected = "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1,\n    {\n      \"d\": null\n    }\n  ]\n}";
+    assert_eq!(value.pretty(), expected);
+}

@@ -31,6 +31,47 @@ impl Display for Value {
     }
 }
 
+impl Value {
+    /// Returns the text that `JSON.stringify` writes with an indent of two spaces.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        let mut text = String::new();
+        self.indented("\n", &mut text);
+        text
+    }
+
+    /// Appends the text. `line` ends a line and begins the next one as far as this value is indented.
+    fn indented(&self, line: &str, text: &mut String) {
+        let inner = format!("{line}  ");
+        let mut list =
+            |open: char, close: char, items: &mut dyn Iterator<Item = (String, &Self)>| {
+                text.push(open);
+                let mut is_empty = true;
+                for (key, value) in items {
+                    text.push_str(if is_empty { "" } else { "," });
+                    text.push_str(&inner);
+                    text.push_str(&key);
+                    value.indented(&inner, text);
+                    is_empty = false;
+                }
+                text.push_str(if is_empty { "" } else { line });
+                text.push(close);
+            };
+        match self {
+            Self::Array(items) => {
+                list('[', ']', &mut items.iter().map(|item| (String::new(), item)));
+            }
+            Self::Object(object) => {
+                let members = object.members();
+                let mut members =
+                    members.map(|(key, value)| (format!("\"{}\": ", key.escaped()), value));
+                list('{', '}', &mut members);
+            }
+            other => text.push_str(&other.to_string()),
+        }
+    }
+}
+
 /// Writes a number as ECMA-262 has it (`Number::toString`).
 fn number_to(number: f64, f: &mut Formatter<'_>) -> fmt::Result {
     if !number.is_finite() {

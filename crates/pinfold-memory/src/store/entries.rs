@@ -160,6 +160,17 @@ impl Diary {
         })
     }
 
+    /// Returns the entries with these ids, in their order. One that is not there is left out.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    pub fn entries_with(&self, ids: &[Uuid]) -> Result<Vec<Entry>, MemoryError> {
+        self.read(|transaction, _| {
+            let found = ids.iter().map(|id| load(transaction, *id));
+            found.filter_map(Result::transpose).collect()
+        })
+    }
+
     /// Returns how many entries there are.
     ///
     /// # Errors

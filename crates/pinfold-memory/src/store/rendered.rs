@@ -6,8 +6,10 @@ use ring::digest::{SHA256, digest};
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::packs::{LIFETIME, link, load, sweep};
-use super::{Diary, entries, millis, number, timestamp, uuid};
+use super::{Diary, millis, number, timestamp, uuid};
+use crate::compress::tokens;
 use crate::known_secrets::KnownSecrets;
+use crate::pack::Pack;
 use crate::render::{RenderedPack, Rendering, address};
 use crate::{MemoryError, StoreError};
 
@@ -59,7 +61,7 @@ impl Diary {
                 pack: pack.id,
                 pack_cid: pack.cid,
                 method: rendering.method.clone(),
-                tokens: crate::compress::tokens(&content),
+                tokens: tokens(&content),
                 content,
                 content_hash: hash,
                 pinned,
@@ -87,6 +89,22 @@ impl Diary {
         })
     }
 
+    /// Returns a pack with the text that a rendering of it has, and the tokens of the text. Keeps nothing.
+    ///
+    /// # Errors
+    /// As [`Self::render_pack`] has.
+    pub fn preview_rendering(
+        &self,
+        pack: Uuid,
+        rendering: &Rendering,
+    ) -> Result<(Pack, String, u64), MemoryError> {
+        rendering.check()?;
+        let pack = self.pack(pack)?;
+        let text = rendering.text(&pack);
+        let tokens = tokens(&text);
+        Ok((pack, text, tokens))
+    }
+
     /// Returns a rendering that has not ended.
     ///
     /// # Errors
@@ -103,39 +121,37 @@ impl Diary {
         })
     }
 
-    /// Returns renderings that have not ended, the newest first; of one pack if one is named.
+    /// Returns renderings that have not ended, the newest first, and how many there are: of one pack and by one method, if
+    /// these are named.
     ///
     /// # Errors
     /// Returns the store's error.
     pub fn renderings(
         &self,
         pack: Option<Uuid>,
+        method: Option<&str>,
         limit: u32,
         offset: u32,
-    ) -> Result<Vec<RenderedPack>, MemoryError> {
+    ) -> Result<(Vec<RenderedPack>, u64), MemoryError> {
+        let condition = "(expires_at IS NULL OR expires_at > ?1) AND (?2 IS NULL OR pack = ?2)
+             AND (?3 IS NULL OR method = ?3)";
         self.read(|transaction, now| {
+            let pack = pack.map(|id| id.to_string());
+            let count = format!("SELECT count(*) FROM rendered_pack WHERE {condition}");
+            let total =
+                transaction
+                    .query_row(&count, params![millis(now), pack, method], |row| row.get(0))?;
             let query = format!(
-                "SELECT {COLUMNS} FROM rendered_pack WHERE (expires_at IS NULL OR expires_at > ?1)
-                 AND (?2 IS NULL OR pack = ?2) ORDER BY created_at DESC, id LIMIT ?3 OFFSET ?4"
+                "SELECT {COLUMNS} FROM rendered_pack WHERE {condition}
+                 ORDER BY created_at DESC, id LIMIT ?4 OFFSET ?5"
             );
             let mut statement = transaction.prepare_cached(&query)?;
-            let pack = pack.map(|id| id.to_string());
-            let values = params![millis(now), pack, limit, offset];
+            let values = params![millis(now), pack, method, limit, offset];
             let rows = statement.query_map(values, StoredRendering::of)?;
-            rows.map(|row| Ok(row?.rendered(self.id)?)).collect()
+            let found: Result<_, MemoryError> =
+                rows.map(|row| Ok(row?.rendered(self.id)?)).collect();
+            Ok((found?, number("count", total)?))
         })
-    }
-
-    /// Returns the ids of renderings that begin so, of which there are at most `limit`.
-    ///
-    /// # Errors
-    /// Returns the store's error.
-    pub fn renderings_that_begin(
-        &self,
-        beginning: &str,
-        limit: u32,
-    ) -> Result<Vec<Uuid>, MemoryError> {
-        entries::ids_that_begin(self, "rendered_pack", beginning, limit)
     }
 }
 

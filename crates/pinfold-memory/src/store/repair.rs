@@ -39,7 +39,7 @@ const OTHERS: [(&str, &str, usize); 4] = [
 ];
 
 impl Diary {
-    /// Makes a new diary of all that can be read of this one, and keeps the damaged file beside it. No other process may
+    /// Makes a new diary of all that can be read of this one, and keeps the damaged file next to it. No other process may
     /// use the diary.
     ///
     /// # Errors

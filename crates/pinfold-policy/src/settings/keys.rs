@@ -16,7 +16,7 @@ pub(crate) use shapes::{ID_PATTERN, PLACE_PATTERN};
 
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    ShadowMode, WorkspaceMode,
+    MemoryGrant, ShadowMode, WorkspaceMode,
 };
 use crate::document::{Key, Shape};
 use crate::prices::PRICE;
@@ -87,6 +87,11 @@ pub(crate) const NARROWING: &[Key] = &[
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "The weakest boundary to run in."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
     Key::new("hostExec", Shape::Table(NARROWING_HOST_EXEC), "Commands on the host."),
+    Key::new(
+        "memory",
+        Shape::Choice(MemoryGrant::WORDS),
+        "The most that tools may do with the diary.",
+    ),
 ];
 
 const NARROWING_FILES: &[Key] =
@@ -272,6 +277,7 @@ pub(crate) const USER: &[Key] = &[
         Shape::Choice(IdentityMode::WORDS),
         "Whether an identity's secrets stay outside (brokered) or enter (inject).",
     ),
+    Key::new("memory", Shape::Choice(MemoryGrant::WORDS), MEMORY),
     Key::new("ssh", Shape::Table(SSH), "The key that signs for the sandbox, which never has it."),
     Key::new(
         "providers",
@@ -287,6 +293,8 @@ pub(crate) const USER: &[Key] = &[
     Key::new("task_database", Shape::Text, "The queue's URL, or local; it wins over DATABASE_URL."),
     WRAPPERS,
 ];
+
+const MEMORY: &str = "What agents' tools may do with the identity's diary.";
 
 const CEILING_FILES: &[Key] = &[
     Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory."),

@@ -8,7 +8,7 @@ use super::error::SettingsError;
 use super::fields::{limits, list, sub_table, word};
 use super::keys::{NARROWING, PROJECT, USER, sub_keys};
 use super::widen;
-use super::words::{BoundaryName, LandlockMode};
+use super::words::{BoundaryName, LandlockMode, MemoryGrant};
 use crate::document::{Document, FileError, Item, Key, SettingsFile};
 use crate::glob::Glob;
 use crate::limits::Limits;
@@ -25,6 +25,8 @@ pub struct Narrowing {
     landlock: Option<Valued<LandlockMode>>,
     /// Whether the sandbox may ask the host to run commands.
     host_exec: Option<Valued<bool>>,
+    /// What tools may do with the identity's diary at most.
+    memory: Option<Valued<MemoryGrant>>,
 }
 
 impl Narrowing {
@@ -59,6 +61,7 @@ impl Narrowing {
             boundary: word(&section, "boundary", origin)?,
             landlock: word(&section, "landlock", origin)?,
             host_exec: host_exec.flatten().map(valued),
+            memory: word(&section, "memory", origin)?,
         })
     }
 
@@ -75,7 +78,7 @@ impl Narrowing {
     /// Returns it as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let Self { limits, hosts, deny, boundary, landlock, host_exec } = self;
+        let Self { limits, hosts, deny, boundary, landlock, host_exec, memory } = self;
         let mut whole = Map::new();
         let mut resources = Map::new();
         let mut limit = |key: &str, value: Option<Value>| {
@@ -102,6 +105,7 @@ impl Narrowing {
         set("boundary", boundary.as_ref().map(text));
         set("landlock", landlock.as_ref().map(text));
         set("hostExec", host_exec.as_ref().map(|allowed| json!({ "allowed": allowed.value })));
+        set("memory", memory.as_ref().map(text));
         Value::Object(whole)
     }
 
@@ -110,7 +114,7 @@ impl Narrowing {
     /// # Errors
     /// Returns an error if a weaker boundary than this asks for was chosen.
     pub(super) fn apply(self, settings: &mut Settings) -> Result<(), SettingsError> {
-        let Self { limits, hosts, deny, boundary, landlock, host_exec } = self;
+        let Self { limits, hosts, deny, boundary, landlock, host_exec, memory } = self;
         let kept = &mut settings.limits;
         lower(&mut kept.cpus, limits.cpus);
         lower(&mut kept.memory, limits.memory);
@@ -134,6 +138,9 @@ impl Narrowing {
         if host_exec.as_ref().is_some_and(|allowed| !allowed.value) {
             settings.host_exec = super::HostExec::default();
             settings.approve.clear();
+        }
+        if let Some(memory) = memory.filter(|most| most.value < settings.memory.value) {
+            settings.memory = memory;
         }
         Ok(())
     }

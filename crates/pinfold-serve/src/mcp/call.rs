@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pinfold_client::api::Program;
 use pinfold_client::{Fault, code};
+use pinfold_host::io::lock;
 use pinfold_host::launcher::start_session;
 use pinfold_tools::{
     Bytes, ContentKind, Edit, EntryKind, ErrorKind, Find, Grep, GrepMode, LineKind, List,
@@ -25,7 +26,8 @@ use super::definitions::{
     WriteArguments,
 };
 use super::sessions::Sessions;
-use super::{lock, text};
+use super::toolset::{Asked, Failure, Toolset};
+use super::{definitions, text};
 use crate::exec::{Job, Tail};
 
 /// Lines that are read unless another number is asked for.
@@ -88,8 +90,25 @@ impl Given {
     }
 }
 
+impl Toolset for Sessions {
+    fn definitions(&self) -> Vec<Value> {
+        definitions::all()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        definitions::has(name)
+    }
+
+    fn call(&self, asked: Asked<'_>) -> Result<Value, Fault> {
+        run(self, asked.call, asked.name, asked.arguments, asked.tell)
+    }
+
+    /// Sessions review no failures: the model has seen them.
+    fn note(&self, _: &Failure<'_>) {}
+}
+
 /// Calls a tool. What it refuses is a result that the model reads; what is no call is a fault.
-pub(super) fn run(
+fn run(
     sessions: &Sessions,
     call: &Call,
     name: &str,

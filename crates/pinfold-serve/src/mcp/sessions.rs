@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use pinfold_client::Fault;
 use pinfold_host::directories::Places;
+use pinfold_host::io::lock;
 use pinfold_session::control::Session;
 use pinfold_tools::{ErrorKind, ToolError, Tools};
 
-use super::lock;
 use crate::exec::fault;
 use crate::start::{Started, start};
 

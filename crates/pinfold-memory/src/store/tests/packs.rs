@@ -153,7 +153,7 @@ fn rendering_with_the_same_content_is_the_same_rendering() {
     let pinned = render(true);
     assert_eq!((pinned.id, pinned.pinned, pinned.expires_at), (first.id, true, None));
     assert_eq!(scene.diary.rendered(first.id).unwrap(), pinned);
-    assert_eq!(scene.diary.renderings(Some(id), 10, 0).unwrap(), [pinned]);
+    assert_eq!(scene.diary.renderings(Some(id), None, 10, 0).unwrap(), (vec![pinned], 1));
     // A removed entry is no longer in the text, so the text is another one.
     scene.diary.remove(entry.id).unwrap();
     assert_ne!(render(false).id, first.id);

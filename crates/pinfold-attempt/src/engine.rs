@@ -185,7 +185,7 @@ impl Engine for LocalEngine {
     }
 }
 
-/// The failure of a task that asks for what it may not have here.
+/// Returns the failure of a task that asks for what it may not have here.
 fn not_allowed(refusal: &Refusal) -> Failure {
     let hint = refusal.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     let failure = Failure::new(code::NOT_ALLOWED, format!("{refusal}{hint}"));

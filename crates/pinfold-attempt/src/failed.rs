@@ -19,17 +19,17 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// A failure that another attempt would repeat.
+    /// Returns a failure that another attempt would repeat.
     pub(crate) fn lasting(code: &str, message: impl Into<String>) -> Self {
         Self::with(code, message, Some(false))
     }
 
-    /// A failure that another attempt may not have.
+    /// Returns a failure that another attempt may not have.
     pub(crate) fn transient(code: &str, message: impl Into<String>) -> Self {
         Self::with(code, message, Some(true))
     }
 
-    /// A failure whose message says whether another attempt may help.
+    /// Returns a failure whose message says whether another attempt may help.
     pub(crate) fn judged(code: &str, message: impl Into<String>) -> Self {
         Self::With(Failure::new(code, message).judged())
     }
@@ -39,7 +39,7 @@ impl Failed {
         Self::lasting("setup_failed", format!("{what}: {error}"))
     }
 
-    /// The commands that verify the result did not pass.
+    /// Returns the commands that verify the result did not pass.
     pub(crate) fn unverified(message: impl Into<String>) -> Self {
         Self::lasting(code::VERIFICATION_FAILED, message)
     }

@@ -110,7 +110,7 @@ impl Sandboxes {
     /// Does the same in another directory.
     ///
     /// # Errors
-    /// As [`Self::run`] has.
+    /// Returns the errors of [`Self::run`].
     pub(crate) fn run_in(
         &mut self,
         directory: &Path,

@@ -365,7 +365,7 @@ impl Standing {
     }
 }
 
-/// What came back, or what is wrong with it.
+/// Returns what came back, or what is wrong with it.
 fn text_of(returned: Option<&RunSpec>) -> Result<&str, &str> {
     let Some(returned) = returned else {
         return Err("did not come back, as the sandbox was ended");

@@ -14,13 +14,14 @@ use crate::plan::Stdio;
 /// Each boundary has its own. [`crate::Inside`] holds one and knows nothing else of the boundary. Dropping
 /// it releases what the boundary made for the sandbox, once everything in there has ended.
 pub trait Backing: fmt::Debug + Send {
-    /// Whether this process is init's parent and has to reap it.
+    /// Returns whether this process is init's parent and has to reap it.
     fn is_parent(&self) -> bool;
 
     /// Returns the control group that bounds the sandbox.
     fn group(&self) -> Option<&Group>;
 
-    /// Whether the end of the channel ends the sandbox, because this process may send it no signal.
+    /// Returns whether the end of the channel ends the sandbox, because this process may send it no
+    /// signal.
     fn ends_with_channel(&self) -> bool {
         false
     }
@@ -45,8 +46,8 @@ pub trait Backing: fmt::Debug + Send {
         None
     }
 
-    /// Whether a kernel of its own answers the sandbox's system calls. No control group of the host's then
-    /// holds a part of it alone.
+    /// Returns whether a kernel of its own answers the sandbox's system calls. No control group of the
+    /// host's then holds a part of it alone.
     fn has_own_kernel(&self) -> bool {
         false
     }

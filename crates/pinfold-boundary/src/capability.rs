@@ -71,7 +71,7 @@ impl Probe {
         Self { findings: vec![finding], ..Self::default() }
     }
 
-    /// Whether nothing fatal was found.
+    /// Returns whether nothing fatal was found.
     pub fn usable(&self) -> bool {
         !self.findings.iter().any(|finding| finding.fatal)
     }

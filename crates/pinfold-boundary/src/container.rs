@@ -43,8 +43,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// The boundary that this engine makes. `init` is the static executable that it starts inside,
-    /// which calls [`run_as_init`].
+    /// Returns the boundary that this engine makes. `init` is the static executable that it starts
+    /// inside, which calls [`run_as_init`].
     #[must_use]
     pub fn new(engine: Engine, init: HostPath) -> Self {
         Self { engine, init, not_in: Vec::new() }
@@ -93,7 +93,7 @@ impl Boundary for Container {
 /// Checks that a plan's paths can all be expressed to an engine.
 ///
 /// # Errors
-/// The path that is not UTF-8 text.
+/// Returns an error for the path that is not UTF-8 text.
 fn are_text(plan: &LaunchPlan) -> Result<(), LaunchError> {
     let other = plan.tree.iter().find(|entry| entry.path.as_path().to_str().is_none());
     match other {
@@ -108,10 +108,10 @@ fn are_text(plan: &LaunchPlan) -> Result<(), LaunchError> {
     }
 }
 
-/// How much of the second wall a plan has behind a kernel that lacks it: none.
+/// Returns how much of the second wall a plan has behind a kernel that lacks it: none.
 ///
 /// # Errors
-/// A plan that requires it.
+/// Returns an error for a plan that requires it.
 fn without_landlock(asked: Landlock) -> Result<Landlock, LaunchError> {
     match asked {
         Landlock::BestEffort | Landlock::AtMost(_) => Ok(Landlock::AtMost(0)),

@@ -56,7 +56,7 @@ impl Group {
     /// is left out where it cannot be had.
     ///
     /// # Errors
-    /// A required CPU share that no group can enforce: nothing else could.
+    /// Returns an error for a required CPU share that no group can enforce: nothing else could.
     pub(crate) fn make(limits: &ResourceLimits) -> Result<Option<Self>, LaunchError> {
         let own = pinfold_init::kernel_text("/proc/self/cgroup").unwrap_or_default();
         // Wherever a session with other limits may have left some.
@@ -88,7 +88,7 @@ impl Group {
     /// both.
     ///
     /// # Errors
-    /// A limit that would not be enforced.
+    /// Returns an error for a limit that would not be enforced.
     pub fn of_part(whole: Option<&Self>, limits: &ResourceLimits) -> Result<Self, LaunchError> {
         let own = pinfold_init::kernel_text("/proc/self/cgroup").unwrap_or_default();
         let made = match whole {
@@ -125,7 +125,7 @@ impl Group {
     /// Files by which a process joins the groups, writing 0.
     ///
     /// # Errors
-    /// What open(2) says.
+    /// Returns the error of `open(2)`.
     pub fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
         // To the file for threads, for the reason that `join` gives.
         let file = if self.unified { "cgroup.procs" } else { "tasks" };
@@ -136,38 +136,38 @@ impl Group {
         self.directories.iter().map(open).collect()
     }
 
-    /// Whether it bounds the CPU time.
+    /// Returns whether it bounds the CPU time.
     pub(crate) fn shares_cpus(&self) -> bool {
         self.shares
     }
 
-    /// The group to be born in.
+    /// Returns the group to be born in.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// The groups that a process has to join by itself, because it cannot be born in them.
+    /// Returns the groups that a process has to join by itself, because it cannot be born in them.
     pub(crate) fn to_join(&self) -> Vec<PathBuf> {
         if self.unified { Vec::new() } else { self.directories.clone() }
     }
 
-    /// Whether the group bounds the tree's memory.
+    /// Returns whether the group bounds the tree's memory.
     pub fn bounds_memory(&self) -> bool {
         self.memory
     }
 
-    /// Whether the group bounds the number of tasks.
+    /// Returns whether the group bounds the number of tasks.
     pub fn bounds_pids(&self) -> bool {
         self.pids
     }
 
-    /// Whether the kernel, when it kills for lack of memory, leaves the rest of the tree: a
+    /// Returns whether the kernel, when it kills for lack of memory, leaves the rest of the tree: a
     /// version 1 group, and a container's, then has to be looked at.
     pub fn needs_a_look(&self) -> bool {
         self.memory && !(self.unified && self.is_own)
     }
 
-    /// The limit that the group has enforced so far, the deadlier first.
+    /// Returns the limit that the group has enforced so far, the deadlier first.
     pub fn exceeded(&self) -> Option<Exceeded> {
         let is_out_of_memory = |group: &PathBuf| {
             if self.unified {
@@ -185,7 +185,7 @@ impl Group {
         self.directories.iter().any(has_refused).then_some(Exceeded::Pids)
     }
 
-    /// Whether something of this part was killed for lack of memory of the whole.
+    /// Returns whether something of this part was killed for lack of memory of the whole.
     pub fn suffered(&self) -> bool {
         let has_suffered =
             if self.unified { version_2::has_suffered } else { version_1::has_suffered };
@@ -200,7 +200,7 @@ fn counted(group: &Path, file: &str, key: &str) -> bool {
         .any(|(name, count)| name == key && count.trim() != "0")
 }
 
-/// The groups of what runs in a sandbox.
+/// Returns the groups of what runs in a sandbox.
 fn parts(group: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
     let is_group = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());

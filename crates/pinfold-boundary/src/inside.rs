@@ -47,7 +47,7 @@ impl Inside {
     /// Waits for the doors' sockets, in the plan's order; call it once, when the plan has doors.
     ///
     /// # Errors
-    /// A failed start, or an init that says something else.
+    /// Returns an error for a failed start, or an init that says something else.
     pub fn doors(&self) -> Result<Doors, LaunchError> {
         let Some(received) = self.channel.receive::<pinfold_wire::Report>()? else {
             return Err(LaunchError::Silent);
@@ -81,7 +81,7 @@ impl Inside {
     /// sandbox's copies of the streams stay open.
     ///
     /// # Errors
-    /// The failure of a start, in its raw form.
+    /// Returns the failure of a start, in its raw form.
     pub fn command(&mut self, program: &Program, stdio: Stdio) -> Result<(), LaunchError> {
         let command = InitCommand { program: program.to_wire(), stdio };
         match self.backing.keep_command(command) {
@@ -118,7 +118,7 @@ impl Inside {
     /// Has these last covers put in place and the sandbox closed. An engine starts init then.
     ///
     /// # Errors
-    /// The failure of a start, in its raw form.
+    /// Returns the failure of a start, in its raw form.
     pub fn seal(&mut self, covers: Vec<Cover>) -> Result<(), LaunchError> {
         self.channel.seal(covers).map_err(|_| self.last_words())?;
         let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
@@ -141,7 +141,7 @@ impl Inside {
     /// From now on an init that takes no orders for so long is one that is gone ([`Self::order`]).
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// Returns the error of `setsockopt(2)`.
     pub fn limit_patience(&self, patience: Duration) -> io::Result<()> {
         Ok(sockopt::set_socket_timeout(&self.channel, Timeout::Send, Some(patience))?)
     }
@@ -150,7 +150,7 @@ impl Inside {
     /// already, and one that takes no orders must not keep its supervisor from anything.
     ///
     /// # Errors
-    /// What [`Channel::send`] says.
+    /// Returns what [`Channel::send`] says.
     pub fn order(&self, order: &Order) -> Result<(), ChannelError> {
         self.order_with(order, &[])
     }
@@ -158,7 +158,7 @@ impl Inside {
     /// Asks for a socket of the sandbox's network, which comes as a report.
     ///
     /// # Errors
-    /// As [`Self::order`].
+    /// Returns the errors of [`Self::order`].
     pub fn order_socket(&self) -> Result<(), ChannelError> {
         match self.backing.outlets() {
             Some(outlets) => outlets.send(&Order::Socket, &[]),
@@ -169,7 +169,7 @@ impl Inside {
     /// The same with descriptors.
     ///
     /// # Errors
-    /// The same.
+    /// Returns an error for the same.
     pub fn order_with(
         &self,
         order: &Order,
@@ -178,8 +178,8 @@ impl Inside {
         self.channel.send(order, descriptors).inspect_err(|_| self.kill())
     }
 
-    /// Whether an engine's own kernel answers what runs there, as far as that is known: no control group
-    /// of the host's then holds a part of it alone.
+    /// Returns whether an engine's own kernel answers what runs there, as far as that is known: no
+    /// control group of the host's then holds a part of it alone.
     pub fn has_own_kernel(&self) -> bool {
         self.backing.has_own_kernel()
     }
@@ -187,7 +187,7 @@ impl Inside {
     /// Orders init to run a program next to the command. Its end is reported with this id.
     ///
     /// # Errors
-    /// As [`Self::order`].
+    /// Returns the errors of [`Self::order`].
     pub fn run(
         &self,
         id: u32,
@@ -206,7 +206,7 @@ impl Inside {
         sent.inspect_err(|_| self.kill())
     }
 
-    /// What init said before it went.
+    /// Returns what init said before it went.
     pub fn last_words(&self) -> LaunchError {
         match self.channel.receive::<pinfold_wire::Report>() {
             Ok(Some(received)) => failure(received.message),
@@ -248,7 +248,7 @@ impl Inside {
     /// Returns what ends the whole inside at once, for another thread.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     pub fn ender(&self) -> io::Result<Ender> {
         let channel = self.backing.ends_with_channel().then(|| self.channel.as_fd());
         let channel = channel.map(|channel| channel.try_clone_to_owned()).transpose()?;
@@ -264,7 +264,7 @@ impl Inside {
     /// has ended when this returns.
     ///
     /// # Errors
-    /// What waitid(2) or poll(2) says.
+    /// Returns the error of `waitid(2)` or `poll(2)`.
     pub fn reap(&self) -> io::Result<()> {
         if self.backing.is_parent() {
             let wait = || waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
@@ -276,7 +276,7 @@ impl Inside {
         Ok(())
     }
 
-    /// The descriptor that is readable when everything inside has ended.
+    /// Returns the descriptor that is readable when everything inside has ended.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.init.as_fd()
     }

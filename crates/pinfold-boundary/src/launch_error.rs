@@ -135,7 +135,7 @@ impl LaunchError {
     }
 }
 
-/// The error behind a report that should not have come.
+/// Returns the error behind a report that should not have come.
 pub(crate) fn failure(report: pinfold_wire::Report) -> LaunchError {
     match report {
         pinfold_wire::Report::Failed { step, errno, detail } => step_failed(step, errno, &detail),
@@ -143,7 +143,7 @@ pub(crate) fn failure(report: pinfold_wire::Report) -> LaunchError {
     }
 }
 
-/// A step's failure as init reported it.
+/// Returns a step's failure as init reported it.
 pub fn step_failed(step: Step, errno: i32, detail: &[u8]) -> LaunchError {
     LaunchError::Step {
         step,

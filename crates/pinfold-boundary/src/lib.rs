@@ -35,7 +35,7 @@ pub use plan::{
 
 /// One way to keep a session in.
 pub trait Boundary {
-    /// The name by which it is selected (`--boundary`).
+    /// Returns the name by which it is selected (`--boundary`).
     fn name(&self) -> &'static str;
 
     /// What its sessions cannot have: it is refused where somebody asks for it.
@@ -43,7 +43,7 @@ pub trait Boundary {
         &[]
     }
 
-    /// What it enforces here, and what stands in the way.
+    /// Returns what it enforces here, and what stands in the way.
     fn probe(&self) -> Probe;
 
     /// Starts the sandbox: everything up to the covers, which the caller sends when it has looked

@@ -43,26 +43,26 @@ const SUBCOMMAND: &str = "managed-init";
 
 /// What manages containers.
 pub trait Manager: fmt::Debug {
-    /// How the boundary that it makes is called, in `ps`, the audit log and inside.
+    /// Returns how the boundary that it makes is called, in `ps`, the audit log and inside.
     fn label(&self) -> &'static str;
 
-    /// Its own name.
+    /// Returns its own name.
     fn name(&self) -> &'static str;
 
     /// Which limits containers of this caller's do not get.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// Returns an error if it cannot be asked.
     fn lacks(&self) -> Result<Lacks, LaunchError>;
 
-    /// What stands in the way of its use here, and what is worth saying.
+    /// Returns what stands in the way of its use here, and what is worth saying.
     fn probe(&self) -> Vec<Finding>;
 
     /// Starts a container, and returns once its first process runs. What the container was started
     /// with is gone once that process has ended, even if nobody is there to see it.
     ///
     /// # Errors
-    /// Why it cannot be started; nothing is left behind then.
+    /// Returns why it cannot be started; nothing is left behind then.
     fn start(&self, container: &Container) -> Result<(), LaunchError>;
 
     /// Ends a container that has not done what it was started for.
@@ -271,7 +271,7 @@ impl<M: Manager> Boundary for Managed<M> {
     }
 }
 
-/// An engine that has taken a share of the CPUs and not set it.
+/// Returns an engine that has taken a share of the CPUs and not set it.
 fn unheld(manager: &str) -> LaunchError {
     let cause =
         format!("{manager} was asked for it, and the kernel knows of none for the container");

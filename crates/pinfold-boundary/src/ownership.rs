@@ -9,7 +9,7 @@ use crate::namespace::inside_owner;
 /// Gives a directory and all in it to the sandbox's user, if that is not the caller.
 ///
 /// # Errors
-/// As [`give`].
+/// Returns the errors of [`give`].
 pub fn hand_over(path: &Path) -> io::Result<()> {
     match inside_owner() {
         Some(owner) => give(path, owner),

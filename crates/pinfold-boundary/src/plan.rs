@@ -82,7 +82,7 @@ pub enum Lower {
 }
 
 impl Lower {
-    /// Where it is on the host.
+    /// Returns where it is on the host.
     #[must_use]
     pub fn host(&self) -> &HostPath {
         match self {
@@ -90,7 +90,7 @@ impl Lower {
         }
     }
 
-    /// Whether the sandbox's user owns what is in it.
+    /// Returns whether the sandbox's user owns what is in it.
     #[must_use]
     pub fn is_owned(&self) -> bool {
         matches!(self, Self::Owned(_))

@@ -32,7 +32,7 @@ pub(crate) enum Side {
 /// panic ends the child at once.
 ///
 /// # Errors
-/// What clone3(2) says; `ENOSPC`, `EPERM` and `EUSERS` mean that user namespaces are off or
+/// Returns the error of `clone3(2)`; `ENOSPC`, `EPERM` and `EUSERS` mean that user namespaces are off or
 /// used up.
 pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Side, Errno> {
     let mut pidfd: RawFd = -1;
@@ -63,7 +63,7 @@ pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<S
 /// mount_setattr(2) (Linux 5.12).
 ///
 /// # Errors
-/// What mount_setattr(2) says.
+/// Returns the error of `mount_setattr(2)`.
 pub(crate) fn mount_setattr(
     mount: BorrowedFd<'_>,
     recursive: bool,
@@ -92,7 +92,7 @@ pub(crate) fn attributes(set: u64, propagation: u64) -> libc::mount_attr {
 /// prctl(2) with one argument.
 ///
 /// # Errors
-/// What prctl(2) says.
+/// Returns the error of `prctl(2)`.
 pub(crate) fn prctl(option: libc::c_int, argument: libc::c_ulong) -> Result<i32, Errno> {
     // SAFETY: only options with integer arguments are passed in this crate.
     let returned = unsafe { libc::prctl(option, argument, 0, 0, 0) };
@@ -103,7 +103,7 @@ pub(crate) fn prctl(option: libc::c_int, argument: libc::c_ulong) -> Result<i32,
 /// A kernel without keyrings has nothing to leave.
 ///
 /// # Errors
-/// What keyctl(2) says, `ENOSYS` aside.
+/// Returns the error of `keyctl(2)`, `ENOSYS` aside.
 pub(crate) fn leave_session_keyring() -> Result<(), Errno> {
     // SAFETY: KEYCTL_JOIN_SESSION_KEYRING takes a name; null means anonymous.
     let joined = check(unsafe {
@@ -123,7 +123,7 @@ pub(crate) fn leave_session_keyring() -> Result<(), Errno> {
 /// Calls the kernel directly: glibc's wrappers would signal threads that a clone left behind.
 ///
 /// # Errors
-/// What setresuid(2) says.
+/// Returns the error of `setresuid(2)`.
 pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
     // SAFETY: integer arguments only; the empty list of groups is never read.
     unsafe {
@@ -137,7 +137,7 @@ pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
 /// Loads a classic BPF program as system call filter (seccomp(2)).
 ///
 /// # Errors
-/// What seccomp(2) says.
+/// Returns the error of `seccomp(2)`.
 pub(crate) fn seccomp_load(program: &[libc::sock_filter]) -> Result<(), Errno> {
     seccomp(program, 0).map(drop)
 }
@@ -146,7 +146,7 @@ pub(crate) fn seccomp_load(program: &[libc::sock_filter]) -> Result<(), Errno> {
 /// heard of is interrupted by nothing but the caller's end (Linux 5.19).
 ///
 /// # Errors
-/// What seccomp(2) says; `EBUSY` where another process hears of calls already.
+/// Returns the error of `seccomp(2)`; `EBUSY` where another process hears of calls already.
 pub(crate) fn seccomp_listen(program: &[libc::sock_filter]) -> Result<OwnedFd, Errno> {
     let flags =
         libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
@@ -168,7 +168,7 @@ fn seccomp(program: &[libc::sock_filter], flags: libc::c_ulong) -> Result<i64, E
 /// Clears every capability set, the bounding set included (capabilities(7)).
 ///
 /// # Errors
-/// What prctl(2) and capset(2) say.
+/// Returns the error of `prctl(2)` and `capset(2)`.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     #[repr(C)]
     struct Header {
@@ -196,7 +196,7 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
 /// Sets a soft and hard limit of this process (setrlimit(2)).
 ///
 /// # Errors
-/// What setrlimit(2) says.
+/// Returns the error of `setrlimit(2)`.
 pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
     let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
     // SAFETY: `limit` outlives the call; the old limit is not asked for.
@@ -206,17 +206,17 @@ pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<(), Errno
     Ok(())
 }
 
-/// The hard limit of a resource of this process.
+/// Returns the hard limit of a resource of this process.
 pub(crate) fn hard_limit(resource: u32) -> u64 {
     limit(resource).rlim_max
 }
 
-/// The soft limit of a resource of this process.
+/// Returns the soft limit of a resource of this process.
 pub(crate) fn soft_limit(resource: u32) -> u64 {
     limit(resource).rlim_cur
 }
 
-/// Both limits of a resource of this process; none at all if they cannot be read.
+/// Returns both limits of a resource of this process; none at all if they cannot be read.
 fn limit(resource: u32) -> libc::rlimit64 {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a null new limit changes nothing and `limit` outlives the call.
@@ -229,7 +229,7 @@ fn limit(resource: u32) -> libc::rlimit64 {
 /// Brings the loopback interface of this network namespace up (netdevice(7)).
 ///
 /// # Errors
-/// What ioctl(2) says.
+/// Returns the error of `ioctl(2)`.
 pub(crate) fn loopback_up() -> Result<(), Errno> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let socket = rustix::net::socket_with(
@@ -277,7 +277,7 @@ pub(crate) fn wipe_environment() {
 /// /proc/1/cmdline is for everybody to read.
 ///
 /// # Errors
-/// What reading `/proc/self/stat` says; `EINVAL` where it is not as proc(5) describes it.
+/// Returns the error of reading `/proc/self/stat`; `EINVAL` where it is not as proc(5) describes it.
 pub(crate) fn wipe_arguments(shown: &CStr) -> Result<(), Errno> {
     let shown = shown.to_bytes();
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
@@ -309,7 +309,7 @@ pub(crate) fn wipe_arguments(shown: &CStr) -> Result<(), Errno> {
 /// number; all others close.
 ///
 /// # Errors
-/// What dup2(2) and execveat(2) say.
+/// Returns the error of `dup2(2)` and `execveat(2)`.
 #[expect(clippy::disallowed_methods, reason = "the child of a launch becomes its container engine")]
 pub(crate) fn execute(
     program: BorrowedFd<'_>,
@@ -337,14 +337,14 @@ pub(crate) fn execute(
 /// unshare(2).
 ///
 /// # Errors
-/// What unshare(2) says.
+/// Returns the error of `unshare(2)`.
 pub(crate) fn unshare(namespaces: i32) -> Result<(), Errno> {
     // SAFETY: integer arguments only; no namespace flag separates what threads share.
     check(libc::c_long::from(unsafe { libc::unshare(namespaces) }))?;
     Ok(())
 }
 
-/// The user namespace that owns another namespace (ioctl_ns(2)).
+/// Returns the user namespace that owns another namespace (ioctl_ns(2)).
 ///
 /// # Errors
 /// Returns the error of `ioctl(2)`; `EPERM` if it is not below the caller's.
@@ -357,7 +357,7 @@ pub(crate) fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Result<OwnedFd, E
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// The namespace above a user namespace (ioctl_ns(2)).
+/// Returns the namespace above a user namespace (ioctl_ns(2)).
 ///
 /// # Errors
 /// Returns the error of `ioctl(2)`; `EPERM` if it is not below the caller's.

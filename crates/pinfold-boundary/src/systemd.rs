@@ -60,7 +60,7 @@ impl Terms {
         Ok(Self { policy, account, service, directories })
     }
 
-    /// The caller's project roots.
+    /// Returns the caller's project roots.
     fn projects(&self) -> impl Iterator<Item = &PathBuf> {
         // pinfold's own directories are the last ones.
         let count = self.directories.len() - OWN.len();

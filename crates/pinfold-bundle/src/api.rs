@@ -21,13 +21,13 @@ impl Api {
         }
     }
 
-    /// The one that a specifier means, as [`plain`] gives it.
+    /// Returns the one that a specifier means, as [`plain`] gives it.
     pub(crate) fn of_specifier(specifier: &str) -> Option<Self> {
         let name = specifier.strip_prefix("node:").unwrap_or(specifier);
         ALL.into_iter().find(|api| api.name() == name)
     }
 
-    /// The one that a name of Node's internal bindings belongs to (node/src/node_binding.cc).
+    /// Returns the one that a name of Node's internal bindings belongs to (node/src/node_binding.cc).
     pub(crate) fn of_binding(name: &str) -> Option<Self> {
         match name {
             "process_wrap" | "spawn_sync" => Some(Self::ChildProcess),
@@ -36,13 +36,13 @@ impl Api {
         }
     }
 
-    /// The one that a word means wherever it stands. `cluster` alone is a word like any other.
+    /// Returns the one that a word means wherever it stands. `cluster` alone is a word like any other.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         let internal = || Self::of_binding(word).filter(|_| word != "worker");
         Self::of_specifier(word).filter(|_| word != "cluster").or_else(internal)
     }
 
-    /// Whether one of them, or what holds code or leads to a file, could begin so.
+    /// Returns whether one of them, or what holds code or leads to a file, could begin so.
     pub(crate) fn may_begin(prefix: &str) -> bool {
         let is_one = |api: Api| {
             api.name().starts_with(prefix) || format!("node:{}", api.name()).starts_with(prefix)
@@ -52,7 +52,7 @@ impl Api {
             || ["data:", "file:", "/"].iter().any(|scheme| prefix.starts_with(scheme))
     }
 
-    /// What is there instead.
+    /// Returns what is there instead.
     pub(crate) fn replacement(self) -> &'static str {
         match self {
             Self::ChildProcess => "run commands by the session's bash tool, ctx.shell or ctx.git",
@@ -61,7 +61,7 @@ impl Api {
     }
 }
 
-/// A specifier as the parser of URLs reads it (url.spec.whatwg.org, "basic URL parser"): without
+/// Returns a specifier as the parser of URLs reads it (url.spec.whatwg.org, "basic URL parser"): without
 /// white space at its ends, tabs and newlines, and its scheme in small letters.
 pub(crate) fn plain(specifier: &str) -> String {
     let trimmed = specifier.trim_matches(|one: char| one <= ' ');

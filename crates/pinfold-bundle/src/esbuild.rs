@@ -23,7 +23,7 @@ static HELPER: LazyLock<Regex> = LazyLock::new(|| {
 /// Bytes that it has at most.
 const LONGEST: usize = 600;
 
-/// Whether this is the text of that value.
+/// Returns whether this is the text of that value.
 pub(crate) fn is_helper(text: &str) -> bool {
     text.len() <= LONGEST && {
         let bare: String = text.split_whitespace().collect();

@@ -25,8 +25,8 @@ pub(crate) fn inspect(name: &Path, text: &str) -> Inspected {
     look(&languages(name), text, DEEPEST)
 }
 
-/// The languages that it could be in: for `.js` the package decides, or the syntax. JSX is JavaScript
-/// and more.
+/// Returns the languages that it could be in: for `.js` the package decides, or the syntax. JSX is
+/// JavaScript and more.
 fn languages(name: &Path) -> Vec<SourceType> {
     let extension = name.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let typescript = SourceType::ts();
@@ -73,8 +73,8 @@ fn look(languages: &[SourceType], text: &str, depth: u32) -> Inspected {
     whole.unwrap_or_else(failed)
 }
 
-/// Whether a module could be read otherwise than a script: comments as in HTML are code in one, and
-/// can open there what hides the code of the other (ECMA-262, B.1.1).
+/// Returns whether a module could be read otherwise than a script: comments as in HTML are code in one,
+/// and can open there what hides the code of the other (ECMA-262, B.1.1).
 fn is_ambiguous(text: &str) -> bool {
     text.contains("<!--") || text.contains("-->")
 }

@@ -34,8 +34,8 @@ pub(crate) fn inspect(text: &str) -> (Vec<Spot>, Vec<(u32, String)>) {
     (spots, files.into_iter().map(|file| (place(&file), file)).collect())
 }
 
-/// Why a name that `imports` maps to is refused. What a program asks for stands in the place of `*`
-/// ("Subpath patterns").
+/// Returns why a name that `imports` maps to is refused. What a program asks for stands in the place of
+/// `*` ("Subpath patterns").
 fn leads_to_one(word: &str, offset: u32) -> Option<Spot> {
     let name = api::plain(word);
     if let Some(api) = Api::of_specifier(&name) {

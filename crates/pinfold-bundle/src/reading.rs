@@ -39,7 +39,7 @@ pub enum Answer {
 /// each. On a thread of its own, because of its stack.
 ///
 /// # Errors
-/// What reading the names, starting the thread and writing the answers say.
+/// Returns what reading the names, starting the thread and writing the answers say.
 pub fn answer(root: &Path, names: &[u8], out: impl Write + Send) -> io::Result<()> {
     std::thread::scope(|scope| {
         let reader = std::thread::Builder::new().stack_size(STACK);
@@ -98,7 +98,7 @@ fn read(root: &Path, file: &Path) -> (Vec<Finding>, HashSet<PathBuf>) {
     (spots.into_iter().map(finding).collect(), loads)
 }
 
-/// A file's text, or why there is none.
+/// Returns a file's text, or why there is none.
 fn text(path: &Path) -> Result<String, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map(File::from);

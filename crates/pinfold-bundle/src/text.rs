@@ -39,7 +39,7 @@ impl Text {
     }
 }
 
-/// Every value that the expression can have.
+/// Returns every value that the expression can have.
 pub(crate) fn values(semantic: &Semantic<'_>, expression: &Expression<'_>) -> Vec<Text> {
     Reader { semantic, steps: 0, depth: 0 }.read(expression)
 }
@@ -99,7 +99,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A name that is given a value once, where it is declared.
+    /// Returns a name that is given a value once, where it is declared.
     fn read_name(&mut self, name: &IdentifierReference<'_>) -> Vec<Text> {
         let scoping = self.semantic.scoping();
         let reference = name.reference_id.get().map(|id| scoping.get_reference(id));

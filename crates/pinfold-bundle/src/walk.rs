@@ -41,7 +41,7 @@ pub enum BundleError {
     Read {
         /// Which.
         path: PathBuf,
-        /// What the file system says.
+        /// The file system's error.
         error: io::Error,
     },
     /// It is too large.
@@ -67,7 +67,8 @@ impl Bundle {
     /// found by itself, and what they lead to elsewhere is a reason to refuse it.
     ///
     /// # Errors
-    /// A directory that cannot be read, or that is larger or deeper than any bundle.
+    /// Returns an error for a directory that cannot be read, or that is larger or deeper than any
+    /// bundle.
     pub fn open(directory: &Path, packages: NodeModules) -> Result<Self, BundleError> {
         let root = fs::canonicalize(directory).map_err(BundleError::read(directory))?;
         let mut bundle = Self { root, files: Vec::new(), findings: Vec::new() };
@@ -132,8 +133,8 @@ impl Bundle {
     }
 }
 
-/// Whether Node or a loader for TypeScript runs what is called so. Declarations have no code; one
-/// that is loaded by its name is looked at nevertheless.
+/// Returns whether Node or a loader for TypeScript runs what is called so. Declarations have no code;
+/// one that is loaded by its name is looked at nevertheless.
 fn is_code(file: &Path) -> bool {
     const ENDINGS: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
     let Some(name) = file.file_name().map(|name| name.to_string_lossy()) else { return false };
@@ -156,7 +157,7 @@ pub(crate) enum Leads {
     Nowhere,
 }
 
-/// Where a name leads that code of this file loads. CommonJS takes every ending that it does not
+/// Returns where a name leads that code of this file loads. CommonJS takes every ending that it does not
 /// know for JavaScript.
 pub(crate) fn lead(root: &Path, file: &Path, name: &str) -> Leads {
     if name.starts_with('/') || name.starts_with("file:") {
@@ -184,7 +185,7 @@ pub(crate) fn lead(root: &Path, file: &Path, name: &str) -> Leads {
     found.map_or(Leads::Nowhere, Leads::ToCode)
 }
 
-/// A reason to refuse a file as a whole.
+/// Returns a reason to refuse a file as a whole.
 pub(crate) fn whole(file: &Path, what: &str) -> Finding {
     Finding {
         file: file.to_string_lossy().into_owned(),

@@ -77,15 +77,15 @@ impl Client {
     /// Connects to the server that listens there.
     ///
     /// # Errors
-    /// What connect(2) says.
+    /// Returns the error of `connect(2)`.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
         Self::new(UnixStream::connect(socket)?)
     }
 
-    /// A client of the server at the other end.
+    /// Returns a client of the server at the other end.
     ///
     /// # Errors
-    /// What dup(2) and starting a thread say.
+    /// Returns the error of `dup(2)` and starting a thread.
     pub fn new(socket: UnixStream) -> Result<Self, ClientError> {
         let reader = socket.try_clone()?;
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -99,7 +99,7 @@ impl Client {
     /// Asks for something and waits for the answer.
     ///
     /// # Errors
-    /// What the server says; a server that has gone.
+    /// Returns the error of the server; a server that has gone.
     pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
         self.ask(call, Follows::Nothing)
     }
@@ -107,7 +107,7 @@ impl Client {
     /// Starts a program whose outputs are taken one by one.
     ///
     /// # Errors
-    /// As [`Self::call`].
+    /// Returns the errors of [`Self::call`].
     pub fn exec(&self, start: &ExecStart) -> Result<Exec<'_>, ClientError> {
         let (tell, events) = sync_channel(WAITING);
         let started = self.ask(start, Follows::Exec(tell))?;
@@ -117,7 +117,7 @@ impl Client {
     /// Watches something whose changes are taken one by one.
     ///
     /// # Errors
-    /// As [`Self::call`].
+    /// Returns the errors of [`Self::call`].
     pub fn watch(&self, watch: &FilesWatch) -> Result<Watching<'_>, ClientError> {
         let (tell, changes) = sync_channel(WAITING);
         let started = self.ask(watch, Follows::Watch(tell))?;

@@ -7,10 +7,10 @@ use serde::Serialize;
 /// Bytes of the longest message: the content of a file in base64, and what is around it.
 pub const LONGEST: usize = 96 << 20;
 
-/// The next line without its end; none at the end of the stream.
+/// Returns the next line without its end; none at the end of the stream.
 ///
 /// # Errors
-/// What reading says; `InvalidData` for a longer one than [`LONGEST`].
+/// Returns the error of reading; `InvalidData` for a longer one than [`LONGEST`].
 pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let got = io::Read::take(&mut *from, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
@@ -29,7 +29,7 @@ pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 /// Writes a message as a line.
 ///
 /// # Errors
-/// What writing says.
+/// Returns the error of writing.
 pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

@@ -45,7 +45,7 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// A fault in words.
+    /// Returns a fault in words.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -110,7 +110,7 @@ struct Line {
     error: Option<Fault>,
 }
 
-/// A member that is there, be it null: `{"result": null}` is an answer.
+/// Returns a member that is there, be it null: `{"result": null}` is an answer.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -119,7 +119,7 @@ impl Message {
     /// Reads a line.
     ///
     /// # Errors
-    /// The fault to be answered.
+    /// Returns the fault to be answered.
     pub fn read(line: &[u8]) -> Result<Self, (Id, Fault)> {
         let parse = |error: serde_json::Error| {
             let code = if error.is_data() { code::REQUEST } else { code::PARSE };

@@ -35,7 +35,7 @@ struct Methods {
 }
 
 impl Methods {
-    /// The members of a type of parameters, a parameter each.
+    /// Returns the members of a type of parameters, a parameter each.
     fn parameters<P: schemars::JsonSchema>(&mut self) -> Value {
         let schema = P::json_schema(&mut self.generator).to_value();
         let required = schema["required"].as_array().cloned().unwrap_or_default();

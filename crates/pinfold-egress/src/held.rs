@@ -133,7 +133,7 @@ impl HeldShare {
 }
 
 impl HeldBody {
-    /// The bytes, which keep their share of the memory until the last copy of them is gone.
+    /// Returns the bytes, which keep their share of the memory until the last copy of them is gone.
     pub(crate) fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }

@@ -50,7 +50,7 @@ pub struct SocketStock {
     ask: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A supply and its stock; `ask` is called for each socket that is needed.
+/// Returns a supply and its stock; `ask` is called for each socket that is needed.
 #[must_use]
 pub fn socket_supply(ask: Box<dyn Fn() + Send + Sync>) -> (SocketSupply, Arc<SocketStock>) {
     let (sender, receiver) = channel(MOST_WAITING);
@@ -84,7 +84,7 @@ impl SocketStock {
 /// Starts serving on the runtime of the calling task, until that runtime ends.
 ///
 /// # Errors
-/// A listener could not be registered.
+/// Returns an error if a listener could not be registered.
 pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io::Result<()> {
     for Published { listener, port } in &publishing.published {
         let listener = listener.try_clone()?;

@@ -47,7 +47,7 @@ struct Token {
 }
 
 impl Registry {
-    /// A client that downloads this way.
+    /// Returns a client that downloads this way.
     #[must_use]
     pub fn new(downloader: Downloader) -> Self {
         Self { downloader }
@@ -57,8 +57,8 @@ impl Registry {
     /// of Go's GOARCH, as manifests have them). Blocks; must not be called inside an async runtime.
     ///
     /// # Errors
-    /// A registry that cannot be reached or does not give the image without an account; a manifest
-    /// that is invalid, or not the one that was pinned.
+    /// Returns an error for a registry that cannot be reached or does not give the image without an
+    /// account; a manifest that is invalid, or not the one that was pinned.
     pub fn resolve(
         &self,
         reference: &Reference,
@@ -88,7 +88,7 @@ impl Registry {
     /// not be called inside an async runtime.
     ///
     /// # Errors
-    /// The first layer that cannot be had or is not what the manifest says.
+    /// Returns an error for the first layer that cannot be had or is not what the manifest says.
     pub fn fetch(
         &self,
         reference: &Reference,
@@ -114,7 +114,7 @@ impl Registry {
 }
 
 impl Asking<'_> {
-    /// A manifest by tag or digest, and the digest of what came.
+    /// Returns a manifest by tag or digest, and the digest of what came.
     fn manifest(&mut self, wanted: &str) -> Result<(Vec<u8>, String), RegistryError> {
         let url = self.reference.url("manifests", wanted);
         let mut answer = self.ask(&url)?;
@@ -157,7 +157,7 @@ impl Asking<'_> {
         Ok(self.registry.downloader.ask(url, headers, LARGEST_MANIFEST)?)
     }
 
-    /// A token for everybody, from where the registry says (RFC 6750; Docker's token
+    /// Returns a token for everybody, from where the registry says (RFC 6750; Docker's token
     /// authentication).
     fn token(&self, headers: &HeaderMap) -> Result<HeaderValue, RegistryError> {
         let account = || RegistryError::Account { image: self.reference.to_string() };
@@ -195,7 +195,7 @@ impl Asking<'_> {
     }
 }
 
-/// A value in a query (application/x-www-form-urlencoded, WHATWG URL).
+/// Returns a value in a query (application/x-www-form-urlencoded, WHATWG URL).
 fn form_urlencoded(value: &str) -> impl Iterator<Item = char> + '_ {
     value.bytes().flat_map(|byte| {
         let plain = byte.is_ascii_alphanumeric() || b"-._*".contains(&byte);
@@ -205,7 +205,7 @@ fn form_urlencoded(value: &str) -> impl Iterator<Item = char> + '_ {
 }
 
 impl LayerBlob {
-    /// The name of the file that holds it: its place, and how it is compressed.
+    /// Returns the name of the file that holds it: its place, and how it is compressed.
     #[must_use]
     pub fn file_name(&self, index: usize) -> String {
         format!("{index:04}.{}", self.ending)

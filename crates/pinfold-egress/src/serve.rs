@@ -38,7 +38,7 @@ pub struct Publishing {
 }
 
 impl Egress {
-    /// Every socket that something may come to.
+    /// Returns every socket that something may come to.
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         let gateway = self.gateway.iter().flat_map(|(_, listeners)| listeners);
         let gateway = gateway.map(AsFd::as_fd);
@@ -58,7 +58,8 @@ impl Egress {
     /// counted are as they were, and only open connections are lost.
     ///
     /// # Errors
-    /// The runtime could not be made, a socket could not be registered, or nobody accepts any more.
+    /// Returns an error if the runtime could not be made, a socket could not be registered, or nobody
+    /// accepts any more.
     pub fn serve(&self, stop: Stop) -> io::Result<()> {
         self.serve_until(stop.stopped())?;
         let credentials = self.gateway.iter().flat_map(|(gateway, _)| gateway.credentials());

@@ -80,7 +80,7 @@ pub struct Tagged {
 }
 
 impl Tagged {
-    /// The image that sessions would run on.
+    /// Returns the image that sessions would run on.
     #[must_use]
     pub fn last(&self) -> &ImageTag {
         self.layer.as_ref().unwrap_or(&self.agent)
@@ -97,7 +97,8 @@ pub struct Images<'a> {
     tell: &'a dyn Fn(&Event<'_>),
 }
 
-/// Where an agent's files for its image are: the user's directory, the administrator's, pinfold's own.
+/// Returns where an agent's files for its image are: the user's directory, the administrator's,
+/// pinfold's own.
 ///
 /// # Errors
 /// None of them, or one that cannot be read.
@@ -115,7 +116,7 @@ pub fn files_of(agent: &str, places: &Places) -> Result<AgentFiles, ImageError> 
     })
 }
 
-/// The folder of an agent's extensions, if the user has one.
+/// Returns the folder of an agent's extensions, if the user has one.
 #[must_use]
 pub fn extensions_of(agent: &str, places: &Places) -> Option<PathBuf> {
     let own = places.config.join("extensions").join(agent);
@@ -123,7 +124,7 @@ pub fn extensions_of(agent: &str, places: &Places) -> Option<PathBuf> {
 }
 
 impl<'a> Images<'a> {
-    /// Those of an engine; `tell` is called before what takes time.
+    /// Returns those of an engine; `tell` is called before what takes time.
     #[must_use]
     pub fn new(engine: Engine, places: &'a Places, tell: &'a dyn Fn(&Event<'_>)) -> Self {
         Self { engine, places, tell }
@@ -151,10 +152,10 @@ impl<'a> Images<'a> {
         Ok(Tagged { agent, layer, base, digest, extensions: content.listed })
     }
 
-    /// The image, built if there is none of this content.
+    /// Returns the image, built if there is none of this content.
     ///
     /// # Errors
-    /// Why it cannot be had. What was begun for it is removed.
+    /// Returns why it cannot be had. What was begun for it is removed.
     pub fn build(
         &self,
         wanted: &Wanted,
@@ -250,7 +251,7 @@ impl<'a> Images<'a> {
         self.engine.build(&recipe, &|said| (self.tell)(&Event::Output(said)))
     }
 
-    /// The digest of what is to be built on, asked for if it is not here or old.
+    /// Returns the digest of what is to be built on, asked for if it is not here or old.
     fn fresh(&self, base: &Base, how: &How<'_>) -> Result<String, ImageError> {
         let Base::Image(reference) = base else { return Ok(String::new()) };
         let found = self.look_at(base)?;

@@ -44,7 +44,7 @@ impl CommandLine {
         Self { launcher, engine, not_in }
     }
 
-    /// Whether its program is on this machine.
+    /// Returns whether its program is on this machine.
     pub fn is_installed(engine: ImageEngine) -> bool {
         find(engine.as_str(), &[]).is_some()
     }
@@ -173,7 +173,7 @@ fn delegated(engine: ImageEngine) -> Lacks {
     Lacks { cpus: lacks("cpu"), memory: lacks("memory") }
 }
 
-/// Whether an image is not there, as both say it.
+/// Returns whether an image is not there, as both say it.
 fn is_missing(said: &str) -> bool {
     let said = said.to_lowercase();
     ["unable to find image", "no such image", "image not known"]

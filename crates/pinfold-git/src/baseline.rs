@@ -120,7 +120,7 @@ impl Start {
         });
     }
 
-    /// The references with the objects that they name. A symbolic one is left out.
+    /// Returns the references with the objects that they name. A symbolic one is left out.
     pub fn refs(&self) -> Refs {
         let mut refs = parse_refs(&self.packed);
         for (name, value) in self.loose.iter().filter(|(name, _)| is_name(name)) {
@@ -149,7 +149,7 @@ impl Start {
         remotes
     }
 
-    /// What a HEAD held: the branch, or the commit.
+    /// Returns what a HEAD held: the branch, or the commit.
     pub fn head(&self, name: &str) -> Option<Head> {
         let content = self.heads.get(name)?.trim();
         let branch = content.strip_prefix("ref: ").map(str::to_owned);
@@ -160,8 +160,8 @@ impl Start {
         Some(Head { branch, commit })
     }
 
-    /// Whether a branch, of the repository or of a remote, names another commit than HEAD does. It is
-    /// found out once.
+    /// Returns whether a branch, of the repository or of a remote, names another commit than HEAD does.
+    /// It is found out once.
     pub fn has_other_commits(&self) -> bool {
         *self.has_other_commits.get_or_init(|| {
             let head = self.head("HEAD").and_then(|head| head.commit);
@@ -178,7 +178,7 @@ impl Start {
         })
     }
 
-    /// What one branch or tag names, as [`Self::refs`] has it.
+    /// Returns what one branch or tag names, as [`Self::refs`] has it.
     fn object(&self, name: &str) -> Option<String> {
         if !is_name(name) {
             return None;
@@ -191,7 +191,7 @@ impl Start {
         found.next().map(|(object, _)| object.to_owned())
     }
 
-    /// Whether references, HEADs and stashes are known to be the same.
+    /// Returns whether references, HEADs and stashes are known to be the same.
     pub fn names_the_same(&self, other: &Self) -> bool {
         if self.is_partial || other.is_partial {
             return false;
@@ -200,8 +200,8 @@ impl Start {
             == (&other.heads, &other.loose, &other.packed, &other.stash)
     }
 
-    /// Whether everything that the other one names is known to be the same here, wherever a reference lies.
-    /// Other working trees may be there besides.
+    /// Returns whether everything that the other one names is known to be the same here, wherever a
+    /// reference lies. Other working trees may be there besides.
     pub fn has_all_of(&self, other: &Self) -> bool {
         let has = |(name, content)| self.heads.get(name) == Some(content);
         !(self.is_partial || other.is_partial)
@@ -211,12 +211,12 @@ impl Start {
             && self.remotes() == other.remotes()
     }
 
-    /// The configuration and the hooks.
+    /// Returns the configuration and the hooks.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether this commit was an entry of the stash.
+    /// Returns whether this commit was an entry of the stash.
     pub fn had_stash(&self, commit: &str) -> bool {
         self.stash.lines().any(|line| word(line, 1) == Some(commit))
     }

@@ -38,7 +38,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What files say, in this order. One that is not there, or cannot be read, says nothing.
+    /// Returns what files say, in this order. One that is not there, or cannot be read, says nothing.
     pub fn of<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Self {
         let mut all = Self::default();
         for file in files {
@@ -69,7 +69,7 @@ impl Config {
         }
     }
 
-    /// The last value of a key, as git takes it.
+    /// Returns the last value of a key, as git takes it.
     pub fn last(&self, key: &str) -> Option<OsString> {
         let setting = self.settings.iter().rfind(|setting| setting.key == key)?;
         Some(OsString::from_vec(setting.value.clone()?))
@@ -110,7 +110,7 @@ pub fn write(settings: &[Setting]) -> Vec<u8> {
     file
 }
 
-/// A canonical key's section, subsection and name.
+/// Returns a canonical key's section, subsection and name.
 pub fn split(key: &str) -> Option<(&str, Option<&str>, &str)> {
     let (section, rest) = key.split_once('.')?;
     match rest.rsplit_once('.') {
@@ -250,7 +250,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A value to the end of its line: quotes, escapes, continuation lines, comments.
+    /// Returns a value to the end of its line: quotes, escapes, continuation lines, comments.
     fn value(&mut self) -> Result<Vec<u8>, Broken> {
         let mut value = Bytes::default();
         // Bytes of the value that a trailing blank may not be cut from.

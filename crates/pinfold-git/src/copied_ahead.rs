@@ -45,7 +45,7 @@ impl CopiedAhead {
         Some(Self { source, to, copying })
     }
 
-    /// Whether this very file is copied, and has not changed since.
+    /// Returns whether this very file is copied, and has not changed since.
     pub fn is_of(&self, file: &File) -> bool {
         Moment::held(file).is_ok_and(|now| now == self.source)
     }

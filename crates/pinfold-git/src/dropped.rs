@@ -73,7 +73,7 @@ impl Settings {
     }
 }
 
-/// The keys whose values differ, except those that describe the machine.
+/// Returns the keys whose values differ, except those that describe the machine.
 fn changed(before: &Config, after: &Config) -> BTreeSet<String> {
     let of = |config: &Config, key: &str| -> Vec<Setting> {
         config.settings.iter().filter(|setting| setting.key == key).cloned().collect()

@@ -117,7 +117,7 @@ impl Foreign {
         self.pack.iter().flat_map(name).collect()
     }
 
-    /// The references as git packs them (git-pack-refs(1)).
+    /// Returns the references as git packs them (git-pack-refs(1)).
     pub fn packed_refs(&self) -> String {
         let lines = self.refs.iter().map(|(name, object)| format!("{object} {name}\n"));
         std::iter::once("# pack-refs with: sorted \n".to_owned()).chain(lines).collect()

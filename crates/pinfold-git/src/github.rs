@@ -20,13 +20,13 @@ pub fn configuration(git: &Path) -> Config {
     all
 }
 
-/// The repositories on github.com that remotes name.
+/// Returns the repositories on github.com that remotes name.
 pub fn repositories(config: &Config) -> Vec<Repository> {
     let found: BTreeSet<Repository> = config.settings.iter().filter_map(repository).collect();
     found.into_iter().collect()
 }
 
-/// The repository on github.com that this setting makes a remote.
+/// Returns the repository on github.com that this setting makes a remote.
 pub fn repository(setting: &Setting) -> Option<Repository> {
     let (section, _, name) = split(&setting.key)?;
     let is_remote = section == "remote" && matches!(name, "url" | "pushurl");

@@ -23,7 +23,7 @@ impl HostGit<'_> {
     /// been put in its place since is another one.
     ///
     /// # Errors
-    /// What it says when it fails, or why the directory is not opened.
+    /// Returns the error of it when it fails, or why the directory is not opened.
     pub fn run(self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, String> {
         let said = self.run_with(arguments, &[], input)?;
         Ok(String::from_utf8_lossy(&said).into_owned())
@@ -32,7 +32,7 @@ impl HostGit<'_> {
     /// The same with more variables; returns the bytes that it writes.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Returns the errors of [`Self::run`].
     pub fn run_with(
         self,
         arguments: &[&str],
@@ -61,7 +61,7 @@ impl HostGit<'_> {
         Err(String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string())
     }
 
-    /// One line of what it writes; `None` when it fails or writes none.
+    /// Returns one line of what it writes; `None` when it fails or writes none.
     pub fn line(self, arguments: &[&str]) -> Option<String> {
         let line = self.run(arguments, None).ok()?.trim().to_owned();
         (!line.is_empty()).then_some(line)

@@ -41,7 +41,7 @@ const INTENT_TO_ADD: u16 = 0x2000;
 /// is written to before from others'.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the file system's error.
 pub fn install(git: &OwnedFd, bytes: &[u8], mark: &str) -> io::Result<()> {
     let new = format!("index.pinfold-{mark}");
     // What an interrupted attempt left.
@@ -74,7 +74,7 @@ struct Entry {
 }
 
 impl Index {
-    /// The index in a git directory; `None` where there is none that can be read.
+    /// Returns the index in a git directory; `None` where there is none that can be read.
     pub fn open(git: &Path) -> Option<Self> {
         let hash = hash_of(git)?;
         let content =
@@ -82,7 +82,7 @@ impl Index {
         Some(Self { bytes: content.bytes, hash })
     }
 
-    /// An index that git wrote for the repository of this git directory.
+    /// Returns an index that git wrote for the repository of this git directory.
     pub fn of(git: &Path, bytes: Vec<u8>) -> Option<Self> {
         Some(Self { bytes, hash: hash_of(git)? })
     }
@@ -125,9 +125,9 @@ impl Index {
         Some(found)
     }
 
-    /// The index in which these paths, and what lies in them, are marked as not checked out, so
-    /// that git neither looks at them nor writes them. `None` where none is tracked, or where the
-    /// rest of the index is in another file (`core.splitIndex`).
+    /// Returns the index in which these paths, and what lies in them, are marked as not checked out, so
+    /// that git neither looks at them nor writes them. `None` where none is tracked, or where the rest
+    /// of the index is in another file (`core.splitIndex`).
     pub fn without<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Option<Vec<u8>> {
         let paths: HashSet<&[u8]> = paths.map(|path| path.as_os_str().as_bytes()).collect();
         let is_one = |name: &[u8]| {
@@ -249,7 +249,7 @@ impl Index {
         self.bytes.get(at..at.checked_add(length)?)
     }
 
-    /// The variable-width number at a place, as of an offset in a pack, and where it ends.
+    /// Returns the variable-width number at a place, as of an offset in a pack, and where it ends.
     fn varint(&self, mut at: usize) -> Option<(usize, usize)> {
         let mut byte = *self.bytes.get(at)?;
         let mut value = usize::from(byte & 0x7f);
@@ -263,13 +263,13 @@ impl Index {
     }
 }
 
-/// The length of an entry with the NUL bytes after it: one, or up to version 3 as many as make it
-/// a multiple of eight.
+/// Returns the length of an entry with the NUL bytes after it: one, or up to version 3 as many as make
+/// it a multiple of eight.
 fn padded(length: usize, version: u32) -> usize {
     if version == 4 { length + 1 } else { (length + 8) / 8 * 8 }
 }
 
-/// The hash that a repository uses (`extensions.objectFormat`, git-config(1)).
+/// Returns the hash that a repository uses (`extensions.objectFormat`, git-config(1)).
 fn hash_of(git: &Path) -> Option<&'static Algorithm> {
     let common = match line(&git.join("commondir"), b"") {
         Some(common) => normal(&git.join(common)),

@@ -142,7 +142,7 @@ const TRANSPORTS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 /// Longer values are no settings.
 const LONGEST: usize = 4096;
 
-/// What becomes of a setting.
+/// Returns what becomes of a setting.
 pub fn judge(setting: &Setting) -> Verdict {
     let value = setting.value.as_deref().unwrap_or(b"true");
     let is_of_the_place = OF_THE_PLACE.iter().any(|(key, values)| {

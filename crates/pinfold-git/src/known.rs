@@ -49,8 +49,8 @@ impl Known {
         Self { top: top.to_owned(), common: inside_common, own, borrowed, config, user }
     }
 
-    /// The one whose working tree a directory lies in, the innermost. In a repository that was made
-    /// since, nothing is the outer one's.
+    /// Returns the one whose working tree a directory lies in, the innermost. In a repository that was
+    /// made since, nothing is the outer one's.
     pub fn of<'k>(all: &'k [Self], directory: &Path) -> Option<&'k Self> {
         let holds = |known: &&Self| directory.starts_with(&known.top);
         let known = all.iter().filter(holds).max_by_key(|known| known.top.as_os_str().len())?;
@@ -59,20 +59,20 @@ impl Known {
         (!between.any(is_made)).then_some(known)
     }
 
-    /// The last value of a setting of the host's.
+    /// Returns the last value of a setting of the host's.
     pub fn setting(&self, key: &str) -> Option<String> {
         let value = self.config.last(key).or_else(|| self.user.last(key))?;
         value.into_string().ok()
     }
 
-    /// The values of a setting of the host's.
+    /// Returns the values of a setting of the host's.
     pub fn all(&self, key: &str) -> Vec<String> {
         let settings = self.config.settings.iter().filter(|setting| setting.key == key);
         let value = |setting: &Setting| String::from_utf8(setting.value.clone()?).ok();
         settings.filter_map(value).collect()
     }
 
-    /// What stands in place of the beginning of a URL, by the host's and the user's settings
+    /// Returns what stands in place of the beginning of a URL, by the host's and the user's settings
     /// (git-config(1), `url.<base>.insteadOf`). The longest beginning counts.
     pub fn instead(&self, url: &str, name: &str) -> Option<String> {
         let all = self.user.settings.iter().chain(&self.config.settings);
@@ -99,7 +99,7 @@ impl Known {
     }
 }
 
-/// The directory that all worktrees of a repository share (gitrepository-layout(5)).
+/// Returns the directory that all worktrees of a repository share (gitrepository-layout(5)).
 fn common(git: &Path) -> PathBuf {
     match line(&git.join("commondir"), b"") {
         Some(named) => normal(&git.join(named)),
@@ -111,7 +111,7 @@ fn common(git: &Path) -> PathBuf {
 /// name of the branch, and no objects.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the file system's error.
 pub fn bare(known: &[Known], cwd: &Path, place: &Path) -> io::Result<PathBuf> {
     let git = place.join("git");
     for directory in [git.clone(), git.join("objects"), git.join("refs")] {

@@ -17,7 +17,7 @@ const FILTER: [(&str, &str); 3] = [
     ("filter.lfs.clean", "git-lfs clean -- %f"),
 ];
 
-/// The filter, if the user's configuration or the machine's has it.
+/// Returns the filter, if the user's configuration or the machine's has it.
 pub fn settings(of_the_user: &[Setting]) -> Vec<Setting> {
     let is_set_up = |settings: &[Setting]| settings.iter().any(|setting| setting.key == PROCESS);
     if !is_set_up(of_the_user) && !is_set_up(&Config::of([OF_THE_MACHINE]).settings) {

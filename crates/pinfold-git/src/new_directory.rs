@@ -43,7 +43,7 @@ impl NewDirectory {
     /// Makes a directory in it.
     ///
     /// # Errors
-    /// As [`Self::below`].
+    /// Returns the errors of [`Self::below`].
     pub fn directory(&self, name: &str) -> Result<Self, String> {
         Self::below(&self.opened, name, self.owner)
     }
@@ -59,7 +59,7 @@ impl NewDirectory {
     /// Makes a file in a directory.
     ///
     /// # Errors
-    /// As [`Self::file`].
+    /// Returns the errors of [`Self::file`].
     pub fn file_in(
         directory: &OwnedFd,
         name: &str,

@@ -6,14 +6,14 @@ use std::path::{Component, Path, PathBuf};
 
 use pinfold_host::beneath::{open_directory, read_beneath};
 
-/// Where a `.git` file says that the git directory is (gitrepository-layout(5)), if it can be
+/// Returns where a `.git` file says that the git directory is (gitrepository-layout(5)), if it can be
 /// read as git reads it.
 pub fn gitdir(file: &Path) -> Option<PathBuf> {
     let named = line(file, b"gitdir: ")?;
     Some(normal(&file.parent()?.join(named)))
 }
 
-/// The one line of a pointer file, after a prefix.
+/// Returns the one line of a pointer file, after a prefix.
 pub fn line(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     let directory = open_directory(file.parent()?).ok()?;
     let content = read_beneath(directory, Path::new(file.file_name()?)).ok()??;

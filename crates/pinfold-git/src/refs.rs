@@ -71,28 +71,28 @@ pub fn is_object(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A branch or a tag, by the strict part of git-check-ref-format(1).
+/// Returns a branch or a tag, by the strict part of git-check-ref-format(1).
 pub fn is_name(name: &str) -> bool {
     let kinds = ["refs/heads/", "refs/tags/"];
     kinds.iter().any(|kind| name.starts_with(kind)) && name.split('/').all(is_component)
 }
 
-/// Whether this is the full name of a branch.
+/// Returns whether this is the full name of a branch.
 pub fn is_branch(name: &str) -> bool {
     name.starts_with("refs/heads/") && is_name(name)
 }
 
-/// Whether this is a branch or tag, of the repository or of a remote.
+/// Returns whether this is a branch or tag, of the repository or of a remote.
 pub fn is_reference(name: &str) -> bool {
     is_remote(name) || is_name(name)
 }
 
-/// Whether this is a remote-tracking branch.
+/// Returns whether this is a remote-tracking branch.
 pub fn is_remote(name: &str) -> bool {
     name.starts_with("refs/remotes/") && name.split('/').all(is_component)
 }
 
-/// One component of a reference, or the name of a linked worktree.
+/// Returns one component of a reference, or the name of a linked worktree.
 pub fn is_component(part: &str) -> bool {
     !part.is_empty()
         && !part.starts_with(['.', '-'])
@@ -115,7 +115,7 @@ impl<'a> Taken<'a> {
         Self { refs, above: refs.keys().flat_map(|name| above(name)).collect() }
     }
 
-    /// Whether this new name stands above or below one of them.
+    /// Returns whether this new name stands above or below one of them.
     pub fn is_in_the_way_of(&self, name: &str) -> bool {
         self.above.contains(name) || above(name).any(|above| self.refs.contains_key(above))
     }
@@ -125,7 +125,7 @@ fn above(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').map(|(at, _)| &name[..at])
 }
 
-/// A word for a shell, as a user copies it from a message.
+/// Returns a word for a shell, as a user copies it from a message.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

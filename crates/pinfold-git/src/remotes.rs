@@ -6,7 +6,7 @@ use crate::refs::{is_branch, is_component};
 /// Remotes that are taken at most, and settings of branches.
 const MOST: usize = 256;
 
-/// What of these settings is harmless. `bytes` are what `git config --null --get-regexp` prints:
+/// Returns what of these settings is harmless. `bytes` are what `git config --null --get-regexp` prints:
 /// key, line feed, value, NUL. Returns the settings, and the keys that were dropped.
 pub fn remotes(bytes: &[u8]) -> (Vec<Setting>, Vec<String>) {
     let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
@@ -39,7 +39,8 @@ fn is_harmless(key: &str, value: &str) -> bool {
     }
 }
 
-/// Whether a refspec fetches all branches, or one as a shallow clone does, to where the remote's belong.
+/// Returns whether a refspec fetches all branches, or one as a shallow clone does, to where the remote's
+/// belong.
 fn is_own_refspec(value: &str, remote: &str) -> bool {
     let Some((from, to)) = value.strip_prefix('+').and_then(|it| it.split_once(':')) else {
         return false;
@@ -48,13 +49,13 @@ fn is_own_refspec(value: &str, remote: &str) -> bool {
     branch.is_some_and(|branch| to == format!("refs/remotes/{remote}/{branch}"))
 }
 
-/// The name of a remote, never a path or a URL.
+/// Returns the name of a remote, never a path or a URL.
 fn is_remote_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     is_component(name) && name.len() <= 255 && name.bytes().all(is_word)
 }
 
-/// A URL that leads to another host: by https, or by ssh with a user's name and no password. Not
+/// Returns a URL that leads to another host: by https, or by ssh with a user's name and no password. Not
 /// a path, `file:`, a remote helper (`ext::`), or what ssh takes for an option (CVE-2017-1000117).
 fn is_url(url: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-~/+%:@[]=".contains(&byte);

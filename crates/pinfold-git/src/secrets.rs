@@ -6,7 +6,7 @@
 
 use crate::config::{Config, Setting, split, write};
 
-/// The configuration without credentials; `None` when there are none in it.
+/// Returns the configuration without credentials; `None` when there are none in it.
 pub fn without_secrets(bytes: &[u8]) -> Option<Vec<u8>> {
     let config = Config::parse(bytes);
     let clean: Vec<Setting> = config.settings.iter().filter_map(clean).collect();
@@ -34,7 +34,7 @@ fn clean(setting: &Setting) -> Option<Setting> {
     Some(setting)
 }
 
-/// Where in a URL the user's name and password are, with the `@` after them. A name alone is no
+/// Returns where in a URL the user's name and password are, with the `@` after them. A name alone is no
 /// credential, except for https, where a token may stand in its place.
 fn password(value: &[u8]) -> Option<(usize, usize)> {
     let scheme = value.windows(3).position(|part| part == b"://")?;

@@ -62,7 +62,7 @@ impl<'a> Staging<'a> {
     /// from others.
     ///
     /// # Errors
-    /// Returns what the file system says, in words.
+    /// Returns the file system's error, in words.
     pub fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, String> {
         Self::make(git, common, session, Locked::Briefly)
     }
@@ -70,7 +70,7 @@ impl<'a> Staging<'a> {
     /// The same with the lock held for as long as asked.
     ///
     /// # Errors
-    /// As [`Self::copy`], or that git works there.
+    /// Returns the errors of [`Self::copy`], or that git works there.
     pub fn make(
         git: HostGit<'a>,
         common: &Anchor,
@@ -125,7 +125,7 @@ impl<'a> Staging<'a> {
         Ok(String::from_utf8_lossy(&said).trim().to_owned())
     }
 
-    /// The tree that is staged; none where the index holds a conflict.
+    /// Returns the tree that is staged; none where the index holds a conflict.
     pub fn tree(&self) -> Option<String> {
         if self.before.is_none() {
             self.run(&["read-tree", "--empty"]).ok()?;

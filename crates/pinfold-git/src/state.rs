@@ -35,7 +35,8 @@ pub struct Side {
 }
 
 impl State {
-    /// The state at the start of a session, as far as the files of the private directory tell it.
+    /// Returns the state at the start of a session, as far as the files of the private directory tell
+    /// it.
     pub fn at(start: &Start) -> Self {
         let refs = start.refs();
         Self { start: refs.clone(), refs, remotes: start.remotes(), ..Self::default() }

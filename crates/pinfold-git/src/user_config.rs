@@ -35,7 +35,7 @@ pub fn files(places: &Places) -> [PathBuf; 2] {
     [config.join("git/config"), places.home.join(".gitconfig")]
 }
 
-/// The settings of these files that are taken inside, as a file.
+/// Returns the settings of these files that are taken inside, as a file.
 pub fn settings(files: &[impl AsRef<Path>], owners: Owners) -> Vec<u8> {
     let all = Config::of(files).settings;
     let lfs = lfs::settings(&all);
@@ -53,7 +53,7 @@ fn is_of_use(setting: &Setting) -> bool {
         || is_comparison(setting)
 }
 
-/// Whether it says by what files are compared. It is of use for reading alone.
+/// Returns whether it says by what files are compared. It is of use for reading alone.
 fn is_comparison(setting: &Setting) -> bool {
     let values: [&[u8]; 2] = [b"default", b"minimal"];
     setting.key == "core.checkstat"

@@ -48,7 +48,7 @@ pub fn list(git: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
     all
 }
 
-/// The main working tree; a bare repository has none.
+/// Returns the main working tree; a bare repository has none.
 fn main(anchor: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
     let (git, directory) = (anchor.path(), anchor.open().ok()?);
     let mut settings = Vec::new();
@@ -82,7 +82,7 @@ fn one(git: &Anchor, id: &str, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> 
     Some(Worktree { git, head: format!("worktrees/{id}/HEAD"), top, within })
 }
 
-/// Whether two paths lead to one directory; what a pointer file names may lead through links.
+/// Returns whether two paths lead to one directory; what a pointer file names may lead through links.
 fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).ok();
     one == other || real(one).is_some_and(|one| real(other) == Some(one))

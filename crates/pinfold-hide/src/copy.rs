@@ -70,7 +70,7 @@ fn attributes(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether two regular files hold the same bytes.
+/// Returns whether two regular files hold the same bytes.
 pub(super) fn are_equal(one: &Path, other: &Path) -> bool {
     let open = |path: &Path| {
         let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());

@@ -67,7 +67,7 @@ pub(super) struct Entry {
     path: PathBuf,
 }
 
-/// Where hidden files lie.
+/// Returns where hidden files lie.
 pub(super) fn store(places: &Places) -> PathBuf {
     places.state.join("hidden")
 }
@@ -100,7 +100,7 @@ impl Entry {
         &self.path
     }
 
-    /// Where the file lies.
+    /// Returns where the file lies.
     pub(super) fn content(&self) -> PathBuf {
         self.directory.join(FILE).join(self.name())
     }
@@ -256,7 +256,7 @@ impl Entry {
         Ok(())
     }
 
-    /// The path of what lies in the workspace for a moment. Sessions do not see it: it is an
+    /// Returns the path of what lies in the workspace for a moment. Sessions do not see it: it is an
     /// environment file by its name.
     fn between(&self, why: Between) -> PathBuf {
         let mut name = OsString::from(match why {
@@ -281,12 +281,13 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
-/// Whether a link at this path leads there.
+/// Returns whether a link at this path leads there.
 fn leads_to(path: &Path, to: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| target == to)
 }
 
-/// Whether this is the regular file that was checked, unchanged. A rename changes its change time.
+/// Returns whether this is the regular file that was checked, unchanged. A rename changes its change
+/// time.
 fn is_same(now: &Stat, before: &Stat) -> bool {
     FileType::from_raw_mode(now.st_mode) == FileType::RegularFile
         && (now.st_dev, now.st_ino, now.st_size) == (before.st_dev, before.st_ino, before.st_size)

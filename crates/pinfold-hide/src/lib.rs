@@ -102,7 +102,7 @@ impl Name {
         Ok(Self { parent, name: name.into(), path })
     }
 
-    /// What lies there; a link is a link.
+    /// Returns what lies there; a link is a link.
     fn stat(&self) -> Result<Stat, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::fstat(rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?)

@@ -18,7 +18,7 @@ impl Case {
         case
     }
 
-    /// The state on this file system, and on another one if there is one.
+    /// Returns the state on this file system, and on another one if there is one.
     fn all() -> Vec<Self> {
         let mut all = vec![Self::new()];
         if let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") {

@@ -20,34 +20,34 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// The directory at an absolute path that leads through no link.
+    /// Returns the directory at an absolute path that leads through no link.
     ///
     /// # Errors
-    /// What openat2(2) says, with the path.
+    /// Returns the error of `openat2(2)`, with the path.
     pub fn of(path: &Path) -> io::Result<Self> {
         Self::held(path, open(CWD, path, ResolveFlags::empty()).map_err(|it| at(path, &it.into()))?)
     }
 
-    /// The directory that is open already, under the path that led to it.
+    /// Returns the directory that is open already, under the path that led to it.
     ///
     /// # Errors
-    /// What fstat(2) says.
+    /// Returns the error of `fstat(2)`.
     pub fn held(path: &Path, directory: impl AsFd) -> io::Result<Self> {
         let stat = rustix::fs::fstat(directory)?;
         Ok(Self { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// Where it was.
+    /// Returns where it was.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its device and inode.
+    /// Returns its device and inode.
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
-    /// What was written down of one.
+    /// Returns what was written down of one.
     pub fn written(path: PathBuf, (device, inode): (u64, u64)) -> Self {
         Self { path, device, inode }
     }
@@ -55,7 +55,7 @@ impl Anchor {
     /// Opens it, if it still is where it was.
     ///
     /// # Errors
-    /// What openat2(2) says, or that another one lies there, with the path.
+    /// Returns the error of `openat2(2)`, or that another one lies there, with the path.
     pub fn open(&self) -> io::Result<OwnedFd> {
         match open(CWD, &self.path, ResolveFlags::empty()) {
             Ok(directory) if Self::held(&self.path, &directory)? == *self => Ok(directory),
@@ -69,7 +69,7 @@ impl Anchor {
     /// Opens a directory below it, through no link; the empty path is itself.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub fn open_below(&self, path: &Path) -> io::Result<OwnedFd> {
         let directory = self.open()?;
         if path.as_os_str().is_empty() {
@@ -79,10 +79,10 @@ impl Anchor {
         opened.map_err(|error| at(&self.path.join(path), &error.into()))
     }
 
-    /// A directory below it.
+    /// Returns a directory below it.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub fn below(&self, path: &Path) -> io::Result<Self> {
         let directory = self.open_below(path)?;
         // Nothing to add would be a trailing slash.

@@ -49,7 +49,7 @@ impl Audit {
     /// Opens the log in the state directory; made if missing, readable by the user alone.
     ///
     /// # Errors
-    /// What open(2) says, with the path: a session that cannot be recorded does not start.
+    /// Returns the error of `open(2)`, with the path: a session that cannot be recorded does not start.
     pub fn open(state: &Path, session: Option<SessionId>) -> io::Result<Self> {
         Places::make_private(state)?;
         let files = Files::of(state);
@@ -65,8 +65,8 @@ impl Audit {
     /// instead.
     ///
     /// # Errors
-    /// What write(2) says, with the path; or that the session has recorded too much for something
-    /// that must not happen without a record.
+    /// Returns the error of `write(2)`, with the path; or that the session has recorded too much for
+    /// something that must not happen without a record.
     pub fn record(&self, event: &Event<'_>) -> io::Result<()> {
         let line = self.line(event)?;
         if let Some(budget) = &self.budget {
@@ -146,7 +146,7 @@ fn write(file: &mut File, end: u64, line: &[u8]) -> io::Result<()> {
     })
 }
 
-/// The length of the log, which ends with a whole line.
+/// Returns the length of the log, which ends with a whole line.
 fn cut_broken_tail(file: &mut File) -> io::Result<u64> {
     let length = file.seek(SeekFrom::End(0))?;
     let mut end = length;

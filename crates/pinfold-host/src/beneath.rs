@@ -44,7 +44,7 @@ pub struct Content {
 /// Opens a directory for the functions here, following no link.
 ///
 /// # Errors
-/// What openat2(2) says.
+/// Returns the error of `openat2(2)`.
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -55,7 +55,7 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 /// there.
 ///
 /// # Errors
-/// Why it is not read.
+/// Returns why it is not read.
 pub fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>, Unread> {
     read_bounded(directory, path, LARGEST)
 }
@@ -63,7 +63,7 @@ pub fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>
 /// The same with a bound of its own, in bytes.
 ///
 /// # Errors
-/// As [`read_beneath`].
+/// Returns the errors of [`read_beneath`].
 pub fn read_bounded(
     directory: impl AsFd,
     path: &Path,
@@ -98,7 +98,7 @@ pub fn read_bounded(
 /// Lists a directory beneath another one, following no link.
 ///
 /// # Errors
-/// What openat2(2) or readdir(3) says.
+/// Returns the error of `openat2(2)` or `readdir(3)`.
 pub fn list_beneath(directory: impl AsFd, path: &Path) -> Result<fs::ReadDir, Errno> {
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -107,7 +107,7 @@ pub fn list_beneath(directory: impl AsFd, path: &Path) -> Result<fs::ReadDir, Er
     listed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// What lies at a name, if anything does; a link is a link.
+/// Returns what lies at a name, if anything does; a link is a link.
 pub fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
     let stat = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))

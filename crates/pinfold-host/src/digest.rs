@@ -74,10 +74,10 @@ pub fn name_of(text: &[u8]) -> String {
     Hex(ring::digest::digest(&SHA256, text).as_ref()).to_string()
 }
 
-/// The digest of a file's content.
+/// Returns the digest of a file's content.
 ///
 /// # Errors
-/// What reading says.
+/// Returns the error of reading.
 pub fn digest_of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut context = Context::new(&SHA256);

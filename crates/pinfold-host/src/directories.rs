@@ -55,8 +55,8 @@ impl Places {
     /// Finds them by the environment, and checks that only the caller can write to them.
     ///
     /// # Errors
-    /// When there is neither a home nor all of the three, or when one of them belongs to somebody
-    /// else or can be written by others.
+    /// Returns an error when there is neither a home nor all of the three, or when one of them belongs
+    /// to somebody else or can be written by others.
     pub fn find() -> Result<Self, PlacesError> {
         let home = absolute_variable("HOME");
         let place = |variable: &str, fallback: &str| -> Result<PathBuf, PlacesError> {
@@ -76,7 +76,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Where secrets are kept.
+    /// Returns where secrets are kept.
     pub fn secrets(&self) -> PathBuf {
         self.config.join("secrets")
     }
@@ -89,8 +89,8 @@ impl Places {
     /// Makes a directory that only the user may enter, with those above it.
     ///
     /// # Errors
-    /// What mkdir(2) says, with the path; a directory that is another user's or that others can
-    /// write to.
+    /// Returns the error of `mkdir(2)`, with the path; a directory that is another user's or that others
+    /// can write to.
     pub fn make_private(path: &Path) -> io::Result<()> {
         if path.is_dir() {
             return Ok(owned::check_directory(&resolved(path))?);
@@ -101,7 +101,7 @@ impl Places {
     /// Writes a file that only the user may read.
     ///
     /// # Errors
-    /// What opening or writing it says, with the path.
+    /// Returns the error of opening or writing it, with the path.
     pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -126,8 +126,8 @@ fn real_homes(home: Option<PathBuf>) -> Vec<PathBuf> {
     homes
 }
 
-/// The home that the account database names (passwd(5)). Accounts of a directory service are not in
-/// it, and looking them up would load libraries.
+/// Returns the home that the account database names (passwd(5)). Accounts of a directory service are not
+/// in it, and looking them up would load libraries.
 pub fn account_home() -> Option<PathBuf> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     HOME.get_or_init(look_up_home).clone()
@@ -143,7 +143,7 @@ fn look_up_home() -> Option<PathBuf> {
     Some(home).filter(|home| home.is_absolute() && home.as_os_str().as_bytes() != b"/")
 }
 
-/// A field of the user's line in the account database, counted from 0.
+/// Returns a field of the user's line in the account database, counted from 0.
 fn account_field(index: usize) -> Option<Vec<u8>> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let accounts = fs::read("/etc/passwd").ok()?;
@@ -156,13 +156,14 @@ fn account_field(index: usize) -> Option<Vec<u8>> {
         .map(<[u8]>::to_vec)
 }
 
-/// A variable that holds an absolute path; the specification has others ignored.
+/// Returns a variable that holds an absolute path; the specification has others ignored.
 pub fn absolute_variable(name: &str) -> Option<PathBuf> {
     let value: OsString = std::env::var_os(name)?;
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
-/// A path without links, as far as it is there: a boundary opens what it grants without following any.
+/// Returns a path without links, as far as it is there: a boundary opens what it grants without
+/// following any.
 pub fn resolved(path: &Path) -> PathBuf {
     for there in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (fs::canonicalize(there), path.strip_prefix(there)) {

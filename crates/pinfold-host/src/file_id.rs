@@ -19,7 +19,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// What lies at a path; a link is a link.
+    /// Returns what lies at a path; a link is a link.
     ///
     /// # Errors
     /// Returns the error of `statx(2)`.
@@ -27,10 +27,10 @@ impl FileId {
         Self::at(CWD, path.as_os_str().as_bytes())
     }
 
-    /// What lies at a path, seen from a directory.
+    /// Returns what lies at a path, seen from a directory.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Returns the errors of [`Self::of`].
     pub fn at(directory: impl AsFd, path: &[u8]) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = rustix::fs::statx(directory, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
@@ -58,7 +58,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// What lies at a path; a link is a link.
+    /// Returns what lies at a path; a link is a link.
     ///
     /// # Errors
     /// Returns the error of `statx(2)`.
@@ -66,18 +66,18 @@ impl Moment {
         Self::at(CWD, path.as_os_str())
     }
 
-    /// What lies at a path, seen from a directory.
+    /// Returns what lies at a path, seen from a directory.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Returns the errors of [`Self::of`].
     pub fn at(directory: impl AsFd, path: &OsStr) -> Result<Self, Errno> {
         Self::found(directory, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// What is held open.
+    /// Returns what is held open.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Returns the errors of [`Self::of`].
     pub fn held(file: impl AsFd) -> Result<Self, Errno> {
         Self::found(file, b"", AtFlags::EMPTY_PATH)
     }

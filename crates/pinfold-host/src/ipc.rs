@@ -20,7 +20,7 @@ const BACKLOG: i32 = 64;
 /// Listens at a name in a directory. Accepting does not wait.
 ///
 /// # Errors
-/// What open(2), bind(2) and listen(2) say.
+/// Returns what open(2), bind(2) and listen(2) say.
 pub fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
     let (directory, socket) = (File::open(directory)?, socket()?);
     rustix::net::bind(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
@@ -36,7 +36,7 @@ pub fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
 /// message.
 ///
 /// # Errors
-/// What open(2) and connect(2) say.
+/// Returns the error of `open(2)` and `connect(2)`.
 pub fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<Channel> {
     let (directory, socket) = (File::open(directory)?, socket()?);
     rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;

@@ -90,7 +90,7 @@ impl Launcher {
         HostProgram { path, launcher: self.clone() }
     }
 
-    /// The log, of no session where there is none yet.
+    /// Returns the log, of no session where there is none yet.
     fn audit(&self) -> io::Result<Arc<Audit>> {
         let mut audit = lock(&self.0.audit);
         if let Some(audit) = &*audit {
@@ -159,7 +159,8 @@ impl Launcher {
     /// what lets a program find its own configuration, and `variables`.
     ///
     /// # Errors
-    /// A wrapper that refuses or fails, or a log that cannot be written: then nothing is started.
+    /// Returns an error for a wrapper that refuses or fails, or a log that cannot be written: then
+    /// nothing is started.
     pub fn for_inside(
         &self,
         argv: Vec<OsString>,
@@ -177,7 +178,7 @@ impl Launcher {
     /// its configuration.
     ///
     /// # Errors
-    /// What starting it says; `TimedOut` after a minute.
+    /// Returns the error of starting it; `TimedOut` after a minute.
     pub fn run_to_end(
         &self,
         argv: &[impl AsRef<OsStr>],
@@ -192,7 +193,7 @@ impl Launcher {
     /// it find its configuration.
     ///
     /// # Errors
-    /// What starting it says; `TimedOut` after a minute.
+    /// Returns the error of starting it; `TimedOut` after a minute.
     pub fn run_keeping(&self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -224,7 +225,7 @@ impl Launcher {
     /// on: Ctrl-C ends a search in it, and would end this process as well.
     ///
     /// # Errors
-    /// What starting it says.
+    /// Returns the error of starting it.
     pub fn pager(&self, line: &OsStr) -> io::Result<Child> {
         /// What a pager asks for its terminal; what names programs for its input is none of it.
         const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
@@ -243,7 +244,7 @@ impl Launcher {
     /// caller who is root becomes that user, so that the files stay theirs.
     ///
     /// # Errors
-    /// As [`Self::run_to_end`].
+    /// Returns the errors of [`Self::run_to_end`].
     pub fn run_in(
         &self,
         spot: Spot<'_>,
@@ -297,12 +298,12 @@ pub struct Spot<'a> {
     pub opened: &'a OwnedFd,
 }
 
-/// The directory that is held open, for a child: it has the descriptor until it executes.
+/// Returns the directory that is held open, for a child: it has the descriptor until it executes.
 fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
 }
 
-/// The program of this name in the user's `PATH`, leaving out directories in which a sandbox may
+/// Returns the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
 /// have written: an activated environment in a workspace puts such a directory first.
 pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -13,12 +13,13 @@ use crate::io::AtPath as _;
 pub struct Memo(PathBuf);
 
 impl Memo {
-    /// Those of bases, in the user's cache.
+    /// Returns those of bases, in the user's cache.
     pub fn of_bases(places: &Places) -> Self {
         Self(places.cache.join("bases/names"))
     }
 
-    /// Those of the empty images that containers of root's daemons begin with, by where their engine is.
+    /// Returns those of the empty images that containers of root's daemons begin with, by where their
+    /// engine is.
     pub fn of_roots_empty_images(places: &Places) -> Self {
         Self(places.cache.join("images/roots-empty"))
     }

@@ -99,7 +99,7 @@ impl From<OwnedError> for io::Error {
 /// Checks that a home is not another user's. One that is missing is nobody's.
 ///
 /// # Errors
-/// It is.
+/// Returns an error if it is.
 pub(crate) fn check_home(home: &Path) -> Result<(), OwnedError> {
     let Ok(home) = fs::canonicalize(home) else { return Ok(()) };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -110,7 +110,7 @@ pub(crate) fn check_home(home: &Path) -> Result<(), OwnedError> {
 /// Checks a directory and every directory above it, as far as they are there.
 ///
 /// # Errors
-/// One of them is another user's or can be written by others.
+/// Returns an error if one of them is another user's or can be written by others.
 pub fn check_directory(path: &Path) -> Result<(), OwnedError> {
     let (above, name) = match Chain::to(path)? {
         Some(chain) => chain,
@@ -127,7 +127,7 @@ pub fn check_directory(path: &Path) -> Result<(), OwnedError> {
 /// Checks a directory and the files in it.
 ///
 /// # Errors
-/// One of them, or a directory above, is another user's or can be written by others.
+/// Returns an error if one of them, or a directory above, is another user's or can be written by others.
 pub fn check_files(directory: &Path) -> Result<(), OwnedError> {
     check_directory_itself(directory)?;
     let failed = |cause| OwnedError::Unreadable { path: directory.to_owned(), cause };
@@ -144,8 +144,8 @@ pub fn check_files(directory: &Path) -> Result<(), OwnedError> {
 /// and what it leads to has to be the caller's as well.
 ///
 /// # Errors
-/// The file, or a directory on the way, is another user's or can be written by others; or it cannot
-/// be read.
+/// Returns an error if the file, or a directory on the way, is another user's or can be written by
+/// others; or it cannot be read.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, OwnedError> {
     let Some(file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -160,7 +160,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, OwnedError> {
 /// Opens a file that only the caller or root can write, as [`read`] does.
 ///
 /// # Errors
-/// As [`read`] has.
+/// Returns the errors of [`read`].
 pub fn open(path: &Path) -> Result<Option<File>, OwnedError> {
     let real = match fs::canonicalize(path) {
         Ok(real) => real,
@@ -249,7 +249,8 @@ fn check_owner(path: &Path, found: &Stat) -> Result<(), OwnedError> {
     Err(OwnedError::Foreign { path: path.to_owned(), owner, caller })
 }
 
-/// Whether every user of the machine has an id here: then nobody's files are those of an account.
+/// Returns whether every user of the machine has an id here: then nobody's files are those of an
+/// account.
 fn maps_everybody() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])

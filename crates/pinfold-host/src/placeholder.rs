@@ -36,10 +36,10 @@ pub struct Placeholder {
 }
 
 impl Placeholder {
-    /// Where it lies, seen from the nearest directory that is there already.
+    /// Returns where it lies, seen from the nearest directory that is there already.
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub fn locate(&self) -> io::Result<Located> {
         for above in self.path.ancestors().skip(1) {
             let anchor = match Anchor::of(above) {
@@ -55,7 +55,7 @@ impl Placeholder {
     /// Makes it, if it is not there.
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub(crate) fn make(&self, located: &Located, pool: &mut Pool) -> io::Result<()> {
         let (above, name) = match located.open_above() {
             Ok(opened) => opened,
@@ -87,13 +87,13 @@ fn new_file(above: BorrowedFd<'_>, name: &Path) -> io::Result<File> {
     Ok(rustix::fs::openat(above, name, flags, Mode::from_raw_mode(0o644))?.into())
 }
 
-/// Whether a directory is missing, or lies in one that the user may not enter.
+/// Returns whether a directory is missing, or lies in one that the user may not enter.
 fn is_out_of_reach(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
 
-/// What the user may not make, the sandbox may not make either: a read-only file system stays one,
-/// and the permissions of a directory are its owner's to change.
+/// Returns what the user may not make, the sandbox may not make either: a read-only file system stays
+/// one, and the permissions of a directory are its owner's to change.
 fn nobody_can_make_it(above: &OwnedFd, error: &io::Error) -> bool {
     let is_own = || {
         rustix::fs::fstat(above).is_ok_and(|it| it.st_uid == rustix::process::geteuid().as_raw())
@@ -113,7 +113,7 @@ pub struct Located {
 }
 
 impl Located {
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> PathBuf {
         self.anchor.path().join(&self.below)
     }
@@ -152,7 +152,7 @@ impl Located {
         bytes
     }
 
-    /// What was written down. A part that was not, at the end, is none.
+    /// Returns what was written down. A part that was not, at the end, is none.
     pub(crate) fn read_all(bytes: &[u8]) -> Vec<Self> {
         let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
@@ -194,7 +194,7 @@ impl Pool {
     /// empty or on another file system.
     ///
     /// # Errors
-    /// What mkdir(2) says.
+    /// Returns the error of `mkdir(2)`.
     pub(crate) fn lend(&mut self, above: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
         if let Some(number) = self.names.pop_front() {
             let from = self.directory.join(number.to_string());
@@ -224,8 +224,8 @@ impl Pool {
     }
 }
 
-/// Whether nothing lies in a directory; a link to one does not count. With room for a few entries:
-/// std's 32 KiB cost more than the look.
+/// Returns whether nothing lies in a directory; a link to one does not count. With room for a few
+/// entries: std's 32 KiB cost more than the look.
 pub fn is_empty(above: BorrowedFd<'_>, name: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(directory) = rustix::fs::openat(above, name, flags, Mode::empty()) else { return false };

@@ -37,7 +37,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// its arguments, its input, the time it may take and the bytes it may write.
 ///
 /// # Errors
-/// What starting it says; `TimedOut`; `FileTooLarge`.
+/// Returns the error of starting it; `TimedOut`; `FileTooLarge`.
 pub fn ask(
     (file, name): (&Path, &Path),
     arguments: &[String],

@@ -9,30 +9,30 @@ use crate::digest::Hex;
 pub struct SessionId(pub(crate) String);
 
 impl SessionId {
-    /// A new one.
+    /// Returns a new one.
     ///
     /// # Errors
-    /// What getrandom(2) says.
+    /// Returns the error of `getrandom(2)`.
     pub fn generate() -> io::Result<Self> {
         let mut bytes = [0_u8; 6];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         Ok(Self(Hex(&bytes).to_string()))
     }
 
-    /// A name that was written down.
+    /// Returns a name that was written down.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_name = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_name.then(|| Self(text.to_owned()))
     }
 
-    /// Whether a text could be the beginning of one.
+    /// Returns whether a text could be the beginning of one.
     #[must_use]
     pub fn could_begin(text: &str) -> bool {
         (1..=12).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -57,7 +57,7 @@ impl SessionState {
     /// Makes the record of a new session and its directory of private copies.
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub fn create(places: &Places) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
@@ -76,7 +76,7 @@ impl SessionState {
     /// Gives the session a name that no other live one has.
     ///
     /// # Errors
-    /// A name that is taken, or what the file system says, with the path.
+    /// Returns an error for a name that is taken, or the file system's error, with the path.
     pub fn set_name(&self, places: &Places, name: &SessionName) -> io::Result<()> {
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         if let Some((session, _)) =
@@ -91,7 +91,7 @@ impl SessionState {
     /// Keeps how the session's boundary is called, for [`boundary_of`].
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub fn set_boundary(&self, name: &str) -> io::Result<()> {
         self.note(BOUNDARY, name)
     }
@@ -100,23 +100,24 @@ impl SessionState {
         Places::write_private(&self.private.join(file), content.as_bytes())
     }
 
-    /// Where a session's private copies lie.
+    /// Returns where a session's private copies lie.
     pub fn private_of(places: &Places, id: &SessionId) -> PathBuf {
         Self::all_private(places).join(id.as_str())
     }
 
-    /// Where the private copies of all sessions lie, those of dead ones included that are not settled.
+    /// Returns where the private copies of all sessions lie, those of dead ones included that are not
+    /// settled.
     pub fn all_private(places: &Places) -> PathBuf {
         places.state.join("private")
     }
 
-    /// The session's name.
+    /// Returns the session's name.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The session's directory of private copies. Only directories in it are shown inside: what the
-    /// sandbox may change does not come back to the pool.
+    /// Returns the session's directory of private copies. Only directories in it are shown inside: what
+    /// the sandbox may change does not come back to the pool.
     pub fn private(&self) -> &Path {
         &self.private
     }
@@ -126,7 +127,7 @@ impl SessionState {
     /// made, so that a crash leaves nothing unknown.
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let others = self.other_placeholders();
@@ -172,7 +173,8 @@ impl SessionState {
     /// each. `sweep` gets the boundary and the name of a dead session and removes what an engine kept.
     ///
     /// # Errors
-    /// What locking or `settle` says; a thing that cannot be removed is left for the next start.
+    /// Returns the error of locking or `settle`; a thing that cannot be removed is left for the next
+    /// start.
     pub fn clean_dead(
         &self,
         sweep: &dyn Fn(&str, &str),
@@ -284,13 +286,13 @@ pub fn live_placeholders(places: &Places) -> HashSet<PathBuf> {
     records.flat_map(|record| read_list(&record)).map(|located| located.path()).collect()
 }
 
-/// How the boundary of a session is called that lives.
+/// Returns how the boundary of a session is called that lives.
 #[must_use]
 pub fn boundary_of(places: &Places, id: &SessionId) -> Option<String> {
     fs::read_to_string(SessionState::private_of(places, id).join(BOUNDARY)).ok()
 }
 
-/// The live sessions that a user gave a name, with it.
+/// Returns the live sessions that a user gave a name, with it.
 #[must_use]
 pub fn names(places: &Places) -> Vec<(String, String)> {
     let named = |session: String| {
@@ -300,12 +302,12 @@ pub fn names(places: &Places) -> Vec<(String, String)> {
     live_sessions(places).into_iter().filter_map(named).collect()
 }
 
-/// Whether a session of this name runs.
+/// Returns whether a session of this name runs.
 pub fn is_live(places: &Places, session: &str) -> bool {
     is_alive(&places.state.join("sessions").join(session))
 }
 
-/// Whether another start settles now what a dead session left.
+/// Returns whether another start settles now what a dead session left.
 pub fn is_being_settled(places: &Places, id: &SessionId) -> bool {
     SessionState::private_of(places, id).join(SETTLING).exists() && is_live(places, id.as_str())
 }
@@ -327,7 +329,7 @@ pub fn while_none_runs<T>(
 /// Waits until a session has cleaned up.
 ///
 /// # Errors
-/// What flock(2) says.
+/// Returns the error of `flock(2)`.
 pub fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
     let Ok(record) = File::open(places.state.join("sessions").join(session)) else {
         return Ok(());
@@ -336,7 +338,7 @@ pub fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a session's supervisor holds its record. Returns true if that cannot be found out,
+/// Returns whether a session's supervisor holds its record. Returns true if that cannot be found out,
 /// because what is done to a dead session cannot be undone.
 fn is_alive(record: &Path) -> bool {
     match File::open(record) {
@@ -348,7 +350,7 @@ fn is_alive(record: &Path) -> bool {
 /// Opens a file, which is made if it is not there, and locks it (flock(2)).
 ///
 /// # Errors
-/// What the file system says, with the path.
+/// Returns the file system's error, with the path.
 pub fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     let open = || -> io::Result<File> {
         let file = OpenOptions::new()

@@ -71,7 +71,7 @@ pub fn ignored_signals() -> u64 {
 /// would be read.
 ///
 /// # Errors
-/// What signalfd(2) says.
+/// Returns the error of `signalfd(2)`.
 pub fn signal_events() -> Result<OwnedFd, Errno> {
     let ignored = ignored_signals();
     let is_event = |signal: &i32| {
@@ -84,7 +84,7 @@ pub fn signal_events() -> Result<OwnedFd, Errno> {
 /// Blocks what asks to end, and returns a descriptor to read it from.
 ///
 /// # Errors
-/// What signalfd(2) says.
+/// Returns the error of `signalfd(2)`.
 pub fn stop_events() -> Result<OwnedFd, Errno> {
     read_as_events(&[libc::SIGINT, libc::SIGTERM])
 }
@@ -108,7 +108,7 @@ pub fn release_signals() {
     }
 }
 
-/// The next signal from a descriptor of [`signal_events`], `None` when there is none.
+/// Returns the next signal from a descriptor of [`signal_events`], `None` when there is none.
 pub fn next_signal(events: &OwnedFd) -> Option<i32> {
     let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
     let count = rustix::io::read(events, &mut buffer).ok()?;
@@ -140,7 +140,7 @@ pub fn allow_many_files() {
 /// Blocks what tells of children and asks to end, and returns a descriptor to read both from.
 ///
 /// # Errors
-/// What signalfd(2) says.
+/// Returns the error of `signalfd(2)`.
 pub fn child_events() -> Result<OwnedFd, Errno> {
     read_as_events(&[libc::SIGCHLD, libc::SIGTERM])
 }
@@ -208,7 +208,7 @@ pub fn die_of(signal: i32) {
     }
 }
 
-/// Whether this is the controlling side of a terminal, as init says.
+/// Returns whether this is the controlling side of a terminal, as init says.
 pub fn is_terminal(descriptor: &OwnedFd) -> bool {
     // TIOCGPTN, which nothing else answers (ioctl_tty(2)).
     rustix::pty::ptsname(descriptor, Vec::new()).is_ok()

@@ -109,7 +109,7 @@ impl Wrappers {
     /// Has all of them handle a launch in a boundary, or on the `host`.
     ///
     /// # Errors
-    /// One that refuses, or fails in whatever way: then nothing is launched.
+    /// Returns an error for one that refuses, or fails in whatever way: then nothing is launched.
     pub(crate) fn wrap(&self, boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
         let (wrappers, bearer) = {
             let mut registry = lock(&self.0);

@@ -126,7 +126,7 @@ impl Approvals {
     /// Waits for a user's answer, or until `is_withdrawn`, which is asked again and again.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns why there is none.
     pub(crate) fn ask(
         &self,
         pending: Pending,
@@ -170,14 +170,14 @@ impl Approvals {
         }
     }
 
-    /// The next request's number.
+    /// Returns the next request's number.
     pub(crate) fn number(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
         state.next
     }
 
-    /// Those that wait for an answer, the oldest first.
+    /// Returns those that wait for an answer, the oldest first.
     pub(crate) fn pending(&self) -> Vec<Pending> {
         self.state().open().cloned().collect()
     }
@@ -200,7 +200,7 @@ impl Approvals {
     /// Answers one.
     ///
     /// # Errors
-    /// It does not wait any more, or there is no answer.
+    /// Returns an error if it does not wait any more, or there is no answer.
     pub(crate) fn answer(&self, id: u64, answer: Answer, by: &str) -> Result<(), AnswerError> {
         let mut state = self.state();
         let open = state.waiting.get_mut(&id).filter(|one| one.outcome.is_none());
@@ -216,7 +216,7 @@ impl Approvals {
     /// Is there to answer, as long as the value lives.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// Returns the error of `eventfd(2)`.
     pub(crate) fn attend(self: &Arc<Self>) -> std::io::Result<Approver> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let mut state = self.state();
@@ -234,7 +234,7 @@ impl Approvals {
         self.tell(&state);
     }
 
-    /// Whether the session ends.
+    /// Returns whether the session ends.
     pub(crate) fn is_over(&self) -> bool {
         self.state().is_over
     }

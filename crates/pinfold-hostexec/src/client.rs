@@ -31,7 +31,7 @@ pub(crate) enum Parted {
 pub(crate) struct Client(Arc<OwnedFd>);
 
 impl Client {
-    /// One that was accepted; reading and writing do not wait.
+    /// Returns one that was accepted; reading and writing do not wait.
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self(Arc::new(socket))
     }
@@ -39,7 +39,7 @@ impl Client {
     /// Takes what it asks for. What it has said already of its input stays in the frames.
     ///
     /// # Errors
-    /// It has gone, takes too long, or says something else.
+    /// Returns an error if it has gone, takes too long, or says something else.
     pub(crate) fn command(&self, frames: &mut Frames) -> Result<HostCommand, Parted> {
         let deadline = Instant::now() + TO_SAY;
         let mut said = Vec::new();
@@ -60,10 +60,10 @@ impl Client {
         }
     }
 
-    /// The next that it says; `None` when it has gone.
+    /// Returns the next that it says; `None` when it has gone.
     ///
     /// # Errors
-    /// It takes too long, or says what has no meaning.
+    /// Returns an error if it takes too long, or says what has no meaning.
     pub(crate) fn call(
         &self,
         frames: &mut Frames,
@@ -87,7 +87,7 @@ impl Client {
     /// Says something, as fast as it listens.
     ///
     /// # Errors
-    /// It has gone, or does not listen until the deadline.
+    /// Returns an error if it has gone, or does not listen until the deadline.
     pub(crate) fn say(&self, reply: &Reply, deadline: Instant) -> Result<(), Parted> {
         let frame = framed(reply);
         let mut rest = &frame[..];
@@ -120,7 +120,7 @@ impl Client {
         let _ = rustix::net::shutdown(self.0.as_ref(), Shutdown::Read);
     }
 
-    /// Whether it has gone.
+    /// Returns whether it has gone.
     pub(crate) fn has_gone(&self) -> bool {
         let mut gone = [self.until_gone()];
         let now = Timespec::default();

@@ -51,12 +51,12 @@ pub struct SoFar {
 }
 
 impl Context {
-    /// Whether another request can be recorded.
+    /// Returns whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
         lock(&self.so_far.pace).step().is_some()
     }
 
-    /// Whether this was approved for the session.
+    /// Returns whether this was approved for the session.
     pub(crate) fn is_approved(&self, same: &Same) -> bool {
         let approved = lock(&self.so_far.approved);
         approved.iter().any(|one| one.covers(same))
@@ -74,10 +74,10 @@ impl Context {
         }
     }
 
-    /// A directory for a request, empty.
+    /// Returns a directory for a request, empty.
     ///
     /// # Errors
-    /// What mkdir(2) says.
+    /// Returns the error of `mkdir(2)`.
     pub(crate) fn place_of(&self, id: u64) -> io::Result<PathBuf> {
         Places::make_private(&self.place)?;
         let place = self.place.join(id.to_string());
@@ -85,11 +85,11 @@ impl Context {
         Ok(place)
     }
 
-    /// A git directory without anything that the sandbox wrote, for programs on the host that run git
-    /// in this directory.
+    /// Returns a git directory without anything that the sandbox wrote, for programs on the host that
+    /// run git in this directory.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(crate) fn bare(&self, id: u64, cwd: &Path) -> io::Result<PathBuf> {
         bare(&self.known, cwd, &self.place_of(id)?)
     }

@@ -98,7 +98,7 @@ impl Conversation<'_> {
         refuse(self.client, refusal);
     }
 
-    /// Whether it may run, by whom.
+    /// Returns whether it may run, by whom.
     ///
     /// # Errors
     /// Who denies it, and why.
@@ -110,7 +110,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether the settings, an answer for the session, or one for always allows it.
+    /// Returns whether the settings, an answer for the session, or one for always allows it.
     fn by_rule(
         &self,
         request: &Request,

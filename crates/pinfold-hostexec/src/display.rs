@@ -4,15 +4,15 @@ use std::fmt::{self, Write as _};
 
 use pinfold_policy::path::is_plain;
 
-/// A command as a line that a shell reads as the same words. What a terminal would not show as it
-/// is, is escaped (`$'…'`): control characters, bytes that are not UTF-8, and characters that
-/// reorder a line or cannot be seen.
+/// Returns a command as a line that a shell reads as the same words. What a terminal would not show as
+/// it is, is escaped (`$'…'`): control characters, bytes that are not UTF-8, and characters that reorder
+/// a line or cannot be seen.
 pub(crate) fn command_line<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
     let words: Vec<String> = words.into_iter().map(word).collect();
     words.join(" ")
 }
 
-/// One word of it.
+/// Returns one word of it.
 pub(crate) fn word(bytes: &[u8]) -> String {
     let is_bare = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=@%,:~^".contains(byte);
     if !bytes.is_empty() && !bytes.starts_with(b"~") && bytes.iter().all(is_bare) {
@@ -29,8 +29,8 @@ pub(crate) fn line(bytes: &[u8]) -> String {
     Line(bytes, Quoted::No).to_string()
 }
 
-/// Whether a character is seen where it stands, and looks the same on every terminal: fonts draw what
-/// they like for private use.
+/// Returns whether a character is seen where it stands, and looks the same on every terminal: fonts draw
+/// what they like for private use.
 fn is_visible(character: char) -> bool {
     is_plain(character) && !('\u{e000}'..='\u{f8ff}').contains(&character)
 }

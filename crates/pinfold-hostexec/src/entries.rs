@@ -15,7 +15,7 @@ pub const PROGRAM: &str = "/run/pinfold/bin/pinfold-host";
 /// Where the door is, inside.
 pub const SOCKET: &str = "/run/pinfold/host-exec";
 
-/// The door, for init to open, where the sandbox can ask.
+/// Returns the door, for init to open, where the sandbox can ask.
 pub fn door(settings: &HostExec) -> Option<Door> {
     settings.enabled.value.then(|| Door::Unix(InsidePath::from_static(SOCKET)))
 }
@@ -37,7 +37,7 @@ pub enum EntriesError {
 /// The program, and the names that lead to it.
 ///
 /// # Errors
-/// An executable of this program that is gone.
+/// Returns an error for an executable of this program that is gone.
 pub fn entries(settings: &HostExec) -> Result<Vec<Entry>, EntriesError> {
     if !settings.enabled.value {
         return Ok(Vec::new());

@@ -91,7 +91,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
 /// Refuses what the host does not run.
 ///
 /// # Errors
-/// What of the words that is, with the hint.
+/// Returns what of the words that is, with the hint.
 pub(crate) fn check(args: &[Vec<u8>]) -> Result<(), Refusal> {
     let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     // gh takes commands also behind options, so here they come first.
@@ -185,7 +185,7 @@ fn check_options(group: &[u8], command: &[u8], words: &[&[u8]]) -> Result<(), Re
     }
 }
 
-/// The value that a word gives this option, empty if the next word does; none if it does not.
+/// Returns the value that a word gives this option, empty if the next word does; none if it does not.
 fn value<'a>(option: &FileOption, word: &'a [u8]) -> Option<&'a [u8]> {
     if let Some(rest) = word.strip_prefix(option.long.as_bytes()) {
         return if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"=") };

@@ -58,7 +58,7 @@ pub(crate) enum NoDirectory {
 }
 
 impl PathMap {
-    /// The directories that an authority grants of the workspace and by name.
+    /// Returns the directories that an authority grants of the workspace and by name.
     pub fn new(authority: Authority, view: Option<HostPath>) -> Self {
         let is_place = |kind: RootKind| matches!(kind, RootKind::Workspace | RootKind::Knowledge);
         let root = |grant: &pinfold_policy::authority::Grant| {
@@ -81,11 +81,11 @@ impl PathMap {
         &self.writable
     }
 
-    /// The directory of the host that is at a path inside. No link is followed, and nothing is
+    /// Returns the directory of the host that is at a path inside. No link is followed, and nothing is
     /// looked up again.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns why there is none.
     pub(crate) fn directory(&self, inside: &[u8]) -> Result<Directory, NoDirectory> {
         let shown = || Escaped(Path::new(std::ffi::OsStr::from_bytes(inside))).to_string();
         let path = InsidePath::from_bytes(inside).map_err(|_| NoDirectory::NotGranted(shown()))?;
@@ -112,7 +112,7 @@ impl PathMap {
         }
     }
 
-    /// The user's `PATH` without what is relative, and without directories that the sandbox can
+    /// Returns the user's `PATH` without what is relative, and without directories that the sandbox can
     /// write to: an activated environment in a workspace puts such a directory first.
     pub(crate) fn search_path(&self) -> Vec<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
@@ -127,7 +127,7 @@ impl PathMap {
         safe
     }
 
-    /// The program of this name.
+    /// Returns the program of this name.
     pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
         let found = self.search_path().into_iter().map(|directory| directory.join(name));
         let is_program = |path: &PathBuf| {

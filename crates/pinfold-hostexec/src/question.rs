@@ -62,7 +62,7 @@ impl Question {
     /// Asks from now on, as requests come.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// Returns an error if no thread can be had.
     pub(crate) fn start(self: &Arc<Self>, approvals: &Arc<Approvals>) -> io::Result<()> {
         let (question, approvals) = (Arc::clone(self), Arc::clone(approvals));
         let asking = small_thread("host-exec", move || question.ask_all(&approvals))?;
@@ -164,7 +164,7 @@ enum Key {
     Nothing,
 }
 
-/// What a key means. Only one that came alone is one: a paste or an escape sequence comes whole.
+/// Returns what a key means. Only one that came alone is one: a paste or an escape sequence comes whole.
 fn key(typed: &Typed, page: &Page, pending: &Pending) -> Key {
     const CTRL_C: u8 = 3;
     let [byte] = typed.bytes[..] else { return Key::Nothing };
@@ -182,7 +182,7 @@ fn key(typed: &Typed, page: &Page, pending: &Pending) -> Key {
     }
 }
 
-/// The question as bytes for the terminal. Nothing of it scrolls.
+/// Returns the question as bytes for the terminal. Nothing of it scrolls.
 fn draw(
     pending: &Pending,
     waiting: usize,

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// with it.
 ///
 /// # Errors
-/// What starting the program says.
+/// Returns the error of starting the program.
 pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io::Result<Ended> {
     end_with(parent)?;
     let events = sys::child_events()?;
@@ -50,7 +50,7 @@ pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io
 /// Has this process asked to end (SIGTERM) when its parent does, which is this one.
 ///
 /// # Errors
-/// The parent has gone already.
+/// Returns an error if the parent has gone already.
 pub fn end_with(parent: u32) -> io::Result<()> {
     // The supervisor reads this signal as an event, and its children inherit that it is blocked.
     sys::release_signals();
@@ -104,7 +104,7 @@ fn end_all(events: &std::os::fd::OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The processes whose parent this one is (proc_pid_stat(5)).
+/// Returns the processes whose parent this one is (proc_pid_stat(5)).
 fn children() -> io::Result<Vec<Pid>> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut children = Vec::new();

@@ -32,7 +32,7 @@ pub(crate) enum Relayed {
 /// itself (for want of memory, by its user) the program and its group are ended here.
 ///
 /// # Errors
-/// What poll(2), waitid(2) and starting a thread say.
+/// Returns what poll(2), waitid(2) and starting a thread say.
 pub(crate) fn relay(
     mut child: Child,
     client: &Client,

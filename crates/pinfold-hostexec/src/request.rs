@@ -47,7 +47,7 @@ impl Request {
     /// network.
     ///
     /// # Errors
-    /// Why it can be asked of nobody.
+    /// Returns why it can be asked of nobody.
     pub(crate) fn examine(
         command: &HostCommand,
         id: u64,
@@ -92,16 +92,16 @@ impl Request {
         Ok(Self { name: name.to_owned(), args, directory, job })
     }
 
-    /// The command as a user sees it.
+    /// Returns the command as a user sees it.
     pub(crate) fn command(&self) -> String {
         let words = std::iter::once(self.name.as_bytes());
         command_line(words.chain(self.args.iter().map(Vec::as_slice)))
     }
 
-    /// What a user is asked, of the number `id`; `rule` is what `always` would write.
+    /// Returns what a user is asked, of the number `id`; `rule` is what `always` would write.
     ///
     /// # Errors
-    /// It is too long to be read.
+    /// Returns an error if it is too long to be read.
     pub(crate) fn question(&self, id: u64, rule: Option<&SavedRule>) -> Result<Pending, Refusal> {
         let pending = Pending {
             id,
@@ -152,7 +152,7 @@ impl Request {
         }
     }
 
-    /// What an approval for the session is for.
+    /// Returns what an approval for the session is for.
     pub(crate) fn same(&self) -> Same {
         let (name, args) = (self.name.clone(), self.args.clone());
         let (cwd, remote, references) =
@@ -160,7 +160,7 @@ impl Request {
         Same { name, args, cwd, remote, references }
     }
 
-    /// The rule that would allow this and nothing more; none where its bytes are no text.
+    /// Returns the rule that would allow this and nothing more; none where its bytes are no text.
     pub(crate) fn rule(&self, repository: &std::path::Path) -> Option<SavedRule> {
         let text = |arg: &Vec<u8>| String::from_utf8(arg.clone()).ok();
         let (cwd, repository) = (self.directory.path.clone(), repository.to_owned());
@@ -171,8 +171,8 @@ impl Request {
         Some(SavedRule { repository, executable, args, cwd, remote, references })
     }
 
-    /// The rule of the settings that would allow it and nothing more, as a user writes it; none where
-    /// its bytes are no text.
+    /// Returns the rule of the settings that would allow it and nothing more, as a user writes it; none
+    /// where its bytes are no text.
     pub(crate) fn setting(&self) -> Option<String> {
         let quoted = |arg: &Vec<u8>| Some(toml_text(str::from_utf8(arg).ok()?));
         let args: Vec<String> = self.args.iter().map(quoted).collect::<Option<_>>()?;
@@ -180,18 +180,18 @@ impl Request {
         Some(format!("autoApprove = [{{ executable = \"{}\", args = [{args}] }}]", self.name))
     }
 
-    /// The arguments for a program.
+    /// Returns the arguments for a program.
     pub(crate) fn words(&self) -> impl Iterator<Item = OsString> + '_ {
         self.args.iter().map(|arg| OsString::from_vec(arg.clone()))
     }
 
-    /// The working directory, escaped.
+    /// Returns the working directory, escaped.
     pub(crate) fn cwd(&self) -> String {
         line(self.directory.path.as_os_str().as_bytes())
     }
 }
 
-/// A basic string of TOML's.
+/// Returns a basic string of TOML's.
 fn toml_text(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -13,7 +13,7 @@ pub(crate) struct Same {
 }
 
 impl Same {
-    /// Whether approving this approves the other: it moves no other reference.
+    /// Returns whether approving this approves the other: it moves no other reference.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let is_known = |reference: &String| self.references.contains(reference);
         let references = self.references.clone();

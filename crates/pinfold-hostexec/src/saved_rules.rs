@@ -36,7 +36,7 @@ pub struct SavedRule {
 }
 
 impl SavedRule {
-    /// Whether this allows what another would: the same, and no other reference.
+    /// Returns whether this allows what another would: the same, and no other reference.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let is_known = |reference: &String| self.references.contains(reference);
@@ -70,16 +70,16 @@ pub struct SavedRules {
 }
 
 impl SavedRules {
-    /// The user's.
+    /// Returns the user's.
     #[must_use]
     pub fn new(places: &Places) -> Self {
         Self { path: places.config.join("approvals.json"), directory: places.config.clone() }
     }
 
-    /// All of them.
+    /// Returns all of them.
     ///
     /// # Errors
-    /// What reading says; a file that cannot be read is not taken for none.
+    /// Returns the error of reading; a file that cannot be read is not taken for none.
     pub fn all(&self) -> io::Result<Vec<SavedRule>> {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
@@ -95,7 +95,7 @@ impl SavedRules {
     /// Adds one.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub fn add(&self, rule: &SavedRule) -> io::Result<()> {
         self.change(|rules| {
             if !rules.contains(rule) {
@@ -107,7 +107,7 @@ impl SavedRules {
     /// Takes one away; whether it was there.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// Returns the error of reading and writing.
     pub fn remove(&self, rule: &SavedRule) -> io::Result<bool> {
         let mut was_there = false;
         self.change(|rules| {

@@ -30,7 +30,7 @@ impl Broker {
     /// Serves nothing yet.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// Returns the error of `eventfd(2)`.
     pub fn new(listener: OwnedFd, context: Context) -> io::Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (listener, context) = (Some(listener), Arc::new(context));
@@ -45,7 +45,7 @@ impl Broker {
     /// Starts to serve: somebody has come.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// Returns an error if no thread can be had.
     pub fn start(&mut self) -> io::Result<()> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
         let (context, stop) = (Arc::clone(&self.context), Arc::clone(&self.stop));
@@ -57,7 +57,7 @@ impl Broker {
         Ok(())
     }
 
-    /// What waits for an answer.
+    /// Returns what waits for an answer.
     pub fn approvals(&self) -> &Arc<Approvals> {
         &self.context.approvals
     }

@@ -42,7 +42,7 @@ pub struct AgentContext {
 }
 
 impl AgentContext {
-    /// An agent's files, and the folder of its extensions: every directory there is one.
+    /// Returns an agent's files, and the folder of its extensions: every directory there is one.
     ///
     /// # Errors
     /// See [`NoContext`].
@@ -53,7 +53,7 @@ impl AgentContext {
         Ok(Self { files, dockerfile, extensions })
     }
 
-    /// Its Dockerfile.
+    /// Returns its Dockerfile.
     #[must_use]
     pub fn dockerfile(&self) -> &Dockerfile {
         &self.dockerfile
@@ -62,7 +62,7 @@ impl AgentContext {
     /// Reads every file once, and copies it into an empty directory if one is given.
     ///
     /// # Errors
-    /// What reading or writing says.
+    /// Returns the error of reading or writing.
     pub fn read(&self, into: Option<&Path>) -> Result<Content, ContextError> {
         let mut whole = ContextDigest::default();
         self.files.digest(&mut whole, into)?;
@@ -71,10 +71,11 @@ impl AgentContext {
         Ok(Content { listed, whole: whole.finish() })
     }
 
-    /// The tag of its image. `base` is the digest of what it builds on, empty where that cannot be known.
+    /// Returns the tag of its image. `base` is the digest of what it builds on, empty where that cannot
+    /// be known.
     ///
     /// # Errors
-    /// An agent's name without a letter or digit.
+    /// Returns an error for an agent's name without a letter or digit.
     pub fn tag(&self, agent: &str, base: &str, content: Content) -> Result<ImageTag, NoName> {
         let hash = ImageHash::of_agent(self.dockerfile.as_bytes(), base, content.listed);
         ImageTag::of_agent(agent, hash)

@@ -51,10 +51,10 @@ impl fmt::Display for Package {
     }
 }
 
-/// The packages of a file: one a line, with `#` before what is for people.
+/// Returns the packages of a file: one a line, with `#` before what is for people.
 ///
 /// # Errors
-/// The first line that names no package.
+/// Returns an error for the first line that names no package.
 pub(crate) fn dependencies(text: &str) -> Result<Vec<Package>, DependencyError> {
     let lines = text.lines().enumerate().map(|(at, line)| {
         let name = line.split('#').next().unwrap_or_default().trim();

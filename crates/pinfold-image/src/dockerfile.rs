@@ -47,7 +47,7 @@ pub enum DockerfileError {
 }
 
 impl DockerfileError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -82,7 +82,7 @@ impl Dockerfile {
     /// Reads one.
     ///
     /// # Errors
-    /// What is no text, or has no FROM.
+    /// Returns what is no text, or has no FROM.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, DockerfileError> {
         let text = String::from_utf8(bytes).map_err(|_| DockerfileError::NoText)?;
         let mut stages: HashMap<String, String> = HashMap::new();
@@ -114,13 +114,13 @@ impl Dockerfile {
         Ok(Self { text, from, declares_base })
     }
 
-    /// The text as it was read.
+    /// Returns the text as it was read.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.text.as_bytes()
     }
 
-    /// Whether what it builds on is left to the build argument.
+    /// Returns whether what it builds on is left to the build argument.
     #[must_use]
     pub fn takes_base(&self) -> bool {
         let argument = self.from.strip_prefix('$');
@@ -131,10 +131,10 @@ impl Dockerfile {
         })
     }
 
-    /// What it builds on, if `given` is the build argument.
+    /// Returns what it builds on, if `given` is the build argument.
     ///
     /// # Errors
-    /// When that cannot be known, or is something else than what is given.
+    /// Returns an error when that cannot be known, or is something else than what is given.
     pub fn base(&self, given: Option<&Reference>) -> Result<Base, DockerfileError> {
         let from = || self.from.clone();
         match given {
@@ -150,8 +150,8 @@ impl Dockerfile {
     }
 }
 
-/// Its instructions, each on one line: without comments, continued lines and documents in them, whose
-/// lines may begin with any word (`from os import path`).
+/// Returns its instructions, each on one line: without comments, continued lines and documents in them,
+/// whose lines may begin with any word (`from os import path`).
 fn instructions(text: &str) -> Vec<String> {
     let escape = match directive(text, "escape") {
         Some("`") => '`',
@@ -184,7 +184,7 @@ fn instructions(text: &str) -> Vec<String> {
     all
 }
 
-/// A parser directive: a comment at the very top.
+/// Returns a parser directive: a comment at the very top.
 fn directive<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let comments = text.lines().map_while(|line| line.trim().strip_prefix('#'));
     let mut pairs = comments.map_while(|comment| comment.split_once('='));
@@ -192,7 +192,8 @@ fn directive<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     found.map(|(_, value)| value.trim())
 }
 
-/// How the documents end that an instruction begins: `<<WORD`, `<<-WORD` (after tabs), quoted or not.
+/// Returns how the documents end that an instruction begins: `<<WORD`, `<<-WORD` (after tabs), quoted or
+/// not.
 fn documents(instruction: &str) -> Vec<(bool, String)> {
     let keyword = instruction.split_whitespace().next().unwrap_or_default();
     if !["RUN", "COPY", "ADD"].iter().any(|known| keyword.eq_ignore_ascii_case(known)) {

@@ -54,29 +54,29 @@ impl AgentFiles {
     /// What the Dockerfile is called, here and in a context.
     pub const DOCKERFILE: &str = DOCKERFILE;
 
-    /// Those that come with pinfold.
+    /// Returns those that come with pinfold.
     #[must_use]
     pub fn built_in(agent: &str) -> Option<Self> {
         let found = BUILT_IN.iter().find(|(known, _)| *known == agent);
         found.map(|(_, files)| Self(Source::BuiltIn(*files)))
     }
 
-    /// The agents for which there are some.
+    /// Returns the agents for which there are some.
     pub fn agents() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(agent, _)| *agent)
     }
 
-    /// Those of a user's directory.
+    /// Returns those of a user's directory.
     ///
     /// # Errors
-    /// What cannot be read, or can be no part of an image.
+    /// Returns what cannot be read, or can be no part of an image.
     pub fn of_directory(path: &Path) -> Result<Self, ContextError> {
         let tree = Tree::list(path)?;
         let dockerfile = tree.read(DOCKERFILE, LARGEST)?;
         Ok(Self(Source::Directory { dockerfile, tree: tree.without(DOCKERFILE) }))
     }
 
-    /// The Dockerfile's bytes.
+    /// Returns the Dockerfile's bytes.
     pub(crate) fn dockerfile(&self) -> &[u8] {
         match &self.0 {
             Source::BuiltIn(BuiltIn { dockerfile, .. }) => dockerfile,
@@ -87,7 +87,7 @@ impl AgentFiles {
     /// Takes the files into a hash, and puts them into a directory if one is given.
     ///
     /// # Errors
-    /// What reading or writing says.
+    /// Returns the error of reading or writing.
     pub(crate) fn digest(
         &self,
         whole: &mut ContextDigest,

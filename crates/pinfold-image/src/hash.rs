@@ -30,7 +30,7 @@ impl Sha256 {
         Self::finish(context)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub const fn bytes(self) -> [u8; SHA256_OUTPUT_LEN] {
         self.0

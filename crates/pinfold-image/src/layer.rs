@@ -55,7 +55,7 @@ pub enum LayerError {
 }
 
 impl LayerError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -72,7 +72,7 @@ impl LayerError {
     }
 }
 
-/// A file in the repository's directory.
+/// Returns a file in the repository's directory.
 fn name(file: &str) -> PathBuf {
     Path::new(DIRECTORY).join(file)
 }
@@ -96,7 +96,7 @@ impl Layer {
     /// What the Dockerfile is called, in a repository and in a context.
     pub const DOCKERFILE: &str = DOCKERFILE;
 
-    /// What the repository at `root` adds, if it adds anything.
+    /// Returns what the repository at `root` adds, if it adds anything.
     ///
     /// # Errors
     /// See [`LayerError`].
@@ -119,7 +119,7 @@ impl Layer {
         Ok(Some(Self { dockerfile, from: From::Packages(packages) }))
     }
 
-    /// Where it was found, in the repository.
+    /// Returns where it was found, in the repository.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         match self.from {
@@ -128,13 +128,13 @@ impl Layer {
         }
     }
 
-    /// The Dockerfile that is built from.
+    /// Returns the Dockerfile that is built from.
     #[must_use]
     pub fn dockerfile(&self) -> &Dockerfile {
         &self.dockerfile
     }
 
-    /// The packages, if it is a list of them.
+    /// Returns the packages, if it is a list of them.
     #[must_use]
     pub fn packages(&self) -> Option<&[Package]> {
         match &self.from {
@@ -143,7 +143,7 @@ impl Layer {
         }
     }
 
-    /// The other files of its context, below the repository's root.
+    /// Returns the other files of its context, below the repository's root.
     pub fn others(&self) -> impl Iterator<Item = PathBuf> {
         let tree = match &self.from {
             From::Directory(tree) => Some(tree),
@@ -155,7 +155,7 @@ impl Layer {
     /// Reads every file once, and copies it into an empty directory if one is given.
     ///
     /// # Errors
-    /// What reading or writing says.
+    /// Returns the error of reading or writing.
     pub fn read(&self, into: Option<&Path>) -> Result<Content, ContextError> {
         let mut whole = ContextDigest::default();
         let text = self.dockerfile.as_bytes();
@@ -170,10 +170,10 @@ impl Layer {
         Ok(Content { listed, whole: whole.finish() })
     }
 
-    /// The tag of an agent's image with it.
+    /// Returns the tag of an agent's image with it.
     ///
     /// # Errors
-    /// A repository's name without a letter or digit.
+    /// Returns an error for a repository's name without a letter or digit.
     pub fn tag(
         &self,
         agent: &ImageTag,
@@ -185,7 +185,7 @@ impl Layer {
     }
 }
 
-/// A Dockerfile that installs packages, and leaves the user as it was.
+/// Returns a Dockerfile that installs packages, and leaves the user as it was.
 fn installing(packages: &[Package]) -> String {
     let mut text = format!("ARG {BASE_ARGUMENT}\nFROM ${{{BASE_ARGUMENT}}}\n");
     if !packages.is_empty() {

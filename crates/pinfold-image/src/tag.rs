@@ -38,15 +38,15 @@ impl ImageTag {
     /// Of an agent's image.
     ///
     /// # Errors
-    /// A name without a letter or digit.
+    /// Returns an error for a name without a letter or digit.
     pub fn of_agent(agent: &str, hash: ImageHash) -> Result<Self, NoName> {
         Ok(Self { repository: format!("{}{}", Self::PREFIX, component(agent)?), hash })
     }
 
-    /// The name without its hash, which every version of the agent's image has.
+    /// Returns the name without its hash, which every version of the agent's image has.
     ///
     /// # Errors
-    /// A name without a letter or digit.
+    /// Returns an error for a name without a letter or digit.
     pub fn repository_of(agent: &str) -> Result<String, NoName> {
         Ok(format!("{}{}", Self::PREFIX, component(agent)?))
     }
@@ -54,7 +54,7 @@ impl ImageTag {
     /// Of the agent's image with what the repository of this name adds.
     ///
     /// # Errors
-    /// A name without a letter or digit.
+    /// Returns an error for a name without a letter or digit.
     pub fn with_layer(&self, repository: &str, hash: ImageHash) -> Result<Self, NoName> {
         Ok(Self { repository: format!("{}-{}", self.repository, component(repository)?), hash })
     }
@@ -73,7 +73,7 @@ impl fmt::Display for ImageTag {
 }
 
 impl Reference {
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -101,8 +101,8 @@ impl FromStr for Reference {
     }
 }
 
-/// A part of an image's name: lower-case letters and digits, parted by single `.`, `_` or `-`. What is
-/// one stays as it is.
+/// Returns a part of an image's name: lower-case letters and digits, parted by single `.`, `_` or `-`.
+/// What is one stays as it is.
 fn component(name: &str) -> Result<String, NoName> {
     let mut text = String::new();
     for c in name.chars() {

@@ -61,7 +61,7 @@ pub enum ContextError {
 }
 
 impl ContextError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -90,7 +90,7 @@ impl Tree {
     /// Lists a directory's files.
     ///
     /// # Errors
-    /// What cannot be read, or can be no part of an image.
+    /// Returns what cannot be read, or can be no part of an image.
     pub(crate) fn list(root: &Path) -> Result<Self, ContextError> {
         let mut tree = Self::open(root)?;
         tree.visit(Path::new(""), 0)?;
@@ -100,7 +100,7 @@ impl Tree {
     /// Lists the files below a directory's directories; files next to these are somebody's notes.
     ///
     /// # Errors
-    /// As [`Self::list`].
+    /// Returns the errors of [`Self::list`].
     pub(crate) fn list_folders(root: &Path) -> Result<Self, ContextError> {
         let mut tree = Self::open(root)?;
         tree.visit(Path::new(""), 0)?;
@@ -122,7 +122,7 @@ impl Tree {
     /// on the way there. None if nothing lies there.
     ///
     /// # Errors
-    /// As [`Self::list`]; of what is no directory, too.
+    /// Returns the errors of [`Self::list`]; of what is no directory, too.
     pub(crate) fn list_below(root: &Path, name: &str) -> Result<Option<Self>, ContextError> {
         let above = Self::open(root)?;
         let how = BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -149,18 +149,18 @@ impl Tree {
         Ok(Self { root: root.to_owned(), directory, files: BTreeSet::new() })
     }
 
-    /// The paths of the files, in order.
+    /// Returns the paths of the files, in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// Whether there is no file.
+    /// Returns whether there is no file.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Whether there is a file of this path.
+    /// Returns whether there is a file of this path.
     #[must_use]
     pub(crate) fn has(&self, path: &str) -> bool {
         self.files.contains(path.as_bytes())
@@ -173,10 +173,10 @@ impl Tree {
         self
     }
 
-    /// A small file whole.
+    /// Returns a small file whole.
     ///
     /// # Errors
-    /// What reading says; a file of more than `most` bytes.
+    /// Returns the error of reading; a file of more than `most` bytes.
     pub(crate) fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, ContextError> {
         let (file, _) = self.file(Path::new(path))?;
         let place = self.root.join(path);
@@ -195,7 +195,7 @@ impl Tree {
     /// hashed is what is copied, whatever is changed since.
     ///
     /// # Errors
-    /// What reading or writing says.
+    /// Returns the error of reading or writing.
     pub(crate) fn digest(
         &self,
         prefix: &str,
@@ -296,7 +296,7 @@ struct Found {
     may_be_executed: bool,
 }
 
-/// The kind of an entry; some file systems say it only when they are asked.
+/// Returns the kind of an entry; some file systems say it only when they are asked.
 fn kind(directory: impl AsFd, name: &std::ffi::CStr, listed: FileType) -> Result<FileType, Errno> {
     match listed {
         FileType::Unknown => {

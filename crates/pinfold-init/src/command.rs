@@ -72,10 +72,10 @@ impl Command {
         self.convert().map_err(bad)
     }
 
-    /// The same; none if there is nothing to run.
+    /// Returns the same; none if there is nothing to run.
     ///
     /// # Errors
-    /// As [`Self::prepare`].
+    /// Returns the errors of [`Self::prepare`].
     pub(crate) fn prepare_any(self) -> Result<Option<Prepared>, Failure> {
         if self.argv.is_empty() { Ok(None) } else { self.prepare().map(Some) }
     }

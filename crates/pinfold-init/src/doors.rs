@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 /// needs CAP_NET_ADMIN over the namespace.
 ///
 /// # Errors
-/// What socket(2), setsockopt(2), bind(2) and listen(2) say.
+/// Returns what socket(2), setsockopt(2), bind(2) and listen(2) say.
 pub fn listen(address: SocketAddr, transparent: bool) -> Result<OwnedFd, Errno> {
     const BACKLOG: i32 = 1024;
     let socket = socket(family(address), SocketType::STREAM)?;
@@ -36,7 +36,7 @@ pub fn listen(address: SocketAddr, transparent: bool) -> Result<OwnedFd, Errno> 
 /// Opens a UDP socket for a port of every IPv4 address.
 ///
 /// # Errors
-/// What socket(2), setsockopt(2) and bind(2) say.
+/// Returns what socket(2), setsockopt(2) and bind(2) say.
 pub fn datagrams(port: u16) -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM)?;
     rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))?;
@@ -47,7 +47,7 @@ pub fn datagrams(port: u16) -> Result<OwnedFd, Errno> {
 /// both.
 ///
 /// # Errors
-/// What socket(2) says.
+/// Returns the error of `socket(2)`.
 pub fn outlet() -> Result<OwnedFd, Errno> {
     let socket = match socket(AddressFamily::INET6, SocketType::STREAM) {
         Ok(socket) => socket,
@@ -60,7 +60,7 @@ pub fn outlet() -> Result<OwnedFd, Errno> {
 /// Opens a Unix socket that is at no path yet: it can be made before there is a root to lie in.
 ///
 /// # Errors
-/// What socket(2) says.
+/// Returns the error of `socket(2)`.
 pub fn unix() -> Result<OwnedFd, Errno> {
     socket(AddressFamily::UNIX, SocketType::STREAM)
 }
@@ -68,7 +68,7 @@ pub fn unix() -> Result<OwnedFd, Errno> {
 /// Puts a Unix socket at a path, for this user alone, and listens.
 ///
 /// # Errors
-/// What bind(2), chmod(2) and listen(2) say.
+/// Returns what bind(2), chmod(2) and listen(2) say.
 pub fn listen_at(socket: &OwnedFd, path: &Path) -> Result<(), Errno> {
     const BACKLOG: i32 = 128;
     rustix::net::bind(socket, &SocketAddrUnix::new(path)?)?;

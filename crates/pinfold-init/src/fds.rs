@@ -11,7 +11,7 @@ const PAST: u32 = 1 << 31;
 /// Only for a process that was copied, and uses no value again that owns another one.
 ///
 /// # Errors
-/// What close_range(2) says.
+/// Returns the error of `close_range(2)`.
 pub fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
     kept.sort_unstable();

@@ -45,23 +45,23 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure without a path.
+    /// Returns a failure without a path.
     pub fn at(step: Step) -> impl FnOnce(Errno) -> Self {
         move |errno| Self { step, errno, detail: Vec::new() }
     }
 
-    /// A failure about a path or value.
+    /// Returns a failure about a path or value.
     pub fn about(step: Step, detail: &[u8]) -> impl FnOnce(Errno) -> Self {
         move |errno| Self { step, errno, detail: detail.to_vec() }
     }
 
-    /// The failure of a program that was to run next to the command, as a message.
+    /// Returns the failure of a program that was to run next to the command, as a message.
     pub(crate) fn report_of(self, id: u32) -> Report {
         let Self { step, errno, detail } = self;
         Report::TaskFailed { id, step, errno: errno.raw_os_error(), detail }
     }
 
-    /// The failure as a message.
+    /// Returns the failure as a message.
     pub fn report(self) -> Report {
         Report::Failed { step: self.step, errno: self.errno.raw_os_error(), detail: self.detail }
     }

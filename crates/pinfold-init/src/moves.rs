@@ -28,7 +28,7 @@ use call::{Call, Listener, Wanted};
 /// Begins to answer, on a thread of its own. A rename waits for its answer.
 ///
 /// # Errors
-/// What clone(2) says.
+/// Returns the error of `clone(2)`.
 pub(crate) fn serve(listener: OwnedFd) -> Result<(), Errno> {
     let listener = Arc::new(Listener::new(listener));
     let serve = move || {

@@ -36,7 +36,7 @@ impl Relay {
     /// Starts it. The caller leads the terminal's session, and has one thread.
     ///
     /// # Errors
-    /// What pipe(2) and fork(2) say.
+    /// Returns the error of `pipe(2)` and `fork(2)`.
     pub(crate) fn start(terminal: &Terminal, line: &Channel) -> Result<Self, Errno> {
         let (ending, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let process = crate::vfork::copy(|| {
@@ -56,7 +56,7 @@ impl Relay {
         self.process == process
     }
 
-    /// What is kept open for it.
+    /// Returns what is kept open for it.
     pub(crate) fn held(&self) -> Option<&OwnedFd> {
         self.ending.as_ref()
     }

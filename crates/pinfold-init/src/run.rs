@@ -360,7 +360,7 @@ impl Loop<'_> {
     }
 }
 
-/// How a child ended.
+/// Returns how a child ended.
 pub(crate) fn ended(status: WaitStatus) -> Ended {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ended::Code(code as u8),

@@ -14,7 +14,7 @@ use crate::fds::close_all_but;
 /// Starts one, which ends when the other end of its socket is closed.
 ///
 /// # Errors
-/// What fork(2) says.
+/// Returns the error of `fork(2)`.
 pub(crate) fn start(roots: Vec<Vec<u8>>, cwd: Vec<u8>, socket: OwnedFd) -> Result<Pid, Errno> {
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let roots = Roots::new(roots.into_iter().map(path).collect(), path(cwd));

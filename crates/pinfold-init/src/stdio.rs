@@ -63,7 +63,7 @@ impl Streams {
         self.line.take().map(Channel::from)
     }
 
-    /// Those that were handed in.
+    /// Returns those that were handed in.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.ends.iter().filter_map(|end| match end {
             End::Descriptor(fd) => Some(fd.as_fd()),
@@ -71,7 +71,7 @@ impl Streams {
         })
     }
 
-    /// The descriptor of one stream.
+    /// Returns the descriptor of one stream.
     pub(crate) fn descriptor<'a>(
         &'a self,
         index: usize,
@@ -90,7 +90,7 @@ impl Terminal {
     /// Opens the one that these streams ask for, if they do, on the sandbox's own devpts.
     ///
     /// # Errors
-    /// What pts(4), termios(3) and ioctl_tty(2) say.
+    /// Returns what pts(4), termios(3) and ioctl_tty(2) say.
     pub(crate) fn open(streams: &Streams) -> Result<Option<Self>, Errno> {
         if !streams.ends.iter().any(|end| matches!(end, End::Terminal)) {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Terminal {
 /// Opens the side of the command's. gVisor's kernel of 2022 does it by name alone.
 ///
 /// # Errors
-/// What ioctl_tty(2) and open(2) say.
+/// Returns the error of `ioctl_tty(2)` and `open(2)`.
 pub(crate) fn open_user(controller: &OwnedFd) -> Result<OwnedFd, Errno> {
     let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     match rustix::pty::ioctl_tiocgptpeer(controller, peer) {
@@ -132,7 +132,7 @@ pub(crate) fn open_user(controller: &OwnedFd) -> Result<OwnedFd, Errno> {
 /// Says how large a terminal is.
 ///
 /// # Errors
-/// What ioctl_tty(2) says.
+/// Returns the error of `ioctl_tty(2)`.
 pub(crate) fn set_window(controller: &OwnedFd, (rows, columns): Window) -> Result<(), Errno> {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(controller, size)
@@ -143,7 +143,7 @@ pub(crate) fn set_window(controller: &OwnedFd, (rows, columns): Window) -> Resul
 /// are not dropped.
 ///
 /// # Errors
-/// What setsid(2) and ioctl_tty(2) say.
+/// Returns the error of `setsid(2)` and `ioctl_tty(2)`.
 pub(crate) fn lead_session(terminal: Option<&Terminal>) -> Result<(), Errno> {
     // SAFETY: takes nothing. Not by rustix, which takes what it returns for a number that is not 0, as
     // gVisor's kernel of 2022 returns it.

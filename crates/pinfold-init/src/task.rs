@@ -44,7 +44,7 @@ impl Task {
     /// Starts one. The controlling side of its terminal goes to the supervisor.
     ///
     /// # Errors
-    /// A command without words, or what the system says.
+    /// Returns an error for a command without words, or what the system says.
     pub(crate) fn start(
         (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
         command: Command,
@@ -80,9 +80,9 @@ impl Task {
         self.id
     }
 
-    /// The process above it. The sandbox can signal it; that it goes by itself means that nothing of
-    /// the task is left, and that it is killed ends the sandbox: its task could not be ended any
-    /// more.
+    /// Returns the process above it. The sandbox can signal it; that it goes by itself means that
+    /// nothing of the task is left, and that it is killed ends the sandbox: its task could not be ended
+    /// any more.
     pub(crate) fn minder(&self) -> Pid {
         self.minder
     }
@@ -108,7 +108,7 @@ impl Task {
         self.ended.take_if(|ended| is_closed(ended));
     }
 
-    /// How long to wait at most before the next look at its limits.
+    /// Returns how long to wait at most before the next look at its limits.
     pub(crate) fn patience(&self) -> Option<Duration> {
         self.watch.as_ref().map(PartWatch::patience)
     }
@@ -233,7 +233,7 @@ fn mind(
     Ok(())
 }
 
-/// What the minder keeps open for a relay.
+/// Returns what the minder keeps open for a relay.
 fn held(relay: &Option<Relay>) -> Option<BorrowedFd<'_>> {
     relay.as_ref().and_then(Relay::held).map(AsFd::as_fd)
 }
@@ -247,7 +247,7 @@ fn adopt() -> Result<(), Errno> {
     }
 }
 
-/// Whether nobody has the other end any more.
+/// Returns whether nobody has the other end any more.
 fn is_closed(end: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(end, PollFlags::IN)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

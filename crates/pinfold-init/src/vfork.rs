@@ -13,7 +13,7 @@ const STACK: usize = 256 * 1024;
 /// process ends with status 127. Saves the copy of the page tables that fork(2) makes.
 ///
 /// # Errors
-/// What clone(2) says.
+/// Returns the error of `clone(2)`.
 #[expect(clippy::disallowed_methods, reason = "init starts what runs inside")]
 pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
     let mut stack: Vec<u128> = vec![0; STACK / size_of::<u128>()];

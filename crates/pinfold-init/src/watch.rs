@@ -67,14 +67,14 @@ impl Watch {
         Self { limits, is_per_process, shared, reported: [false; 5], interval: CLOSE, due }
     }
 
-    /// How long to wait at most before the next look.
+    /// Returns how long to wait at most before the next look.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let Watched { memory, pids, disk, changes, files } = &self.limits;
         let watching = memory.or(*pids).or(*files).is_some() || disk.is_some() || changes.is_some();
         watching.then(|| self.due.saturating_duration_since(Instant::now()))
     }
 
-    /// A limit that is reached and was not reported before; looks when it is time to.
+    /// Returns a limit that is reached and was not reported before; looks when it is time to.
     pub(crate) fn look(&mut self) -> Option<Limit> {
         if self.patience()? > Duration::ZERO {
             return None;
@@ -112,7 +112,7 @@ impl Watch {
         reached.into_iter().find_map(|(limit, reached)| self.report(limit, reached))
     }
 
-    /// The limit, the first time that it is reached.
+    /// Returns the limit, the first time that it is reached.
     fn report(&mut self, limit: Limit, reached: bool) -> Option<Limit> {
         let reported = &mut self.reported[limit as usize - 1];
         let first = reached && !*reported;
@@ -134,7 +134,7 @@ impl Watch {
         own.saturating_add(self.shared.held(&usage.pids, most.saturating_sub(own)))
     }
 
-    /// Whether reaching this limit ends the run: only memory cannot be refused piecemeal.
+    /// Returns whether reaching this limit ends the run: only memory cannot be refused piecemeal.
     pub(crate) fn ends(&self, limit: Limit) -> bool {
         limit == Limit::Memory
     }
@@ -147,15 +147,15 @@ fn stored() -> u64 {
     rustix::fs::statvfs(PRIVATE).map_or(0, used)
 }
 
-/// Whether so little is left that what was refused last need not have been much: a hundredth. What is
-/// changed first is copied as a whole, and the copy goes when there is no room for all of it.
+/// Returns whether so little is left that what was refused last need not have been much: a hundredth.
+/// What is changed first is copied as a whole, and the copy goes when there is no room for all of it.
 fn nearly_full(directory: &Path) -> bool {
     const PART: u64 = 100;
     rustix::fs::statvfs(directory)
         .is_ok_and(|stat| stat.f_bfree <= stat.f_blocks / PART || stat.f_ffree == 0)
 }
 
-/// Whether less than a page's worth is left.
+/// Returns whether less than a page's worth is left.
 fn full(directory: &Path) -> bool {
     rustix::fs::statvfs(directory).is_ok_and(|stat| stat.f_bfree == 0 || stat.f_ffree == 0)
 }

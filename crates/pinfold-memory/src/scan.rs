@@ -83,8 +83,9 @@ pub(crate) fn known(kind: &str, severity: &str) -> Option<(&'static str, &'stati
     kinds.chain([(HIDDEN, "medium")]).find(|known| *known == (kind, severity))
 }
 
-/// Whether a reader of the text does not see the character: controls of terminals and of the direction of text, and what
-/// is not drawn. Variation selectors, which are part of pictures, are nothing to hide.
+/// Returns whether a reader of the text does not see the character: controls of terminals and of the
+/// direction of text, and what is not drawn. Variation selectors, which are part of pictures, are
+/// nothing to hide.
 fn is_hidden(letter: char) -> bool {
     let is_blank = letter.is_whitespace();
     let is_picture = matches!(letter, '\u{fe00}'..='\u{fe0f}' | '\u{200d}');

@@ -64,7 +64,7 @@ impl Diary {
     /// Opens a diary in a directory that nobody else can write to. A new one has this id, or one of its own.
     ///
     /// # Errors
-    /// As [`Self::open`] has.
+    /// Returns the errors of [`Self::open`].
     pub fn open_file(
         path: &Path,
         id: Option<Uuid>,

@@ -20,8 +20,8 @@ static LENGTHS: [u64; 256] = {
     lengths
 };
 
-/// Whether a path that ends in `name` may be one that [`on_build`] knows: a cheap question that most
-/// names answer with no.
+/// Returns whether a path that ends in `name` may be one that [`on_build`] knows: a cheap question that
+/// most names answer with no.
 #[must_use]
 pub fn may_be_on_build(name: &Folded<'_>) -> bool {
     let name = &*name.0;

@@ -32,14 +32,15 @@ pub fn fold(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(folded.into_bytes())
 }
 
-/// The long s folds to an s, which `to_lowercase` does not do. It does turn the Kelvin sign into a k.
+/// Returns the long s folds to an s, which `to_lowercase` does not do. It does turn the Kelvin sign into
+/// a k.
 fn small(character: char) -> impl Iterator<Item = char> {
     let character = if character == '\u{17f}' { 's' } else { character };
     character.to_lowercase()
 }
 
-/// Whether a character has the property `Default_Ignorable_Code_Point` (Unicode 12.1, the version
-/// of Linux).
+/// Returns whether a character has the property `Default_Ignorable_Code_Point` (Unicode 12.1, the
+/// version of Linux).
 fn is_ignorable(character: char) -> bool {
     matches!(
         character,

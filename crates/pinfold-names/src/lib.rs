@@ -44,7 +44,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// What happens to it.
+    /// Returns what happens to it.
     #[must_use]
     pub fn effect(&self) -> Effect {
         self.rule.effect
@@ -56,7 +56,7 @@ impl Class {
         self.executed.map(|rule| Self { rule, executed: self.executed })
     }
 
-    /// Whether a directory of this name is not meant.
+    /// Returns whether a directory of this name is not meant.
     #[must_use]
     pub fn is_only_of_files(&self) -> bool {
         self.rule.only_files
@@ -74,7 +74,7 @@ impl Class {
         Reason { why, text, opt_in }
     }
 
-    /// The restriction of a path on the host that has this class.
+    /// Returns the restriction of a path on the host that has this class.
     #[must_use]
     pub fn restriction(&self, host: HostPath) -> Restriction {
         let (effect, reason) = (self.effect(), self.reason());
@@ -205,7 +205,7 @@ impl Protection {
     /// The built-in names without those that `opt_in` lifts.
     ///
     /// # Errors
-    /// When a name in `opt_in` lifts nothing.
+    /// Returns an error when a name in `opt_in` lifts nothing.
     pub fn defaults<'a>(opt_in: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownOptIn> {
         let mut lifted = Vec::new();
         for name in opt_in {
@@ -217,13 +217,13 @@ impl Protection {
         Ok(Self { lifted })
     }
 
-    /// Whether this opt-in was given.
+    /// Returns whether this opt-in was given.
     #[must_use]
     pub fn is_lifted(&self, opt_in: &str) -> bool {
         self.lifted.contains(&opt_in)
     }
 
-    /// Whether a path that ends in `name` may be protected: a cheap question that most names
+    /// Returns whether a path that ends in `name` may be protected: a cheap question that most names
     /// answer with no, to be asked before a path is put together for [`Self::classify`].
     #[must_use]
     pub fn may_match(name: &Folded<'_>) -> bool {

@@ -70,9 +70,9 @@ impl Target {
     }
 }
 
-/// Whether a name holds what no terminal or listing shows as it is: a control character, one that
-/// reorders its neighbours (Unicode Bidirectional Algorithm, UAX #9), or one that ends a line. Bytes
-/// that are not UTF-8 are none of these.
+/// Returns whether a name holds what no terminal or listing shows as it is: a control character, one
+/// that reorders its neighbours (Unicode Bidirectional Algorithm, UAX #9), or one that ends a line.
+/// Bytes that are not UTF-8 are none of these.
 #[must_use]
 pub fn has_controls(name: &[u8]) -> bool {
     if name.iter().all(|byte| matches!(byte, b' '..=b'~')) {

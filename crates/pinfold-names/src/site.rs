@@ -64,7 +64,7 @@ impl Site {
         Names { relative, deep, in_home }
     }
 
-    /// A path of the home, relative to the root, if it lies below the root.
+    /// Returns a path of the home, relative to the root, if it lies below the root.
     pub(super) fn below_home<'p>(&self, path: &'p Path) -> Option<&'p Path> {
         let below = path.strip_prefix(self.in_home.as_ref()?).ok()?;
         Some(below).filter(|below| !below.as_os_str().is_empty())
@@ -82,7 +82,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Whether a glob matches one of the paths that it is applied to.
+    /// Returns whether a glob matches one of the paths that it is applied to.
     pub(super) fn match_one(&self, is_of_home: bool, glob: &Glob) -> bool {
         match (is_of_home, glob.is_floating()) {
             (true, _) => self.in_home.as_ref().is_some_and(|path| glob.matches(path)),

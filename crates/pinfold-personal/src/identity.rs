@@ -41,10 +41,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity that the settings name.
+    /// Returns the identity that the settings name.
     ///
     /// # Errors
-    /// A directory that is missing or incomplete, or that cannot be trusted, each with the hint.
+    /// Returns an error for a directory that is missing or incomplete, or that cannot be trusted, each
+    /// with the hint.
     pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, Refusal> {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
@@ -81,7 +82,7 @@ impl Identity {
     }
 }
 
-/// The variables that say who commits, in sessions of a group: as git on the host would have it.
+/// Returns the variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
 pub fn author_of_group(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
@@ -90,7 +91,7 @@ pub fn author_of_group(settings: &Settings, workspace: &Workspace, places: &Plac
     author(&all, EnvLayer::Profile, &group.origin).collect()
 }
 
-/// The variables that say who commits.
+/// Returns the variables that say who commits.
 fn author(
     config: &Config,
     layer: EnvLayer,

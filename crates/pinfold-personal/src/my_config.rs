@@ -114,7 +114,7 @@ impl MyConfig {
         Ok(mine)
     }
 
-    /// Where the copies are mounted.
+    /// Returns where the copies are mounted.
     pub fn points(&self) -> Vec<MountPoint> {
         let point = |copied: &Copied| MountPoint {
             path: Path::new(HOME).join(&copied.path),
@@ -123,7 +123,7 @@ impl MyConfig {
         self.copied.iter().map(point).collect()
     }
 
-    /// The entries of the sandbox's tree for the copies in a session's private directory.
+    /// Returns the entries of the sandbox's tree for the copies in a session's private directory.
     ///
     /// # Errors
     /// Never: the paths are valid.

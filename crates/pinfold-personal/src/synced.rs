@@ -315,7 +315,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Whether a path in the home, or one above it, has the name of a secret.
+    /// Returns whether a path in the home, or one above it, has the name of a secret.
     fn is_secret(&self, path: &Path) -> bool {
         let path = self.target.join(path);
         let mut parts = path.ancestors().filter(|part| !part.as_os_str().is_empty());
@@ -330,8 +330,8 @@ impl Reading<'_> {
     }
 }
 
-/// Whether something is root's, readable for everybody and writable for nobody else. Nix's store is a sticky directory, in
-/// which a group makes new names and replaces none of root's.
+/// Returns whether something is root's, readable for everybody and writable for nobody else. Nix's store
+/// is a sticky directory, in which a group makes new names and replaces none of root's.
 fn is_in_a_store(stat: &Stat) -> bool {
     let is_sticky_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory
         && stat.st_mode & Mode::SVTX.as_raw_mode() != 0;

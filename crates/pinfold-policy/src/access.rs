@@ -56,7 +56,7 @@ impl Access {
     /// last component is not followed for them (rename(2), unlink(2)).
     pub const OF_THE_NAME: Self = Self::DELETE.union(Self::MOVE);
 
-    /// The word of each access in the set.
+    /// Returns the word of each access in the set.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         WORDS.into_iter().filter(move |(bit, _)| self.contains(*bit)).map(|(_, word)| word)
     }

@@ -51,7 +51,7 @@ impl Allowlist {
     /// Reads the file. Paths may begin with `~/`.
     ///
     /// # Errors
-    /// A mistake in it. All three keys have to be there, as the format has it.
+    /// Returns an error for a mistake in it. All three keys have to be there, as the format has it.
     pub fn read(file: SettingsFile<'_>, home: Option<&HostPath>) -> Result<Self, FileError> {
         let document = Document::parse(file)?;
         let section = Item::of_document(&document).table(ALLOWLIST)?;
@@ -76,7 +76,7 @@ impl Allowlist {
         })
     }
 
-    /// The text that keeps a path out, if one does. The path is one without links.
+    /// Returns the text that keeps a path out, if one does. The path is one without links.
     #[must_use]
     pub fn blocks(&self, path: &HostPath) -> Option<&str> {
         let holds = |pattern: &&String| {

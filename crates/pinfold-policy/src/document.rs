@@ -72,7 +72,7 @@ pub struct Member {
 }
 
 impl Value {
-    /// The kind of value, for "found …".
+    /// Returns the kind of value, for "found …".
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -124,7 +124,7 @@ impl Document {
     }
 }
 
-/// The line, counted from 1, that follows `before`.
+/// Returns the line, counted from 1, that follows `before`.
 fn line_count(before: &[u8]) -> u32 {
     let breaks = before.iter().filter(|byte| **byte == b'\n').count();
     u32::try_from(breaks).map_or(u32::MAX, |breaks| breaks.saturating_add(1))

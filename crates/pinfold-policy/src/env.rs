@@ -28,7 +28,7 @@ pub struct EnvNameError(String);
 pub(crate) const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 
 impl EnvName {
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -41,7 +41,8 @@ impl Glob {
     /// applied to; with one, only from that root.
     ///
     /// # Errors
-    /// When the pattern is empty, contains `.` or `..` components, or uses other syntax.
+    /// Returns an error when the pattern is empty, contains `.` or `..` components, or uses other
+    /// syntax.
     pub fn new(pattern: &str) -> Result<Self, GlobError> {
         let floating = !pattern.starts_with('/');
         let text = pattern.trim_matches('/').to_owned();
@@ -64,7 +65,7 @@ impl Glob {
         Ok(Self { text: text.into(), floating })
     }
 
-    /// A pattern of built-in data, which a test holds to [`Self::new`].
+    /// Returns a pattern of built-in data, which a test holds to [`Self::new`].
     #[must_use]
     pub const fn built_in(pattern: &'static str) -> Self {
         match pattern.as_bytes() {
@@ -73,7 +74,7 @@ impl Glob {
         }
     }
 
-    /// The last component, where it has no wildcard: what a path must end in to match.
+    /// Returns the last component, where it has no wildcard: what a path must end in to match.
     #[must_use]
     pub fn literal_name(&self) -> Option<&str> {
         let name = self.text.rsplit('/').next()?;
@@ -91,27 +92,27 @@ impl Glob {
         (&name.as_bytes()[..start], &name.as_bytes()[end..])
     }
 
-    /// The one path that matches, for a pattern from the root without wildcards.
+    /// Returns the one path that matches, for a pattern from the root without wildcards.
     #[must_use]
     pub fn literal_path(&self) -> Option<&Path> {
         let is_literal = !self.floating && !self.text.contains(['*', '?']);
         is_literal.then(|| Path::new(&*self.text))
     }
 
-    /// Whether a path that ends in `name` may match.
+    /// Returns whether a path that ends in `name` may match.
     #[must_use]
     pub fn may_end_in(&self, name: &[u8]) -> bool {
         let last = self.text.rsplit('/').next().unwrap_or_default().as_bytes();
         last == b"**" || one(last, name)
     }
 
-    /// Whether a match may begin at any depth.
+    /// Returns whether a match may begin at any depth.
     #[must_use]
     pub fn is_floating(&self) -> bool {
         self.floating
     }
 
-    /// Whether the pattern matches the whole of `path`, which is relative to the root the
+    /// Returns whether the pattern matches the whole of `path`, which is relative to the root the
     /// pattern is applied to.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
@@ -133,7 +134,7 @@ impl Glob {
         (0..starts).any(|start| names.get(start..).is_some_and(|rest| all(&pattern, rest)))
     }
 
-    /// Whether the pattern matches `path` or a directory it lies in.
+    /// Returns whether the pattern matches `path` or a directory it lies in.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         path.ancestors().any(|ancestor| self.matches(ancestor))

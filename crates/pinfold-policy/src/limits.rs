@@ -37,13 +37,13 @@ pub enum LimitError {
 }
 
 impl ByteSize {
-    /// A size in bytes.
+    /// Returns a size in bytes.
     #[must_use]
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0
@@ -102,7 +102,8 @@ impl MilliCpus {
     /// From a number of CPUs.
     ///
     /// # Errors
-    /// When the number is not finite, is less than a thousandth, or is more than 65 536.
+    /// Returns an error when the number is not finite, is less than a thousandth, or is more than 65
+    /// 536.
     pub fn from_cpus(cpus: f64) -> Result<Self, LimitError> {
         if !(0.001..=65_536.0).contains(&cpus) {
             return Err(LimitError::Cpus);
@@ -137,7 +138,7 @@ impl WallTime {
         Self(duration)
     }
 
-    /// The duration.
+    /// Returns the duration.
     #[must_use]
     pub const fn duration(self) -> Duration {
         self.0
@@ -201,7 +202,7 @@ impl Limits {
     /// frameworks for graphics processors.
     pub const DEFAULT_BUILD: ByteSize = ByteSize::from_bytes(32 << 30);
 
-    /// The limits when nobody says anything: memory, pids, files, and the disk for builds.
+    /// Returns the limits when nobody says anything: memory, pids, files, and the disk for builds.
     #[must_use]
     pub fn defaults() -> Self {
         Self {

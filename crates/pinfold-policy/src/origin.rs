@@ -43,7 +43,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The layer's name: `default`, `profile`, `ceiling`, `user`, `project` or `flag`.
+    /// Returns the layer's name: `default`, `profile`, `ceiling`, `user`, `project` or `flag`.
     #[must_use]
     pub fn layer(&self) -> &'static str {
         match self {
@@ -56,8 +56,8 @@ impl Origin {
         }
     }
 
-    /// Whether a user or an administrator chose the value. What nobody chose may be adjusted to the
-    /// machine; what was chosen is honoured or refused.
+    /// Returns whether a user or an administrator chose the value. What nobody chose may be adjusted to
+    /// the machine; what was chosen is honoured or refused.
     #[must_use]
     pub fn is_chosen(&self) -> bool {
         !matches!(self, Self::Default | Self::Profile { .. })
@@ -91,19 +91,19 @@ pub struct Valued<T> {
 }
 
 impl<T> Valued<T> {
-    /// A value with its origin.
+    /// Returns a value with its origin.
     pub fn new(value: T, origin: Origin) -> Self {
         Self { value, origin }
     }
 
-    /// A value built into pinfold.
+    /// Returns a value built into pinfold.
     pub fn default_of(value: T) -> Self {
         Self::new(value, Origin::Default)
     }
 }
 
 impl<T: fmt::Display> Valued<T> {
-    /// The value as text, for messages.
+    /// Returns the value as text, for messages.
     pub(crate) fn shown(&self) -> Box<Valued<String>> {
         Box::new(Valued::new(self.value.to_string(), self.origin.clone()))
     }

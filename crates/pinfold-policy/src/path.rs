@@ -78,8 +78,8 @@ pub fn cut(text: &str, longest: usize) -> Cow<'_, str> {
     Cow::Owned([&text[..start], MARK, &text[end..]].concat())
 }
 
-/// Whether a character may be shown on a terminal as it is: one that a reader sees, and that moves
-/// none of its neighbours.
+/// Returns whether a character may be shown on a terminal as it is: one that a reader sees, and that
+/// moves none of its neighbours.
 ///
 /// Not plain are controls, what reorders or breaks a line (Unicode Bidirectional Algorithm, UAX #9),
 /// what is not drawn (`Default_Ignorable_Code_Point` of Unicode 16, UAX #44), and blanks that look
@@ -131,8 +131,8 @@ fn normalise(path: &Path, mut out: PathBuf) -> Result<PathBuf, PathError> {
     Ok(out)
 }
 
-/// What remains of a path below `base`; none where it does not lie there. Both are normalised, so
-/// bytes decide, which takes a tenth of comparing components.
+/// Returns what remains of a path below `base`; none where it does not lie there. Both are normalised,
+/// so bytes decide, which takes a tenth of comparing components.
 fn below<'a>(path: &'a [u8], base: &[u8]) -> Option<&'a [u8]> {
     match path.strip_prefix(base)? {
         [b'/', rest @ ..] => Some(rest),
@@ -151,7 +151,7 @@ macro_rules! absolute_path {
             /// Normalises an absolute path.
             ///
             /// # Errors
-            /// When the path is relative, contains `..`, or contains a NUL byte.
+            /// Returns an error when the path is relative, contains `..`, or contains a NUL byte.
             pub fn new(path: impl AsRef<Path>) -> Result<Self, PathError> {
                 let path = path.as_ref();
                 if !path.has_root() {
@@ -163,7 +163,7 @@ macro_rules! absolute_path {
             /// As [`Self::new`], from the bytes the kernel or a message gave.
             ///
             /// # Errors
-            /// As [`Self::new`].
+            /// Returns the errors of [`Self::new`].
             pub fn from_bytes(bytes: &[u8]) -> Result<Self, PathError> {
                 Self::new(Path::new(OsStr::from_bytes(bytes)))
             }
@@ -174,48 +174,48 @@ macro_rules! absolute_path {
                 Self(PathBuf::from("/"))
             }
 
-            /// Whether this is `/`.
+            /// Returns whether this is `/`.
             #[must_use]
             pub fn is_root(&self) -> bool {
                 self.0.as_os_str().len() == 1
             }
 
-            /// The path for a system call.
+            /// Returns the path for a system call.
             #[must_use]
             pub fn as_path(&self) -> &Path {
                 &self.0
             }
 
-            /// The path's bytes, without a final NUL.
+            /// Returns the path's bytes, without a final NUL.
             #[must_use]
             pub fn as_bytes(&self) -> &[u8] {
                 self.0.as_os_str().as_bytes()
             }
 
-            /// The path, given up.
+            /// Returns the path, given up.
             #[must_use]
             pub fn into_path_buf(self) -> PathBuf {
                 self.0
             }
 
-            /// Whether this path is `base` or lies below it, compared by component: `/ab` does
+            /// Returns whether this path is `base` or lies below it, compared by component: `/ab` does
             /// not start with `/a`.
             #[must_use]
             pub fn starts_with(&self, base: &Self) -> bool {
                 below(self.as_bytes(), base.as_bytes()).is_some()
             }
 
-            /// What remains of this path below `base`; empty when they are equal.
+            /// Returns what remains of this path below `base`; empty when they are equal.
             #[must_use]
             pub fn strip_prefix(&self, base: &Self) -> Option<&Path> {
                 let rest = below(self.as_bytes(), base.as_bytes())?;
                 Some(Path::new(OsStr::from_bytes(rest)))
             }
 
-            /// The path `relative` below this one. An empty `relative` gives the path itself.
+            /// Returns the path `relative` below this one. An empty `relative` gives the path itself.
             ///
             /// # Errors
-            /// When `relative` is absolute, contains `..`, or contains a NUL byte.
+            /// Returns an error when `relative` is absolute, contains `..`, or contains a NUL byte.
             pub fn join(&self, relative: impl AsRef<Path>) -> Result<Self, PathError> {
                 let relative = relative.as_ref();
                 if relative.has_root() {
@@ -230,7 +230,7 @@ macro_rules! absolute_path {
                 self.0.parent().map(|parent| Self(parent.to_owned()))
             }
 
-            /// The last component; none for `/`.
+            /// Returns the last component; none for `/`.
             #[must_use]
             pub fn file_name(&self) -> Option<&OsStr> {
                 self.0.file_name()
@@ -241,13 +241,13 @@ macro_rules! absolute_path {
                 self.0.ancestors().map(|path| Self(path.to_owned()))
             }
 
-            /// The number of components; 0 for `/`.
+            /// Returns the number of components; 0 for `/`.
             #[must_use]
             pub fn depth(&self) -> usize {
                 self.0.components().count() - 1
             }
 
-            /// The path as text, escaped where it is not plain text.
+            /// Returns the path as text, escaped where it is not plain text.
             #[must_use]
             pub fn escaped(&self) -> Cow<'_, str> {
                 match self.0.to_str() {

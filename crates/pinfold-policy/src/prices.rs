@@ -36,7 +36,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// All of them.
+    /// Returns all of them.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sent().saturating_add(self.output)
@@ -70,7 +70,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// The reviewed list, and a user's own before it.
+    /// Returns the reviewed list, and a user's own before it.
     ///
     /// # Errors
     /// Never for the list that this program was built with.
@@ -80,7 +80,7 @@ impl Prices {
         Ok(Self { own, built_in: read(&Item::of_document(&document))? })
     }
 
-    /// The price of a model. A date or `-latest` behind a name changes nothing.
+    /// Returns the price of a model. A date or `-latest` behind a name changes nothing.
     #[must_use]
     pub fn of(&self, model: &str) -> Option<&Price> {
         let model = model.strip_prefix("models/").unwrap_or(model);
@@ -91,7 +91,7 @@ impl Prices {
 }
 
 impl Price {
-    /// The cost of tokens, in billionths of a USD.
+    /// Returns the cost of tokens, in billionths of a USD.
     #[must_use]
     pub fn cost(&self, tokens: &Tokens) -> u64 {
         let rates = match &self.above {
@@ -110,7 +110,7 @@ impl Price {
     }
 }
 
-/// The name without a date of at least six digits, or `-latest`.
+/// Returns the name without a date of at least six digits, or `-latest`.
 fn undated(model: &str) -> Option<&str> {
     if let Some(name) = model.strip_suffix("-latest") {
         return Some(name);
@@ -160,7 +160,7 @@ fn nano(item: &Item<'_>) -> Result<u64, FileError> {
     amount(item, 1e3)
 }
 
-/// A number that is not negative, times `factor`, as a whole one.
+/// Returns a number that is not negative, times `factor`, as a whole one.
 pub(crate) fn amount(item: &Item<'_>, factor: f64) -> Result<u64, FileError> {
     let number = item.number()? * factor;
     if !(0.0..1e18).contains(&number) {

@@ -48,7 +48,7 @@ const FILES: [File; 4] = [
     },
 ];
 
-/// The published schemas and their content, for `schema/` at the root of the repository.
+/// Returns the published schemas and their content, for `schema/` at the root of the repository.
 #[must_use]
 pub fn published() -> Vec<(&'static str, String)> {
     let file = |File { name, title, keys, .. }: &File| {

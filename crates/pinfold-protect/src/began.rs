@@ -33,18 +33,19 @@ impl Began {
         Self { real: self.real.min(now.real.saturating_sub(passed)), boot: self.boot }
     }
 
-    /// The earlier one of two moments.
+    /// Returns the earlier one of two moments.
     pub fn or_earlier(self, other: Self) -> Self {
         if other.real < self.real { other } else { self }
     }
 
-    /// Whether a file was changed, renamed or made after this moment.
+    /// Returns whether a file was changed, renamed or made after this moment.
     pub(crate) fn is_before(&self, found: &Statx) -> bool {
         let changed = &found.stx_ctime;
         self.may_precede(changed.tv_sec, changed.tv_nsec.into())
     }
 
-    /// Whether a change of this time, as a file system notes it, may have come after this moment.
+    /// Returns whether a change of this time, as a file system notes it, may have come after this
+    /// moment.
     pub(crate) fn may_precede(&self, seconds: i64, nanoseconds: u64) -> bool {
         let seconds = u64::try_from(seconds).unwrap_or_default();
         let nanoseconds = u32::try_from(nanoseconds).unwrap_or_default().min(999_999_999);
@@ -52,9 +53,9 @@ impl Began {
     }
 }
 
-/// How much later a change may have been than its time says: some file systems cut times off, ext4 with
-/// inodes of 128 bytes to seconds, FAT to two, exFAT to hundredths. The granularity is read off the
-/// time.
+/// Returns how much later a change may have been than its time says: some file systems cut times off,
+/// ext4 with inodes of 128 bytes to seconds, FAT to two, exFAT to hundredths. The granularity is read
+/// off the time.
 fn granularity(nanoseconds: u32) -> Duration {
     match nanoseconds {
         0 => Duration::from_secs(2),

@@ -155,14 +155,14 @@ impl<'a> Finder<'a> {
         self.root.join(visited.listing.path()).join(OsStr::from_bytes(name))
     }
 
-    /// Why a name with control characters may not stay, if it is new.
+    /// Returns why a name with control characters may not stay, if it is new.
     fn odd_name(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
         let id = FileId::at(visited.directory()?, name)?;
         let is_new = !self.before.odd.contains(&(self.path(visited, name), id));
         Ok(is_new.then(|| ODD.to_owned()))
     }
 
-    /// Why a link may not stay, if it is new.
+    /// Returns why a link may not stay, if it is new.
     fn link(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
         let directory = visited.directory()?;
         let found = look(&directory, name)?;
@@ -185,7 +185,7 @@ impl<'a> Finder<'a> {
         Ok(leads_away(tree, &link, text.as_bytes(), &self.before.fixed, self.hidden))
     }
 
-    /// Why a sparse file may not stay, if it is new.
+    /// Returns why a sparse file may not stay, if it is new.
     fn holes(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
         let found = look(visited.directory()?, name)?;
         let is_new = visited.is_new || self.began.is_before(&found);
@@ -204,7 +204,7 @@ pub struct Roots<'a> {
     pub protected: &'a dyn Fn(&Path) -> Option<String>,
 }
 
-/// Why the host would execute what lies at a path below a root, or what names it, if so.
+/// Returns why the host would execute what lies at a path below a root, or what names it, if so.
 pub fn executed(protection: &Protection, site: &Site, path: &Path) -> Option<String> {
     let mut above: Vec<&Path> =
         path.ancestors().take_while(|above| above.file_name().is_some()).collect();
@@ -257,10 +257,11 @@ pub fn leads_away(
     }
 }
 
-/// Whether a link may lead there: to something among the system's programs, or in what the sandbox
-/// could read, that the user cannot write to either; or to a program there from a directory of programs
-/// (`.venv/bin/python`), which no tool takes for a place to write to; or to a file of the system's of the
-/// same name, no program: root can write to all of them, and `automake --add-missing` makes such links.
+/// Returns whether a link may lead there: to something among the system's programs, or in what the
+/// sandbox could read, that the user cannot write to either; or to a program there from a directory of
+/// programs (`.venv/bin/python`), which no tool takes for a place to write to; or to a file of the
+/// system's of the same name, no program: root can write to all of them, and `automake --add-missing`
+/// makes such links.
 fn is_harmless(link: &Path, place: &Path, fixed: &[PathBuf], hidden: &[PathBuf]) -> bool {
     if place == Path::new("/dev/null") {
         return true;

@@ -7,10 +7,10 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::HostPath;
 
-/// The granted roots, parents first.
+/// Returns the granted roots, parents first.
 ///
 /// # Errors
-/// A grant of an access that no boundary enforces.
+/// Returns an error for a grant of an access that no boundary enforces.
 pub fn grants(authority: &Authority) -> Result<Vec<Entry>, Refusal> {
     let entry = |grant: &pinfold_policy::authority::Grant| {
         let host = grant.root.host.clone();
@@ -28,9 +28,9 @@ pub fn grants(authority: &Authority) -> Result<Vec<Entry>, Refusal> {
     authority.grants().map(entry).collect()
 }
 
-/// The covers over the grants: pins first, parents before what lies in them. `special` says what
-/// stands for a path that is hidden or has a private copy. Without that, what is hidden looks empty,
-/// and the other stays as it is, read-only.
+/// Returns the covers over the grants: pins first, parents before what lies in them. `special` says what
+/// stands for a path that is hidden or has a private copy. Without that, what is hidden looks empty, and
+/// the other stays as it is, read-only.
 pub fn covers(
     authority: &Authority,
     special: &dyn Fn(Effect, &HostPath) -> Option<CoverKind>,

@@ -51,7 +51,7 @@ enum Holds {
 }
 
 impl Holds {
-    /// How many levels are looked at for links and for files with several names.
+    /// Returns how many levels are looked at for links and for files with several names.
     fn depth(self) -> usize {
         match self {
             Self::Settings => 8,
@@ -87,7 +87,8 @@ impl Own {
     /// Finds what is pinfold's own for the caller.
     ///
     /// # Errors
-    /// A directory of settings that cannot be looked at, or that holds more than `MOST` entries.
+    /// Returns an error for a directory of settings that cannot be looked at, or that holds more than
+    /// `MOST` entries.
     pub fn find(places: &Places) -> io::Result<Self> {
         let homes = [Some(places.home.clone()), account_home()];
         let defaults = homes.into_iter().flatten().flat_map(|home| {
@@ -203,7 +204,7 @@ impl Own {
         &self.places
     }
 
-    /// Whether a place that is missing is one of a file.
+    /// Returns whether a place that is missing is one of a file.
     pub fn is_file(&self, place: &Path) -> bool {
         self.files.contains(place)
     }
@@ -224,23 +225,23 @@ impl Own {
         })
     }
 
-    /// Whether one of pinfold's own files has a further name anywhere.
+    /// Returns whether one of pinfold's own files has a further name anywhere.
     pub(crate) fn has_linked(&self) -> bool {
         !self.numbers.is_empty()
     }
 
-    /// Whether a file of this inode number may be a further name of one of pinfold's own files.
+    /// Returns whether a file of this inode number may be a further name of one of pinfold's own files.
     pub(crate) fn may_hold(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// Whether what lies at a path is a further name of one of pinfold's own files.
+    /// Returns whether what lies at a path is a further name of one of pinfold's own files.
     pub(crate) fn has_several(&self, path: &Path) -> bool {
         inode_of(path).is_some_and(|inode| self.several.contains(&inode))
     }
 }
 
-/// What lies at a path; a link is a link.
+/// Returns what lies at a path; a link is a link.
 fn inode_of(path: &Path) -> Option<Inode> {
     fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }

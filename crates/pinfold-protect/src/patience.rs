@@ -47,7 +47,7 @@ impl Patience {
         Self { began: Instant::now(), longest, signals: sys::stop_events().ok(), next, is_over }
     }
 
-    /// Whether the look has to stop here.
+    /// Returns whether the look has to stop here.
     pub fn is_over(&self) -> bool {
         let passed = self.began.elapsed();
         if passed < self.next.get() || self.is_over.get() {

@@ -137,7 +137,7 @@ impl<'a> Surveyor<'a> {
         Self { rules, root, site, writable, look, findings, built, root_names }
     }
 
-    /// Whether a name that means nothing by itself may mean something to these rules.
+    /// Returns whether a name that means nothing by itself may mean something to these rules.
     pub fn needs_all_names(&self) -> bool {
         !self.rules.files.deny.is_empty()
             || !self.root_names.is_empty()

@@ -117,7 +117,7 @@ impl Protect {
         self.restrict_by(path.to_owned(), effect, reason, origin);
     }
 
-    /// The writable root that a path lies in, if any.
+    /// Returns the writable root that a path lies in, if any.
     pub fn writable_root(&self, path: &Path) -> Option<&Path> {
         self.root_of(path, true)
     }
@@ -158,17 +158,17 @@ impl Protect {
         self.restrict_targets(path, Effect::ReadOnly, &reason);
     }
 
-    /// What is restricted, how and why.
+    /// Returns what is restricted, how and why.
     pub fn restrictions(&self) -> impl Iterator<Item = (&Path, Effect, &Reason)> {
         self.restrictions.iter().map(|(path, effect, reason, _)| (path.as_path(), *effect, reason))
     }
 
-    /// Whether something is made at this path, which is missing.
+    /// Returns whether something is made at this path, which is missing.
     pub fn is_placed(&self, path: &Path) -> bool {
         self.placeholders.iter().any(|made| made.path == path && made.content.is_none())
     }
 
-    /// Whether a path is read-only because of its name, and nothing in it is pinfold's own.
+    /// Returns whether a path is read-only because of its name, and nothing in it is pinfold's own.
     pub fn is_only_protected(&self, path: &Path) -> bool {
         let of_this = self.restrictions().filter(|(it, ..)| *it == path);
         let mut is_any = false;
@@ -180,17 +180,17 @@ impl Protect {
         is_any && is_by_name && below.all(|(_, _, reason)| reason.why != Why::Own)
     }
 
-    /// What is hidden.
+    /// Returns what is hidden.
     pub fn hidden(&self) -> HashSet<PathBuf> {
         let hidden = self.restrictions.iter().filter(|(_, effect, ..)| *effect == Effect::Hide);
         hidden.map(|(path, ..)| path.clone()).collect()
     }
 
-    /// The restrictions, without those in what is hidden or replaced: nothing of the host's can
+    /// Returns the restrictions, without those in what is hidden or replaced: nothing of the host's can
     /// be reached there.
     ///
     /// # Errors
-    /// A link that leads to a whole grant.
+    /// Returns an error for a link that leads to a whole grant.
     pub fn finish(&mut self) -> Result<Vec<Restriction>, Refusal> {
         if let Some(what) = self.refused.first() {
             return Err(Refusal::new(what).with_hint("remove the link".to_owned()));
@@ -251,7 +251,7 @@ pub fn follow(path: &Path) -> Option<Followed> {
     (!links.is_empty()).then_some(Followed { links, end: here })
 }
 
-/// A path's components that lead somewhere.
+/// Returns a path's components that lead somewhere.
 fn names(path: &Path) -> VecDeque<OsString> {
     let component = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),

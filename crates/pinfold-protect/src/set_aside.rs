@@ -77,7 +77,7 @@ impl SetAside {
     /// Sets aside the entry `name` of a directory; `path` is what is written down of it.
     ///
     /// # Errors
-    /// As [`Self::take_beneath`].
+    /// Returns the errors of [`Self::take_beneath`].
     pub fn take(&self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
         let opened = rustix::fs::openat(parent, name, ENTRY, Mode::empty())?;
         let mode = rustix::fs::fstat(&opened)?.st_mode;
@@ -205,7 +205,7 @@ fn write(mut file: &fs::File, record: &Record) -> io::Result<()> {
     file.write_all(&serde_json::to_vec(record)?)
 }
 
-/// The path of what a descriptor is open on.
+/// Returns the path of what a descriptor is open on.
 fn held(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
@@ -239,7 +239,7 @@ fn break_repository(directory: &OwnedFd) -> bool {
         .is_ok()
 }
 
-/// Whether this is a name that something got which was set aside in the workspace.
+/// Returns whether this is a name that something got which was set aside in the workspace.
 pub(crate) fn is_set_aside(name: &[u8]) -> bool {
     let length = SUFFIX.len() + 1;
     if name.len() <= length {
@@ -354,7 +354,7 @@ impl Aside {
         self.record.stays.as_deref() == Some(path.as_os_str().as_bytes())
     }
 
-    /// Where it lies now.
+    /// Returns where it lies now.
     fn now(&self) -> PathBuf {
         match &self.record.stays {
             Some(stays) => PathBuf::from(OsStr::from_bytes(stays)),

@@ -45,7 +45,7 @@ impl StandIns {
         fs::set_permissions(&self.directory, fs::Permissions::from_mode(0o755))
     }
 
-    /// The directory's place in the sandbox.
+    /// Returns the directory's place in the sandbox.
     ///
     /// # Errors
     /// Never: the paths are valid.
@@ -80,7 +80,7 @@ impl StandIns {
         Ok(())
     }
 
-    /// What covers a hidden file, if one of these files stands in for it.
+    /// Returns what covers a hidden file, if one of these files stands in for it.
     pub fn cover(&self, host: &Path) -> Option<CoverKind> {
         Some(CoverKind::HideWith(self.files.get(host)?.as_os_str().as_bytes().to_vec()))
     }

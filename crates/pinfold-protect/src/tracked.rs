@@ -57,7 +57,7 @@ impl Tracked {
     }
 }
 
-/// The top and the git directory of the innermost repository that a file in a granted root lies
+/// Returns the top and the git directory of the innermost repository that a file in a granted root lies
 /// in.
 fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
     let is_granted = |path: &Path| roots.iter().any(|root| path.starts_with(root));
@@ -80,7 +80,7 @@ fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
 /// `tops` are the working trees, each with the copy of its git directory in `private`.
 ///
 /// # Errors
-/// What writing an index or a list of ignored files says.
+/// Returns the error of writing an index or a list of ignored files.
 pub fn skip_hidden(
     hidden: &[PathBuf],
     tops: impl Iterator<Item = (PathBuf, PathBuf)>,
@@ -132,7 +132,7 @@ fn ignore(git: &Path, paths: &[&Path]) -> io::Result<()> {
     File::from(openat(&info, "exclude", flags, Mode::from_raw_mode(0o666))?).write_all(&content)
 }
 
-/// The line that ignores this very path below the top.
+/// Returns the line that ignores this very path below the top.
 fn pattern(path: &Path) -> Vec<u8> {
     let mut pattern = b"/".to_vec();
     for byte in path.as_os_str().as_bytes() {

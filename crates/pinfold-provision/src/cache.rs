@@ -104,16 +104,17 @@ pub enum CacheError {
 }
 
 impl Cache {
-    /// The cache in `dir` (by convention `$XDG_CACHE_HOME/pinfold/agents`), fed from `registry`.
+    /// Returns the cache in `dir` (by convention `$XDG_CACHE_HOME/pinfold/agents`), fed from `registry`.
     #[must_use]
     pub fn new(dir: PathBuf, registry: Registry) -> Self {
         Self { shelf: Shelf::new(dir, SUMMARY), registry }
     }
 
-    /// The layer of a recipe (already narrowed to a platform) if it has been made.
+    /// Returns the layer of a recipe (already narrowed to a platform) if it has been made.
     ///
     /// # Errors
-    /// The recipe cannot be written down. A layer that cannot be read counts as absent.
+    /// Returns an error if the recipe cannot be written down. A layer that cannot be read counts as
+    /// absent.
     pub fn get(&self, recipe: &Recipe) -> Result<Option<Layer>, CacheError> {
         let id = recipe.hash()?;
         let found = self.shelf.find(&id.to_string());
@@ -176,7 +177,7 @@ impl Cache {
     }
 }
 
-/// A layer that is whole, unless another version of pinfold made it.
+/// Returns a layer that is whole, unless another version of pinfold made it.
 fn layer(id: LayerId, home: &Path, summary: &[u8]) -> Option<Layer> {
     let summary: Summary = serde_json::from_slice(summary).ok()?;
     if summary.format != SUMMARY_FORMAT || summary.recipe != id.to_string() {

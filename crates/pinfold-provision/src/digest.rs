@@ -33,16 +33,16 @@ impl Integrity {
             .ok_or_else(|| IntegrityError(crate::names::quoted(text)))
     }
 
-    /// The integrity of these bytes.
+    /// Returns the integrity of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::from_digest(&digest::digest(&digest::SHA512, bytes))
     }
 
-    /// The integrity of a file, read once from start to end.
+    /// Returns the integrity of a file, read once from start to end.
     ///
     /// # Errors
-    /// The file cannot be opened or read.
+    /// Returns an error if the file cannot be opened or read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut context = digest::Context::new(&digest::SHA512);
@@ -55,13 +55,13 @@ impl Integrity {
         }
     }
 
-    /// The 64 bytes, for a downloader that hashes while it streams.
+    /// Returns the 64 bytes, for a downloader that hashes while it streams.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 64] {
         &self.0
     }
 
-    /// The name of the tarball in a staging directory: equal tarballs are fetched once.
+    /// Returns the name of the tarball in a staging directory: equal tarballs are fetched once.
     #[must_use]
     pub fn file_name(&self) -> String {
         format!("{}.tgz", hex(&self.0[..16]))

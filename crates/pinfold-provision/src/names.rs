@@ -74,13 +74,13 @@ impl LayerPath {
         if fine { Ok(Self(text.to_owned())) } else { Err(NameError::Path(quoted(text))) }
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The rest of this path below `parent`, `None` if it is not below it.
+    /// Returns the rest of this path below `parent`, `None` if it is not below it.
     #[must_use]
     pub fn below(&self, parent: &Self) -> Option<&str> {
         self.0.strip_prefix(parent.as_str())?.strip_prefix('/')
@@ -105,7 +105,7 @@ impl PackageName {
         if fine { Ok(Self(text.to_owned())) } else { Err(NameError::Package(quoted(text))) }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -126,7 +126,7 @@ impl PackageVersion {
         if fine { Ok(Self(text.to_owned())) } else { Err(NameError::Version(quoted(text))) }
     }
 
-    /// The version as text.
+    /// Returns the version as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -143,7 +143,7 @@ impl Word {
         if fine { Ok(Self(text.to_owned())) } else { Err(NameError::Word(quoted(text))) }
     }
 
-    /// The word as text.
+    /// Returns the word as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -171,7 +171,7 @@ impl Registry {
         }
     }
 
-    /// The address of a package's tarball, by the registry's convention.
+    /// Returns the address of a package's tarball, by the registry's convention.
     #[must_use]
     pub fn tarball(&self, name: &PackageName, version: &PackageVersion) -> String {
         let base = name.as_str().rsplit('/').next().unwrap_or(name.as_str());

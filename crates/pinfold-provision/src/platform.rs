@@ -53,7 +53,7 @@ impl Platform {
         Some(Self { cpu, libc })
     }
 
-    /// Whether an entry with these conditions belongs to this platform.
+    /// Returns whether an entry with these conditions belongs to this platform.
     pub(crate) fn matches(self, cpu: Option<Cpu>, libc: Option<Libc>) -> bool {
         cpu.is_none_or(|wanted| wanted == self.cpu) && libc.is_none_or(|wanted| wanted == self.libc)
     }

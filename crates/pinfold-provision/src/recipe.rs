@@ -221,10 +221,10 @@ impl Recipe {
         Ok(Self { name, version, packages, bin })
     }
 
-    /// What is left of the recipe on one platform, without conditions.
+    /// Returns what is left of the recipe on one platform, without conditions.
     ///
     /// # Errors
-    /// The agent gives no command there.
+    /// Returns an error if the agent gives no command there.
     pub fn for_platform(&self, platform: Platform) -> Result<Self, RecipeError> {
         let packages = self.packages.iter().filter(|p| platform.matches(p.cpu, p.libc));
         let packages = packages.map(|p| Package { cpu: None, libc: None, ..p.clone() });
@@ -241,7 +241,7 @@ impl Recipe {
         Self::new(self.name.clone(), self.version.clone(), packages.collect(), bin)
     }
 
-    /// The canonical content, which is also how the files are written: sorted, one line for each
+    /// Returns the canonical content, which is also how the files are written: sorted, one line for each
     /// package and command, defaults left out.
     ///
     /// # Errors
@@ -257,41 +257,41 @@ impl Recipe {
         .into_bytes())
     }
 
-    /// The name of the layer that this recipe gives.
+    /// Returns the name of the layer that this recipe gives.
     ///
     /// # Errors
-    /// As [`Self::to_bytes`].
+    /// Returns the errors of [`Self::to_bytes`].
     pub fn hash(&self) -> Result<LayerId, RecipeError> {
         let mut canonical = LAYOUT.as_bytes().to_vec();
         canonical.extend(self.to_bytes()?);
         Ok(LayerId::of(&canonical))
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     #[must_use]
     pub fn name(&self) -> &Word {
         &self.name
     }
 
-    /// The agent's version.
+    /// Returns the agent's version.
     #[must_use]
     pub fn version(&self) -> &PackageVersion {
         &self.version
     }
 
-    /// The packages, sorted by path.
+    /// Returns the packages, sorted by path.
     #[must_use]
     pub fn packages(&self) -> &[Package] {
         &self.packages
     }
 
-    /// The commands, sorted by name.
+    /// Returns the commands, sorted by name.
     #[must_use]
     pub fn bin(&self) -> &[Bin] {
         &self.bin
     }
 
-    /// The downloads that this recipe needs; two packages with one tarball share a download.
+    /// Returns the downloads that this recipe needs; two packages with one tarball share a download.
     #[must_use]
     pub fn jobs(&self, registry: &Registry, tarballs: &Path) -> Vec<Job> {
         let mut seen = BTreeSet::new();

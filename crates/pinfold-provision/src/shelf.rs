@@ -73,19 +73,19 @@ pub struct Pruned {
 }
 
 impl Shelf {
-    /// The shelf in a directory; `summary` names the file that says that one is whole.
+    /// Returns the shelf in a directory; `summary` names the file that says that one is whole.
     #[must_use]
     pub fn new(dir: PathBuf, summary: &'static str) -> Self {
         Self { dir, summary }
     }
 
-    /// Its directory.
+    /// Returns its directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where what has this id lies, if it is whole, with its summary.
+    /// Returns where what has this id lies, if it is whole, with its summary.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<(PathBuf, Vec<u8>)> {
         let home = self.dir.join(id);
@@ -93,10 +93,10 @@ impl Shelf {
         Some((home, summary))
     }
 
-    /// The ids of everything that is whole.
+    /// Returns the ids of everything that is whole.
     ///
     /// # Errors
-    /// A directory that is there and cannot be read.
+    /// Returns an error for a directory that is there and cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, ShelfError> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -162,10 +162,11 @@ impl Shelf {
         })
     }
 
-    /// What has this id, if it is there and of use. As long as the lock is held, nobody removes it.
+    /// Returns what has this id, if it is there and of use. As long as the lock is held, nobody removes
+    /// it.
     ///
     /// # Errors
-    /// A directory that is not the caller's own, or what flock(2) says.
+    /// Returns an error for a directory that is not the caller's own, or the error of `flock(2)`.
     pub fn hold<T>(
         &self,
         id: &str,
@@ -193,7 +194,7 @@ impl Shelf {
     /// Removes what has this id, unless a process makes or holds it just now; whether it did.
     ///
     /// # Errors
-    /// What unlink(2) says.
+    /// Returns the error of `unlink(2)`.
     pub fn remove(&self, id: &str) -> Result<bool, ShelfError> {
         let path = self.dir.join(format!("{id}.lock"));
         let home = self.dir.join(id);
@@ -229,7 +230,7 @@ impl Shelf {
         Ok(pruned)
     }
 
-    /// An error about a file, which may be that the disk is full.
+    /// Returns an error about a file, which may be that the disk is full.
     #[must_use]
     pub fn failed(&self, doing: &'static str, path: &Path, source: io::Error) -> ShelfError {
         if is_disk_full(&source) {

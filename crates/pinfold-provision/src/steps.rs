@@ -57,7 +57,8 @@ pub trait Fetch {
     /// Downloads every job into its file, comparing digests as the bytes come in.
     ///
     /// # Errors
-    /// The first download that failed for good; the files of the others may be left.
+    /// Returns an error for the first download that failed for good; the files of the others may be
+    /// left.
     fn fetch_all(&self, jobs: &[Job], progress: &dyn Fn(Fetched)) -> Result<(), StepError>;
 }
 
@@ -66,7 +67,7 @@ pub trait Unpack {
     /// Unpacks what lies in `tarballs` (to be mounted read-only) into `tree` (read-write, empty).
     ///
     /// # Errors
-    /// The boundary did not start, or the unpacker said no.
+    /// Returns an error if the boundary did not start, or the unpacker said no.
     fn unpack(&self, tarballs: &Path, tree: &Path) -> Result<(), StepError>;
 }
 
@@ -82,7 +83,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// A failure in words.
+    /// Returns a failure in words.
     pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
@@ -94,7 +95,7 @@ impl From<io::Error> for StepError {
     }
 }
 
-/// Whether the cause is a full disk or a used-up quota.
+/// Returns whether the cause is a full disk or a used-up quota.
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -92,7 +92,7 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
-    /// Whether the disk or a quota is full, which is reported differently.
+    /// Returns whether the disk or a quota is full, which is reported differently.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -194,7 +194,7 @@ fn unpack_package(
     Ok(())
 }
 
-/// The place of an entry below its package: `None` for a directory or a file not asked for.
+/// Returns the place of an entry below its package: `None` for a directory or a file not asked for.
 fn wanted_file<R: Read>(
     package: &Package,
     entry: &Entry<'_, R>,

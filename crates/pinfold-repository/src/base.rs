@@ -44,10 +44,10 @@ pub struct BaseContent {
     pub(super) digest: String,
 }
 
-/// The content of a base, if it lies in the repository at `root`.
+/// Returns the content of a base, if it lies in the repository at `root`.
 ///
 /// # Errors
-/// What cannot be read, or is too large to be read.
+/// Returns what cannot be read, or is too large to be read.
 pub(super) fn content(
     base: &Base,
     root: &Path,
@@ -143,7 +143,7 @@ impl Tree {
         format!("sha256:{}", Hex(self.context.finish().as_ref()))
     }
 
-    /// What a digest of this version is kept by.
+    /// Returns what a digest of this version is kept by.
     fn name(self) -> String {
         format!("tree {}", self.digest())
     }
@@ -231,7 +231,8 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
 
-/// A file or directory; none where the caller may not read it, as no session of theirs may either.
+/// Returns a file or directory; none where the caller may not read it, as no session of theirs may
+/// either.
 fn readable(directory: &OwnedFd, name: &CString, how: OFlags) -> io::Result<Option<OwnedFd>> {
     match rustix::fs::openat(directory, name, how, Mode::empty()) {
         Ok(opened) => Ok(Some(opened)),

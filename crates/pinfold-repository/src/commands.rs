@@ -300,8 +300,8 @@ fn or_dot(path: &Path) -> PathBuf {
     if path == OsStr::new("") { PathBuf::from(".") } else { path.to_owned() }
 }
 
-/// Whether a shell pattern could match a name. A bracket expression, and what follows it, matches
-/// anything.
+/// Returns whether a shell pattern could match a name. A bracket expression, and what follows it,
+/// matches anything.
 fn is_match(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut done) = (0, 0);
     // Only the last wildcard is ever tried again.

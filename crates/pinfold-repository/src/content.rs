@@ -25,7 +25,7 @@ use crate::error::RepositoryError;
 
 const VERSION: &[u8] = b"pinfold-trust-1";
 
-/// The name of a settings file's own content in its hash: its format.
+/// Returns the name of a settings file's own content in its hash: its format.
 pub(super) fn format(path: &Path) -> &'static [u8] {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if is_json { b"json" } else { b"toml" }
@@ -34,7 +34,7 @@ pub(super) fn format(path: &Path) -> &'static [u8] {
 /// Hashes a settings file with the files that its commands name.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// Returns an error for a file that cannot be read.
 pub(super) fn hash(
     (format, bytes, ralph): (&[u8], &[u8], Option<&[u8]>),
     named: &[PathBuf],
@@ -87,20 +87,20 @@ pub(super) fn feed(context: &mut Context, mut content: impl io::Read) -> io::Res
     }
 }
 
-/// The root of a repository.
+/// Returns the root of a repository.
 ///
 /// # Errors
-/// What open(2) says.
+/// Returns the error of `open(2)`.
 pub(super) fn directory(root: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(root, flags, Mode::empty())
 }
 
-/// A regular file with its length, by a path that stays below the root; none if something else, or
-/// nothing, lies there.
+/// Returns a regular file with its length, by a path that stays below the root; none if something else,
+/// or nothing, lies there.
 ///
 /// # Errors
-/// What openat2(2) says.
+/// Returns the error of `openat2(2)`.
 pub(super) fn open(top: impl rustix::fd::AsFd, path: &Path) -> Result<Option<(File, u64)>, Errno> {
     // A FIFO that somebody put there is not waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -47,7 +47,7 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

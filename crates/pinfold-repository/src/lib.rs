@@ -62,7 +62,7 @@ impl Repository {
     /// Reads the files of a workspace, or the settings file that somebody names instead.
     ///
     /// # Errors
-    /// A file that cannot be read, two where one is meant, or a mistake in one.
+    /// Returns an error for a file that cannot be read, two where one is meant, or a mistake in one.
     pub fn read(workspace: &Workspace, instead: Option<&Path>) -> Result<Self, RepositoryError> {
         let root = workspace.root.as_path();
         let mut files = Vec::new();
@@ -100,10 +100,10 @@ impl Repository {
 }
 
 impl RepositoryFile {
-    /// The hash of what is trusted with it. Its base is the one of where the caller stands.
+    /// Returns the hash of what is trusted with it. Its base is the one of where the caller stands.
     ///
     /// # Errors
-    /// A file that its commands name and that cannot be read.
+    /// Returns an error for a file that its commands name and that cannot be read.
     pub fn hash(
         &self,
         workspace: &Workspace,
@@ -115,10 +115,10 @@ impl RepositoryFile {
         content::hash(files, &named, base, workspace.root.as_path())
     }
 
-    /// The hash of what is trusted without the file's limits, and these.
+    /// Returns the hash of what is trusted without the file's limits, and these.
     ///
     /// # Errors
-    /// A file that its commands name and that cannot be read.
+    /// Returns an error for a file that its commands name and that cannot be read.
     pub fn limited(
         &self,
         workspace: &Workspace,
@@ -130,10 +130,10 @@ impl RepositoryFile {
         Ok(Limited { rest, limits: self.project.limits() })
     }
 
-    /// What the base holds that sessions run on, if it lies in the repository.
+    /// Returns what the base holds that sessions run on, if it lies in the repository.
     ///
     /// # Errors
-    /// A base that cannot be read.
+    /// Returns an error for a base that cannot be read.
     pub fn base(
         &self,
         workspace: &Workspace,
@@ -147,7 +147,7 @@ impl RepositoryFile {
     /// Holds the content against a hash that somebody gave.
     ///
     /// # Errors
-    /// Another content, or a file that cannot be read.
+    /// Returns an error for another content, or a file that cannot be read.
     pub fn check(
         &self,
         workspace: &Workspace,
@@ -161,18 +161,18 @@ impl RepositoryFile {
         Err(RepositoryError::Changed { file: Escaped(&self.path).to_string(), given, found })
     }
 
-    /// The files of the repository that its commands name.
+    /// Returns the files of the repository that its commands name.
     ///
     /// # Errors
-    /// A workspace that cannot be opened, or commands that name too much.
+    /// Returns an error for a workspace that cannot be opened, or commands that name too much.
     pub fn runs(&self, workspace: &Workspace) -> Result<Vec<PathBuf>, RepositoryError> {
         let variables: Vec<&str> = self.project.variables().collect();
         commands::named_files(self.project.commands(), &variables, workspace.root.as_path())
     }
 }
 
-/// A file of the repository's that need not be there. A link may lead elsewhere in the repository, and
-/// not out of it.
+/// Returns a file of the repository's that need not be there. A link may lead elsewhere in the
+/// repository, and not out of it.
 fn read_beneath(root: &Path, name: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
     let path = root.join(name);
     let failed = |cause| RepositoryError::Read { path: path.clone(), cause };
@@ -188,7 +188,7 @@ fn read_beneath(root: &Path, name: &str) -> Result<Option<Vec<u8>>, RepositoryEr
     }
 }
 
-/// A file that somebody names.
+/// Returns a file that somebody names.
 fn read(path: &Path) -> Result<Vec<u8>, RepositoryError> {
     let opened = rustix::fs::open(path, FLAGS, Mode::empty()).map_err(io::Error::from);
     let read = opened.and_then(|file| whole(file.into()));
@@ -199,7 +199,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RepositoryError> {
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// What a settings file holds.
+/// Returns what a settings file holds.
 fn whole(file: File) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

@@ -51,8 +51,8 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Whether this is another one, or that with lower limits. A limit that the other does not have may
-    /// raise the user's.
+    /// Returns whether this is another one, or that with lower limits. A limit that the other does not
+    /// have may raise the user's.
     fn is_within(&self, other: &Self) -> bool {
         let is_lower = |(key, limit): (&String, &u64)| {
             other.limits.get(key).is_some_and(|trusted| limit <= trusted)
@@ -68,26 +68,26 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// The user's.
+    /// Returns the user's.
     #[must_use]
     pub fn new(places: &Places) -> Self {
         Self { directory: places.state.join("trust") }
     }
 
-    /// Whether this very content is trusted in the repository of a workspace.
+    /// Returns whether this very content is trusted in the repository of a workspace.
     ///
     /// # Errors
-    /// What reading says; a record that cannot be read is not taken for none.
+    /// Returns the error of reading; a record that cannot be read is not taken for none.
     pub fn is_trusted(&self, workspace: &Workspace, hash: ContentHash) -> io::Result<bool> {
         let hash = hash.to_string();
         let record = self.record(&repository(workspace))?;
         Ok(record.is_some_and(|record| record.contents.iter().any(|content| content.hash == hash)))
     }
 
-    /// Whether a content is trusted that differs from this one by higher limits alone.
+    /// Returns whether a content is trusted that differs from this one by higher limits alone.
     ///
     /// # Errors
-    /// What reading says; a record that cannot be read is not taken for none.
+    /// Returns the error of reading; a record that cannot be read is not taken for none.
     pub fn is_trusted_with_higher_limits(
         &self,
         workspace: &Workspace,
@@ -101,7 +101,7 @@ impl TrustStore {
     /// Trusts a content from now on, and with lower limits if it is given with its limits apart.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub fn trust(
         &self,
         workspace: &Workspace,
@@ -131,7 +131,7 @@ impl TrustStore {
     /// Trusts nothing of a workspace's repository any more; whether something was.
     ///
     /// # Errors
-    /// What unlink(2) says.
+    /// Returns the error of `unlink(2)`.
     pub fn revoke(&self, workspace: &Workspace) -> io::Result<bool> {
         match fs::remove_file(self.path(&repository(workspace))) {
             Ok(()) => Ok(true),
@@ -143,7 +143,7 @@ impl TrustStore {
     /// Everything that is trusted, by repository.
     ///
     /// # Errors
-    /// What reading says.
+    /// Returns the error of reading.
     pub fn all(&self) -> io::Result<Vec<Trusted>> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -178,7 +178,7 @@ fn read(path: &Path) -> io::Result<Option<Trusted>> {
     parsed.transpose().map_err(|error| named(error.into()))
 }
 
-/// What all worktrees of a repository share.
+/// Returns what all worktrees of a repository share.
 fn repository(workspace: &Workspace) -> PathBuf {
     let own = workspace.root.as_path().join(".git");
     match &workspace.git_outside {

@@ -100,7 +100,7 @@ impl Words {
     }
 }
 
-/// Whether a character could make a quoted word a command of its own.
+/// Returns whether a character could make a quoted word a command of its own.
 fn is_special(c: char) -> bool {
     c.is_whitespace() || "\"'`;|&()<>$\\".contains(c)
 }

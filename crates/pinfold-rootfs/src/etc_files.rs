@@ -11,7 +11,7 @@ use pinfold_policy::path::{InsidePath, PathError};
 use crate::system::Stack;
 use crate::userland::HOME;
 
-/// The login shell inside: the best that the session's system has.
+/// Returns the login shell inside: the best that the session's system has.
 #[must_use]
 pub fn shell(stack: Option<&Stack>) -> &'static str {
     if let Some(stack) = stack {
@@ -20,12 +20,12 @@ pub fn shell(stack: Option<&Stack>) -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
 
-/// Whether programs of the session's system are linked to musl: what its shell asks the kernel for as its
-/// loader (`PT_INTERP`, elf(5)), which lies in the first page. A loader of the other kind may be
-/// installed as well, so its file says nothing.
+/// Returns whether programs of the session's system are linked to musl: what its shell asks the kernel
+/// for as its loader (`PT_INTERP`, elf(5)), which lies in the first page. A loader of the other kind may
+/// be installed as well, so its file says nothing.
 ///
 /// # Errors
-/// A shell that cannot be read.
+/// Returns an error for a shell that cannot be read.
 pub fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
     const LOADER: &[u8] = b"/ld-musl-";
     const PAGE: u64 = 4096;
@@ -48,8 +48,8 @@ const GENERATED: [&str; 6] = [
     "/etc/nsswitch.conf",
 ];
 
-/// Whether a path inside is a file that describes the session instead of the host. It can be read
-/// and not written.
+/// Returns whether a path inside is a file that describes the session instead of the host. It can be
+/// read and not written.
 #[must_use]
 pub fn is_generated(path: &Path) -> bool {
     GENERATED.iter().any(|generated| path == Path::new(generated))
@@ -100,7 +100,7 @@ pub fn generated(uid: u32, gid: u32, stack: Option<&Stack>) -> Result<Vec<Entry>
         .collect()
 }
 
-/// The lines of a stack's own users or groups, except those that are described here (passwd(5),
+/// Returns the lines of a stack's own users or groups, except those that are described here (passwd(5),
 /// group(5)).
 fn others(stack: Option<&Stack>, file: &str, own: u32) -> String {
     const DESCRIBED: [&str; 4] = ["root", "agent", "nobody", "nogroup"];

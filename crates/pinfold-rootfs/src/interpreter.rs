@@ -28,7 +28,7 @@ const HINT: &str = "name a base that has it (debian, or a tarball of such a syst
 /// it. For this machine's own programs the maker of the layer decides.
 ///
 /// # Errors
-/// A program that cannot be read, or something that is not there.
+/// Returns an error for a program that cannot be read, or something that is not there.
 pub fn check(commands: &Path, name: &str, stack: Option<&Stack>) -> Result<(), Refusal> {
     let Some(stack) = stack.filter(|stack| !stack.over_host) else { return Ok(()) };
     let has = |path: &Path| stack.file(path).is_some();
@@ -59,8 +59,8 @@ fn unreadable(program: &Path, error: io::Error) -> Refusal {
     Refusal::new(format!("cannot read {}", Escaped(program))).because(error)
 }
 
-/// What runs a program: the path of a loader or an interpreter, or for env(1) a name to look for; none
-/// for one that the kernel runs by itself.
+/// Returns what runs a program: the path of a loader or an interpreter, or for env(1) a name to look
+/// for; none for one that the kernel runs by itself.
 fn of(program: &Path) -> io::Result<Option<String>> {
     let mut page = Vec::new();
     File::open(program)?.take(PAGE).read_to_end(&mut page)?;

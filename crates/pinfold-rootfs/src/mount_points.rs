@@ -41,10 +41,10 @@ pub fn all() -> io::Result<Vec<Mount>> {
     Ok(mounts.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
-/// A mount point below a directory, if there is one.
+/// Returns a mount point below a directory, if there is one.
 ///
 /// # Errors
-/// What reading the list says.
+/// Returns the error of reading the list.
 pub fn within(directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut points = all()?.into_iter().map(|mount| mount.point);
     Ok(points.find(|point| point != directory && point.starts_with(directory)))
@@ -56,7 +56,7 @@ pub fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
     Some(join_beneath(&mount.root, below))
 }
 
-/// The mount that a path lies in, and the rest of the path.
+/// Returns the mount that a path lies in, and the rest of the path.
 fn holding<'m, 'p>(mounts: &'m [Mount], path: &'p Path) -> Option<(&'m Mount, &'p Path)> {
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     // The last one covers those that were attached at the same place before.
@@ -88,7 +88,7 @@ pub fn aliases(mounts: &[Mount], path: &Path) -> Vec<Alias> {
     same.filter_map(alias).filter(is_other).collect()
 }
 
-/// A path as proc(5) writes it: blanks and backslashes as three octal digits.
+/// Returns a path as proc(5) writes it: blanks and backslashes as three octal digits.
 fn unescape(path: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;

@@ -47,7 +47,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A script with its one argument. It sees the host's programs, an empty `/tmp` and nothing
+    /// Returns a script with its one argument. It sees the host's programs, an empty `/tmp` and nothing
     /// else.
     pub fn new(script: impl Into<String>, argument: impl Into<String>) -> Self {
         let env = [
@@ -102,7 +102,7 @@ impl Scratch {
     /// Runs it to its end. The process that does must have one thread.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// Returns what went wrong, in words.
     pub fn run(self) -> Result<(), String> {
         let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let (errors, writer) = pipe.map_err(|errno| errno.to_string())?;
@@ -158,7 +158,7 @@ impl Scratch {
     }
 }
 
-/// What a program said, its lines one after the other.
+/// Returns what a program said, its lines one after the other.
 fn in_one_line(said: &str) -> String {
     let lines: Vec<String> =
         said.trim().lines().map(|line| line.escape_debug().to_string()).collect();

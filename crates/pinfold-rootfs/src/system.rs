@@ -105,7 +105,7 @@ pub struct Systems<'a> {
 }
 
 impl<'a> Systems<'a> {
-    /// Those in the user's cache; `doing` is called before what takes time.
+    /// Returns those in the user's cache; `doing` is called before what takes time.
     #[must_use]
     pub fn new(host: Host<'a>, doing: &'a dyn Fn(Doing)) -> Self {
         let Host { places, launcher } = host;
@@ -134,10 +134,10 @@ impl<'a> Systems<'a> {
         Self { refresh, ..self }
     }
 
-    /// Every one that is there, except directories.
+    /// Returns every one that is there, except directories.
     ///
     /// # Errors
-    /// A cache that cannot be read.
+    /// Returns an error for a cache that cannot be read.
     pub fn all(&self) -> Result<Vec<Summary>, SystemError> {
         let summary = |id: String| {
             let (_, bytes) = self.shelf.find(&id)?;
@@ -161,7 +161,7 @@ impl<'a> Systems<'a> {
     /// Removes one; whether nobody was making or using it just then.
     ///
     /// # Errors
-    /// What removing says.
+    /// Returns the error of removing.
     pub fn remove(&self, id: &str) -> Result<bool, SystemError> {
         Ok(self.shelf.remove(plain(id))?)
     }
@@ -182,7 +182,7 @@ impl<'a> Systems<'a> {
         }
     }
 
-    /// What is put over this machine's own system, for the version that it has now. A package
+    /// Returns what is put over this machine's own system, for the version that it has now. A package
     /// manager may be at work, so what changes while it is read is read again, a few times.
     fn host(&self) -> Result<System, SystemError> {
         const ATTEMPTS: usize = 3;
@@ -224,7 +224,7 @@ impl<'a> Systems<'a> {
         Ok(System { over_host: true, ..System::with(made) })
     }
 
-    /// The system of a base if it is there already, as [`Systems::ensure`] would give it.
+    /// Returns the system of a base if it is there already, as [`Systems::ensure`] would give it.
     ///
     /// # Errors
     /// See [`SystemError`].
@@ -284,8 +284,8 @@ impl<'a> Systems<'a> {
         Ok(system)
     }
 
-    /// A directory as it lies there: it is looked at when it is used, and used as it is. One that
-    /// holds the user's home or pinfold's own files is this machine, not a system for a session.
+    /// Returns a directory as it lies there: it is looked at when it is used, and used as it is. One
+    /// that holds the user's home or pinfold's own files is this machine, not a system for a session.
     fn directory(&self, path: &Path, root: &Path) -> Result<System, SystemError> {
         let path = root.join(path);
         let failed = |source| SystemError::Path { path: path.clone(), source };
@@ -336,8 +336,8 @@ impl<'a> Systems<'a> {
         Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)
     }
 
-    /// The tree of what `fill` puts into a directory as archives: if it is an image that an engine has
-    /// saved, with these layers.
+    /// Returns the tree of what `fill` puts into a directory as archives: if it is an image that an
+    /// engine has saved, with these layers.
     fn ensure_tree(
         &self,
         (digest, from): (&str, &str),
@@ -372,7 +372,7 @@ impl<'a> Systems<'a> {
     }
 }
 
-/// A digest as the name of a file.
+/// Returns a digest as the name of a file.
 fn plain(digest: &str) -> &str {
     digest.strip_prefix("sha256:").unwrap_or(digest)
 }

@@ -71,7 +71,7 @@ impl Unpack for ScratchUnpacker {
 /// boundary that holds these two and this program, and has no network.
 ///
 /// # Errors
-/// A boundary that does not start, or what the unpacker says.
+/// Returns an error for a boundary that does not start, or what the unpacker says.
 pub(crate) fn unpack_in_scratch(
     subcommand: &[&str],
     from: &Path,
@@ -127,7 +127,7 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Streams for what nobody reads except its errors.
 ///
 /// # Errors
-/// What opening the null device says.
+/// Returns the error of opening the null device.
 pub(crate) fn errors_only(errors: OwnedFd) -> io::Result<Stdio> {
     let null = || -> io::Result<StdioEnd> {
         Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))

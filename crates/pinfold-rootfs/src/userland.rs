@@ -57,14 +57,15 @@ pub const HOST_NAME: &str = "pinfold";
 /// The first directories of `PATH` inside, before an agent's own.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Whether this process is in a sandbox of pinfold's: each has this directory and this host name.
+/// Returns whether this process is in a sandbox of pinfold's: each has this directory and this host
+/// name.
 #[must_use]
 pub fn is_inside() -> bool {
     let is_named = rustix::system::uname().nodename().to_bytes() == HOST_NAME.as_bytes();
     is_named && Path::new("/run/pinfold").is_dir()
 }
 
-/// Whether a path inside lies in a place that is private to the session.
+/// Returns whether a path inside lies in a place that is private to the session.
 pub fn is_private(path: &Path) -> bool {
     PRIVATE.iter().any(|private| path.starts_with(private))
 }
@@ -100,12 +101,14 @@ pub fn pieces() -> Result<Vec<Piece>, PathError> {
     Ok(pieces)
 }
 
-/// Whether a directory of programs is one part of a directory the rest of which stays unseen: sessions have it as it is.
+/// Returns whether a directory of programs is one part of a directory the rest of which stays unseen:
+/// sessions have it as it is.
 pub fn is_nested(program: &Path) -> bool {
     program.parent() != Some(Path::new("/"))
 }
 
-/// Where a piece lies without links: one that is no directory's first may lie behind one (`/nix`).
+/// Returns where a piece lies without links: one that is no directory's first may lie behind one
+/// (`/nix`).
 pub fn real(path: &Path) -> PathBuf {
     match path.components().count() {
         0..=2 => path.to_owned(),

@@ -49,7 +49,8 @@ impl Account {
     }
 }
 
-/// Whether a text can be the name of an account, and means nothing else to systemd (systemd.exec(5), `User=`).
+/// Returns whether a text can be the name of an account, and means nothing else to systemd
+/// (systemd.exec(5), `User=`).
 pub fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');

@@ -200,7 +200,8 @@ pub(crate) fn expand(root: &str, home: &Path) -> Option<PathBuf> {
     is_canonical(&path).then_some(path)
 }
 
-/// Whether a path is absolute, has nothing but names in it, each once followed by a slash, and at least one.
+/// Returns whether a path is absolute, has nothing but names in it, each once followed by a slash, and
+/// at least one.
 pub fn is_canonical(path: &Path) -> bool {
     let mut components = path.components();
     let is_absolute = components.next() == Some(Component::RootDir);
@@ -211,14 +212,14 @@ pub fn is_canonical(path: &Path) -> bool {
     is_absolute && are_names && !names.is_empty() && again.as_os_str() == path.as_os_str()
 }
 
-/// Whether a path is the same text wherever systemd reads it.
+/// Returns whether a path is the same text wherever systemd reads it.
 fn is_plain(path: &Path) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
     let bytes = path.as_os_str().as_encoded_bytes();
     is_canonical(path) && bytes.iter().copied().all(is_letter)
 }
 
-/// A map in which no key is twice: which of the two counts would depend on the reader.
+/// Returns a map in which no key is twice: which of the two counts would depend on the reader.
 fn unique<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, HostUser>, D::Error> {

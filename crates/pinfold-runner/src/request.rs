@@ -91,7 +91,7 @@ impl Request {
     }
 }
 
-/// Whether a text is a session's id: nothing else of a caller's gets into the name of a unit.
+/// Returns whether a text is a session's id: nothing else of a caller's gets into the name of a unit.
 fn is_session(text: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.len() == 12 && text.bytes().all(is_digit)

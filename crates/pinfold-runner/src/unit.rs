@@ -27,7 +27,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 /// What every unit has: a property a line, between comments.
 const PROPERTIES: &str = include_str!("../data/properties");
 
-/// The properties that every unit has.
+/// Returns the properties that every unit has.
 fn properties() -> impl Iterator<Item = &'static str> {
     PROPERTIES.lines().filter(|line| !line.starts_with('#'))
 }

@@ -33,7 +33,7 @@ impl EnvName {
         if valid { Ok(Self(name)) } else { Err(InvalidEnvName { name }) }
     }
 
-    /// The name itself.
+    /// Returns the name itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -60,7 +60,7 @@ impl From<EnvName> for String {
     }
 }
 
-/// Whether a variable is set and not empty, **without copying its value**.
+/// Returns whether a variable is set and not empty, **without copying its value**.
 ///
 /// The standard library has only copying accessors, and a copy made here would be in the
 /// memory of every process that is cloned from this one later.

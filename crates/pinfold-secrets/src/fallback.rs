@@ -24,7 +24,7 @@ pub const FALLBACKS: &[EnvFallback] = &[
     EnvFallback { id: "gemini", name: "GOOGLE_API_KEY", auth: AuthMode::ApiKey },
 ];
 
-/// The variables that stand in for one secret.
+/// Returns the variables that stand in for one secret.
 pub fn fallbacks_for(id: &str) -> impl Iterator<Item = &'static EnvFallback> {
     FALLBACKS.iter().filter(move |fallback| fallback.id == id)
 }

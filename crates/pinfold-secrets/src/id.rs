@@ -35,7 +35,7 @@ impl SecretId {
         if valid { Ok(Self(name)) } else { Err(InvalidSecretId { name }) }
     }
 
-    /// The name itself.
+    /// Returns the name itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

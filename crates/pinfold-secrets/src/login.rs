@@ -46,7 +46,7 @@ impl Drop for Kept {
 }
 
 impl Login {
-    /// Whether two logins hold the same tokens.
+    /// Returns whether two logins hold the same tokens.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let refresh = |login: &Self| login.refresh.as_ref().map(|r| r.expose().to_owned());
@@ -72,7 +72,7 @@ impl Login {
         })
     }
 
-    /// The form in which it is kept.
+    /// Returns the form in which it is kept.
     pub(crate) fn to_bytes(
         &self,
         logins: &PrivateDir,
@@ -96,10 +96,10 @@ pub struct LoginLock {
 }
 
 impl Store {
-    /// The login that is kept under an id; `None` if what is kept is something else.
+    /// Returns the login that is kept under an id; `None` if what is kept is something else.
     ///
     /// # Errors
-    /// [`Error::BadLogin`], or what the file system says.
+    /// [`Error::BadLogin`], or the file system's error.
     pub fn login(&self, id: &SecretId) -> Result<Option<Login>, Error> {
         if self.record(id)?.is_none_or(|record| record.source != (Source::Login {})) {
             return Ok(None);
@@ -114,7 +114,7 @@ impl Store {
     /// again then. Setting and removing a secret do not wait for it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub fn lock_login(&self, id: &SecretId) -> Result<LoginLock, Error> {
         let missing = || Error::Missing { id: id.clone(), looked: Vec::new() };
         let logins = self.logins()?.ok_or_else(missing)?;
@@ -126,7 +126,7 @@ impl Store {
     /// so.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub fn replace_login(
         &self,
         id: &SecretId,

@@ -57,17 +57,17 @@ impl PrivateDir {
         Self::open(path)?.ok_or_else(|| failed("open", path, Errno::NOENT))
     }
 
-    /// The path of a file in it, for messages.
+    /// Returns the path of a file in it, for messages.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Whether there is a file with something in it, by its metadata alone.
+    /// Returns whether there is a file with something in it, by its metadata alone.
     pub(crate) fn holds(&self, name: &str) -> Result<bool, Error> {
         Ok(self.open_file(name)?.is_some_and(|(_, stat)| stat.st_size > 0))
     }
 
-    /// The content of a file; `None` when there is none.
+    /// Returns the content of a file; `None` when there is none.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
         let Some((fd, _)) = self.open_file(name)? else { return Ok(None) };
         // One byte more than is ever accepted, and room for it from the start: a vector that
@@ -217,7 +217,7 @@ impl PrivateDir {
         }
     }
 
-    /// One writer at a time. The lock belongs to an open file description of its own and goes
+    /// Returns one writer at a time. The lock belongs to an open file description of its own and goes
     /// with it.
     fn lock(&self) -> Result<OwnedFd, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

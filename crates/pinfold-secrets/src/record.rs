@@ -20,7 +20,7 @@ pub enum AuthMode {
 }
 
 impl AuthMode {
-    /// The kind a value shows by its own shape: Anthropic's subscription tokens begin with
+    /// Returns the kind a value shows by its own shape: Anthropic's subscription tokens begin with
     /// `sk-ant-oat`, everything else is taken for a key.
     #[must_use]
     pub fn of(secret: &Secret) -> Self {

@@ -21,7 +21,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The word for this kind of place in machine-readable output.
+    /// Returns the word for this kind of place in machine-readable output.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    /// The path, variable or command.
+    /// Returns the path, variable or command.
     #[must_use]
     pub fn location(&self) -> String {
         match self {

@@ -13,8 +13,8 @@ pub trait RunCommand: Send + Sync {
     /// standard input. An implementation sets its own time limit.
     ///
     /// # Errors
-    /// The start failed; [`io::ErrorKind::NotFound`] when there is no such program. A non-zero
-    /// exit is a result.
+    /// Returns an error for the start failed; [`io::ErrorKind::NotFound`] when there is no such program.
+    /// A non-zero exit is a result.
     fn run(&self, argv: &[String], stdin: Option<&Secret>) -> io::Result<CommandOutput>;
 }
 

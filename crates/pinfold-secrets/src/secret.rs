@@ -59,7 +59,7 @@ impl Secret {
         Ok(Self(SecretString::from(Box::<str>::from(text))))
     }
 
-    /// The value. The caller answers for where it goes.
+    /// Returns the value. The caller answers for where it goes.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()

@@ -58,9 +58,9 @@ pub struct Resolved {
     pub found: Found,
 }
 
-/// The store's directory: `$XDG_CONFIG_HOME/pinfold/secrets`, by default
-/// `~/.config/pinfold/secrets`. A relative `XDG_CONFIG_HOME` is ignored, as the XDG Base
-/// Directory Specification (0.8) asks.
+/// Returns the store's directory: `$XDG_CONFIG_HOME/pinfold/secrets`, by default
+/// `~/.config/pinfold/secrets`. A relative `XDG_CONFIG_HOME` is ignored, as the XDG Base Directory
+/// Specification (0.8) asks.
 ///
 /// # Errors
 /// [`Error::NoHome`] when neither variable holds an absolute path.
@@ -76,7 +76,7 @@ pub fn default_dir(
 }
 
 impl Store {
-    /// A store in a directory, which need not exist yet.
+    /// Returns a store in a directory, which need not exist yet.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, variable: None }
@@ -92,7 +92,7 @@ impl Store {
     /// `auth` overrides the kind that the value's shape or the variable's name shows.
     ///
     /// # Errors
-    /// [`Error::EmptyCommand`], [`Error::NoKeyring`], or what the file system says. Either the
+    /// [`Error::EmptyCommand`], [`Error::NoKeyring`], or the file system's error. Either the
     /// old or the new entry is in force afterwards, never a mixture.
     pub fn set(
         &self,
@@ -147,7 +147,7 @@ impl Store {
     /// may be called before a process is cloned that must not carry secrets.
     ///
     /// # Errors
-    /// A file is not private ([`Error::ModeTooWide`], [`Error::ForeignOwner`],
+    /// Returns an error if a file is not private ([`Error::ModeTooWide`], [`Error::ForeignOwner`],
     /// [`Error::WrongKind`]), or a record cannot be read.
     pub fn check(&self, id: &SecretId) -> Result<Report, Error> {
         let mut report = Report { id: id.clone(), found: None, looked: Vec::new() };
@@ -183,10 +183,10 @@ impl Store {
         Ok(report)
     }
 
-    /// Every secret that is kept here, and every known one that the environment holds.
+    /// Returns every secret that is kept here, and every known one that the environment holds.
     ///
     /// # Errors
-    /// As [`Store::check`], for the first secret that cannot be looked at.
+    /// Returns the errors of [`Store::check`], for the first secret that cannot be looked at.
     pub fn list(&self) -> Result<Vec<Report>, Error> {
         let mut names: Vec<String> = FALLBACKS.iter().map(|f| f.id.to_owned()).collect();
         for dir in [self.dir.clone(), self.dir.join(RECORDS)] {
@@ -211,7 +211,7 @@ impl Store {
     /// order; a variable or a command itself is not touched.
     ///
     /// # Errors
-    /// [`Error::Missing`] when nothing is kept under the id, or what the file system says.
+    /// [`Error::Missing`] when nothing is kept under the id, or the file system's error.
     pub fn remove(&self, id: &SecretId, runner: &dyn RunCommand) -> Result<Vec<Place>, Error> {
         let record = self.record(id)?;
         let mut removed = Vec::new();
@@ -275,15 +275,15 @@ impl Store {
         Ok(Resolved { secret, found })
     }
 
-    /// Whether something is kept under an id: a value, or a record of where it is.
+    /// Returns whether something is kept under an id: a value, or a record of where it is.
     ///
     /// # Errors
-    /// A file is not private, or a record cannot be read.
+    /// Returns an error if a file is not private, or a record cannot be read.
     pub fn keeps(&self, id: &SecretId) -> Result<bool, Error> {
         Ok(self.record(id)?.is_some() || self.holds(id)?)
     }
 
-    /// A number that changes when what is kept under an id does. Reads no value.
+    /// Returns a number that changes when what is kept under an id does. Reads no value.
     #[must_use]
     pub fn stamp(&self, id: &SecretId) -> u64 {
         let mut hasher = DefaultHasher::new();

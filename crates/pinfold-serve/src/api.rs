@@ -31,7 +31,7 @@ impl Api {
     /// Answers one client until it says nothing more. Then what it has started ends.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// Returns the error of reading and writing.
     pub fn serve(&self, from: impl BufRead, to: impl Write + Send + 'static) -> io::Result<()> {
         requests::serve(self.places.clone(), from, to)
     }

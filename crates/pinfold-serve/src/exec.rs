@@ -45,7 +45,8 @@ impl Job {
     /// Starts a program in a session.
     ///
     /// # Errors
-    /// A session that has ended, a variable that may not be set, no more descriptors.
+    /// Returns an error for a session that has ended, a variable that may not be set, no more
+    /// descriptors.
     pub(crate) fn start(session: &Session, program: Program, input: bool) -> Result<Self, Fault> {
         let exec = exec(program)?;
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system);
@@ -65,7 +66,7 @@ impl Job {
     /// [open](Self::open_terminal).
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Returns the errors of [`Self::start`].
     pub(crate) fn start_in_terminal(
         session: &Session,
         program: Program,
@@ -85,7 +86,7 @@ impl Job {
     /// Waits for its terminal, or its end.
     ///
     /// # Errors
-    /// No more descriptors.
+    /// Returns an error if there is no more descriptors.
     pub(crate) fn open_terminal(&mut self) -> Result<(), Fault> {
         loop {
             if let Some(terminal) = self.running.terminal() {
@@ -114,8 +115,8 @@ impl Job {
     /// Tells what it writes until it has ended. What it has left running keeps nobody waiting.
     ///
     /// # Errors
-    /// A command that cannot be executed; a session that has ended; somebody who does not listen any
-    /// more: then it is ended.
+    /// Returns an error for a command that cannot be executed; a session that has ended; somebody who
+    /// does not listen any more: then it is ended.
     pub(crate) fn until_end(
         mut self,
         mut tell: impl FnMut(Stream, &[u8]) -> io::Result<()>,
@@ -147,7 +148,7 @@ impl Job {
         }
     }
 
-    /// Whether its end, and each output, has something to say.
+    /// Returns whether its end, and each output, has something to say.
     fn wait(&self, has_ended: bool) -> Result<[bool; 3], Fault> {
         let mut ready = Vec::with_capacity(3);
         let mut who = Vec::with_capacity(3);
@@ -249,7 +250,7 @@ fn gone(error: io::Error) -> Fault {
     Fault::refused(error.to_string(), None)
 }
 
-/// What a session says, as a fault.
+/// Returns what a session says, as a fault.
 pub(crate) fn fault(error: RunError) -> Fault {
     Fault::refused(error.to_string(), error.hint().as_deref())
 }

@@ -15,7 +15,7 @@ use std::io::{self, BufRead, BufReader};
 
 use pinfold_tools::Incoming;
 
-/// What comes on standard input, which may be the socket on which is answered.
+/// Returns what comes on standard input, which may be the socket on which is answered.
 pub fn input() -> impl BufRead {
     BufReader::new(Incoming(io::stdin()))
 }

@@ -64,7 +64,7 @@ impl Mcp {
     /// Answers one client until it says nothing more. Then its sessions end.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// Returns the error of reading and writing.
     pub fn serve(
         self,
         places: pinfold_host::directories::Places,

@@ -26,13 +26,13 @@ pub struct Started {
 }
 
 impl Started {
-    /// Its own name.
+    /// Returns its own name.
     #[must_use]
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// What it said at its start, a line each.
+    /// Returns what it said at its start, a line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -51,7 +51,7 @@ impl Drop for Started {
 /// it does.
 ///
 /// # Errors
-/// What `pinfold run` says.
+/// Returns the error of `pinfold run`.
 pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
     // With --held no option makes it go on after who started it has gone.
     let arguments = [&["run".into(), "--idle".into(), "--held".into()], options].concat();
@@ -86,7 +86,7 @@ pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
 /// Starts a session that nobody has to hold, and returns its name with what it said.
 ///
 /// # Errors
-/// What `pinfold run` says.
+/// Returns the error of `pinfold run`.
 pub(crate) fn detached(
     directory: &Path,
     options: &[OsString],
@@ -127,7 +127,7 @@ fn split(said: &str) -> Vec<String> {
     said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
 }
 
-/// What `pinfold run` said when it failed, as a fault.
+/// Returns what `pinfold run` said when it failed, as a fault.
 fn refusal(said: &[String], code: Option<i32>) -> Fault {
     let after = |prefix: &str| said.iter().find_map(|line| line.strip_prefix(prefix));
     let message = match after("error: ") {

@@ -97,7 +97,7 @@ impl AgentFiles {
     /// Reads the agents of the administrator and the user.
     ///
     /// # Errors
-    /// A file that is there and cannot be read.
+    /// Returns an error for a file that is there and cannot be read.
     pub(crate) fn read(places: &Places) -> Result<Self, RunError> {
         let mut files = Vec::new();
         for directory in agent_directories(places) {
@@ -111,7 +111,7 @@ impl AgentFiles {
         Ok(Self(files))
     }
 
-    /// The registry over these files and the built-in ones.
+    /// Returns the registry over these files and the built-in ones.
     pub(crate) fn registry(&self) -> Registry<'_> {
         Registry::new(self.0.iter().map(|(path, bytes)| SettingsFile { path, bytes }).collect())
     }
@@ -200,7 +200,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// Where the files of the user's configuration are written.
+/// Returns where the files of the user's configuration are written.
 fn synced_paths(configuration: &Configuration) -> Result<Vec<InsidePath>, RunError> {
     let target = Path::new(HOME).join(&configuration.target);
     let path = |file: &PathBuf| InsidePath::new(target.join(file)).map_err(RunError::path);
@@ -209,7 +209,7 @@ fn synced_paths(configuration: &Configuration) -> Result<Vec<InsidePath>, RunErr
     configuration.files.keys().chain([&settings]).map(path).collect()
 }
 
-/// A variable of the caller's that names a model.
+/// Returns a variable of the caller's that names a model.
 fn model_variable(name: &EnvName) -> Option<EnvVar> {
     let value = std::env::var_os(name.as_str()).filter(|value| !value.is_empty())?;
     Some(EnvVar { name: name.clone(), value, layer: EnvLayer::Profile, origin: Origin::Default })
@@ -225,12 +225,12 @@ fn files(agent: &ResolvedAgent, values: &TemplateValues<'_>) -> Result<Vec<Entry
     files.into_iter().map(entry).collect()
 }
 
-/// What the agent reads of the host, where it is on the host, like what is granted with `--read`;
-/// programs name themselves by absolute paths. What is not there is not granted: one list serves
-/// hosts that have an agent in different places.
+/// Returns what the agent reads of the host, where it is on the host, like what is granted with
+/// `--read`; programs name themselves by absolute paths. What is not there is not granted: one list
+/// serves hosts that have an agent in different places.
 ///
 /// # Errors
-/// A path that cannot be looked at, or that the administrator's policy forbids.
+/// Returns an error for a path that cannot be looked at, or that the administrator's policy forbids.
 pub(crate) fn read_grants(
     agent: &AgentProfile,
     settings: &Settings,
@@ -264,7 +264,7 @@ pub(crate) fn read_grants(
 /// No layer, for a program that the session's system has.
 ///
 /// # Errors
-/// It has none.
+/// Returns an error if it has none.
 fn installed(command: &str, stack: Option<&Stack>) -> Result<Option<Extra>, RunError> {
     let has =
         |dir: &str| stack.is_some_and(|stack| stack.file(&Path::new(dir).join(command)).is_some());
@@ -276,7 +276,7 @@ fn installed(command: &str, stack: Option<&Stack>) -> Result<Option<Extra>, RunE
     }
 }
 
-/// The grant of the agent's layer; none for a program that the host has.
+/// Returns the grant of the agent's layer; none for a program that the host has.
 fn layer(
     agent: &ResolvedAgent,
     places: &Places,
@@ -336,7 +336,7 @@ fn unreadable(path: &Path, error: &io::Error) -> RunError {
     RunError::refused(format!("cannot read {}: {error}", path.display()), None)
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 fn refused(error: impl std::error::Error) -> RunError {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -350,7 +350,7 @@ fn refused(error: impl std::error::Error) -> RunError {
     RunError::refused(text, None)
 }
 
-/// The session's key in the shape that the agent expects.
+/// Returns the session's key in the shape that the agent expects.
 pub(crate) fn key_for(prefix: &str, api: Api) -> io::Result<EphemeralKey> {
     use pinfold_egress::KeyShape;
     let shape = match (prefix, api) {

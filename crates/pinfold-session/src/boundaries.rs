@@ -17,12 +17,12 @@ use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
 use crate::outcome::RunError;
 
-/// The boundary that the settings choose: `namespace` unless they say something else, or the
+/// Returns the boundary that the settings choose: `namespace` unless they say something else, or the
 /// administrator something less. No program of an engine's is taken from these directories.
 ///
 /// # Errors
-/// A choice that this version does not have, that is not a boundary, or that the administrator
-/// forbids: it is refused, never replaced.
+/// Returns an error for a choice that this version does not have, that is not a boundary, or that the
+/// administrator forbids: it is refused, never replaced.
 pub(crate) fn choose(
     settings: &Settings,
     not_in: &[PathBuf],
@@ -79,7 +79,8 @@ pub(crate) fn choose(
     }
 }
 
-/// Where a sandbox of these settings may have written: nothing that lies there is executed outside.
+/// Returns where a sandbox of these settings may have written: nothing that lies there is executed
+/// outside.
 pub(crate) fn written(settings: &Settings, workspace: &Path) -> Vec<PathBuf> {
     let granted = settings.files.write.iter().map(|path| path.value.as_path());
     granted.chain([workspace]).map(Path::to_owned).collect()
@@ -88,7 +89,7 @@ pub(crate) fn written(settings: &Settings, workspace: &Path) -> Vec<PathBuf> {
 /// Refuses what this boundary cannot give, and says which can.
 ///
 /// # Errors
-/// It lacks that.
+/// Returns an error if it lacks that.
 pub(crate) fn insist(
     boundary: &dyn Boundary,
     on: Feature,
@@ -103,11 +104,11 @@ pub(crate) fn insist(
     Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
 }
 
-/// Every boundary of this version, and the one that this plug-in makes. No program of an engine's is taken
-/// from these directories.
+/// Returns every boundary of this version, and the one that this plug-in makes. No program of an
+/// engine's is taken from these directories.
 ///
 /// # Errors
-/// The path of this program.
+/// Returns an error for the path of this program.
 pub fn all(
     plugin: Option<HostPath>,
     not_in: &[PathBuf],
@@ -132,8 +133,8 @@ enum Choice {
     Own(Engine),
 }
 
-/// Every one of a kind of system, as [`OS`] names it, in the order in which one is chosen where nobody
-/// names one.
+/// Returns every one of a kind of system, as [`OS`] names it, in the order in which one is chosen where
+/// nobody names one.
 const fn choices(os: &str) -> &'static [Choice] {
     match os.as_bytes() {
         b"macos" => &[Choice::Apple, Choice::Managed(ImageEngine::Docker)],
@@ -210,7 +211,7 @@ fn container(
     choice.boundary(not_in.to_vec(), launcher)
 }
 
-/// The program that an engine starts inside: this one.
+/// Returns the program that an engine starts inside: this one.
 fn init() -> Result<HostPath, RunError> {
     let own = own_program().map_err(|error| RunError::refused(error, None))?;
     let own = std::fs::canonicalize(own).map_err(RunError::System)?;

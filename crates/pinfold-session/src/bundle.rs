@@ -60,7 +60,7 @@ impl CheckError {
 /// Looks into a bundle. Nothing of it is run.
 ///
 /// # Errors
-/// A directory that cannot be listed, a reader that cannot be started.
+/// Returns an error for a directory that cannot be listed, a reader that cannot be started.
 pub fn check(directory: &Path, packages: NodeModules) -> Result<Checked, CheckError> {
     let bundle = Bundle::open(directory, packages)?;
     let mut seen: HashSet<PathBuf> = bundle.files.iter().cloned().collect();
@@ -106,7 +106,7 @@ fn whole(file: &Path, what: &str) -> Finding {
 /// leaves no image of it.
 ///
 /// # Errors
-/// What the limits, standard input and output say.
+/// Returns what the limits, standard input and output say.
 pub fn read(root: &Path) -> io::Result<()> {
     let limit = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
     rustix::process::setrlimit(Resource::Core, limit(0))?;
@@ -134,7 +134,7 @@ impl Reader {
         Ok(Self { process, output, said: VecDeque::new() })
     }
 
-    /// What it says next; nothing more from one that has ended, or takes too long for an answer.
+    /// Returns what it says next; nothing more from one that has ended, or takes too long for an answer.
     fn next(&mut self) -> Option<Answer> {
         let output = self.output.as_mut()?;
         loop {

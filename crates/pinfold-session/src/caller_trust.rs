@@ -66,14 +66,14 @@ impl CallerTrust {
         Self(found)
     }
 
-    /// Every certificate that is not the host's own, for stores that have the session's own authority and
-    /// the host's, too.
+    /// Returns every certificate that is not the host's own, for stores that have the session's own
+    /// authority and the host's, too.
     pub(crate) fn certificates(&self) -> Vec<u8> {
         self.0.iter().flat_map(|one| one.certificates.iter().flatten().copied()).collect()
     }
 
-    /// The variables for a session without an authority of its own: each names a file with what the
-    /// caller's names.
+    /// Returns the variables for a session without an authority of its own: each names a file with what
+    /// the caller's names.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().flat_map(|one| {
             let place = match one.certificates {
@@ -84,7 +84,7 @@ impl CallerTrust {
         })
     }
 
-    /// The files that these variables name and that the session does not have.
+    /// Returns the files that these variables name and that the session does not have.
     ///
     /// # Errors
     /// Never: the paths are valid.
@@ -102,7 +102,7 @@ fn place(variable: &str) -> String {
     format!("{INSIDE}/{variable}.pem")
 }
 
-/// The certificates of a file, without what else is in it: it may hold a key as well.
+/// Returns the certificates of a file, without what else is in it: it may hold a key as well.
 ///
 /// # Errors
 /// Returns the error of open(2) or read(2), or says why it is no such file.

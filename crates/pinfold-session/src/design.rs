@@ -46,7 +46,7 @@ pub(crate) struct Design {
 /// What has to be decided on before a request can be designed.
 ///
 /// # Errors
-/// A boundary that this version does not have, or a remote that cannot be read.
+/// Returns an error for a boundary that this version does not have, or a remote that cannot be read.
 pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
     let boundary = boundaries::choose(
         &request.settings,
@@ -57,10 +57,10 @@ pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunErro
     Ok(boundary)
 }
 
-/// A new session with its design, and the plan of its inside. The directories are made.
+/// Returns a new session with its design, and the plan of its inside. The directories are made.
 ///
 /// # Errors
-/// What the machine, the settings or the workspace do not allow.
+/// Returns what the machine, the settings or the workspace do not allow.
 pub(crate) fn make(request: &Request) -> Result<(Design, SessionState, LaunchPlan), RunError> {
     let state = SessionState::create(&request.places).map_err(RunError::System)?;
     let (mut design, plan) = Design::find(request, state.id())?;
@@ -75,7 +75,7 @@ impl Design {
     /// Decides what the session of this name will be. Changes nothing.
     ///
     /// # Errors
-    /// What the settings or the workspace do not allow.
+    /// Returns what the settings or the workspace do not allow.
     pub(crate) fn find(request: &Request, id: &SessionId) -> Result<(Self, LaunchPlan), RunError> {
         let Request { settings, workspace, places, stack, .. } = request;
         let stack = stack.as_ref();
@@ -138,7 +138,7 @@ impl Design {
     /// Makes the directories that the plan names. They have to be there when it is launched.
     ///
     /// # Errors
-    /// What the file system says; a workspace that no view can be made of.
+    /// Returns the file system's error; a workspace that no view can be made of.
     fn make_places(&mut self, request: &Request) -> Result<(), RunError> {
         if let Some(layer) = &mut self.layer {
             layer.make(&request.workspace.root, self.guard.shadows())?;
@@ -149,7 +149,7 @@ impl Design {
     }
 }
 
-/// Where the private copies of git directories lie.
+/// Returns where the private copies of git directories lie.
 fn copies(places: &Places, id: &SessionId, layer: Option<&Layer>) -> PathBuf {
     match layer {
         Some(layer) => layer.private().to_owned(),

@@ -66,8 +66,8 @@ pub struct Background {
     session: Option<(SessionId, Option<SessionName>)>,
 }
 
-/// How large the terminal of a detached session is until somebody attaches: as the caller's, or as
-/// terminals have always been.
+/// Returns how large the terminal of a detached session is until somebody attaches: as the caller's, or
+/// as terminals have always been.
 #[must_use]
 pub fn window() -> Window {
     caller::window()
@@ -76,7 +76,7 @@ pub fn window() -> Window {
 /// Goes on in two processes.
 ///
 /// # Errors
-/// What the file system and fork(2) say.
+/// Returns the error of the file system and `fork(2)`.
 #[expect(clippy::disallowed_methods, reason = "a copy of this process, and no other program")]
 pub fn detach(places: &Places) -> io::Result<Side> {
     let logs = logs(places);
@@ -117,7 +117,7 @@ impl Front {
     /// Waits until the session runs, and shows its output until then.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// Returns the error of reading and writing.
     pub fn wait(mut self, out: &mut impl Write) -> io::Result<Started> {
         let mut shown = 0;
         loop {
@@ -159,7 +159,7 @@ impl Front {
 }
 
 impl Background {
-    /// The background of this session, with or without a second name.
+    /// Returns the background of this session, with or without a second name.
     pub(crate) fn of(mut self, session: &SessionId, name: Option<&SessionName>) -> Self {
         self.session = Some((session.clone(), name.cloned()));
         self
@@ -168,7 +168,7 @@ impl Background {
     /// Tells who started it that the session runs. Its log has its name from now on.
     ///
     /// # Errors
-    /// What renaming says; that nobody waits any more.
+    /// Returns the error of renaming; that nobody waits any more.
     pub(crate) fn started(mut self) -> io::Result<()> {
         let Some((session, name)) = self.session.clone() else { return Ok(()) };
         if let Some(name) = name {
@@ -196,13 +196,13 @@ impl Drop for Background {
     }
 }
 
-/// The log of a detached session, which may have ended.
+/// Returns the log of a detached session, which may have ended.
 #[must_use]
 pub fn log_of(places: &Places, session: &SessionId) -> PathBuf {
     logs(places).join(session.as_str())
 }
 
-/// The last session of this name that has a log.
+/// Returns the last session of this name that has a log.
 #[must_use]
 pub fn called(places: &Places, name: &str) -> Option<SessionId> {
     let is_called = |session: &SessionId| {
@@ -211,7 +211,7 @@ pub fn called(places: &Places, name: &str) -> Option<SessionId> {
     logged(places).into_iter().find(is_called)
 }
 
-/// The sessions that have a log, the newest first.
+/// Returns the sessions that have a log, the newest first.
 #[must_use]
 pub fn logged(places: &Places) -> Vec<SessionId> {
     let entries = fs::read_dir(logs(places)).into_iter().flatten().flatten();
@@ -249,7 +249,7 @@ pub fn remove_old_logs(places: &Places, kept: usize) {
     }
 }
 
-/// Where the name is kept that somebody gave to a session with a log.
+/// Returns where the name is kept that somebody gave to a session with a log.
 fn name_of(places: &Places, session: &SessionId) -> PathBuf {
     logs(places).join(format!("{}.name", session.as_str()))
 }

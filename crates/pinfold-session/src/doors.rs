@@ -45,7 +45,7 @@ pub(crate) const PROXY_URL: &str = "http://127.0.0.1:881";
 /// What programs reach without the proxy.
 pub(crate) const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 
-/// The sockets that init opens. Where no host is allowed there is still somebody to say so, but
+/// Returns the sockets that init opens. Where no host is allowed there is still somebody to say so, but
 /// nothing is handed over: a connection to an address fails in the kernel.
 ///
 /// # Errors
@@ -79,9 +79,9 @@ pub(crate) fn wanted(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LivesOn(pub(crate) bool);
 
-/// Whether connections are handed over at all: where some host is allowed, and for agents and sessions
-/// that live on, which live long enough for a rule to be added. In others only programs that use the
-/// proxy reach what a later rule allows.
+/// Returns whether connections are handed over at all: where some host is allowed, and for agents and
+/// sessions that live on, which live long enough for a rule to be added. In others only programs that
+/// use the proxy reach what a later rule allows.
 fn is_open(with_gateway: bool, lives_on: LivesOn, policy: &NetworkPolicy) -> bool {
     with_gateway || lives_on.0 || !policy.is_empty()
 }
@@ -105,8 +105,8 @@ pub(crate) struct Opened {
 /// have been cloned.
 ///
 /// # Errors
-/// A required secret or a key that is not there, a proxy of the host that cannot be used, or an init that
-/// sent other sockets.
+/// Returns an error for a required secret or a key that is not there, a proxy of the host that cannot be
+/// used, or an init that sent other sockets.
 pub(crate) fn open(
     doors: Doors,
     provider: Option<Provider>,

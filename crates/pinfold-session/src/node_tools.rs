@@ -50,7 +50,7 @@ impl NodeTools {
     }
 }
 
-/// A prefix that the user or a project has set stays.
+/// Returns a prefix that the user or a project has set stays.
 fn npm(program: &str) -> String {
     format!(
         "#!/bin/sh\n\

@@ -41,7 +41,7 @@ pub enum LimitReached {
 }
 
 impl LimitReached {
-    /// The limit's name in settings, messages and the audit log.
+    /// Returns the limit's name in settings, messages and the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -55,7 +55,7 @@ impl LimitReached {
         }
     }
 
-    /// Whether reaching it ended the run.
+    /// Returns whether reaching it ended the run.
     pub fn ended_the_run(self) -> bool {
         matches!(self, Self::Timeout | Self::Memory | Self::Build | Self::Room)
     }
@@ -84,8 +84,8 @@ pub struct Outcome {
     pub spec: Option<ReturnedSpec>,
 }
 
-/// The exit status for a process that waits. A command that a limit ended has not succeeded, whatever
-/// it made of that.
+/// Returns the exit status for a process that waits. A command that a limit ended has not succeeded,
+/// whatever it made of that.
 pub(crate) fn status(ended: Ended, limit: Option<LimitReached>) -> u8 {
     let signalled = |signal: u8| 128_u8.saturating_add(signal);
     match ended {
@@ -199,7 +199,7 @@ impl RunError {
         }
     }
 
-    /// The hint, if there is one to name.
+    /// Returns the hint, if there is one to name.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Launch(error) => error.hint().map(str::to_owned),

@@ -24,8 +24,8 @@ pub struct Prospect {
 }
 
 impl Prospect {
-    /// What the authority alone does not tell of a path on the host: why it is not hidden although
-    /// its name says that it holds a secret.
+    /// Returns what the authority alone does not tell of a path on the host: why it is not hidden
+    /// although its name says that it holds a secret.
     #[must_use]
     pub fn note(&self, host: &Path) -> Option<&'static str> {
         let is_shown = self.tracked.same.contains(host);
@@ -39,7 +39,7 @@ impl Prospect {
 /// Looks at what a run would have here and now; of the agent's, too, if one is named.
 ///
 /// # Errors
-/// As for the start of a run.
+/// Returns the errors of the start of a run.
 pub fn prospect(
     settings: &Settings,
     named: Option<&str>,

@@ -29,8 +29,8 @@ pub(crate) struct SearchPath {
 pub(crate) struct Shown(Vec<PathBuf>);
 
 impl Shown {
-    /// Those of a session with these settings and grants. A system of its own has its own programs, and
-    /// the caller's may not run on it.
+    /// Returns those of a session with these settings and grants. A system of its own has its own
+    /// programs, and the caller's may not run on it.
     #[must_use]
     pub(crate) fn of(
         settings: &Settings,
@@ -63,7 +63,8 @@ impl Shown {
 }
 
 impl SearchPath {
-    /// The directories of the caller's `PATH` that are shown, and these others that are there anyway.
+    /// Returns the directories of the caller's `PATH` that are shown, and these others that are there
+    /// anyway.
     #[must_use]
     pub(crate) fn find(path: Option<&OsStr>, shown: &Shown, others: Vec<String>) -> Self {
         let is_system = |name: &Path| userland::PATH.split(':').any(|own| name == Path::new(own));

@@ -95,7 +95,7 @@ pub fn build_hosts() -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
 }
 
 impl<'a> Snapshots<'a> {
-    /// Those in the user's cache; `tell` is called before what takes time.
+    /// Returns those in the user's cache; `tell` is called before what takes time.
     #[must_use]
     pub fn new(host: Host<'a>, tell: &'a dyn Fn(Event<'_>)) -> Self {
         let shelf = Shelf::new(host.places.cache.join("snapshots"), SUMMARY);
@@ -108,7 +108,7 @@ impl<'a> Snapshots<'a> {
         Self { refresh, ..self }
     }
 
-    /// The system that a session with these settings runs on, made now if need be; none for this
+    /// Returns the system that a session with these settings runs on, made now if need be; none for this
     /// machine's own. Paths are relative to `root`.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl<'a> Snapshots<'a> {
         Ok(Some(stack(snapshot, system, made)))
     }
 
-    /// The tree of what the commands made of a base.
+    /// Returns the tree of what the commands made of a base.
     fn made(
         &self,
         (base, system): (&Base, &System),
@@ -208,7 +208,7 @@ impl<'a> Snapshots<'a> {
     /// their repository. What a session uses stays.
     ///
     /// # Errors
-    /// What removing says.
+    /// Returns the error of removing.
     pub fn prune(
         &self,
         keep: usize,
@@ -229,7 +229,7 @@ impl<'a> Snapshots<'a> {
     /// Removes bases that no snapshot needs and no session uses.
     ///
     /// # Errors
-    /// What removing says.
+    /// Returns the error of removing.
     pub fn prune_bases(&self) -> Result<Pruned, SnapshotError> {
         let needed: HashSet<String> = self.all()?.into_iter().map(|one| one.base).collect();
         let systems = Systems::new(self.host, &|_| {});
@@ -245,10 +245,10 @@ impl<'a> Snapshots<'a> {
         Ok(pruned)
     }
 
-    /// Every snapshot that is there, the newest first.
+    /// Returns every snapshot that is there, the newest first.
     ///
     /// # Errors
-    /// A cache that cannot be read.
+    /// Returns an error for a cache that cannot be read.
     pub fn all(&self) -> Result<Vec<Summary>, SnapshotError> {
         let summary = |id: String| {
             let (_, bytes) = self.shelf.find(&id)?;
@@ -265,7 +265,7 @@ impl<'a> Snapshots<'a> {
         [self.shelf.clone(), Systems::new(self.host, &|_| {}).shelf().clone()]
     }
 
-    /// Where the log of a snapshot's commands lies.
+    /// Returns where the log of a snapshot's commands lies.
     #[must_use]
     pub fn log(&self, id: &str) -> PathBuf {
         self.shelf.dir().join(id).join(LOG)
@@ -283,7 +283,7 @@ fn stack(snapshot: &Snapshot, system: System, made: Option<(PathBuf, Lock)>) -> 
     Stack { trees, over_host, landing: Landing::Memory(size), held: Arc::new(held) }
 }
 
-/// Whether a directory holds the snapshot of this hash, and its tree.
+/// Returns whether a directory holds the snapshot of this hash, and its tree.
 fn usable(id: &str) -> impl Fn(&Path, &[u8]) -> Option<PathBuf> {
     let id = id.to_owned();
     move |home, bytes| {
@@ -294,8 +294,8 @@ fn usable(id: &str) -> impl Fn(&Path, &[u8]) -> Option<PathBuf> {
     }
 }
 
-/// The base that a snapshot begins with: what it names, Alpine for commands that call its package
-/// manager (MoltNet's is Alpine), else this machine's system.
+/// Returns the base that a snapshot begins with: what it names, Alpine for commands that call its
+/// package manager (MoltNet's is Alpine), else this machine's system.
 #[must_use]
 pub fn base_of(snapshot: &Snapshot) -> Base {
     if let Some(base) = &snapshot.base {

@@ -111,7 +111,7 @@ impl Supervision {
     /// Waits for the sandbox's terminal.
     ///
     /// # Errors
-    /// A start that failed before there was one.
+    /// Returns an error for a start that failed before there was one.
     pub(crate) fn receive_terminal(&mut self) -> Result<(), RunError> {
         if self.terminal.is_none() && self.window.is_none() {
             return Ok(());
@@ -131,7 +131,7 @@ impl Supervision {
     /// Orders the command to start, with the caller's terminal as its own.
     ///
     /// # Errors
-    /// A terminal that cannot be used, or a sandbox that has failed.
+    /// Returns an error for a terminal that cannot be used, or a sandbox that has failed.
     pub(crate) fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), RunError> {
         if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
             terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
@@ -169,7 +169,7 @@ impl Supervision {
     /// Runs the loop until everything inside has ended.
     ///
     /// # Errors
-    /// A command that could not be executed, or a start that failed late.
+    /// Returns an error for a command that could not be executed, or a start that failed late.
     pub(crate) fn until_end(mut self) -> Result<Outcome, RunError> {
         loop {
             match self.turn() {
@@ -227,7 +227,7 @@ impl Supervision {
     /// Waits for one thing and deals with it; false at the end.
     ///
     /// # Errors
-    /// A command that could not be executed, or a start that failed late.
+    /// Returns an error for a command that could not be executed, or a start that failed late.
     pub(crate) fn turn(&mut self) -> Result<bool, RunError> {
         let ready = self.wait()?;
         if ready.signal {
@@ -309,7 +309,7 @@ impl Supervision {
     }
 }
 
-/// The error behind a report that has no place here.
+/// Returns the error behind a report that has no place here.
 fn unexpected(report: Report) -> LaunchError {
     match report {
         Report::Failed { step, errno, detail } => explain(step_failed(step, errno, &detail)),
@@ -320,7 +320,7 @@ fn unexpected(report: Report) -> LaunchError {
 /// Sends an order; when init is gone, says why.
 ///
 /// # Errors
-/// The failure that init reported before it went.
+/// Returns the failure that init reported before it went.
 pub(crate) fn send(inside: &Inside, order: &Order) -> Result<(), RunError> {
     if inside.order(order).is_ok() {
         return Ok(());
@@ -328,7 +328,7 @@ pub(crate) fn send(inside: &Inside, order: &Order) -> Result<(), RunError> {
     Err(last_words(inside).into())
 }
 
-/// What init said before it went.
+/// Returns what init said before it went.
 pub(crate) fn last_words(inside: &Inside) -> LaunchError {
     explain(inside.last_words())
 }

@@ -43,7 +43,7 @@ impl Timeline {
         self.0.extend(steps.iter().map(mark));
     }
 
-    /// The marks in the order in which they happened.
+    /// Returns the marks in the order in which they happened.
     pub fn marks(&self) -> Vec<Mark> {
         let mut marks = self.0.clone();
         marks.sort_by_key(|mark| mark.at);

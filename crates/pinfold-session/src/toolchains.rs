@@ -56,8 +56,9 @@ pub(crate) struct Toolchains {
 }
 
 impl Toolchains {
-    /// Those for a session: of the user's home on this machine's own system, and of the home that comes
-    /// with another, which counts more. A home that lies in the workspace is not looked at twice.
+    /// Returns those for a session: of the user's home on this machine's own system, and of the home
+    /// that comes with another, which counts more. A home that lies in the workspace is not looked at
+    /// twice.
     ///
     /// `active` is the virtual environment that is active where the caller is, if there is one.
     ///
@@ -91,9 +92,9 @@ impl Toolchains {
         Ok(found)
     }
 
-    /// Those for set-up commands, on this machine's own system or another. The home inside is theirs
-    /// to fill, so nothing of the user's lies in it: compilers are named by a variable, and sources
-    /// come from the registry.
+    /// Returns those for set-up commands, on this machine's own system or another. The home inside is
+    /// theirs to fill, so nothing of the user's lies in it: compilers are named by a variable, and
+    /// sources come from the registry.
     ///
     /// # Errors
     /// Never on a system whose own paths are valid.
@@ -160,7 +161,7 @@ fn at_home_inside() -> impl Iterator<Item = String> {
     PROGRAMS.into_iter().filter_map(named)
 }
 
-/// A directory or file that is really there: a link could lead to anything.
+/// Returns a directory or file that is really there: a link could lead to anything.
 fn usable(path: &Path, workspace: &Path) -> Option<HostPath> {
     // Most are not there, which one look says.
     fs::symlink_metadata(path).ok()?;

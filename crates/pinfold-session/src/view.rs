@@ -55,7 +55,7 @@ impl View {
     /// Collects the grants: the userland, the workspace, the settings' and the extra ones.
     ///
     /// # Errors
-    /// A grant that does not exist on the host, or that the ceiling forbids.
+    /// Returns an error for a grant that does not exist on the host, or that the ceiling forbids.
     pub(crate) fn collect(
         subject: Subject,
         settings: &Settings,
@@ -179,7 +179,7 @@ impl View {
         Ok(())
     }
 
-    /// The authority over these grants alone.
+    /// Returns the authority over these grants alone.
     ///
     /// # Errors
     /// Grants that contradict each other.
@@ -187,7 +187,7 @@ impl View {
         self.restricted(Vec::new())
     }
 
-    /// The authority with restrictions within the grants.
+    /// Returns the authority with restrictions within the grants.
     ///
     /// # Errors
     /// Grants or restrictions that contradict each other.
@@ -200,10 +200,10 @@ impl View {
         builder.build(SystemTime::now()).map_err(|error| RunError::refused(error, None))
     }
 
-    /// The tree for a boundary: private places, the grants parents first, links.
+    /// Returns the tree for a boundary: private places, the grants parents first, links.
     ///
     /// # Errors
-    /// A grant whose rules no boundary enforces.
+    /// Returns an error for a grant whose rules no boundary enforces.
     pub(crate) fn tree(
         &self,
         authority: &Authority,

@@ -94,8 +94,8 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A name for a workspace. It changes when another directory takes its place, which is somebody else's work
-/// and is not shown what was kept for this one.
+/// Returns a name for a workspace. It changes when another directory takes its place, which is somebody
+/// else's work and is not shown what was kept for this one.
 fn name_of_workspace(root: &Path) -> io::Result<String> {
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
     let found = rustix::fs::statx(rustix::fs::CWD, root, AtFlags::SYMLINK_NOFOLLOW, wanted)?;

@@ -108,7 +108,7 @@ impl Planned<'_> {
         self.steps.push(step);
     }
 
-    /// The policy as it is to be.
+    /// Returns the policy as it is to be.
     fn policy(&self, wanted: &Wanted) -> Result<PolicyFile, Refusal> {
         let mut policy = match PolicyFile::read(self.machine)? {
             Some(policy) => {
@@ -155,7 +155,7 @@ impl Planned<'_> {
         Ok(policy)
     }
 
-    /// Where pinfold is to lie: where it is if nobody but root can change it there.
+    /// Returns where pinfold is to lie: where it is if nobody but root can change it there.
     fn program(&self, wanted: &Wanted) -> PathBuf {
         if installed::open(&wanted.program).is_ok() {
             wanted.program.clone()
@@ -335,12 +335,14 @@ impl Planned<'_> {
     }
 }
 
-/// What lies under an agent's name on the machine. Its users can run any other program: it is for convenience.
+/// Returns what lies under an agent's name on the machine. Its users can run any other program: it is
+/// for convenience.
 fn wrapper(agent: &str) -> String {
     format!("#!/bin/sh\nexec pinfold run --boundary systemd {agent} -- \"$@\"\n")
 }
 
-/// The rules by which host users start the runner with sudo. It reads neither arguments nor the environment.
+/// Returns the rules by which host users start the runner with sudo. It reads neither arguments nor the
+/// environment.
 fn rules<'u>(users: impl Iterator<Item = &'u str>) -> String {
     let mut text = format!(
         "# Written by `pinfold setup systemd`.\n\

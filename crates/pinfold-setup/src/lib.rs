@@ -31,7 +31,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether nothing is left to do.
+    /// Returns whether nothing is left to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -27,7 +27,7 @@ impl Machine {
         Self { root: root.to_owned() }
     }
 
-    /// Where a file of the machine lies.
+    /// Returns where a file of the machine lies.
     pub(crate) fn at_path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -44,29 +44,29 @@ impl Machine {
         }
     }
 
-    /// Whether anything is at a path, a link that leads nowhere among it.
+    /// Returns whether anything is at a path, a link that leads nowhere among it.
     pub(crate) fn has(&self, path: &Path) -> bool {
         std::fs::symlink_metadata(self.at_path(path)).is_ok()
     }
 
-    /// Whether a group has a member, beyond those whose primary group it is.
+    /// Returns whether a group has a member, beyond those whose primary group it is.
     pub(crate) fn is_member(&self, user: &str, group: &str) -> Result<bool, Refusal> {
         let fields = self.entry("group", group)?;
         let members = fields.and_then(|fields| fields.get(3).cloned()).unwrap_or_default();
         Ok(members.split(',').any(|member| member == user))
     }
 
-    /// Whether there is a group.
+    /// Returns whether there is a group.
     pub(crate) fn has_group(&self, name: &str) -> Result<bool, Refusal> {
         Ok(self.entry("group", name)?.is_some())
     }
 
-    /// Whether there is a user.
+    /// Returns whether there is a user.
     pub(crate) fn has_user(&self, name: &str) -> Result<bool, Refusal> {
         Ok(self.entry("passwd", name)?.is_some())
     }
 
-    /// The ids of a user and of its primary group.
+    /// Returns the ids of a user and of its primary group.
     ///
     /// # Errors
     /// Returns that there is no such user.
@@ -76,7 +76,7 @@ impl Machine {
         number(2).zip(number(3)).ok_or_else(|| Refusal::plain(format!("there is no user {user}")))
     }
 
-    /// The fields of an entry of a database of accounts (getent(1)).
+    /// Returns the fields of an entry of a database of accounts (getent(1)).
     fn entry(&self, database: &str, key: &str) -> Result<Option<Vec<String>>, Refusal> {
         let mut getent = self.command(&["getent", "--", database, key])?;
         let output = getent.stdin(Stdio::null()).output().map_err(|error| {
@@ -96,7 +96,7 @@ impl Machine {
         Ok(Some(line.split(':').map(str::to_owned).collect()))
     }
 
-    /// The version of systemd; 0 if it is not what systemctl(1) says first.
+    /// Returns the version of systemd; 0 if it is not the error of `systemctl(1)` first.
     ///
     /// # Errors
     /// Returns that systemctl cannot be run.
@@ -105,12 +105,12 @@ impl Machine {
         Ok(said.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0))
     }
 
-    /// Whether a unit of systemd is started.
+    /// Returns whether a unit of systemd is started.
     pub(crate) fn is_active(&self, unit: &str) -> bool {
         self.run(&["systemctl", "is-active", "--quiet", unit]).is_ok()
     }
 
-    /// Whether a unit of systemd starts at boot.
+    /// Returns whether a unit of systemd starts at boot.
     pub(crate) fn is_enabled(&self, unit: &str) -> bool {
         self.run(&["systemctl", "is-enabled", "--quiet", unit]).is_ok()
     }

@@ -38,12 +38,12 @@ impl PolicyFile {
         Self(object)
     }
 
-    /// The service user.
+    /// Returns the service user.
     pub(crate) fn user(&self) -> &str {
         self.0.get("user").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The directory of the service users' directories.
+    /// Returns the directory of the service users' directories.
     pub(crate) fn state_dir(&self) -> PathBuf {
         self.0.get("stateDir").and_then(Value::as_str).unwrap_or_default().into()
     }
@@ -75,14 +75,14 @@ impl PolicyFile {
         }
     }
 
-    /// The user that sessions of a host user run as.
+    /// Returns the user that sessions of a host user run as.
     pub(crate) fn service(&self, host_user: &str) -> &str {
         let host_user = self.0.get("hostUsers").and_then(|all| all.get(host_user));
         let own = host_user.and_then(|user| user.get("user")).and_then(Value::as_str);
         own.unwrap_or_else(|| self.user())
     }
 
-    /// The host users, each with its project roots.
+    /// Returns the host users, each with its project roots.
     pub(crate) fn host_users(&self) -> Vec<(String, Vec<String>)> {
         let all = self.0.get("hostUsers").and_then(Value::as_object);
         let roots = |user: &Value| {

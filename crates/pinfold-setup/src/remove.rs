@@ -50,7 +50,7 @@ pub fn remove(machine: &Machine) -> Result<Plan, Refusal> {
     Ok(Plan { steps, record: None })
 }
 
-/// What a set-up that was interrupted left of a file.
+/// Returns what a set-up that was interrupted left of a file.
 fn leftovers(made: &Made, machine: &Machine) -> Vec<Step> {
     let Made::File(path) = made else { return Vec::new() };
     let parts = parts(path).into_iter();

@@ -89,7 +89,7 @@ impl Site {
         fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    /// Every path with the content of files, apart from what systemctl was called with.
+    /// Returns every path with the content of files, apart from what systemctl was called with.
     fn content(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = BTreeMap::new();
         let mut left = vec![self.root().to_owned()];

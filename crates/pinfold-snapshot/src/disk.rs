@@ -32,10 +32,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The file system that a file or directory lies on.
+    /// Returns the file system that a file or directory lies on.
     ///
     /// # Errors
-    /// What statvfs(3) says.
+    /// Returns the error of `statvfs(3)`.
     pub fn of(path: &Path) -> io::Result<Self> {
         Ok(Self::from(rustix::fs::statvfs(path)?))
     }
@@ -43,19 +43,19 @@ impl Disk {
     /// The same for an open file.
     ///
     /// # Errors
-    /// What fstatvfs(3) says.
+    /// Returns the error of `fstatvfs(3)`.
     pub fn of_file(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from(rustix::fs::fstatvfs(file)?))
     }
 
-    /// Whether so little is left that nothing more should be written: a gibibyte or a twentieth of
-    /// the disk, whatever is less, stays for others.
+    /// Returns whether so little is left that nothing more should be written: a gibibyte or a twentieth
+    /// of the disk, whatever is less, stays for others.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.is_short_for(0)
     }
 
-    /// Whether so little would be left with so many bytes more.
+    /// Returns whether so little would be left with so many bytes more.
     #[must_use]
     pub fn is_short_for(&self, more: u64) -> bool {
         let bytes = LEFT_BYTES.min(self.size / PART);
@@ -86,7 +86,7 @@ impl From<rustix::fs::StatVfs> for Disk {
 /// so far.
 ///
 /// # Errors
-/// A tree that cannot be opened.
+/// Returns an error for a tree that cannot be opened.
 pub fn held(tree: &Path, goes_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
     let mut bytes = 0;
     let top = rustix::fs::openat(CWD, tree, DIRECTORY, Mode::empty())?;
@@ -114,7 +114,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// Whether to go on.
+/// Returns whether to go on.
 fn visit(
     directory: &OwnedFd,
     depth: usize,

@@ -53,8 +53,8 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Applies an archive to the tree at `root`. The budget is shared by all archives of a tree.
 ///
 /// # Errors
-/// An archive that is damaged, holds a name that leads out or more than the budget allows, or a
-/// tree that cannot be written; the tree is then not to be used.
+/// Returns an error for an archive that is damaged, holds a name that leads out or more than the budget
+/// allows, or a tree that cannot be written; the tree is then not to be used.
 pub fn apply(archive: impl Read, root: &Path, budget: &mut Budget) -> Result<Applied, LayerError> {
     let tree = Tree::open(root)?;
     let mut layer = Layer { tree, budget, own: BTreeSet::new(), applied: Applied::default() };
@@ -68,7 +68,7 @@ pub fn apply(archive: impl Read, root: &Path, budget: &mut Budget) -> Result<App
 /// Applies every archive of a directory to the tree at `root`, in the order of their names.
 ///
 /// # Errors
-/// As [`apply`], and a directory that cannot be read.
+/// Returns the errors of [`apply`], or an error for a directory that cannot be read.
 pub fn apply_all(archives: &Path, root: &Path, mut budget: Budget) -> Result<Applied, LayerError> {
     let failed = |source| LayerError::File { path: archives.to_owned(), source };
     let entries = std::fs::read_dir(archives).map_err(failed)?;
@@ -132,8 +132,8 @@ fn link<R: Read>(entry: &Entry<'_, R>) -> Result<Vec<u8>, LayerError> {
         .ok_or_else(|| LayerError::refused(&entry.path_bytes(), "which is a link without a target"))
 }
 
-/// A name as a path beneath the tree. A slash at its beginning means the tree's root; what climbs
-/// is refused.
+/// Returns a name as a path beneath the tree. A slash at its beginning means the tree's root; what
+/// climbs is refused.
 fn beneath(name: &[u8]) -> Result<PathBuf, LayerError> {
     const LONGEST: usize = 4096;
     if name.len() > LONGEST || name.contains(&0) {

@@ -280,7 +280,7 @@ fn refuse_words_of_maintainers(task: &TaskSpec, is_trusted: bool) -> Result<(), 
     }
 }
 
-/// The latest comments that fit, the oldest first.
+/// Returns the latest comments that fit, the oldest first.
 fn recent(all: impl DoubleEndedIterator<Item = Comment>) -> Vec<Comment> {
     let mut left = MOST_COMMENTS;
     let fits = |comment: &Comment| {

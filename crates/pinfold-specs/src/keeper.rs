@@ -130,7 +130,7 @@ impl<'a> Keeper<'a> {
     /// Adds a note for later iterations.
     ///
     /// # Errors
-    /// As [`Self::take_back`].
+    /// Returns the errors of [`Self::take_back`].
     pub fn note(&mut self, note: &str, iteration: u32) -> Result<TakenBack, Refusal> {
         let known = self.known.text().to_owned();
         self.take_back(Ok(&known), &[note.to_owned()], iteration)
@@ -216,7 +216,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// What follows the last heading of notes.
+/// Returns what follows the last heading of notes.
 fn after_notes(body: &str) -> &str {
     let at = body.to_ascii_lowercase().rfind(&NOTES.to_ascii_lowercase());
     at.map_or("", |at| &body[at + NOTES.len()..])

@@ -81,7 +81,7 @@ impl Steps {
     }
 }
 
-/// The text of a heading that names a step (CommonMark 0.31, section 4.2).
+/// Returns the text of a heading that names a step (CommonMark 0.31, section 4.2).
 fn heading(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
@@ -108,7 +108,7 @@ fn item(line: &str) -> Option<(&str, bool)> {
     Some((text.strip_prefix([' ', '\t'])?.trim(), is_checked))
 }
 
-/// A step with the mark at the end of its line, if there is one.
+/// Returns a step with the mark at the end of its line, if there is one.
 fn step(text: &str, otherwise: Mark) -> Step {
     let marked = text.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
     let Some((title, mark)) = marked else {

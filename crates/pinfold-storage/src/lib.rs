@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// Whether it has to be named before it is removed, because it cannot be made again.
+    /// Returns whether it has to be named before it is removed, because it cannot be made again.
     #[must_use]
     pub fn must_be_named(self) -> bool {
         match self {
@@ -188,7 +188,7 @@ pub fn entries(host: Host<'_>, kind: Kind) -> io::Result<Vec<StoredEntry>> {
     }
 }
 
-/// One that is removed at this moment does not count.
+/// Returns one that is removed at this moment does not count.
 fn entry(path: PathBuf, of: Option<PathBuf>, is_removable: bool) -> Option<StoredEntry> {
     let (bytes, changed) = (disk::occupied(&path).ok()?, changed(&path)?);
     Some(StoredEntry { path, of, bytes, changed, is_removable })
@@ -200,7 +200,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?))
 }
 
-/// The git directories that were kept of sessions, with the session of each.
+/// Returns the git directories that were kept of sessions, with the session of each.
 fn kept_git(places: &Places) -> io::Result<Vec<(PathBuf, String)>> {
     let directory = SessionState::all_private(places);
     let entries = match fs::read_dir(&directory) {

@@ -173,7 +173,7 @@ impl Record {
     /// Accepts that an attempt failed.
     ///
     /// # Errors
-    /// As [`Self::complete`] has.
+    /// Returns the errors of [`Self::complete`].
     pub fn fail(
         &mut self,
         number: u32,
@@ -188,7 +188,7 @@ impl Record {
     /// Takes a task back from a worker that cannot go on.
     ///
     /// # Errors
-    /// As [`Self::complete`] has.
+    /// Returns the errors of [`Self::complete`].
     pub fn abort(
         &mut self,
         number: u32,

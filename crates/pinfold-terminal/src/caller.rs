@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, Winsize};
 
-/// How large the caller's terminal is, or as large as terminals have always been.
+/// Returns how large the caller's terminal is, or as large as terminals have always been.
 pub fn window() -> Window {
     const USUAL: Window = (24, 80);
     let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
@@ -25,10 +25,10 @@ pub struct CallerTerminal {
 }
 
 impl CallerTerminal {
-    /// The first of the caller's standard streams that is a terminal.
+    /// Returns the first of the caller's standard streams that is a terminal.
     ///
     /// # Errors
-    /// What reading its modes says.
+    /// Returns the error of reading its modes.
     pub fn find() -> Result<Option<Self>, Errno> {
         let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
         let Some(stream) = streams.into_iter().find(|stream| rustix::termios::isatty(stream))
@@ -50,13 +50,13 @@ impl CallerTerminal {
     /// this process has one thread.
     ///
     /// # Errors
-    /// What pipe(2) and fork(2) say.
+    /// Returns the error of `pipe(2)` and `fork(2)`.
     pub fn guard(&mut self) -> Result<(), Errno> {
         self.guardian = Some(Guardian::start(self.descriptor.as_fd(), &self.saved)?);
         Ok(())
     }
 
-    /// What it was set to at first, which the sandbox's terminal is to be.
+    /// Returns what it was set to at first, which the sandbox's terminal is to be.
     pub fn attributes(&self) -> Attributes {
         Attributes::of(&self.saved)
     }
@@ -65,7 +65,7 @@ impl CallerTerminal {
     /// stop.
     ///
     /// # Errors
-    /// What tcsetattr(3) says.
+    /// Returns the error of `tcsetattr(3)`.
     pub fn enter(&self, inside: BorrowedFd<'_>) -> Result<(), Errno> {
         self.resize(inside);
         self.raw()
@@ -74,7 +74,7 @@ impl CallerTerminal {
     /// The same for one whose window size comes another way.
     ///
     /// # Errors
-    /// What tcsetattr(3) says.
+    /// Returns the error of `tcsetattr(3)`.
     pub fn raw(&self) -> Result<(), Errno> {
         let mut raw = self.saved.clone();
         raw.make_raw();
@@ -113,7 +113,7 @@ impl CallerTerminal {
         }
     }
 
-    /// A descriptor to read from or write to.
+    /// Returns a descriptor to read from or write to.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

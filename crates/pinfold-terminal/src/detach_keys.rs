@@ -61,7 +61,7 @@ impl Watching {
         Self { keys, held: Vec::new() }
     }
 
-    /// What of it is for the program, and whether the keys have been typed after that.
+    /// Returns what of it is for the program, and whether the keys have been typed after that.
     pub fn read(&mut self, mut typed: &[u8]) -> (Vec<u8>, bool) {
         let mut passed = Vec::new();
         while !typed.is_empty() {
@@ -82,20 +82,21 @@ impl Watching {
         self.held.iter().map(|(key, _)| key).eq(self.keys.0.iter().take(self.held.len()))
     }
 
-    /// Whether the beginning of the keys is held back.
+    /// Returns whether the beginning of the keys is held back.
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// What was held back, after a time in which no other key came.
+    /// Returns what was held back, after a time in which no other key came.
     pub fn let_go(&mut self) -> Vec<u8> {
         self.held.drain(..).flat_map(|(_, typed)| typed).collect()
     }
 }
 
-/// The first key and its length. A key with Ctrl may come as a sequence, as the program may have asked of the
-/// terminal: `CSI code ; 5 u` (kitty's protocol) or `CSI 27 ; 5 ; code ~` (xterm's modifyOtherKeys). A terminal
-/// writes it at once, so one that is cut is not waited for: Esc alone is a key, too.
+/// Returns the first key and its length. A key with Ctrl may come as a sequence, as the program may have
+/// asked of the terminal: `CSI code ; 5 u` (kitty's protocol) or `CSI 27 ; 5 ; code ~` (xterm's
+/// modifyOtherKeys). A terminal writes it at once, so one that is cut is not waited for: Esc alone is a
+/// key, too.
 fn first(typed: &[u8]) -> (u8, usize) {
     let sequence = || {
         let rest = typed.strip_prefix(b"\x1b[")?;

@@ -37,7 +37,7 @@ impl FileInput {
     /// From a file, and the end for the sandbox.
     ///
     /// # Errors
-    /// What pipe2(2), fcntl(2) and dup(2) say.
+    /// Returns what pipe2(2), fcntl(2) and dup(2) say.
     pub(crate) fn new(file: OwnedFd) -> Result<(Self, OwnedFd), Errno> {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&writer, true)?;
@@ -48,7 +48,7 @@ impl FileInput {
     /// Feeds the sandbox on a thread of its own.
     ///
     /// # Errors
-    /// What pipe2(2) says, and starting a thread.
+    /// Returns the error of `pipe2(2)`, and starting a thread.
     pub(crate) fn start(self, stack: usize) -> io::Result<Feeding> {
         let (stopped, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let thread = std::thread::Builder::new().stack_size(stack);
@@ -83,7 +83,7 @@ impl FileInput {
         rustix::fs::sendfile(&self.writer, &self.file, None, MOST)
     }
 
-    /// A piece that the pipe, which has just said that it has room, takes whole or not at all.
+    /// Returns a piece that the pipe, which has just said that it has room, takes whole or not at all.
     fn copy(&mut self) -> Result<usize, Errno> {
         let mut piece = [0; ATOMIC];
         let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);

@@ -120,7 +120,8 @@ impl Notices {
     }
 }
 
-/// Whether somebody pressed a key: terminals also answer and report by sequences, which begin with ESC.
+/// Returns whether somebody pressed a key: terminals also answer and report by sequences, which begin
+/// with ESC.
 fn is_key(typed: &Typed) -> bool {
     typed.bytes.len() == 1 || typed.bytes.first().is_some_and(|first| *first != 0x1b)
 }

@@ -68,7 +68,7 @@ struct State {
 }
 
 impl State {
-    /// Whether the holder of the screen has to give it back now.
+    /// Returns whether the holder of the screen has to give it back now.
     fn is_recalled(&self) -> bool {
         self.is_over || self.is_quiet && self.held == Some(Keys::ToSandbox)
     }
@@ -79,7 +79,7 @@ impl Passage {
     /// waited for.
     ///
     /// # Errors
-    /// What fcntl(2) and starting a thread say.
+    /// Returns the error of `fcntl(2)` and starting a thread.
     pub fn start(
         self: &Arc<Self>,
         caller: BorrowedFd<'_>,
@@ -97,7 +97,7 @@ impl Passage {
         small_thread("terminal", move || output.move_output())
     }
 
-    /// Whether this process may use the terminal now: it belongs to its foreground job.
+    /// Returns whether this process may use the terminal now: it belongs to its foreground job.
     pub fn is_foreground(&self) -> bool {
         let Some(ends) = self.ends.get() else { return false };
         let own = rustix::process::getpgrp();
@@ -267,12 +267,12 @@ impl Held<'_> {
         }
     }
 
-    /// Whether the screen has to be given back now.
+    /// Returns whether the screen has to be given back now.
     pub fn is_recalled(&self) -> bool {
         self.passage.state().is_recalled()
     }
 
-    /// What was typed next; `None` if nothing was for so long.
+    /// Returns what was typed next; `None` if nothing was for so long.
     pub fn typed(&self, patience: Duration) -> Option<Typed> {
         let mut state = self.passage.state();
         if state.typed.is_empty() && !state.is_recalled() {

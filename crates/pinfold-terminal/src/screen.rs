@@ -80,7 +80,7 @@ impl Screen {
     /// the handle waits for.
     ///
     /// # Errors
-    /// What eventfd(2), dup(2) and starting a thread say.
+    /// Returns what eventfd(2), dup(2) and starting a thread say.
     pub fn show(
         terminal: &OwnedFd,
         window: Window,
@@ -109,7 +109,7 @@ impl Screen {
     /// Attaches somebody whose window is so large; one without a window only looks.
     ///
     /// # Errors
-    /// What socketpair(2) and dup(2) say.
+    /// Returns the error of `socketpair(2)` and `dup(2)`.
     pub fn attach(&mut self, window: Option<Window>) -> io::Result<Seat> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let (ours, output) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
@@ -146,7 +146,7 @@ impl Screen {
 }
 
 impl State {
-    /// What all who may write see whole.
+    /// Returns what all who may write see whole.
     fn smallest(&self) -> Option<Window> {
         let windows = self.viewers.iter().filter_map(|viewer| viewer.window);
         windows

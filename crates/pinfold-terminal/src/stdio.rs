@@ -59,7 +59,7 @@ impl Moved {
     /// that is read from is set back when its handle is dropped.
     ///
     /// # Errors
-    /// What starting a thread says.
+    /// Returns the error of starting a thread.
     pub fn start(self) -> io::Result<(Vec<JoinHandle<()>>, Option<Feeding>)> {
         let feeding = self.file.map(|file| file.start(STACK)).transpose()?;
         let mut outputs = Vec::new();
@@ -78,7 +78,8 @@ const BUFFER: usize = 64 * 1024;
 /// Bytes of stack of a thread that moves bytes.
 pub(crate) const STACK: usize = 128 * 1024;
 
-/// A terminal of the sandbox's own for all three, whatever the caller's are, and set as this one.
+/// Returns a terminal of the sandbox's own for all three, whatever the caller's are, and set as this
+/// one.
 pub fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
     let ends = [(); 3].map(|()| StdioEnd::Terminal);
     let attributes = like.map(CallerTerminal::attributes);
@@ -89,7 +90,7 @@ pub fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
 /// one; without one it has a pipe instead.
 ///
 /// # Errors
-/// What fstat(2), pipe(2) and fcntl(2) say.
+/// Returns what fstat(2), pipe(2) and fcntl(2) say.
 pub fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
     let mut moved = Moved::default();
     let mut ends = Vec::with_capacity(3);
@@ -106,7 +107,7 @@ pub fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
 }
 
 impl Streams {
-    /// Whether one of them is a terminal of the sandbox's own.
+    /// Returns whether one of them is a terminal of the sandbox's own.
     pub fn wants_terminal(&self) -> bool {
         self.stdio.ends.iter().any(|end| matches!(end, StdioEnd::Terminal))
     }
@@ -115,7 +116,7 @@ impl Streams {
 /// Streams of nothing.
 ///
 /// # Errors
-/// What opening `/dev/null` says.
+/// Returns the error of opening `/dev/null`.
 pub fn nothing() -> Result<Streams, Errno> {
     let end = || null().map(StdioEnd::Descriptor);
     let stdio = Stdio::plain([end()?, end()?, end()?]);
@@ -241,7 +242,7 @@ impl Pump {
     /// Between the caller's terminal and the sandbox's, in both directions.
     ///
     /// # Errors
-    /// What fcntl(2) says.
+    /// Returns the error of `fcntl(2)`.
     pub fn terminal(caller: BorrowedFd<'_>, inside: BorrowedFd<'_>) -> Result<[Self; 2], Errno> {
         let duplicate = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
         Ok([
@@ -266,7 +267,7 @@ impl Pump {
     /// input that nobody reads any more is no reason to wait.
     ///
     /// # Errors
-    /// What starting a thread says.
+    /// Returns the error of starting a thread.
     pub fn start(self) -> io::Result<Option<JoinHandle<()>>> {
         let output = self.output;
         let work = move || {

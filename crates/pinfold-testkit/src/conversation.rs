@@ -19,7 +19,7 @@ pub(crate) enum Api {
 }
 
 impl Api {
-    /// The word used in logs.
+    /// Returns the word used in logs.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -182,7 +182,7 @@ impl Conversation {
     }
 }
 
-/// The text of a content that may be text, a block or a list of blocks.
+/// Returns the text of a content that may be text, a block or a list of blocks.
 pub(crate) fn flatten(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

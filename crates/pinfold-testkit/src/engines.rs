@@ -302,7 +302,8 @@ impl Room {
     }
 }
 
-/// A directory for an engine of this user's own, where that user can have one with these programs.
+/// Returns a directory for an engine of this user's own, where that user can have one with these
+/// programs.
 fn of_user(test: &str, user: User, programs: &[&str]) -> Option<TempDir> {
     let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
     if let Some(lacks) = programs.iter().find(|name| !is_there(name)) {
@@ -343,7 +344,7 @@ pub fn layer(mark: &str) -> tar::Builder<Vec<u8>> {
     layer
 }
 
-/// An archive as `docker save` writes it: one layer with busybox.
+/// Returns an archive as `docker save` writes it: one layer with busybox.
 fn image(name: &str, created: &str, mark: &str) -> Vec<u8> {
     pack(name, created, r#"{"Env": ["PATH=/bin"]}"#, vec![layer(mark)])
 }

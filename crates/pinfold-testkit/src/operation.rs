@@ -34,7 +34,7 @@ const SHELLS: &[&str] = &[
 ];
 
 impl Operation {
-    /// The script's word for it.
+    /// Returns the script's word for it.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Bash(_) => "bash",
@@ -45,7 +45,7 @@ impl Operation {
         }
     }
 
-    /// The tool call that does it; `None` when the client offers no tool for it.
+    /// Returns the tool call that does it; `None` when the client offers no tool for it.
     ///
     /// `cwd`, guessed from the client's prompt, makes paths absolute for tools that insist.
     pub(crate) fn translate(&self, tools: &Tools, cwd: Option<&str>) -> Option<Named> {

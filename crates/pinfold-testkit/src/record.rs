@@ -83,25 +83,25 @@ impl Request {
         }
     }
 
-    /// The first header of a name given in lower case.
+    /// Returns the first header of a name given in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The credential of a name given in lower case, exactly as received.
+    /// Returns the credential of a name given in lower case, exactly as received.
     #[must_use]
     pub fn credential(&self, name: &str) -> Option<&str> {
         self.auth.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The keys that came with the request, without the word `Bearer`.
+    /// Returns the keys that came with the request, without the word `Bearer`.
     #[must_use]
     pub fn keys(&self) -> Vec<&str> {
         self.auth.iter().map(|(_, value)| without_bearer(value)).collect()
     }
 
-    /// The body as JSON, if it is.
+    /// Returns the body as JSON, if it is.
     #[must_use]
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()

@@ -11,7 +11,7 @@ use crate::conversation::Api;
 pub(crate) use turn::{CallOut, Data, Event, Reply};
 
 impl Reply {
-    /// The whole turn as one object.
+    /// Returns the whole turn as one object.
     pub(crate) fn json(&self, api: Api) -> Value {
         match api {
             Api::Anthropic => anthropic::message(self),
@@ -20,7 +20,7 @@ impl Reply {
         }
     }
 
-    /// The turn as a stream.
+    /// Returns the turn as a stream.
     pub(crate) fn events(&self, api: Api) -> Vec<Event> {
         match api {
             Api::Anthropic => anthropic::events(self),

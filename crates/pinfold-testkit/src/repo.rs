@@ -17,7 +17,7 @@ pub struct TempRepo {
 }
 
 impl TempRepo {
-    /// An empty repository on branch `main`, with an author of its own.
+    /// Returns an empty repository on branch `main`, with an author of its own.
     ///
     /// # Panics
     /// git is not installed or refuses.
@@ -35,7 +35,7 @@ impl TempRepo {
         this
     }
 
-    /// A repository whose test fails until a sign is corrected: what
+    /// Returns a repository whose test fails until a sign is corrected: what
     /// [`Script::fix_the_bug`](crate::Script::fix_the_bug) works on.
     ///
     /// # Panics
@@ -58,13 +58,13 @@ impl TempRepo {
         this
     }
 
-    /// Its directory, without symbolic links.
+    /// Returns its directory, without symbolic links.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The private directory around it, for worktrees and scratch homes.
+    /// Returns the private directory around it, for worktrees and scratch homes.
     #[must_use]
     pub fn outer(&self) -> &Path {
         self.path.parent().unwrap_or(self.dir.path())

@@ -180,12 +180,12 @@ impl Script {
     /// Reads a script from a file.
     ///
     /// # Errors
-    /// The file cannot be read or is not a script.
+    /// Returns an error if the file cannot be read or is not a script.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         Self::parse(&std::fs::read(path)?)
     }
 
-    /// The loop that every agent must complete on [`TempRepo::with_bug`](crate::TempRepo): read,
+    /// Returns the loop that every agent must complete on [`TempRepo::with_bug`](crate::TempRepo): read,
     /// edit, run the tests, done.
     ///
     /// # Panics
@@ -198,7 +198,7 @@ impl Script {
 }
 
 impl Step {
-    /// The operations of the step, in order.
+    /// Returns the operations of the step, in order.
     pub(crate) fn operations(&self) -> Vec<Operation> {
         let own = Call {
             bash: self.bash.clone(),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 
-/// Every file, link target and name below `root` that holds `needle`. Links are not followed.
+/// Returns every file, link target and name below `root` that holds `needle`. Links are not followed.
 ///
 /// # Errors
-/// A directory or file that cannot be read: a search that skips is no proof.
+/// Returns an error for a directory or file that cannot be read: a search that skips is no proof.
 pub fn find_bytes_in_tree(root: &Path, needle: &[u8]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     search(root, needle, &mut found)?;

@@ -57,7 +57,7 @@ impl ModelServer {
     /// Starts on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn start(script: Script) -> io::Result<Self> {
         Self::start_with(script, Options::default())
     }
@@ -65,7 +65,7 @@ impl ModelServer {
     /// Starts, accepting only the given key.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn require_key(script: Script, key: &str) -> io::Result<Self> {
         Self::start_with(
             script,
@@ -76,7 +76,7 @@ impl ModelServer {
     /// Starts with options.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn start_with(script: Script, options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
         let address = listener.local_addr()?;
@@ -92,7 +92,7 @@ impl ModelServer {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -104,7 +104,7 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far.
+    /// Returns every request so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()
@@ -143,7 +143,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the fault is to happen once more; counts it if so.
+    /// Returns whether the fault is to happen once more; counts it if so.
     pub(crate) fn take_fault(&self, key: FaultKey, times: u32) -> bool {
         let mut state = self.state();
         let used = state.faults.entry(key).or_default();

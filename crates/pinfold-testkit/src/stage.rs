@@ -56,7 +56,7 @@ impl Stage {
         stage
     }
 
-    /// The user's settings, where a plug-in makes the boundary that is tried.
+    /// Returns the user's settings, where a plug-in makes the boundary that is tried.
     fn settings(text: &[u8]) -> Vec<u8> {
         match engine() {
             Some(engine) if engine == EXTERNAL => {
@@ -132,7 +132,7 @@ impl Stage {
         command
     }
 
-    /// Where the engine is that is tried.
+    /// Returns where the engine is that is tried.
     fn of_engine(&self) -> Vec<(&'static str, String)> {
         let podman = self.has_own_podman().then(|| self.path(PODMAN).display().to_string());
         // The ordinary user's containers lie elsewhere than root's.

@@ -204,14 +204,14 @@ impl Systemd {
         all.filter(|process| namespace(*process) == namespace(self.process)).collect()
     }
 
-    /// The ids, in there, of processes that run as a service user.
+    /// Returns the ids, in there, of processes that run as a service user.
     #[must_use]
     pub fn agents(&self) -> String {
         let output = self.shell("root", "pgrep --uid pi-agent,pi-bob --list-full");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The units of sessions that are there, and those of requests.
+    /// Returns the units of sessions that are there, and those of requests.
     #[must_use]
     pub fn units(&self) -> String {
         let line = "systemctl list-units --all --plain --no-legend 'pinfold-*.service'";
@@ -232,7 +232,7 @@ impl Drop for Systemd {
     }
 }
 
-/// Why there can be no such system here.
+/// Returns why there can be no such system here.
 fn obstacle(pinfold: &Path) -> Option<String> {
     if !User::current().is_root() {
         return Some("needs root".to_owned());

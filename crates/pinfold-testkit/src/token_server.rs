@@ -35,7 +35,7 @@ impl TokenServer {
     /// Starts on a free port; its tokens live for an hour.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// Returns an error if the port cannot be opened.
     pub fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -53,31 +53,31 @@ impl TokenServer {
         Ok(server)
     }
 
-    /// The token end point.
+    /// Returns the token end point.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/v1/oauth/token", self.address)
     }
 
-    /// The access token of a turn; the first refresh gives turn 1.
+    /// Returns the access token of a turn; the first refresh gives turn 1.
     #[must_use]
     pub fn access(turn: usize) -> String {
         format!("sk-ant-oat01-access-{turn}")
     }
 
-    /// How many tokens were given.
+    /// Returns how many tokens were given.
     #[must_use]
     pub fn given(&self) -> usize {
         self.state().given
     }
 
-    /// How many refresh tokens were refused.
+    /// Returns how many refresh tokens were refused.
     #[must_use]
     pub fn refusals(&self) -> usize {
         self.state().refusals
     }
 
-    /// The fields of every question.
+    /// Returns the fields of every question.
     #[must_use]
     pub fn asked(&self) -> Vec<Value> {
         self.state().asked.clone()
@@ -145,7 +145,7 @@ impl TokenServer {
     }
 }
 
-/// The fields of a question, which is JSON or a form.
+/// Returns the fields of a question, which is JSON or a form.
 fn fields(incoming: &Incoming) -> Value {
     if incoming.header("content-type").is_some_and(|kind| kind.contains("json")) {
         return serde_json::from_slice(&incoming.body).unwrap_or_default();

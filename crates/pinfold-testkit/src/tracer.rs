@@ -138,7 +138,7 @@ fn go_on(pid: i32, status: i32, stops: u32) {
     trace(libc::PTRACE_SYSCALL, pid, if ours { 0 } else { signal });
 }
 
-/// The process that was made, at the stop of the one that made it.
+/// Returns the process that was made, at the stop of the one that made it.
 fn event_message(pid: i32) -> i32 {
     let mut message: libc::c_ulong = 0;
     // SAFETY: PTRACE_GETEVENTMSG writes one word, and `message` outlives the call.
@@ -146,7 +146,7 @@ fn event_message(pid: i32) -> i32 {
     i32::try_from(message).unwrap()
 }
 
-/// A process of this thread's that has something to say; none when all have ended.
+/// Returns a process of this thread's that has something to say; none when all have ended.
 fn wait_any() -> Option<(i32, i32)> {
     let mut status = 0;
     // SAFETY: `status` outlives the call. Other threads' children are left to them.

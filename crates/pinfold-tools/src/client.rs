@@ -56,10 +56,10 @@ pub struct Call<'a> {
 }
 
 impl Tools {
-    /// The tools at the other end of a socket.
+    /// Returns the tools at the other end of a socket.
     ///
     /// # Errors
-    /// What dup(2) and starting a thread say.
+    /// Returns the error of `dup(2)` and starting a thread.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         let socket = UnixStream::from(socket);
         let reader = socket.try_clone()?;
@@ -74,7 +74,7 @@ impl Tools {
     /// Asks for something without waiting for it.
     ///
     /// # Errors
-    /// A session that has ended; more content than a message carries.
+    /// Returns an error for a session that has ended; more content than a message carries.
     pub fn call(&self, operation: &Operation, content: &[u8]) -> Result<Call<'_>, ToolError> {
         let is_watch = matches!(operation, Operation::Watch(_));
         let (tell, answers) = sync_channel(if is_watch { EVENTS } else { 1 });
@@ -111,7 +111,7 @@ impl Tools {
     /// Reads a file or a part of it.
     ///
     /// # Errors
-    /// What keeps it from being read.
+    /// Returns what keeps it from being read.
     pub fn read(&self, read: Read) -> Result<(ReadDone, Vec<u8>), ToolError> {
         match self.ask(&Operation::Read(read), &[])? {
             (Answer::Read(done), content) => Ok((done, content)),
@@ -122,7 +122,7 @@ impl Tools {
     /// Puts content into a file.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// Returns what keeps it from being written.
     pub fn write(&self, write: Write, content: &[u8]) -> Result<WriteDone, ToolError> {
         match self.ask(&Operation::Write(write), content)?.0 {
             Answer::Write(done) => Ok(done),
@@ -133,7 +133,7 @@ impl Tools {
     /// Replaces text in a file.
     ///
     /// # Errors
-    /// What keeps it from being changed; a text that is not there, or not once.
+    /// Returns what keeps it from being changed; a text that is not there, or not once.
     pub fn edit(&self, edit: Edit) -> Result<EditDone, ToolError> {
         match self.ask(&Operation::Edit(edit), &[])?.0 {
             Answer::Edit(done) => Ok(done),
@@ -144,7 +144,7 @@ impl Tools {
     /// Lists a directory.
     ///
     /// # Errors
-    /// What keeps it from being read.
+    /// Returns what keeps it from being read.
     pub fn list(&self, list: List) -> Result<ListDone, ToolError> {
         match self.ask(&Operation::List(list), &[])?.0 {
             Answer::List(done) => Ok(done),
@@ -155,7 +155,7 @@ impl Tools {
     /// Tells what there is at a path.
     ///
     /// # Errors
-    /// What keeps it from being looked at.
+    /// Returns what keeps it from being looked at.
     pub fn stat(&self, stat: Stat) -> Result<StatDone, ToolError> {
         match self.ask(&Operation::Stat(stat), &[])?.0 {
             Answer::Stat(done) => Ok(done),
@@ -166,7 +166,7 @@ impl Tools {
     /// Makes a directory with those above it.
     ///
     /// # Errors
-    /// What keeps it from being made.
+    /// Returns what keeps it from being made.
     pub fn make_directory(&self, make: MakeDirectory) -> Result<(), ToolError> {
         match self.ask(&Operation::MakeDirectory(make), &[])?.0 {
             Answer::MakeDirectory => Ok(()),
@@ -177,7 +177,7 @@ impl Tools {
     /// Finds files by their names.
     ///
     /// # Errors
-    /// A pattern that cannot be read, a place that is no directory.
+    /// Returns an error for a pattern that cannot be read, a place that is no directory.
     pub fn find(&self, find: Find) -> Result<FindDone, ToolError> {
         self.call(&Operation::Find(find), &[])?.found()
     }
@@ -185,7 +185,8 @@ impl Tools {
     /// Finds lines of files.
     ///
     /// # Errors
-    /// A pattern that cannot be read, a place that is neither a file nor a directory.
+    /// Returns an error for a pattern that cannot be read, a place that is neither a file nor a
+    /// directory.
     pub fn grep(&self, grep: Grep) -> Result<GrepDone, ToolError> {
         self.call(&Operation::Grep(grep), &[])?.lines()
     }
@@ -193,7 +194,7 @@ impl Tools {
     /// Tells what changes, until the call is dropped ([`Call::event`]).
     ///
     /// # Errors
-    /// A session that has ended.
+    /// Returns an error for a session that has ended.
     pub fn watch(&self, watch: Watch) -> Result<Call<'_>, ToolError> {
         self.call(&Operation::Watch(watch), &[])
     }
@@ -221,7 +222,7 @@ impl Call<'_> {
         self.tools.cancel(self.id);
     }
 
-    /// The number by which [`Tools::cancel`] knows it.
+    /// Returns the number by which [`Tools::cancel`] knows it.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
@@ -237,10 +238,10 @@ impl Call<'_> {
         }
     }
 
-    /// The answer to [`Operation::Find`].
+    /// Returns the answer to [`Operation::Find`].
     ///
     /// # Errors
-    /// As [`Tools::find`].
+    /// Returns the errors of [`Tools::find`].
     pub fn found(self) -> Result<FindDone, ToolError> {
         match self.answer()?.0 {
             Answer::Find(done) => Ok(done),
@@ -248,10 +249,10 @@ impl Call<'_> {
         }
     }
 
-    /// The answer to [`Operation::Grep`].
+    /// Returns the answer to [`Operation::Grep`].
     ///
     /// # Errors
-    /// As [`Tools::grep`].
+    /// Returns the errors of [`Tools::grep`].
     pub fn lines(self) -> Result<GrepDone, ToolError> {
         match self.answer()?.0 {
             Answer::Grep(done) => Ok(done),
@@ -262,7 +263,7 @@ impl Call<'_> {
     /// Waits for the next change.
     ///
     /// # Errors
-    /// What cannot be watched any more.
+    /// Returns what cannot be watched any more.
     pub fn event(&mut self) -> Result<Event, ToolError> {
         match self.answers.recv() {
             Ok((Answer::Event(event), _)) => Ok(event),

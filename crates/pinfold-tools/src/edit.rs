@@ -19,8 +19,8 @@ const PLACES: usize = 1 << 20;
 /// Replaces text in a file.
 ///
 /// # Errors
-/// What keeps it from being read or written; a text that is not there, or not once;
-/// more places than [`PLACES`], or a file that would be too large to be read.
+/// Returns what keeps it from being read or written; a text that is not there, or not once; more places
+/// than [`PLACES`], or a file that would be too large to be read.
 pub(crate) fn edit(roots: &Roots, edit: &Edit) -> Result<EditDone, ToolError> {
     let about = |kind, what: &str| ToolError::about(kind, what, &edit.path);
     // Its state is taken before its content: what changes in between is seen.
@@ -68,8 +68,9 @@ struct Place {
     text: usize,
 }
 
-/// The content with the texts at their places; none for more than one read gives. How much it is gets
-/// added up before room is made for it: a file of a few bytes could else be made to fill the memory.
+/// Returns the content with the texts at their places; none for more than one read gives. How much it is
+/// gets added up before room is made for it: a file of a few bytes could else be made to fill the
+/// memory.
 fn put(content: &[u8], places: &[Place], texts: &[Cow<'_, str>]) -> Option<Vec<u8>> {
     let gone: usize = places.iter().map(|place| place.range.len()).sum();
     let come = places.iter().try_fold(0_usize, |sum, place| {
@@ -89,8 +90,8 @@ fn put(content: &[u8], places: &[Place], texts: &[Cow<'_, str>]) -> Option<Vec<u
 
 type Found<'a> = (Vec<Range<usize>>, Cow<'a, str>);
 
-/// Where a text is, in so many places at most, and what comes in its place; by the line ends of the
-/// file if it is not there as it was given.
+/// Returns where a text is, in so many places at most, and what comes in its place; by the line ends of
+/// the file if it is not there as it was given.
 fn find<'a>(
     content: &[u8],
     replacement: &'a Replacement,
@@ -121,7 +122,7 @@ fn find<'a>(
     Ok((found, new))
 }
 
-/// Where a text is, one place after the other.
+/// Returns where a text is, one place after the other.
 fn occurrences(
     content: &[u8],
     text: &str,
@@ -137,7 +138,7 @@ fn occurrences(
     Ok(found)
 }
 
-/// Where a text is that must not be there twice, nor begin again within itself ("aa" in "aaa").
+/// Returns where a text is that must not be there twice, nor begin again within itself ("aa" in "aaa").
 fn the_one(content: &[u8], text: &str) -> Result<Vec<Range<usize>>, (ErrorKind, String)> {
     let Some(start) = memmem::find(content, text.as_bytes()) else { return Ok(Vec::new()) };
     if memmem::find(&content[start + 1..], text.as_bytes()).is_none() {
@@ -155,7 +156,7 @@ fn the_one(content: &[u8], text: &str) -> Result<Vec<Range<usize>>, (ErrorKind, 
 /// How lines end where they end in two characters.
 const CRLF: &str = "\r\n";
 
-/// How the first line ends.
+/// Returns how the first line ends.
 fn line_end(content: &[u8]) -> &'static str {
     match memchr::memchr(b'\n', content) {
         Some(at) if at > 0 && content[at - 1] == b'\r' => CRLF,

@@ -74,7 +74,7 @@ impl ToolError {
         Self { kind, message: message.into(), path: None }
     }
 
-    /// An error about a path, which the message ends with.
+    /// Returns an error about a path, which the message ends with.
     pub(crate) fn about(kind: ErrorKind, what: &str, path: &Bytes) -> Self {
         let message = format!("{what}: {}", path.to_text());
         Self { kind, message, path: Some(path.clone()) }
@@ -93,7 +93,7 @@ impl ToolError {
         Self::new(ErrorKind::Gone, "the session's tools have ended")
     }
 
-    /// What the system said about a path.
+    /// Returns what the system said about a path.
     pub(crate) fn system(path: &Bytes) -> impl FnOnce(Errno) -> Self {
         move |errno| {
             let (kind, what) = match errno {

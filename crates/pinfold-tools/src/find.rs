@@ -20,7 +20,7 @@ const ENTRIES: u64 = 1_000;
 /// Finds files by their names.
 ///
 /// # Errors
-/// A pattern that cannot be read, a place that is no directory.
+/// Returns an error for a pattern that cannot be read, a place that is no directory.
 pub(crate) fn find(roots: &Roots, find: &Find, cancel: &Cancel) -> Result<FindDone, ToolError> {
     let glob = Glob::new(&find.pattern)?;
     let (root, kind) = start(roots, &find.path)?;

@@ -25,7 +25,7 @@ pub(crate) struct Frame<H> {
 /// Sends a message.
 ///
 /// # Errors
-/// What write(2) says; `InvalidInput` for more than fits.
+/// Returns the error of `write(2)`; `InvalidInput` for more than fits.
 pub(crate) fn send<H: Serialize>(
     to: &mut impl Write,
     id: u32,
@@ -66,7 +66,7 @@ fn write_both(to: &mut impl Write, head: &[u8], content: &[u8]) -> io::Result<()
 /// Receives a message; none at the end.
 ///
 /// # Errors
-/// What read(2) says; `InvalidData` for what is no message, or a larger one than agreed.
+/// Returns the error of `read(2)`; `InvalidData` for what is no message, or a larger one than agreed.
 pub(crate) fn receive<H: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Frame<H>>> {
     let mut prefix = [0; PREFIX];
     if from.read(&mut prefix[..1])? == 0 {

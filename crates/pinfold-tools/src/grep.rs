@@ -35,7 +35,7 @@ const SEARCHERS: usize = 12;
 /// Finds lines of files.
 ///
 /// # Errors
-/// A pattern that cannot be read, a place that is neither a file nor a directory.
+/// Returns an error for a pattern that cannot be read, a place that is neither a file nor a directory.
 pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDone, ToolError> {
     check_pattern(&grep.pattern)?;
     let matcher = matcher(grep)?;

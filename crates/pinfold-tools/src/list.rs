@@ -28,7 +28,7 @@ impl From<FileType> for EntryKind {
 /// Lists a directory.
 ///
 /// # Errors
-/// What keeps it from being read.
+/// Returns what keeps it from being read.
 pub(crate) fn list(roots: &Roots, list: &List) -> Result<ListDone, ToolError> {
     let opened = roots.open(&list.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let system = |errno| ToolError::system(&list.path)(errno);
@@ -69,7 +69,7 @@ pub(crate) fn entry_of(name: Bytes, stat: &rustix::fs::Stat) -> Entry {
 /// Tells what there is at a path.
 ///
 /// # Errors
-/// What keeps it from being looked at.
+/// Returns what keeps it from being looked at.
 pub(crate) fn stat(roots: &Roots, stat: &Stat) -> Result<StatDone, ToolError> {
     let nofollow = if stat.link { OFlags::NOFOLLOW } else { OFlags::empty() };
     let opened = roots.open(&stat.path, OFlags::PATH | nofollow)?;
@@ -95,7 +95,7 @@ pub(crate) fn stat(roots: &Roots, stat: &Stat) -> Result<StatDone, ToolError> {
     })
 }
 
-/// The directory in which something is looked for, or the one file.
+/// Returns the directory in which something is looked for, or the one file.
 pub(crate) fn start(
     roots: &Roots,
     path: &Bytes,

@@ -20,7 +20,7 @@ const CHUNK: usize = 256 * 1024;
 /// Reads a file or a part of it.
 ///
 /// # Errors
-/// What keeps it from being read; more than one answer carries.
+/// Returns what keeps it from being read; more than one answer carries.
 pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), ToolError> {
     let There { mut file, about, .. } =
         There::new(roots.open(&read.path, OFlags::RDONLY)?, &read.path)?;
@@ -64,7 +64,7 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
     Ok((ReadDone { size, kind, mime: mime.map(str::to_owned), lines }, content))
 }
 
-/// The next bytes, room for which is made at once for as many as there should be.
+/// Returns the next bytes, room for which is made at once for as many as there should be.
 pub(crate) fn at_most(file: &File, there: u64, most: usize) -> io::Result<Vec<u8>> {
     let there = usize::try_from(there).unwrap_or(most).min(most);
     // One more lets the end be seen without another buffer.
@@ -115,7 +115,7 @@ fn some_lines(
     Ok(Some((kept, Some(lines))))
 }
 
-/// What content is, by how it begins.
+/// Returns what content is, by how it begins.
 fn kind_of(head: &[u8]) -> (ContentKind, Option<&'static str>) {
     let is_webp = head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP");
     let image = match head {

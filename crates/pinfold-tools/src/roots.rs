@@ -64,7 +64,7 @@ impl Roots {
     /// Opens what lies at a path. What is no file or directory does not make this wait.
     ///
     /// # Errors
-    /// The error of open(2), or an escape if a missing path lies outside every root.
+    /// Returns the error of open(2), or an escape if a missing path lies outside every root.
     pub(crate) fn open(&self, path: &Bytes, flags: OFlags) -> Result<Opened, ToolError> {
         self.open_at(&self.absolute(path)?, path, flags)
     }
@@ -76,11 +76,11 @@ impl Roots {
         })
     }
 
-    /// A place where a file is, or can be made. A symbolic link is followed to where it leads.
+    /// Returns a place where a file is, or can be made. A symbolic link is followed to where it leads.
     ///
     /// # Errors
-    /// A missing path outside every root; a directory above it that is not there, unless it is to be made;
-    /// anything there that is not a regular file.
+    /// Returns an error for a missing path outside every root; a directory above it that is not there,
+    /// unless it is to be made; anything there that is not a regular file.
     pub(crate) fn spot(&self, path: &Bytes, parents: bool) -> Result<Spot, ToolError> {
         let at = self.absolute(path)?;
         match self.open_at(&at, path, OFlags::PATH) {
@@ -107,10 +107,10 @@ impl Roots {
         }
     }
 
-    /// The place of a file that is open.
+    /// Returns the place of a file that is open.
     ///
     /// # Errors
-    /// As [`Self::spot`].
+    /// Returns the errors of [`Self::spot`].
     pub(crate) fn spot_of(&self, there: There, path: &Bytes) -> Result<Spot, ToolError> {
         let (above, name) = divided(&there.real, path)?;
         let directory = self.open_at(above, path, ABOVE)?;
@@ -120,7 +120,7 @@ impl Roots {
     /// Makes a directory, and those above it, where they are not there yet.
     ///
     /// # Errors
-    /// A missing path outside every root, or the error of mkdir(2).
+    /// Returns an error for a missing path outside every root, or the error of mkdir(2).
     pub(crate) fn make_directory(&self, path: &Bytes) -> Result<Opened, ToolError> {
         self.make(&self.absolute(path)?, path)
     }
@@ -206,10 +206,10 @@ impl There {
     }
 }
 
-/// A path's directory and name.
+/// Returns a path's directory and name.
 ///
 /// # Errors
-/// A path that ends in none.
+/// Returns an error for a path that ends in none.
 fn divided<'a>(at: &'a Path, path: &Bytes) -> Result<(&'a Path, &'a OsStr), ToolError> {
     let is_directory = || ToolError::about(ErrorKind::IsDirectory, "is a directory", path);
     at.parent().zip(at.file_name()).ok_or_else(is_directory)
@@ -233,15 +233,15 @@ fn open(at: &Path, flags: OFlags) -> Result<Opened, Errno> {
     Ok(Opened { file, real })
 }
 
-/// A directory that a walk has seen, if it still lies there: whatever has come in the place of one above
-/// it may lead elsewhere.
+/// Returns a directory that a walk has seen, if it still lies there: whatever has come in the place of
+/// one above it may lead elsewhere.
 pub(crate) fn open_seen(directory: &Path) -> Option<OwnedFd> {
     let Opened { file, real } = open(directory, OFlags::PATH | OFlags::DIRECTORY).ok()?;
     (real == directory).then_some(file)
 }
 
-/// A regular file that a walk has seen in this directory, and its size, if it is still one: what has come
-/// in its place may lie elsewhere, or never end.
+/// Returns a regular file that a walk has seen in this directory, and its size, if it is still one: what
+/// has come in its place may lie elsewhere, or never end.
 pub(crate) fn open_in(directory: &OwnedFd, name: &OsStr) -> Option<(File, u64)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CALM;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
@@ -250,7 +250,7 @@ pub(crate) fn open_in(directory: &OwnedFd, name: &OsStr) -> Option<(File, u64)> 
     is_regular.then(|| (file.into(), u64::try_from(about.st_size).unwrap_or_default()))
 }
 
-/// Where an open file lies now.
+/// Returns where an open file lies now.
 pub(crate) fn real_path(file: &impl AsFd) -> Result<PathBuf, Errno> {
     let link = link_of(file);
     let target = rustix::fs::readlink(link, Vec::new())?;
@@ -262,7 +262,7 @@ pub(crate) fn real_path(file: &impl AsFd) -> Result<PathBuf, Errno> {
     }
 }
 
-/// The name by which an open file can be opened or linked again (proc(5)).
+/// Returns the name by which an open file can be opened or linked again (proc(5)).
 pub(crate) fn link_of(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }

@@ -12,7 +12,7 @@ use crate::walk::{GIT, RIPGREP};
 /// Bytes of the longest.
 const MOST: u64 = 1 << 20;
 
-/// The first of a directory's that cannot be read as one.
+/// Returns the first of a directory's that cannot be read as one.
 pub(crate) fn unreadable(directory: &Path) -> Option<PathBuf> {
     let own = [RIPGREP, ".ignore", ".gitignore"].map(|name| directory.join(name));
     own.into_iter().chain(of_git(directory)).find(|path| is_unreadable(path))

@@ -23,7 +23,7 @@ const BUFFER: usize = 64 * 1024;
 /// thread of its own.
 ///
 /// # Errors
-/// What reading and writing return; a message that is invalid.
+/// Returns what reading and writing return; a message that is invalid.
 pub fn serve(socket: OwnedFd, roots: Roots) -> io::Result<()> {
     let socket = UnixStream::from(socket);
     let mut reader = BufReader::with_capacity(BUFFER, Incoming(socket.try_clone()?));

@@ -25,7 +25,7 @@ const PATTERN: usize = 64 * 1024;
 const SAID: usize = 2_000;
 
 /// # Errors
-/// A pattern that is too long.
+/// Returns an error for a pattern that is too long.
 pub(crate) fn check_pattern(pattern: &str) -> Result<(), ToolError> {
     if pattern.len() > PATTERN {
         Err(ToolError::new(
@@ -178,7 +178,7 @@ fn builder(
     builder
 }
 
-/// Whether a walk would come to a directory, by the rules in those above it.
+/// Returns whether a walk would come to a directory, by the rules in those above it.
 ///
 /// # Errors
 /// Rules that cannot be read.
@@ -224,7 +224,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Globs as `--glob` of ripgrep has them.
 ///
 /// # Errors
-/// One that cannot be read.
+/// Returns an error for one that cannot be read.
 pub(crate) fn globs(root: &Path, globs: &[String]) -> Result<Override, ToolError> {
     let pattern = |error: ignore::Error| pattern_error(&error);
     if globs.len() > GLOBS {

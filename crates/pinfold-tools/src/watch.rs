@@ -34,7 +34,7 @@ struct Watcher<'a> {
 /// Tells what changes until it is cancelled, or nobody listens any more.
 ///
 /// # Errors
-/// A place that cannot be watched; that it was cancelled.
+/// Returns an error for a place that cannot be watched; that it was cancelled.
 pub(crate) fn watch(
     roots: &Roots,
     watch: &Watch,

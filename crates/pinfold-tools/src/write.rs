@@ -23,7 +23,7 @@ const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Puts content into a file.
 ///
 /// # Errors
-/// What keeps it from being written. The file is then as it was.
+/// Returns what keeps it from being written. The file is then as it was.
 pub(crate) fn write(roots: &Roots, write: &Write, content: &[u8]) -> Result<WriteDone, ToolError> {
     let spot = roots.spot(&write.path, write.parents)?;
     if write.new && spot.there.is_some() {
@@ -37,7 +37,8 @@ pub(crate) fn write(roots: &Roots, write: &Write, content: &[u8]) -> Result<Writ
 /// Puts content in the place of a file's, or makes the file. Tells whether that was done at once.
 ///
 /// # Errors
-/// As [`write`]; [`ErrorKind::Changed`] if it is not what it was when the spot was found.
+/// Returns the errors of [`write`]; [`ErrorKind::Changed`] if it is not what it was when the spot was
+/// found.
 pub(crate) fn replace(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<bool, ToolError> {
     if let Some(There { file, about, .. }) = &spot.there {
         // To rename over a file is a matter of its directory; it is to be one of the file as well.
@@ -119,7 +120,7 @@ fn put(
     })
 }
 
-/// The access list of a file, if it has one (acl(5)).
+/// Returns the access list of a file, if it has one (acl(5)).
 fn access_list(file: &File) -> Result<Option<Vec<u8>>, Errno> {
     // Some five hundred entries; what has more is written in place.
     let mut list = vec![0; 4096];
@@ -133,7 +134,7 @@ fn access_list(file: &File) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-/// What tells one version of a file from another.
+/// Returns what tells one version of a file from another.
 fn version(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     let nanoseconds = stat.st_ctime_nsec;
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, nanoseconds)
@@ -179,8 +180,8 @@ pub(crate) fn overwrite(file: &File, content: &[u8]) -> Result<(), Errno> {
     done
 }
 
-/// A file without a name, which a kill leaves nothing of (`O_TMPFILE`, open(2)), or with one where the
-/// file system has no such.
+/// Returns a file without a name, which a kill leaves nothing of (`O_TMPFILE`, open(2)), or with one
+/// where the file system has no such.
 fn temporary(spot: &Spot) -> Result<(OwnedFd, Option<OsString>), Errno> {
     let mode = Mode::from_raw_mode(0o666);
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
@@ -207,7 +208,7 @@ fn link(file: &File, spot: &Spot, name: &OsStr) -> Result<(), Errno> {
     rustix::fs::linkat(rustix::fs::CWD, link_of(file), to, name, follow)
 }
 
-/// A name that nobody has, in the same directory.
+/// Returns a name that nobody has, in the same directory.
 fn fresh_name(name: &OsStr) -> OsString {
     // A name has at most 255 bytes (NAME_MAX).
     const MOST: usize = 200;

@@ -155,7 +155,7 @@ fn path_of(opened: &OwnedFd) -> PathBuf {
 /// Removes the files of a directory and keeps the directory.
 ///
 /// # Errors
-/// As [`remove_tree`], and the error of reading the directory.
+/// Returns the errors of [`remove_tree`], and the error of reading the directory.
 pub fn empty_directory(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

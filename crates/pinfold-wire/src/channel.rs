@@ -54,7 +54,7 @@ impl Channel {
     /// Both ends, close-on-exec.
     ///
     /// # Errors
-    /// What socketpair(2) says.
+    /// Returns the error of `socketpair(2)`.
     pub fn pair() -> Result<(Self, Self), ChannelError> {
         let (left, right) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -123,7 +123,7 @@ impl Channel {
     /// without any.
     ///
     /// # Errors
-    /// What is no message, or longer than agreed.
+    /// Returns what is no message, or longer than agreed.
     pub fn receive<M: Wire>(&self) -> Result<Option<Received<M>>, ChannelError> {
         let Some(length) = self.next_length()? else { return Ok(None) };
         let mut bytes = vec![0; length.min(MAX_MESSAGE)];
@@ -166,7 +166,7 @@ impl Channel {
     /// seal: a receiver that waits is woken once.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// Returns the errors of [`Channel::send`].
     pub fn seal(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
         let mut batch = Vec::new();
         let mut size = 0;
@@ -186,7 +186,7 @@ impl Channel {
     /// Says what the sandbox is to be, in as many messages as it needs. Descriptors go with the last.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// Returns the errors of [`Channel::send`].
     pub fn plan<M: Wire>(
         &self,
         plan: &M,
@@ -199,7 +199,7 @@ impl Channel {
     /// Says what is left to do, in as many messages as it needs.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// Returns the errors of [`Channel::send`].
     pub fn last_steps(&self, steps: &LastSteps) -> Result<(), ChannelError> {
         let rest = self.parts(steps, LaunchOrder::Part)?;
         self.send(&LaunchOrder::LastSteps(rest), &[])
@@ -209,7 +209,7 @@ impl Channel {
     /// that its streams ask for, in their order.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// Returns the errors of [`Channel::send`].
     pub fn command(
         &self,
         program: &Program,
@@ -223,7 +223,7 @@ impl Channel {
     /// Orders init to run a program next to the command. Its end is reported with this id.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// Returns the errors of [`Channel::send`].
     pub fn run(
         &self,
         id: u32,
@@ -265,7 +265,7 @@ fn retry<T>(mut receive: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
 }
 
 impl From<OwnedFd> for Channel {
-    /// An end that another process has handed over.
+    /// Returns an end that another process has handed over.
     fn from(end: OwnedFd) -> Self {
         Self(end)
     }

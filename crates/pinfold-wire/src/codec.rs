@@ -63,7 +63,7 @@ impl Writer {
         self
     }
 
-    /// The message.
+    /// Returns the message.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.0
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     /// Takes a byte.
     ///
     /// # Errors
-    /// The message ends before.
+    /// Returns an error if the message ends before.
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     /// Takes an integer.
     ///
     /// # Errors
-    /// The message ends before.
+    /// Returns an error if the message ends before.
     pub fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
     /// Takes an integer.
     ///
     /// # Errors
-    /// The message ends before.
+    /// Returns an error if the message ends before.
     pub fn i32(&mut self) -> Result<i32, DecodeError> {
         Ok(i32::from_le_bytes(self.array()?))
     }
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
     /// Takes an integer.
     ///
     /// # Errors
-    /// The message ends before.
+    /// Returns an error if the message ends before.
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
     /// Takes a byte string.
     ///
     /// # Errors
-    /// The message ends before.
+    /// Returns an error if the message ends before.
     pub fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         let length = self.u32()? as usize;
         Ok(self.take(length)?.to_vec())

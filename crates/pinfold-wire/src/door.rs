@@ -56,7 +56,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The messages that say a command.
+    /// Returns the messages that say a command.
     #[must_use]
     pub fn command(command: &HostCommand) -> Vec<Self> {
         let mut rest = command.encode();
@@ -190,8 +190,8 @@ impl Wire for Reply {
     }
 }
 
-/// A message as it crosses a stream. One that is too long for a frame is cut short by nobody: callers
-/// keep to [`MAX_DATA`].
+/// Returns a message as it crosses a stream. One that is too long for a frame is cut short by nobody:
+/// callers keep to [`MAX_DATA`].
 #[must_use]
 pub fn framed<M: Wire>(message: &M) -> Vec<u8> {
     let message = message.encode();
@@ -218,10 +218,11 @@ impl Frames {
         self.bytes.extend_from_slice(read);
     }
 
-    /// The next whole message; `None` until more was read.
+    /// Returns the next whole message; `None` until more was read.
     ///
     /// # Errors
-    /// A frame that is longer than agreed, or is no message: nothing that follows can be read.
+    /// Returns an error for a frame that is longer than agreed, or is no message: nothing that follows
+    /// can be read.
     pub fn take<M: Wire>(&mut self) -> Result<Option<M>, DecodeError> {
         let rest = &self.bytes[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk::<LENGTH>() else { return Ok(None) };
@@ -235,7 +236,7 @@ impl Frames {
         Ok(Some(message))
     }
 
-    /// Whether there is nothing unfinished.
+    /// Returns whether there is nothing unfinished.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.taken

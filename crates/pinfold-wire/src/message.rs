@@ -20,7 +20,7 @@ use crate::codec::DecodeError;
 
 /// A message that can cross the channel.
 pub trait Wire: Sized {
-    /// The message as bytes.
+    /// Returns the message as bytes.
     fn encode(&self) -> Vec<u8>;
 
     /// Reads a message back.

@@ -35,7 +35,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// The one whose working tree is at this path.
+    /// Returns the one whose working tree is at this path.
     ///
     /// # Errors
     /// Returns that there is none, or no git, in words.
@@ -55,7 +55,7 @@ impl Repository {
         HostGit { program: &self.program, directory: &self.common }
     }
 
-    /// The branches that wait.
+    /// Returns the branches that wait.
     ///
     /// # Errors
     /// Returns what git says.
@@ -105,7 +105,7 @@ impl Repository {
         Ok(())
     }
 
-    /// The git directory of the working tree in which a branch is checked out.
+    /// Returns the git directory of the working tree in which a branch is checked out.
     fn checked_out(&self, name: &str) -> Result<Option<Anchor>, String> {
         let mut all = vec![self.common.clone()];
         let linked = std::fs::read_dir(self.common.path().join("worktrees"));

@@ -170,7 +170,7 @@ impl After<'_> {
         findings
     }
 
-    /// Whether the time is over. Then nothing more is judged.
+    /// Returns whether the time is over. Then nothing more is judged.
     fn is_over(&mut self) -> bool {
         self.is_cut = self.is_cut || self.patience.is_over();
         self.is_cut
@@ -196,8 +196,8 @@ impl After<'_> {
         self.set_aside(&root.path.join(path), why);
     }
 
-    /// Whether this very file was there at the start and has been protected since. One that the host
-    /// saved counts if nobody changed it after its mask was put back.
+    /// Returns whether this very file was there at the start and has been protected since. One that the
+    /// host saved counts if nobody changed it after its mask was put back.
     fn is_known(&self, path: &Path) -> bool {
         let is_saved = |saved: &Moment| Moment::of(path).as_ref() == Ok(saved);
         if self.saved.get(path).is_some_and(is_saved) {
@@ -229,12 +229,12 @@ impl After<'_> {
         }
     }
 
-    /// Whether it is what another live session made, which nobody has put anything into.
+    /// Returns whether it is what another live session made, which nobody has put anything into.
     fn is_placeholder(&self, path: &Path) -> bool {
         is_empty(CWD, path) && live_placeholders(self.places).contains(path)
     }
 
-    /// Whether a path is in a git directory of the host's. The session had another one.
+    /// Returns whether a path is in a git directory of the host's. The session had another one.
     fn is_in_repository(&self, path: &Path) -> bool {
         // A submodule's lies in that of the repository, which alone is covered.
         path.ancestors().any(|above| self.guard.has_private(above) && self.is_known(above))

@@ -58,10 +58,10 @@ pub struct Dedicated {
     pub notes: Vec<String>,
 }
 
-/// The branch, if the settings want a worktree of its own.
+/// Returns the branch, if the settings want a worktree of its own.
 ///
 /// # Errors
-/// A branch without the mode, or the mode without a branch.
+/// Returns an error for a branch without the mode, or the mode without a branch.
 fn wanted(settings: &Settings) -> Result<Option<&BranchName>, DedicatedError> {
     let mode = &settings.workspace_mode;
     match (mode.value == WorkspaceMode::DedicatedWorktree, &settings.worktree_branch) {
@@ -72,10 +72,10 @@ fn wanted(settings: &Settings) -> Result<Option<&BranchName>, DedicatedError> {
     }
 }
 
-/// The worktree's top, if the settings want one and it is there.
+/// Returns the worktree's top, if the settings want one and it is there.
 ///
 /// # Errors
-/// It was not made yet, or cannot be.
+/// Returns an error if it was not made yet, or cannot be.
 pub(crate) fn existing(
     workspace: &Workspace,
     settings: &Settings,
@@ -95,7 +95,7 @@ impl Dedicated {
     /// with one thread.
     ///
     /// # Errors
-    /// It cannot be made; then nothing is left of it.
+    /// Returns an error if it cannot be made; then nothing is left of it.
     pub fn open(
         workspace: &Workspace,
         settings: &Settings,
@@ -187,7 +187,8 @@ impl Dedicated {
         git.run(&words, None).map(|_| ()).map_err(failed)
     }
 
-    /// Where a new branch begins: where the only remote that has it has it, or where the caller is.
+    /// Returns where a new branch begins: where the only remote that has it has it, or where the caller
+    /// is.
     fn beginning(&self) -> Result<Beginning, DedicatedError> {
         let repository = &self.repository;
         let pattern = format!("refs/remotes/*/{}", self.branch);
@@ -243,7 +244,7 @@ impl Dedicated {
     /// Takes back what was made just now, for a run that does not come about.
     ///
     /// # Errors
-    /// What writing its record says.
+    /// Returns the error of writing its record.
     pub fn take_back(mut self) -> Result<(), DedicatedError> {
         let _others = record::exclude_others(&self.places)?;
         if let Some(beginning) = self.fresh.take().filter(|_| self.record.is_alone()) {
@@ -288,7 +289,7 @@ impl Dedicated {
     /// lost with it. Returns what became of it.
     ///
     /// # Errors
-    /// What reading and writing its record says.
+    /// Returns the error of reading and writing its record.
     pub fn end(self) -> Result<Option<String>, DedicatedError> {
         let _others = record::exclude_others(&self.places)?;
         if !self.record.is_alone() {
@@ -341,7 +342,7 @@ impl Dedicated {
         Ok(why.map(|why| format!("the worktree {} stays: {why}", Escaped(&top))))
     }
 
-    /// Whether something in it is not in the commit that its branch is at.
+    /// Returns whether something in it is not in the commit that its branch is at.
     fn has_unsaved(&self, own: &Anchor) -> Result<bool, String> {
         let commit = self.repository.commit(own, "HEAD").ok_or("it has no commit")?;
         Ok(!self.is_clean(own, &commit)?)
@@ -365,7 +366,7 @@ impl Dedicated {
         }
     }
 
-    /// Why it is not removed, if there is a reason.
+    /// Returns why it is not removed, if there is a reason.
     fn why_it_stays(&self) -> Result<Option<String>, String> {
         let repository = &self.repository;
         let Some(own) = repository.listed(&self.top).map(|it| it.git) else {
@@ -388,7 +389,7 @@ impl Dedicated {
         Ok((!is_clean).then(|| "it has changes that are not committed".to_owned()))
     }
 
-    /// Whether another branch, or what is checked out in the main worktree, has the commit.
+    /// Returns whether another branch, or what is checked out in the main worktree, has the commit.
     fn is_merged(&self, own: &Anchor, commit: &str) -> Result<bool, String> {
         let git = self.repository.host();
         let branch = self.repository.git_at(own).line(&["symbolic-ref", "-q", "HEAD"]);

@@ -51,7 +51,7 @@ struct Mask {
 /// Refuses grants at which a session has something of its own that it cannot do without.
 ///
 /// # Errors
-/// There is one, with what to grant instead.
+/// Returns an error if there is one, with what to grant instead.
 pub fn refuse(authority: &Authority) -> Result<(), GuardError> {
     authority.grants().filter(is_of_a_user).try_for_each(|grant| {
         let path = grant.root.inside.as_path();
@@ -79,7 +79,7 @@ pub fn refuse(authority: &Authority) -> Result<(), GuardError> {
     })
 }
 
-/// The kind of a device. No sandbox can open one: devices of mounts are off (mount(8), `nodev`).
+/// Returns the kind of a device. No sandbox can open one: devices of mounts are off (mount(8), `nodev`).
 fn device(path: &Path) -> Option<&'static str> {
     let kind = fs::metadata(path).ok()?.file_type();
     match (kind.is_char_device(), kind.is_block_device()) {
@@ -94,7 +94,8 @@ impl Generated {
     /// session has a copy-on-write view of, if it has one.
     ///
     /// # Errors
-    /// A file that can neither lie there nor be mounted there, with the grant that is in its way.
+    /// Returns an error for a file that can neither lie there nor be mounted there, with the grant that
+    /// is in its way.
     pub fn take_out(
         tree: &mut Vec<Entry>,
         authority: &Authority,
@@ -135,7 +136,7 @@ impl Generated {
         }
     }
 
-    /// Whether one of the files lies in a directory, or is that path.
+    /// Returns whether one of the files lies in a directory, or is that path.
     pub(crate) fn lies_in(&self, directory: &Path) -> bool {
         self.0.iter().any(|mask| mask.host.starts_with(directory))
     }
@@ -143,7 +144,7 @@ impl Generated {
     /// Makes sure that every file is visible.
     ///
     /// # Errors
-    /// One lies in a directory that is hidden.
+    /// Returns an error if one lies in a directory that is hidden.
     pub(crate) fn check(&self, protect: &Protect) -> Result<(), GuardError> {
         let hidden = protect.hidden();
         let is_hidden = |mask: &&Mask| mask.host.ancestors().any(|above| hidden.contains(above));
@@ -161,7 +162,7 @@ fn is_of_a_user(grant: &&Grant) -> bool {
     !matches!(grant.root.kind, RootKind::System | RootKind::AgentState)
 }
 
-/// The grant of a user's that a path lies in, and where that is on the host.
+/// Returns the grant of a user's that a path lies in, and where that is on the host.
 fn granted<'a>(authority: &'a Authority, path: &InsidePath) -> Option<(&'a Grant, HostPath)> {
     let grant = authority.governing(path).filter(is_of_a_user)?;
     Some((grant, grant.host_of(path)?))

@@ -9,7 +9,7 @@ pub mod private;
 pub mod rebuild;
 pub mod sync;
 
-/// A path's bytes, for a message to init.
+/// Returns a path's bytes, for a message to init.
 pub fn bytes(path: &std::path::Path) -> Vec<u8> {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()
 }

@@ -3,7 +3,7 @@
 use pinfold_policy::authority::{Grant, RootKind};
 use pinfold_policy::origin::Origin;
 
-/// What a grant is called in an error, and what to do without it.
+/// Returns what a grant is called in an error, and what to do without it.
 pub(crate) fn in_words(grant: &Grant) -> (String, &'static str) {
     let host = &grant.root.host;
     if grant.root.kind == RootKind::Workspace && grant.source == Origin::Default {

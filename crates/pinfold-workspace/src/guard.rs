@@ -63,7 +63,7 @@ impl Guard {
     /// Makes the directory of private copies. It has to be there when the boundary is launched.
     ///
     /// # Errors
-    /// What mkdir(2) says.
+    /// Returns the error of `mkdir(2)`.
     pub fn make(&self) -> io::Result<()> {
         fs::DirBuilder::new().mode(0o700).create(&self.private)?;
         hand_over(&self.private)
@@ -84,15 +84,15 @@ impl Guard {
         self.isolated = true;
     }
 
-    /// What is shadowed in the workspace.
+    /// Returns what is shadowed in the workspace.
     pub fn shadows(&self) -> &[Shadow] {
         &self.shadows
     }
 
-    /// What the sandbox needs for it. The private copies are what `Effect::Private` means, not a
+    /// Returns what the sandbox needs for it. The private copies are what `Effect::Private` means, not a
     /// grant of their own, so the authority does not list them. Directories that stand for what is
-    /// missing are ignored by git inside, or `git clean` and `git stash -u` would try to remove
-    /// them, and fail.
+    /// missing are ignored by git inside, or `git clean` and `git stash -u` would try to remove them,
+    /// and fail.
     ///
     /// # Errors
     /// Never: the paths are valid.
@@ -122,8 +122,8 @@ impl Guard {
     /// Looks the granted roots over and returns what was found.
     ///
     /// # Errors
-    /// A tree that cannot be looked over, an opt-in that is unknown, or a protection that cannot
-    /// be put in place: then nothing starts.
+    /// Returns an error for a tree that cannot be looked over, an opt-in that is unknown, or a
+    /// protection that cannot be put in place: then nothing starts.
     pub fn prepare(
         &mut self,
         authority: &Authority,
@@ -159,7 +159,7 @@ impl Guard {
     /// Looks the granted roots over. Changes nothing in them.
     ///
     /// # Errors
-    /// A tree that cannot be looked over, or an opt-in that is unknown.
+    /// Returns an error for a tree that cannot be looked over, or an opt-in that is unknown.
     fn find(
         &mut self,
         authority: &Authority,
@@ -269,7 +269,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The covers for an authority, with what stands for private copies and for hidden files.
+    /// Returns the covers for an authority, with what stands for private copies and for hidden files.
     pub fn covers(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Cover> {
         let covers = mounts::covers(authority, &|effect, host| match effect {
             Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(CoverKind::Close),

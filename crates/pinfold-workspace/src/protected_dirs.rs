@@ -109,7 +109,7 @@ impl ProtectedDir {
         Ok(Self { host, path, copy, entries, hidden, is_placeholder, why, opt_in })
     }
 
-    /// Where the copy of this number lies in the sandbox.
+    /// Returns where the copy of this number lies in the sandbox.
     pub(crate) fn inside(number: usize) -> PathBuf {
         Path::new(PROTECTED).join(number.to_string())
     }

@@ -44,7 +44,7 @@ pub struct Shadow {
 /// Finds what is to be shadowed. An empty workspace has nothing to shadow.
 ///
 /// # Errors
-/// A path that leads through or to a link, or that is part of a git directory.
+/// Returns an error for a path that leads through or to a link, or that is part of a git directory.
 pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Vec<Shadow>, GuardError> {
     if settings.shadow.is_empty() || workspace.is_scratch {
         return Ok(Vec::new());
@@ -107,7 +107,7 @@ impl Shadow {
         Path::new(STAGE).join(self.number.to_string())
     }
 
-    /// What the boundary makes for it.
+    /// Returns what the boundary makes for it.
     ///
     /// # Errors
     /// Never: the paths are valid.
@@ -145,17 +145,17 @@ impl Shadow {
         protect.shadow(&self.host, effect, substitute, reason, self.origin.clone());
     }
 
-    /// The path on the host.
+    /// Returns the path on the host.
     pub(crate) fn host(&self) -> &Path {
         &self.host
     }
 
-    /// The path, relative to the workspace.
+    /// Returns the path, relative to the workspace.
     pub(crate) fn relative(&self) -> &Path {
         &self.relative
     }
 
-    /// Whether a directory has to be made so that it can be covered.
+    /// Returns whether a directory has to be made so that it can be covered.
     pub(crate) fn is_missing(&self) -> bool {
         self.kind == Kind::Missing
     }

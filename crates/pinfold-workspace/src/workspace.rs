@@ -52,7 +52,7 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
-    /// The hint.
+    /// Returns the hint.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Gone(_) => Some("change into a directory that exists".to_owned()),
@@ -85,7 +85,8 @@ impl Workspace {
     /// From the current directory.
     ///
     /// # Errors
-    /// A directory that is gone or too wide, or a `.git` file that cannot be believed.
+    /// Returns an error for a directory that is gone or too wide, or a `.git` file that cannot be
+    /// believed.
     pub fn find(home: &Path) -> Result<Self, WorkspaceError> {
         let cwd = std::env::current_dir().map_err(WorkspaceError::Gone)?;
         Self::around(&cwd, home)
@@ -94,7 +95,7 @@ impl Workspace {
     /// From a directory.
     ///
     /// # Errors
-    /// As [`Self::find`] has.
+    /// Returns the errors of [`Self::find`].
     pub fn around(directory: &Path, home: &Path) -> Result<Self, WorkspaceError> {
         let cwd = fs::canonicalize(directory).map_err(WorkspaceError::Gone)?;
         let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
@@ -116,17 +117,18 @@ impl Workspace {
         Ok(Self { root, cwd, git_outside, is_scratch: false })
     }
 
-    /// An empty one.
+    /// Returns an empty one.
     #[must_use]
     pub fn scratch(root: HostPath) -> Self {
         Self { cwd: root.clone(), root, git_outside: None, is_scratch: true }
     }
 
-    /// The workspace that the settings make of it. An empty one lies where the caller stands, so
+    /// Returns the workspace that the settings make of it. An empty one lies where the caller stands, so
     /// that paths mean the same inside as outside.
     ///
     /// # Errors
-    /// A worktree that was not made yet ([`crate::dedicated::Dedicated::open`] does), or cannot be.
+    /// Returns an error for a worktree that was not made yet ([`crate::dedicated::Dedicated::open`]
+    /// does), or cannot be.
     pub fn in_mode(self, settings: &Settings, host: Host<'_>) -> Result<Self, WorkspaceError> {
         if let Some(top) = dedicated::existing(&self, settings, host)? {
             return self.in_worktree(&top);
@@ -147,12 +149,12 @@ impl Workspace {
         Ok(Self { root, cwd, git_outside, is_scratch: false })
     }
 
-    /// The root, if the settings give the sandbox a copy-on-write view of it.
+    /// Returns the root, if the settings give the sandbox a copy-on-write view of it.
     pub fn under_view(&self, settings: &Settings) -> Option<&HostPath> {
         (settings.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
     }
 
-    /// Where git keeps the repository's configuration, if this is one.
+    /// Returns where git keeps the repository's configuration, if this is one.
     pub fn git_directory(&self) -> PathBuf {
         match &self.git_outside {
             Some(outside) => outside.as_path().to_owned(),
@@ -165,9 +167,9 @@ fn is_worktree(path: &Path) -> bool {
     fs::symlink_metadata(path.join(".git")).is_ok_and(|entry| entry.is_dir() || entry.is_file())
 }
 
-/// The common git directory of a linked worktree, or a submodule's git directory, if it lies
-/// outside the root. A `.git` file is content of the repository, so the directory it names has
-/// to name the worktree in return (gitrepository-layout(5)).
+/// Returns the common git directory of a linked worktree, or a submodule's git directory, if it lies
+/// outside the root. A `.git` file is content of the repository, so the directory it names has to name
+/// the worktree in return (gitrepository-layout(5)).
 pub fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError> {
     let file = root.join(".git");
     let Some(named) = line(&file, b"gitdir: ") else { return Ok(None) };

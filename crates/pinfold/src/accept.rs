@@ -25,7 +25,8 @@ pub(crate) struct AcceptArgs {
 /// Takes branches, or lists those that wait.
 ///
 /// # Errors
-/// No such session or branch, or the first branch that cannot be moved, with the reason.
+/// Returns an error if there is no such session or branch, or the first branch that cannot be moved,
+/// with the reason.
 pub(crate) fn accept(args: &AcceptArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let workspace = prepare::workspace(&places)?;

@@ -22,7 +22,7 @@ pub(crate) struct AdoptArgs {
 /// Puts each path back, or lists what was set aside. Programs on this machine use it from then on.
 ///
 /// # Errors
-/// The first path that stays where it is, with the reason.
+/// Returns an error for the first path that stays where it is, with the reason.
 pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     if args.paths.is_empty() {

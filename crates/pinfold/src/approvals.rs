@@ -105,8 +105,8 @@ fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What waits in a session. One that ends now has nothing, and most have no such door; of the one that
-/// was named both are worth saying.
+/// Returns what waits in a session. One that ends now has nothing, and most have no such door; of the
+/// one that was named both are worth saying.
 fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
     match Attendance::list(places, Some(session)) {
         Ok(Some(pending)) => Ok(pending),
@@ -191,7 +191,7 @@ fn answer(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The session that a number alone means.
+/// Returns the session that a number alone means.
 fn the_one_that_asks(
     args: &ApprovalsArgs,
     places: &Places,

@@ -65,7 +65,8 @@ pub(crate) fn logged() -> ArgValueCandidates {
     ArgValueCandidates::new(|| Places::find().map_or(Vec::new(), |places| of_logged(&places)))
 }
 
-/// A session that a user gave a name is offered by it, and by its own name only to who begins to type that.
+/// Returns a session that a user gave a name is offered by it, and by its own name only to who begins to
+/// type that.
 fn of_live(places: &Places) -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
     for (session, name) in control::reachable(places) {

@@ -52,7 +52,7 @@ pub(crate) fn config(args: &ConfigArgs, launcher: &Launcher) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// The row for a terminal, which a repository's values must not drive.
+/// Returns the row for a terminal, which a repository's values must not drive.
 fn plain(row: OriginRow) -> OriginRow {
     OriginRow { value: Escaped(row.value.as_ref()).to_string(), ..row }
 }

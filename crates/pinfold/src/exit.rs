@@ -52,7 +52,7 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 impl Failure {
-    /// A failure of a command other than `run`.
+    /// Returns a failure of a command other than `run`.
     pub(crate) fn new(error: impl fmt::Display) -> Self {
         Self { code: 1, error: error.to_string(), hint: None }
     }
@@ -62,7 +62,7 @@ impl Failure {
         Self { code: OWN_FAILURE, ..Self::new(error) }
     }
 
-    /// A wait that took too long.
+    /// Returns a wait that took too long.
     pub(crate) fn timeout(error: impl fmt::Display) -> Self {
         Self { code: TIMEOUT, ..Self::new(error) }
     }
@@ -84,7 +84,7 @@ impl Failure {
         self
     }
 
-    /// What went wrong, without the hint.
+    /// Returns what went wrong, without the hint.
     pub(crate) fn into_error(self) -> String {
         self.error
     }
@@ -100,12 +100,12 @@ impl Failure {
     }
 }
 
-/// Whether standard error takes colours (no-color.org).
+/// Returns whether standard error takes colours (no-color.org).
 fn colours() -> bool {
     takes_colours() && std::io::stderr().is_terminal()
 }
 
-/// Whether the user wants colours where there is a terminal.
+/// Returns whether the user wants colours where there is a terminal.
 pub(crate) fn takes_colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -28,7 +28,7 @@ pub(crate) struct HideArgs {
 /// Moves each file out of its workspace, or back, or lists what is hidden.
 ///
 /// # Errors
-/// The first file that stays where it is, with the reason.
+/// Returns an error for the first file that stays where it is, with the reason.
 pub(crate) fn hide(args: &HideArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     if args.paths.is_empty() {

@@ -42,7 +42,7 @@ Options:
   -h, --help  Print help
 ";
 
-/// The name by which this program was called inside, if it was.
+/// Returns the name by which this program was called inside, if it was.
 pub(crate) fn name() -> Option<OsString> {
     // The kernel names the file that is mounted there, whatever link led to it (proc_pid_exe(5)).
     let is_inside = std::fs::read_link("/proc/self/exe").is_ok_and(|exe| exe == Path::new(PROGRAM));

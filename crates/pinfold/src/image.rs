@@ -202,7 +202,7 @@ pub(crate) fn tell(event: &Event<'_>) {
     }
 }
 
-/// An error about an image, with the hint.
+/// Returns an error about an image, with the hint.
 pub(crate) fn failure(error: ImageError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)

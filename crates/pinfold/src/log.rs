@@ -92,7 +92,7 @@ fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a session has reported its end.
+/// Returns whether a session has reported its end.
 fn has_ended(places: &Places, session: &SessionId) -> io::Result<bool> {
     let Some(mut records) = Reader::open(&places.state)? else { return Ok(false) };
     while let Some(record) = records.next_of(|id| id == session.as_str())? {

@@ -24,8 +24,8 @@ pub(crate) fn presence(args: &PolicyArgs) -> Presence {
 /// Begins to prepare a run in the current directory.
 ///
 /// # Errors
-/// A flag that has no meaning here, a workspace that cannot be granted, a settings file that cannot be read,
-/// or a mistake in one.
+/// Returns an error for a flag that has no meaning here, a workspace that cannot be granted, a settings
+/// file that cannot be read, or a mistake in one.
 pub(crate) fn prepare(
     args: &PolicyArgs,
     agent: Option<&str>,
@@ -41,19 +41,19 @@ pub(crate) fn prepare(
     Ok(Preparation::find(host.places.clone(), host.launcher.clone(), asked)?)
 }
 
-/// What the administrator's and the user's files say, wherever this is.
+/// Returns what the administrator's and the user's files say, wherever this is.
 ///
 /// # Errors
-/// A file that cannot be read, or a mistake in one.
+/// Returns an error for a file that cannot be read, or a mistake in one.
 pub(crate) fn own() -> Result<Settings, Failure> {
     let places = Places::find().map_err(Failure::places)?;
     Ok(SettingsFiles::read(&places)?.own()?)
 }
 
-/// The wrappers of launches, which only the administrator's and the user's files name.
+/// Returns the wrappers of launches, which only the administrator's and the user's files name.
 ///
 /// # Errors
-/// As [`own`].
+/// Returns the errors of [`own`].
 pub(crate) fn wrappers() -> Result<Vec<WrapperSetting>, String> {
     let settings = own().map_err(Failure::into_error)?;
     Ok(settings.wrappers.into_iter().map(|wrapper| wrapper.value).collect())
@@ -113,7 +113,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
     })
 }
 
-/// A base whose path means the same in the repository's root.
+/// Returns a base whose path means the same in the repository's root.
 fn base(base: &Base) -> Result<Base, Failure> {
     let whole = |path: &Path| absolute(path).map(HostPath::into_path_buf);
     Ok(match base {

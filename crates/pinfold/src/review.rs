@@ -35,7 +35,7 @@ pub(crate) struct Chosen {
 /// name; else it is the newest that worked on the current directory. The others are paths.
 ///
 /// # Errors
-/// No such session, several of them, or a path outside of its workspace.
+/// Returns an error if there is no such session, several of them, or a path outside of its workspace.
 pub(crate) fn choose(words: &[OsString], launcher: &Launcher) -> Result<Chosen, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let sessions = Review::sessions(&places)?;
@@ -94,7 +94,7 @@ fn none_here(sessions: &[Summary]) -> Failure {
         .hint(Some(format!("name one of: {}", list.join(", "))))
 }
 
-/// A path as a user writes it, relative to the workspace.
+/// Returns a path as a user writes it, relative to the workspace.
 fn beneath(workspace: &Path, base: &Path, path: &Path) -> Result<PathBuf, Failure> {
     let escapes = || Failure::new(format!("path escapes workspace: {}", Escaped(path)));
     let mut whole = PathBuf::new();

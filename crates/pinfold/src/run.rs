@@ -154,7 +154,7 @@ fn spec(path: &Path) -> Result<Vec<u8>, Failure> {
 /// there is anything.
 ///
 /// # Errors
-/// As `pinfold apply`.
+/// Returns the errors of `pinfold apply`.
 fn ask_to_apply(launcher: &Launcher) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if !is_terminal || review::choose(&[], launcher).is_err() {

@@ -57,8 +57,8 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or next to the state if
-/// the system has no such directory.
+/// Returns where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or next to the state
+/// if the system has no such directory.
 fn socket(places: &Places) -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|directory| directory.is_absolute());

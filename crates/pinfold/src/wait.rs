@@ -87,7 +87,7 @@ fn recorded(places: &Places, is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<
     Ok(found)
 }
 
-/// Whether a session ends within a time.
+/// Returns whether a session ends within a time.
 fn ends_in_time(
     places: &Places,
     session: &SessionId,

@@ -217,7 +217,7 @@ fn report(event: &WorkerEvent<'_>, origin: Origin) {
     }
 }
 
-/// A text on one line that drives no terminal.
+/// Returns a text on one line that drives no terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' }).collect()
 }

@@ -14,7 +14,7 @@ fn rules(text: &str) -> TaskRules {
     Settings::resolve(Layers { user: Some(user), ..Layers::default() }).unwrap().task_rules
 }
 
-/// A machine with repositories `src/one` and `private`, and sealed tests.
+/// Returns a machine with repositories `src/one` and `private`, and sealed tests.
 fn machine() -> (tempfile::TempDir, Admission, String) {
     let machine = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(machine.path()).unwrap();

@@ -98,7 +98,7 @@ impl Said {
     /// Waits until init has said something, or its end was closed.
     ///
     /// # Errors
-    /// An engine that has not started it for so long.
+    /// Returns an error for an engine that has not started it for so long.
     fn wait(&self, channel: &Channel) -> Result<(), LaunchError> {
         const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
         let mut ready = [PollFd::new(channel, PollFlags::IN)];
@@ -112,7 +112,7 @@ impl Said {
         }
     }
 
-    /// The error of an engine that has ended before its init said anything.
+    /// Returns the error of an engine that has ended before its init said anything.
     fn error(&self) -> LaunchError {
         self.with("it ended and has not started init")
     }
@@ -126,7 +126,7 @@ impl Said {
         ))
     }
 
-    /// What is wrong, with what the engine says about it.
+    /// Returns what is wrong, with what the engine says about it.
     fn with(&self, what: &str) -> LaunchError {
         let hint = "`pinfold doctor` shows which engines work here".to_owned();
         let said = self.joined(what);
@@ -139,7 +139,7 @@ impl Said {
         std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ")
     }
 
-    /// The first of what it has said.
+    /// Returns the first of what it has said.
     fn read(&self) -> std::io::Result<String> {
         const MOST: u64 = 4096;
         let mut file = File::from(self.file.try_clone()?);

@@ -24,7 +24,7 @@ impl Engine {
     /// Every engine, in the order in which one is chosen where nobody names one.
     pub const ALL: [Self; 4] = [Self::Runc, Self::Crun, Self::Youki, Self::Runsc];
 
-    /// The program's name.
+    /// Returns the program's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// How the boundary that it makes is called, in `ps`, the audit log and inside.
+    /// Returns how the boundary that it makes is called, in `ps`, the audit log and inside.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Whether its program is on this machine.
+    /// Returns whether its program is on this machine.
     #[must_use]
     pub fn is_installed(self) -> bool {
         program::find(self.name(), &[]).is_some()
@@ -55,7 +55,7 @@ impl Engine {
     /// Opens its program, which is taken from none of these directories.
     ///
     /// # Errors
-    /// It is not installed elsewhere.
+    /// Returns an error if it is not installed elsewhere.
     pub(super) fn find(self, not_in: &[PathBuf]) -> Result<Program, LaunchError> {
         program::find(self.name(), not_in).ok_or_else(|| LaunchError::Engine {
             engine: self.name(),
@@ -76,8 +76,8 @@ impl Engine {
         }
     }
 
-    /// The arguments by which it runs the bundle in the current directory to its end, with its state
-    /// in this directory, and hands on one descriptor at [`Self::channel`].
+    /// Returns the arguments by which it runs the bundle in the current directory to its end, with its
+    /// state in this directory, and hands on one descriptor at [`Self::channel`].
     pub(super) fn arguments(self, state: &'static str, id: &'static str) -> Vec<&'static str> {
         // It has no rights over the host's control groups, and limits are those that it was born
         // with; each engine has its own word for that. And the child has left its caller's keyring
@@ -114,7 +114,7 @@ impl Engine {
         before.iter().copied().chain(run).chain(after.iter().copied()).chain([id]).collect()
     }
 
-    /// The number at which init finds its channel: the first that an engine hands on.
+    /// Returns the number at which init finds its channel: the first that an engine hands on.
     pub(super) fn channel(self) -> i32 {
         match self {
             Self::Runc | Self::Crun | Self::Youki => 3,
@@ -123,23 +123,25 @@ impl Engine {
         }
     }
 
-    /// Whether the sandbox's system calls are answered by a kernel of the engine's.
+    /// Returns whether the sandbox's system calls are answered by a kernel of the engine's.
     pub(super) fn has_own_kernel(self) -> bool {
         self == Self::Runsc
     }
 
-    /// Whether it makes the usual devices, wherever they come from, and fails where they are already.
+    /// Returns whether it makes the usual devices, wherever they come from, and fails where they are
+    /// already.
     pub(super) fn makes_devices(self) -> bool {
         self == Self::Youki
     }
 
-    /// Whether it takes the paths of mounts for UTF-8 text, and fails at any other path.
+    /// Returns whether it takes the paths of mounts for UTF-8 text, and fails at any other path.
     pub(super) fn takes_paths_as_text(self) -> bool {
         matches!(self, Self::Runsc | Self::Youki)
     }
 
-    /// Whether it starts nothing where it sees no control groups. The others see none: they could write to
-    /// none, and end therefore (youki), or because there are some of both versions (crun before 1.9).
+    /// Returns whether it starts nothing where it sees no control groups. The others see none: they
+    /// could write to none, and end therefore (youki), or because there are some of both versions (crun
+    /// before 1.9).
     pub(super) fn sees_control_groups(self) -> bool {
         self == Self::Runc
     }

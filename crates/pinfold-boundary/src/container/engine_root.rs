@@ -33,7 +33,7 @@ const GROUPS: &str = "sys/fs/cgroup";
 /// Enters it, with the tree of a container and the host's control groups, or none.
 ///
 /// # Errors
-/// What the mount calls and pivot_root(2) say.
+/// Returns the error of the mount calls and `pivot_root(2)`.
 pub(super) fn enter(root: &Root, has_groups: bool) -> Result<(), Errno> {
     let new = new_filesystem("tmpfs", &[("mode", "0755")], 0)?;
     // pivot_root(2) wants a mount point, and a mount that is attached nowhere takes no other before Linux 6.15.

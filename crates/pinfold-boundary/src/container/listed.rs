@@ -17,7 +17,8 @@ pub(super) struct Listed {
 /// except these paths below it, which an engine fills itself.
 ///
 /// # Errors
-/// What reading /proc/self/mountinfo says; `EILSEQ` for a path that no configuration can name.
+/// Returns the error of reading /proc/self/mountinfo; `EILSEQ` for a path that no configuration can
+/// name.
 pub(super) fn below(root: &str, but: &[&str]) -> Result<Vec<Listed>, Errno> {
     let read = read()?;
     let lines = read.split(|byte| *byte == b'\n').filter(|line| may_be_below(line, root));
@@ -44,13 +45,13 @@ fn read() -> Result<Vec<u8>, Errno> {
     read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// Whether a line is worth reading. What is mounted elsewhere may have any name.
+/// Returns whether a line is worth reading. What is mounted elsewhere may have any name.
 fn may_be_below(line: &[u8], root: &str) -> bool {
     let point = line.split(|byte| *byte == b' ').nth(4);
     point.is_some_and(|point| point.starts_with(root.as_bytes()))
 }
 
-/// Whether who follows the path comes to this mount, and not to one above it.
+/// Returns whether who follows the path comes to this mount, and not to one above it.
 fn is_seen(id: u64, path: &str) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::MNT_ID);
@@ -59,8 +60,8 @@ fn is_seen(id: u64, path: &str) -> bool {
     found.is_ok_and(|found| found.stx_mnt_id == id && !is_link(found.stx_mode))
 }
 
-/// One line (proc_pid_mountinfo(5)): the first field is the mount's number, the fifth its place, the
-/// sixth its options.
+/// Returns one line (proc_pid_mountinfo(5)): the first field is the mount's number, the fifth its place,
+/// the sixth its options.
 fn parse(line: &str, root: &str, but: &[&str]) -> Option<(u64, Listed)> {
     let mut fields = line.split(' ');
     let id = fields.next()?.parse().ok()?;

@@ -29,7 +29,7 @@ struct Outlets<'a> {
 /// namespace.
 ///
 /// # Errors
-/// What fsopen(2) and clone3(2) say.
+/// Returns the error of `fsopen(2)` and `clone3(2)`.
 pub(super) fn leave_behind(orders: &Channel, reports: &Channel) -> Result<(), Errno> {
     let options = [("ptmxmode", "0600"), ("mode", "0600")];
     let terminals = new_filesystem("devpts", &options, 0)?;
@@ -47,7 +47,7 @@ pub(super) fn leave_behind(orders: &Channel, reports: &Channel) -> Result<(), Er
 /// Has a copy of this process do something, and end.
 ///
 /// # Errors
-/// What clone3(2) says.
+/// Returns the error of `clone3(2)`.
 fn copied(work: impl FnOnce()) -> Result<(), Errno> {
     match sys::clone_into(0, None)? {
         Side::Parent { .. } => Ok(()),

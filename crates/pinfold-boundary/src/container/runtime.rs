@@ -46,19 +46,19 @@ impl Runtime {
         Ok(Self { engine, program, said, outlets })
     }
 
-    /// Where sockets and terminals are asked for, if that is not its init.
+    /// Returns where sockets and terminals are asked for, if that is not its init.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     fn outlets(&self) -> std::io::Result<Option<Channel>> {
         let ours = self.outlets.as_ref().map(|(ours, _)| ours.as_fd().try_clone_to_owned());
         Ok(ours.transpose()?.map(Channel::from))
     }
 
-    /// Where it can be read what this engine says.
+    /// Returns where it can be read what this engine says.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     fn said(&self) -> std::io::Result<Said> {
         Ok(Said { engine: self.engine, file: self.said.try_clone()? })
     }

@@ -27,8 +27,8 @@ pub(super) enum Makes<'a> {
     Kernel(&'a [Listed]),
 }
 
-/// The container of a tree at `root`, whose init has its channel at descriptor `channel` and is to
-/// be the user `ids`.
+/// Returns the container of a tree at `root`, whose init has its channel at descriptor `channel` and is
+/// to be the user `ids`.
 ///
 /// The user is root of the namespace around the engine, which stands for the caller, or for an id that
 /// owns nothing; init becomes the sandbox's user in a namespace of its own.
@@ -82,7 +82,7 @@ pub(super) fn container(
     }
 }
 
-/// What is mounted on the tree by the engine.
+/// Returns what is mounted on the tree by the engine.
 fn mounts(root: &Path, makes: Makes<'_>) -> Vec<Mount> {
     let mount = |to: &str, kind: &'static str, from: &Path, options: &[&'static str]| Mount {
         destination: to.to_owned(),

@@ -21,7 +21,7 @@ impl Of {
         Some(Self { listed, unified })
     }
 
-    /// The one that a controller goes by.
+    /// Returns the one that a controller goes by.
     fn directory(&self, controller: &str) -> Option<PathBuf> {
         if !self.unified {
             return hierarchy(&self.listed, controller);
@@ -32,8 +32,8 @@ impl Of {
 }
 
 impl Group {
-    /// The group of a container, whose first process this is, if the kernel holds it to so many bytes
-    /// of memory.
+    /// Returns the group of a container, whose first process this is, if the kernel holds it to so many
+    /// bytes of memory.
     pub(crate) fn of_container(init: Pid, most: u64) -> Option<Self> {
         let of = Of::read(init)?;
         let directory = of.directory("memory")?;
@@ -47,7 +47,8 @@ impl Group {
     }
 }
 
-/// Whether the kernel holds this process, by its group or one above, to so many thousandths of a CPU.
+/// Returns whether the kernel holds this process, by its group or one above, to so many thousandths of a
+/// CPU.
 pub(crate) fn holds_cpus(process: Pid, most: u32) -> bool {
     let Some(of) = Of::read(process) else { return false };
     let Some(directory) = of.directory("cpu") else { return false };
@@ -62,8 +63,8 @@ pub(crate) fn holds_cpus(process: Pid, most: u32) -> bool {
     })
 }
 
-/// Whether a quota in a period, both in microseconds, is so many thousandths or less. None is `max` in
-/// version 2 and -1 in version 1.
+/// Returns whether a quota in a period, both in microseconds, is so many thousandths or less. None is
+/// `max` in version 2 and -1 in version 1.
 fn is_share(said: &str, most: u32) -> bool {
     let mut numbers = said.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next()) {

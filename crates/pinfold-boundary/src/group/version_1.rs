@@ -43,12 +43,12 @@ pub(super) fn make(own: &str, above: &[PathBuf], limits: &ResourceLimits) -> Opt
     (!group.directories.is_empty()).then_some(group)
 }
 
-/// The groups in which groups of the caller's would be.
+/// Returns the groups in which groups of the caller's would be.
 pub(super) fn parents(own: &str) -> impl Iterator<Item = PathBuf> {
     ["memory", "pids", "cpu"].into_iter().filter_map(|controller| hierarchy(own, controller))
 }
 
-/// The caller's own group in a hierarchy.
+/// Returns the caller's own group in a hierarchy.
 pub(super) fn hierarchy(own: &str, controller: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -66,7 +66,7 @@ pub(super) fn hierarchy(own: &str, controller: &str) -> Option<PathBuf> {
 /// `cgroup_procs_write_start`).
 ///
 /// # Errors
-/// The group, with what writing says.
+/// Returns an error for the group, with the error of writing.
 pub(crate) fn join(groups: &[PathBuf]) -> Result<(), (&Path, Errno)> {
     groups.iter().try_for_each(|group| {
         let path = group.join("tasks");
@@ -78,19 +78,19 @@ pub(crate) fn join(groups: &[PathBuf]) -> Result<(), (&Path, Errno)> {
     })
 }
 
-/// Whether the kernel has killed something for lack of memory of this group. It counts that where it
-/// ran, and not above.
+/// Returns whether the kernel has killed something for lack of memory of this group. It counts that
+/// where it ran, and not above.
 pub(super) fn is_out_of_memory(group: &Path) -> bool {
     has_killed(group) || parts(group).any(|part| has_suffered(&part))
 }
 
-/// Whether it has killed something here, though the group has not once reached its own limit.
+/// Returns whether it has killed something here, though the group has not once reached its own limit.
 pub(super) fn has_suffered(group: &Path) -> bool {
     let never = fs::read_to_string(group.join("memory.failcnt")).is_ok_and(|n| n.trim() == "0");
     never && has_killed(group)
 }
 
-/// Whether it has refused a task here.
+/// Returns whether it has refused a task here.
 pub(super) fn has_refused(group: &Path) -> bool {
     counted(group, "pids.events", "max")
 }

@@ -15,14 +15,14 @@ use crate::plan::ResourceLimits;
 /// The group of a sandbox's own processes, below the one that bounds it.
 const MAIN: &str = "main";
 
-/// A sibling of the caller's group, in the first ancestor that hands on what is needed and lets the
-/// caller make groups.
+/// Returns a sibling of the caller's group, in the first ancestor that hands on what is needed and lets
+/// the caller make groups.
 pub(super) fn next_to_own(own: &str, limits: &ResourceLimits) -> Option<Group> {
     let mut parents = parents(own).filter(|parent| hands_on(parent, limits));
     parents.find_map(|parent| bounded(&parent, limits))
 }
 
-/// The groups in which a sibling of the caller's group, or of one above it, would be.
+/// Returns the groups in which a sibling of the caller's group, or of one above it, would be.
 pub(super) fn parents(own: &str) -> impl Iterator<Item = PathBuf> {
     let is_mounted = Path::new(MOUNTED).join("cgroup.controllers").exists();
     let path = own.lines().find_map(|line| line.strip_prefix("0::/")).filter(|_| is_mounted);
@@ -40,7 +40,7 @@ pub(super) fn with_main(mut group: Group) -> Option<Group> {
     Some(group)
 }
 
-/// A group in one that bounds a sandbox.
+/// Returns a group in one that bounds a sandbox.
 pub(super) fn below(whole: &Path, limits: &ResourceLimits) -> Option<Group> {
     for controller in needed(limits) {
         let control = whole.join("cgroup.subtree_control");
@@ -83,25 +83,25 @@ fn needed(limits: &ResourceLimits) -> impl Iterator<Item = &'static str> {
     .filter_map(|(controller, wanted)| wanted.then_some(controller))
 }
 
-/// Whether groups below this one have the controllers that are needed.
+/// Returns whether groups below this one have the controllers that are needed.
 fn hands_on(parent: &Path, limits: &ResourceLimits) -> bool {
     let handed = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
     needed(limits).all(|controller| handed.split_whitespace().any(|word| word == controller))
 }
 
-/// Whether the kernel has killed something for lack of memory of this group, and not of one below or
-/// above it.
+/// Returns whether the kernel has killed something for lack of memory of this group, and not of one
+/// below or above it.
 pub(super) fn is_out_of_memory(group: &Path) -> bool {
     counted(group, "memory.events.local", "oom") && counted(group, "memory.events", "oom_kill")
 }
 
-/// Whether it has killed something here, though the group has not once reached its own limit.
+/// Returns whether it has killed something here, though the group has not once reached its own limit.
 pub(super) fn has_suffered(group: &Path) -> bool {
     !counted(group, "memory.events.local", "oom") && counted(group, "memory.events", "oom_kill")
 }
 
-/// Whether it has refused a task for the limit of this group. Before Linux 6.11 that is counted where
-/// the task would have been, and nowhere else.
+/// Returns whether it has refused a task for the limit of this group. Before Linux 6.11 that is counted
+/// where the task would have been, and nowhere else.
 pub(super) fn has_refused(group: &Path) -> bool {
     let local = "pids.events.local";
     if group.join(local).exists() {

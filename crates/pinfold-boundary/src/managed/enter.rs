@@ -50,13 +50,14 @@ pub fn run_as_init() -> bool {
     true
 }
 
-/// The channel, which no program inside is to inherit.
+/// Returns the channel, which no program inside is to inherit.
 fn kept(channel: OwnedFd) -> Result<Channel, Errno> {
     rustix::io::fcntl_setfd(&channel, FdFlags::CLOEXEC)?;
     Ok(Channel::from(channel))
 }
 
-/// The user and the group outside, of one who is root by name: of a namespace of somebody else's.
+/// Returns the user and the group outside, of one who is root by name: of a namespace of somebody
+/// else's.
 fn named_root() -> Option<(u32, u32)> {
     let outside = |map: &str| {
         let text = pinfold_init::kernel_text(map).ok()?;

@@ -38,7 +38,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Whether this is what lies there.
+    /// Returns whether this is what lies there.
     pub(crate) fn is_true(&self) -> bool {
         let found = std::fs::symlink_metadata(&self.path);
         found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)

@@ -63,7 +63,8 @@ impl Grants {
     /// own is mounted on the host as somebody else's (mount_setattr(2), `MOUNT_ATTR_IDMAP`, Linux 5.12).
     ///
     /// # Errors
-    /// A path that is not there, to which a link leads, or that no configuration can name.
+    /// Returns an error for a path that is not there, to which a link leads, or that no configuration
+    /// can name.
     pub(super) fn make(
         plan: &mut LaunchPlan,
         session: &str,

@@ -37,7 +37,7 @@ impl Meeting {
     /// Opens it in a directory that nobody else can look into.
     ///
     /// # Errors
-    /// What making a socket there says.
+    /// Returns the error of making a socket there.
     pub(super) fn open(directory: &Path, path: HostPath) -> Result<Self, LaunchError> {
         let made = || -> Result<OwnedFd, Errno> {
             let listener = socket()?;
@@ -66,7 +66,7 @@ impl Meeting {
     /// Waits for the container's init, which is to be this user.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Returns why there is none, in words.
     pub(super) fn wait(&self, user: u32) -> Result<Met, String> {
         const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
         let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
@@ -97,10 +97,10 @@ impl Meeting {
     }
 }
 
-/// The other side.
+/// Returns the other side.
 ///
 /// # Errors
-/// What connect(2) says.
+/// Returns the error of `connect(2)`.
 pub(super) fn come() -> Result<Channel, Errno> {
     let end = socket()?;
     rustix::net::connect(&end, &SocketAddrUnix::new(SOCKET)?)?;

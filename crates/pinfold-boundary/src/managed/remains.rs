@@ -32,7 +32,7 @@ impl Remains {
     /// Begins with none, and takes those away that nobody uses any more.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(super) fn begin(session: &str) -> Result<Self, LaunchError> {
         let failed = |source| LaunchError::Source { path: MOUNTS.to_owned(), source };
         private(MOUNTS.as_ref()).map_err(failed)?;
@@ -59,7 +59,7 @@ impl Remains {
     /// Attaches one and says where.
     ///
     /// # Errors
-    /// What the file system, or move_mount(2), says.
+    /// Returns what the file system, or move_mount(2), says.
     pub(super) fn put(
         &mut self,
         mount: OwnedFd,
@@ -112,7 +112,7 @@ fn lock(directory: &Path, how: FlockOperation) -> Result<OwnedFd, Errno> {
     Ok(lock)
 }
 
-/// Whether a directory that is open has not been removed.
+/// Returns whether a directory that is open has not been removed.
 fn is_there(directory: &OwnedFd) -> bool {
     rustix::fs::fstat(directory).is_ok_and(|stat| stat.st_nlink > 0)
 }

@@ -35,7 +35,7 @@ pub fn explain(error: LaunchError) -> LaunchError {
     }
 }
 
-/// The error for namespaces that could not be made, or gave no rights.
+/// Returns the error for namespaces that could not be made, or gave no rights.
 pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
     let (cause, hint) = match known_cause(step, errno) {
         Some((cause, hint)) => (cause.to_owned(), hint.to_owned()),
@@ -89,7 +89,7 @@ fn known_cause(step: Step, errno: Errno) -> Option<(&'static str, &'static str)>
     None
 }
 
-/// Why overlayfs refused (`ovl_fill_super` in the kernel's fs/overlayfs).
+/// Returns why overlayfs refused (`ovl_fill_super` in the kernel's fs/overlayfs).
 fn view(source: &std::io::Error) -> String {
     match source.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NODEV) => {

@@ -17,7 +17,7 @@ use super::root::Root;
 /// Puts covers in place until the supervisor says that there are no more; none when it is gone.
 ///
 /// # Errors
-/// The cover that failed, with its path; a command that cannot be read.
+/// Returns an error for the cover that failed, with its path; a command that cannot be read.
 pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, Failure> {
     let (mut program, mut asked) = (Vec::new(), None);
     let mut closed = Closed::default();

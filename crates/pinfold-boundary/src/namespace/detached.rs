@@ -44,7 +44,8 @@ impl Source {
 /// have put one there since.
 ///
 /// # Errors
-/// What open_tree(2) and mount_setattr(2) say; `ELOOP` for a link (openat2(2), `RESOLVE_NO_SYMLINKS`).
+/// Returns the error of `open_tree(2)` and `mount_setattr(2)`; `ELOOP` for a link (openat2(2),
+/// `RESOLVE_NO_SYMLINKS`).
 pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> {
     clone_tree(open_host(path)?, "", grant_attributes(writable))
 }
@@ -52,7 +53,7 @@ pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> 
 /// Opens what lies at a host path, to which no symbolic link leads (`ELOOP`).
 ///
 /// # Errors
-/// What openat2(2) says.
+/// Returns the error of `openat2(2)`.
 pub(crate) fn open_host(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let how = ResolveFlags::NO_SYMLINKS;
@@ -62,12 +63,12 @@ pub(crate) fn open_host(path: &Path) -> Result<OwnedFd, Errno> {
 /// The same for a layer of a view.
 ///
 /// # Errors
-/// As [`clone_host`].
+/// Returns the errors of [`clone_host`].
 pub(super) fn clone_lower(lower: &Lower) -> Result<OwnedFd, Errno> {
     clone_host(lower.host().as_path(), lower.is_owned())
 }
 
-/// The flags that every grant has.
+/// Returns the flags that every grant has.
 pub(crate) fn grant_attributes(writable: bool) -> u64 {
     NO_SUID | NO_DEVICES | if writable { 0 } else { READ_ONLY }
 }
@@ -111,10 +112,10 @@ pub(crate) fn attach(
     move_mount(mount, "", directory, path.as_ref(), flags)
 }
 
-/// Whether a directory lies there.
+/// Returns whether a directory lies there.
 ///
 /// # Errors
-/// What fstat(2) says.
+/// Returns the error of `fstat(2)`.
 pub(super) fn is_directory(place: impl AsFd) -> Result<bool, Errno> {
     let mode = rustix::fs::fstat(place)?.st_mode;
     Ok(FileType::from_raw_mode(mode) == FileType::Directory)

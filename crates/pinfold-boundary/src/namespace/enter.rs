@@ -124,7 +124,7 @@ fn close_inherited(sources: &[Source], wall: &Wall, channel: &Channel) -> Result
 /// Closes all but these and the channel. Nothing is read from or written to the standard streams.
 ///
 /// # Errors
-/// What close_range(2) and opening the null device say.
+/// Returns the error of `close_range(2)` and opening the null device.
 pub(crate) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Result<(), Errno> {
     let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let keep = keep.iter().copied().chain(standard).chain([channel.as_fd()]);

@@ -43,7 +43,7 @@ const V6: Family = Family {
 /// Hands connections over to listeners on `port` of each loopback address.
 ///
 /// # Errors
-/// What the kernel says; `ENOENT` and `EOPNOTSUPP` mean that it has no nftables or no TPROXY.
+/// Returns the error of the kernel; `ENOENT` and `EOPNOTSUPP` mean that it has no nftables or no TPROXY.
 pub(super) fn hand_over(port: u16, with_v6: bool) -> Result<(), Errno> {
     let families: &[Family] = if with_v6 { &[V4, V6] } else { &[V4] };
     rules(families, port).exchange(libc::NETLINK_NETFILTER as u32)?;
@@ -74,7 +74,7 @@ const NFPROTO_INET: u8 = 1;
 const VALUE: u32 = 1;
 const PORT: u32 = 2;
 
-/// One batch: a table, a chain before routing, and a rule for each family.
+/// Returns one batch: a table, a chain before routing, and a rule for each family.
 fn rules(families: &[Family], port: u16) -> Messages {
     const SUBSYSTEM: u16 = libc::NFNL_SUBSYS_NFTABLES as u16;
     let nft = |kind: i32| (SUBSYSTEM << 8) | kind as u16;

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 /// uid 0: it could write `/proc/sys/kernel/core_pattern` without any capability.
 pub(super) const SUBORDINATE: u32 = 0x7069_6e66 & 0x7fff_ffff;
 
-/// Whether the caller is or may be the machine's root, whose inside gets other ids. The root of a
-/// user namespace that stands for another id outside is an ordinary user in disguise, whose own id
+/// Returns whether the caller is or may be the machine's root, whose inside gets other ids. The root of
+/// a user namespace that stands for another id outside is an ordinary user in disguise, whose own id
 /// needs no protection. Where that is not certain, it is root.
 pub(super) fn caller_is_root() -> bool {
     rustix::process::geteuid().is_root() && !stands_for_another(read_map().as_deref())
@@ -21,7 +21,8 @@ fn read_map() -> Option<String> {
     std::fs::read_to_string("/proc/self/uid_map").ok()
 }
 
-/// Whether a `uid_map` (user_namespaces(7): inside, outside, count) gives id 0 another id outside.
+/// Returns whether a `uid_map` (user_namespaces(7): inside, outside, count) gives id 0 another id
+/// outside.
 fn stands_for_another(map: Option<&str>) -> bool {
     map.unwrap_or("").lines().any(|line| {
         let numbers: Vec<Option<u32>> =
@@ -30,7 +31,7 @@ fn stands_for_another(map: Option<&str>) -> bool {
     })
 }
 
-/// The caller's ids, as the parent of a new user namespace names them.
+/// Returns the caller's ids, as the parent of a new user namespace names them.
 pub(crate) fn caller_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
@@ -38,7 +39,7 @@ pub(crate) fn caller_ids() -> (u32, u32) {
 /// Maps the sandbox's one user and group to the caller's own ids, from within (user_namespaces(7)).
 ///
 /// # Errors
-/// What writing the maps says.
+/// Returns the error of writing the maps.
 pub(crate) fn map_own_ids(inside: (u32, u32), own: (u32, u32)) -> Result<(), Errno> {
     let directory =
         rustix::fs::open("/proc/self", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -54,7 +55,7 @@ pub(crate) fn map_own_ids(inside: (u32, u32), own: (u32, u32)) -> Result<(), Err
 /// Maps the sandbox's one user and group to host ids, from outside, for a caller who is root.
 ///
 /// # Errors
-/// What writing the maps says.
+/// Returns the error of writing the maps.
 pub(super) fn map_ids_of(pid: u32, inside: (u32, u32), host: u32) -> io::Result<()> {
     let path = format!("/proc/{pid}");
     let directory = rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

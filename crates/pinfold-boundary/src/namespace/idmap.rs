@@ -33,8 +33,8 @@ pub(super) fn show_owner_as(mount: BorrowedFd<'_>, shown: u32) -> io::Result<()>
     })
 }
 
-/// A user namespace that maps these ids on disk to `shown`. It needs a process to be born in
-/// it, which ends at once.
+/// Returns a user namespace that maps these ids on disk to `shown`. It needs a process to be born in it,
+/// which ends at once.
 fn mapping(on_disk: (u32, u32), shown: u32) -> io::Result<OwnedFd> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (child, pid) = match sys::clone_into(libc::CLONE_NEWUSER as u64, None)? {

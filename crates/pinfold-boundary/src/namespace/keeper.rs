@@ -130,7 +130,7 @@ fn join(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
 }
 
-/// A directory of the sandbox as a path from its root.
+/// Returns a directory of the sandbox as a path from its root.
 fn of_root(path: &Path) -> &Path {
     let relative = inside(path);
     if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
@@ -328,7 +328,7 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Whether a mount lies there, or nothing.
+    /// Returns whether a mount lies there, or nothing.
     fn is_in_place(&self, cover: &Cover) -> bool {
         let path = inside(Path::new(OsStr::from_bytes(&cover.path)));
         let place = match self.root.resolve(path) {

@@ -34,7 +34,7 @@ const DEVICE: u64 = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV;
 /// The oldest ABI that is of use: the first one breaks renames between directories.
 pub(crate) const OLDEST: u32 = 2;
 
-/// The ABI to use for a plan; 0 where there is none that is of use, or where the plan gives the
+/// Returns the ABI to use for a plan; 0 where there is none that is of use, or where the plan gives the
 /// second wall up: Landlock forbids changing mounts, so nested sandboxes do without it.
 pub(super) fn abi_for(plan: &LaunchPlan) -> u32 {
     let kernel = sys::landlock::abi().unwrap_or(0);
@@ -68,11 +68,11 @@ fn known(abi: u32) -> Known {
 pub(super) struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// The rules for a sandbox that may write below these paths, at an ABI that is of use; called
-    /// inside the new root.
+    /// Returns the rules for a sandbox that may write below these paths, at an ABI that is of use;
+    /// called inside the new root.
     ///
     /// # Errors
-    /// What landlock_create_ruleset(2) and landlock_add_rule(2) say.
+    /// Returns the error of `landlock_create_ruleset(2)` and `landlock_add_rule(2)`.
     pub(super) fn new(abi: u32, below: &[Vec<u8>]) -> Result<Self, Errno> {
         let known = known(abi);
         let ruleset = sys::landlock::create(known.files, known.scopes)?;
@@ -106,7 +106,7 @@ impl Ruleset {
     /// Restricts the calling process for good.
     ///
     /// # Errors
-    /// What landlock_restrict_self(2) says.
+    /// Returns the error of `landlock_restrict_self(2)`.
     pub(super) fn restrict(self) -> Result<(), Errno> {
         sys::landlock::restrict(self.0.as_fd())
     }

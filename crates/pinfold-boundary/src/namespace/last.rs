@@ -58,7 +58,7 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool
 /// Takes the last steps and becomes init, whose programs all have these variables; returns when everything inside is to end.
 ///
 /// # Errors
-/// The step that failed; no command.
+/// Returns an error for the step that failed; no command.
 pub(super) fn take(
     steps: LastSteps,
     (asked, variables): (Asked, Vec<Vec<u8>>),

@@ -33,7 +33,7 @@ const NO_LIMIT: u64 = 0x7fff_ffff_ffff_f000;
 /// Makes the files. The control group namespace must be the sandbox's own.
 ///
 /// # Errors
-/// The error of a mount call or of writing a file.
+/// Returns the error of a mount call or of writing a file.
 pub(super) fn show(root: &Root, plan: &LaunchPlan, is_own_wall: bool) -> Result<(), Errno> {
     let limits = &plan.limits;
     let is_granted = |path: &Path| path.starts_with("/sys");
@@ -59,7 +59,7 @@ fn has_any(limits: &ResourceLimits) -> bool {
 /// several sessions do not share the same while others idle.
 ///
 /// # Errors
-/// The error of sched_getaffinity(2) or sched_setaffinity(2).
+/// Returns the error of sched_getaffinity(2) or sched_setaffinity(2).
 pub(super) fn narrow_cpus(limits: &ResourceLimits) -> Result<(), Errno> {
     let Some(wanted) = whole_cpus(limits) else { return Ok(()) };
     let allowed = rustix::thread::sched_getaffinity(None)?;

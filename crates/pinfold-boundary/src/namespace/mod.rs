@@ -160,7 +160,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
 /// else, and becomes init.
 ///
 /// # Errors
-/// The step that failed.
+/// Returns an error for the step that failed.
 pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> Result<(), Failure> {
     let mut clock = last::Clock::new();
     clock.done(Step::Engine);
@@ -183,7 +183,7 @@ pub(crate) struct Around {
 /// handed over as a mount comes from there. The sandbox ends with this process.
 ///
 /// # Errors
-/// Why it cannot be made, with the channel.
+/// Returns why it cannot be made, with the channel.
 pub(crate) fn below(
     plan: LaunchPlan,
     handed: &mut Handed,
@@ -220,7 +220,7 @@ pub(crate) fn below(
 /// a caller who is root.
 ///
 /// # Errors
-/// The path, with what the mount calls say.
+/// Returns an error for the path, with the error of the mount calls.
 pub(crate) fn clone_owned(host: &HostPath) -> Result<OwnedFd, LaunchError> {
     shown(host, detached::clone_host(host.as_path(), true), true)
 }
@@ -228,12 +228,12 @@ pub(crate) fn clone_owned(host: &HostPath) -> Result<OwnedFd, LaunchError> {
 /// Keeps the channel alone: what an engine wrote to is not for the sandbox.
 ///
 /// # Errors
-/// What close_range(2) says.
+/// Returns the error of `close_range(2)`.
 pub(crate) fn close_standard_streams(channel: &Channel) -> Result<(), Errno> {
     enter::close_all_others(&[], channel)
 }
 
-/// The ids that a caller's inside shows: the caller's own, or those of an ordinary first user
+/// Returns the ids that a caller's inside shows: the caller's own, or those of an ordinary first user
 /// for a caller who is root (on the host they are ids that own nothing).
 pub fn inside_ids() -> (u32, u32) {
     const FIRST_USER: u32 = 1000;
@@ -244,7 +244,7 @@ pub fn inside_ids() -> (u32, u32) {
     }
 }
 
-/// The ids on the host of what the sandbox owns by itself, where they are not the caller's own.
+/// Returns the ids on the host of what the sandbox owns by itself, where they are not the caller's own.
 /// Files of these ids need no idmapped mount, which not every file system has.
 pub fn inside_owner() -> Option<(u32, u32)> {
     identity::caller_is_root().then_some((identity::SUBORDINATE, identity::SUBORDINATE))
@@ -263,7 +263,7 @@ fn refuse_threads() -> Result<(), LaunchError> {
     }
 }
 
-/// The Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
+/// Returns the Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
 pub(crate) fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
     let abi = landlock::abi_for(plan);
     if plan.landlock == Landlock::Required && abi == 0 {
@@ -332,7 +332,7 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
         .collect()
 }
 
-/// A source with the owner that the sandbox is to see.
+/// Returns a source with the owner that the sandbox is to see.
 fn shown(
     host: &HostPath,
     mount: Result<OwnedFd, Errno>,

@@ -70,7 +70,7 @@ impl Messages {
     /// Sends everything to a subsystem of the kernel and waits for each acknowledgement.
     ///
     /// # Errors
-    /// The first that the kernel reports.
+    /// Returns an error for the first that the kernel reports.
     pub(super) fn exchange(&self, protocol: u32) -> Result<(), Errno> {
         let socket = open(protocol)?;
         rustix::net::send(&socket, &self.bytes, SendFlags::empty())?;

@@ -39,7 +39,7 @@ impl Network {
     /// Begins.
     ///
     /// # Errors
-    /// What starting a thread says.
+    /// Returns the error of starting a thread.
     pub(super) fn begin(doors: Vec<Door>) -> Result<Self, Failure> {
         const STACK: usize = 64 * 1024;
         let builder = std::thread::Builder::new().stack_size(STACK);
@@ -52,7 +52,7 @@ impl Network {
     /// thread again when this returns.
     ///
     /// # Errors
-    /// What making or entering it said.
+    /// Returns what making or entering it said.
     pub(super) fn enter(self, channel: &Channel, view: Option<LiveView>) -> Result<(), Failure> {
         let gone = || Failure::at(Step::Loopback)(Errno::CHILD);
         let made = self.0.join().map_err(|_| gone())??;
@@ -95,7 +95,7 @@ fn make(doors: &[Door]) -> Result<Made, Failure> {
     Ok(made)
 }
 
-/// A namespace of this thread's, while its own /proc is there.
+/// Returns a namespace of this thread's, while its own /proc is there.
 fn open_namespace(kind: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open(format!("/proc/thread-self/ns/{kind}"), flags, Mode::empty())

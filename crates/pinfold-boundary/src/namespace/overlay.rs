@@ -33,7 +33,7 @@ impl Root {
     /// Mounts the stage. Its size bounds private changes together.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn mount_stage(&self, plan: &LaunchPlan) -> Result<(), Errno> {
         if !has_views(&plan.tree) {
             return Ok(());
@@ -49,7 +49,7 @@ impl Root {
     /// One call for all, since each waits for a grace period of the kernel.
     ///
     /// # Errors
-    /// What umount2(2) says.
+    /// Returns the error of `umount2(2)`.
     pub(super) fn leave_stage(&self, tree: &[Entry]) -> Result<(), Errno> {
         if !has_views(tree) {
             return Ok(());
@@ -61,7 +61,8 @@ impl Root {
     /// Attaches a view of `lower` at a path.
     ///
     /// # Errors
-    /// What the mount calls say: `EINVAL` where the kernel or the file system of a layer cannot.
+    /// Returns the error of the mount calls: `EINVAL` where the kernel or the file system of a layer
+    /// cannot.
     pub(super) fn overlay(
         &self,
         path: &Path,
@@ -111,12 +112,12 @@ impl Root {
     }
 }
 
-/// Whether there is a view in a tree.
+/// Returns whether there is a view in a tree.
 pub(super) fn has_views(tree: &[Entry]) -> bool {
     tree.iter().any(|entry| matches!(entry.place, Place::Overlay { .. }))
 }
 
-/// A path inside as a name that no other path has.
+/// Returns a path inside as a name that no other path has.
 fn as_one_name(path: &Path) -> String {
     let name = inside(path).as_os_str().as_bytes().escape_ascii().to_string();
     name.replace('%', "%25").replace('/', "%2F")

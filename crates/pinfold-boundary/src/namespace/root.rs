@@ -76,7 +76,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// The root of a sandbox that is complete.
+    /// Returns the root of a sandbox that is complete.
     pub(super) fn of(root: OwnedFd) -> Self {
         Self { root }
     }
@@ -84,7 +84,7 @@ impl Root {
     /// Mounts the root with /proc, /dev and the private directories.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn mount(plan: &LaunchPlan) -> Result<Self, Errno> {
         let options = [("mode", "0755"), ("size", "16m"), ("nr_inodes", "16384")];
         let root = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
@@ -175,7 +175,7 @@ impl Root {
     /// changes are kept, if there is one.
     ///
     /// # Errors
-    /// The entry that failed, with its path.
+    /// Returns an error for the entry that failed, with its path.
     pub(super) fn attach_all(
         &self,
         tree: &[Entry],
@@ -224,7 +224,7 @@ impl Root {
     /// Writes the generated files.
     ///
     /// # Errors
-    /// The file that failed, with its path.
+    /// Returns an error for the file that failed, with its path.
     pub(super) fn write_files(&self, tree: &[Entry]) -> Result<(), Failure> {
         for entry in tree {
             if let Place::File { content, mode, keep } = &entry.place {
@@ -239,8 +239,8 @@ impl Root {
         Ok(())
     }
 
-    /// A path descriptor of what lies there; the last component may be a symbolic link, which
-    /// is returned itself.
+    /// Returns a path descriptor of what lies there; the last component may be a symbolic link, which is
+    /// returned itself.
     ///
     /// # Errors
     /// `ELOOP` where the path leads through a link, `EXDEV` where it would leave the root.
@@ -253,7 +253,7 @@ impl Root {
     /// Puts what lies at `place` over itself, narrowed by `set`.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn cover_with_itself(&self, place: OwnedFd, read_only: bool) -> Result<(), Errno> {
         let tree = clone_tree(&place, "", grant_attributes(!read_only))?;
         attach(tree, place, "")
@@ -262,7 +262,7 @@ impl Root {
     /// Puts what lies at the sandbox path `from` over `place`.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn cover_with(
         &self,
         place: OwnedFd,
@@ -276,7 +276,7 @@ impl Root {
     /// Hides what lies at `place`: it looks empty.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn hide(&self, place: OwnedFd) -> Result<(), Errno> {
         self.cover_by(place, &HIDDEN)
     }
@@ -284,7 +284,7 @@ impl Root {
     /// Closes what lies at `place`: nobody may open it.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn close(&self, place: OwnedFd) -> Result<(), Errno> {
         self.cover_by(place, &CLOSED)
     }
@@ -297,7 +297,7 @@ impl Root {
     /// Lets the sandbox write to /run, if the plan says so, except what is ours in it.
     ///
     /// # Errors
-    /// What the mount calls say.
+    /// Returns the error of the mount calls.
     pub(super) fn open_run(&self, tree: &[Entry]) -> Result<(), Errno> {
         if !tree.iter().any(is_run) {
             return Ok(());
@@ -309,7 +309,7 @@ impl Root {
     /// Makes the root itself read-only; private and writable places are mounts of their own.
     ///
     /// # Errors
-    /// What mount_setattr(2) says.
+    /// Returns the error of `mount_setattr(2)`.
     pub(super) fn seal(&self) -> Result<(), Errno> {
         sys::mount_setattr(self.root.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
@@ -318,7 +318,7 @@ impl Root {
     /// (pivot_root(2), the form with two dots). What is put in place afterwards comes from within it.
     ///
     /// # Errors
-    /// What pivot_root(2) and umount2(2) say.
+    /// Returns the error of `pivot_root(2)` and `umount2(2)`.
     pub(super) fn enter(&self, wall: &Wall) -> Result<(), Errno> {
         rustix::process::fchdir(&self.root)?;
         if matches!(wall, Wall::Other(_)) {
@@ -332,7 +332,7 @@ impl Root {
     /// Moves the whole tree to a path below a directory, for an engine to find.
     ///
     /// # Errors
-    /// What move_mount(2) says.
+    /// Returns the error of `move_mount(2)`.
     pub(crate) fn move_to(&self, directory: impl AsFd, path: &str) -> Result<(), Errno> {
         attach(&self.root, directory, path)
     }
@@ -400,12 +400,12 @@ impl Root {
     }
 }
 
-/// Whether this is /run, private: where our own things lie too.
+/// Returns whether this is /run, private: where our own things lie too.
 fn is_run(entry: &Entry) -> bool {
     matches!(entry.place, Place::Private) && entry.path.as_path() == Path::new("/run")
 }
 
-/// An absolute inside path as one relative to the new root.
+/// Returns an absolute inside path as one relative to the new root.
 pub(super) fn inside(path: &Path) -> &Path {
     debug_assert!(!path.components().any(|part| part == Component::ParentDir));
     path.strip_prefix("/").unwrap_or(path)

@@ -22,7 +22,7 @@ pub(crate) enum Wall {
 
 /// What the process that made a tree becomes, to start init elsewhere.
 pub(crate) trait Takeover {
-    /// Whether a kernel of its own answers the sandbox's system calls.
+    /// Returns whether a kernel of its own answers the sandbox's system calls.
     fn has_own_kernel(&self) -> bool;
 
     /// Returns the descriptors that the child needs for it.
@@ -31,7 +31,7 @@ pub(crate) trait Takeover {
     /// Returns what the supervisor keeps of it. Called before the clone.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     fn backing(
         &self,
         group: Option<Group>,

@@ -28,7 +28,7 @@ pub(crate) fn create(fs: u64, scoped: u64) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(returned as RawFd) })
 }
 
-/// The Landlock ABI of the running kernel.
+/// Returns the Landlock ABI of the running kernel.
 ///
 /// # Errors
 /// `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
@@ -44,7 +44,7 @@ pub(crate) fn abi() -> Result<u32, Errno> {
 /// Allows `access` beneath `place` (landlock_add_rule(2)).
 ///
 /// # Errors
-/// What landlock_add_rule(2) says.
+/// Returns the error of `landlock_add_rule(2)`.
 pub(crate) fn allow(
     ruleset: BorrowedFd<'_>,
     place: BorrowedFd<'_>,
@@ -73,7 +73,7 @@ pub(crate) fn allow(
 /// Restricts the calling thread (landlock_restrict_self(2)).
 ///
 /// # Errors
-/// What landlock_restrict_self(2) says.
+/// Returns the error of `landlock_restrict_self(2)`.
 pub(crate) fn restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: integer arguments only.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;

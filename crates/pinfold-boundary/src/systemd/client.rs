@@ -156,8 +156,8 @@ fn silent(what: &str) -> Refusal {
     Refusal::new(what, "an administrator sees more in `journalctl --unit='pinfold-*'`")
 }
 
-/// A process by the id that the kernel gave, if it is the service user's and in the session's unit: an id could be
-/// another process's by now, and no process gets into a unit by itself.
+/// Returns a process by the id that the kernel gave, if it is the service user's and in the session's
+/// unit: an id could be another process's by now, and no process gets into a unit by itself.
 fn meet(socket: OwnedFd, sender: UCred, user: u32, unit: &str) -> Result<Met, Refusal> {
     let pid = sender.pid;
     let init = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {

@@ -66,7 +66,7 @@ impl Wire for Configuration {
     }
 }
 
-/// A path that has nothing but names.
+/// Returns a path that has nothing but names.
 fn below(bytes: &[u8]) -> Result<PathBuf, DecodeError> {
     let path = Path::new(OsStr::from_bytes(bytes));
     let are_names = path.components().all(|part| matches!(part, Component::Normal(_)));

@@ -110,8 +110,8 @@ fn kept(directory: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
     Ok(Some(bytes))
 }
 
-/// The files to be written. What the plan has already is pinfold's own, as the address of a gateway: it stays. Of settings
-/// the user's count least, and the policy's most.
+/// Returns the files to be written. What the plan has already is pinfold's own, as the address of a
+/// gateway: it stays. Of settings the user's count least, and the policy's most.
 fn entries(
     plan: &mut LaunchPlan,
     configuration: Option<Configuration>,

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::{Answer, answer};
 use crate::{Bundle, NodeModules};
 
-/// What is found in a bundle of one file, as `line:column what`.
+/// Returns what is found in a bundle of one file, as `line:column what`.
 fn found(name: &str, text: &str) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(name), text).unwrap();

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What a module of this name exports.
+    /// Returns what a module of this name exports.
     pub(super) fn of_module(specifier: &str) -> Option<Self> {
         match specifier.strip_prefix("node:").unwrap_or(specifier) {
             "module" => Some(Self::Modules),
@@ -54,7 +54,8 @@ impl Kind {
         }
     }
 
-    /// What a member of this name is, whatever it is a member of: hardly anything else is called so.
+    /// Returns what a member of this name is, whatever it is a member of: hardly anything else is called
+    /// so.
     pub(super) fn of_any_member(name: &str) -> Option<Self> {
         match name {
             "getBuiltinModule" | "_load" => Some(Self::Loads),
@@ -69,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// What a member of this name is.
+    /// Returns what a member of this name is.
     pub(super) fn member(self, name: &str) -> Option<Self> {
         let own = match (self, name) {
             (Self::Loads, "main") | (Self::Module, "parent") => Some(Self::Module),
@@ -91,7 +92,7 @@ impl Kind {
         own.or_else(|| Self::of_any_member(name))
     }
 
-    /// Whether a holder of it can start a process by it, so that it must not be handed on.
+    /// Returns whether a holder of it can start a process by it, so that it must not be handed on.
     pub(super) fn is_held(self) -> bool {
         match self {
             Self::Loads | Self::MakesRequire | Self::Binds | Self::Eval | Self::TakesCode => true,
@@ -107,18 +108,18 @@ impl Kind {
         }
     }
 
-    /// Whether it is a function, and what it is given matters.
+    /// Returns whether it is a function, and what it is given matters.
     pub(super) fn is_called(self) -> bool {
         self.is_held() || self == Self::MakesFunction
     }
 
-    /// Whether a member whose name is not known could be one of those above. Of `globalThis` it
+    /// Returns whether a member whose name is not known could be one of those above. Of `globalThis` it
     /// could, and is not refused: to look for a name there is what every polyfill does.
     pub(super) fn hides_members(self) -> bool {
         matches!(self, Self::Loads | Self::Process | Self::Module | Self::Modules)
     }
 
-    /// How a user calls it.
+    /// Returns how a user calls it.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Loads => "require",

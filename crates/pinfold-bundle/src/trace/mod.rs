@@ -120,7 +120,8 @@ impl Trace<'_, '_> {
     }
 }
 
-/// The code in a `data:` URL (RFC 2397) whose scheme was taken off; none of what is no JavaScript.
+/// Returns the code in a `data:` URL (RFC 2397) whose scheme was taken off; none of what is no
+/// JavaScript.
 fn code_of_data(data: &str) -> Option<String> {
     use base64::Engine as _;
     let (head, body) = data.split_once(',')?;

@@ -49,7 +49,7 @@ impl Trace<'_, '_> {
         !self.semantic.nodes().ancestor_kinds(node).any(|kind| matches!(kind, AstKind::Function(_)))
     }
 
-    /// The helpers of esbuild's, whose names are a `require`.
+    /// Returns the helpers of esbuild's, whose names are a `require`.
     fn helpers(&mut self) -> Vec<Span> {
         let (semantic, mut spans) = (self.semantic, Vec::new());
         for node in semantic.nodes().iter() {
@@ -186,7 +186,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// Whether its constructor makes functions of code: a function, the prototype of one, or
+    /// Returns whether its constructor makes functions of code: a function, the prototype of one, or
     /// whatever has constructed something.
     fn is_function(&self, object: &Expression<'_>) -> bool {
         match object.get_inner_expression() {

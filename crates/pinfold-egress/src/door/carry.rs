@@ -131,7 +131,7 @@ fn check_name(shared: &Shared, asked: &Endpoint, name: Option<&str>) -> Result<(
     }
 }
 
-/// What the client says first; a server that speaks first has decided that it is neither TLS nor
+/// Returns what the client says first; a server that speaks first has decided that it is neither TLS nor
 /// HTTP, where the client begins.
 pub(super) async fn first_words(
     client: &TcpStream,

@@ -23,7 +23,7 @@ impl Shared {
     /// Opens a connection that was admitted.
     ///
     /// # Errors
-    /// An address that the policy does not allow, or no connection.
+    /// Returns an error for an address that the policy does not allow, or no connection.
     pub(super) async fn dial(&self, asked: &Endpoint) -> Result<TcpStream, NoWay> {
         let dialled = tokio::time::timeout(LIMIT, self.dial_unhurried(asked)).await;
         let stream = dialled.unwrap_or_else(|_| {
@@ -53,7 +53,7 @@ impl Shared {
     /// Opens a connection to a proxy on which requests to an admitted host can be made.
     ///
     /// # Errors
-    /// An address that the policy does not allow, or no connection.
+    /// Returns an error for an address that the policy does not allow, or no connection.
     pub(super) async fn dial_proxy(
         &self,
         proxy: &UpstreamProxy,
@@ -78,10 +78,10 @@ impl Shared {
         })
     }
 
-    /// The addresses of a host that may be used for it.
+    /// Returns the addresses of a host that may be used for it.
     ///
     /// # Errors
-    /// No such name, or none of its addresses is allowed.
+    /// Returns an error if no such name, or none of its addresses is allowed.
     async fn addresses(&self, asked: &Endpoint) -> Result<Vec<IpAddr>, NoWay> {
         let mut addresses = self.resolve(&asked.host).await?;
         let policy = self.policy();

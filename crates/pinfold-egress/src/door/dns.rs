@@ -142,7 +142,7 @@ impl Question {
     /// Answers what needs no lookup outside.
     ///
     /// # Errors
-    /// The question again, if it needs one.
+    /// Returns an error for the question again, if it needs one.
     pub(super) fn answer_at_once(mut self, shared: &Shared) -> Result<Vec<u8>, Box<Self>> {
         let Some((name, kind)) = self.asked.take() else { return Ok(self.written()) };
         let Ok(host) = name.to_ascii().parse::<HostName>() else {
@@ -236,7 +236,7 @@ fn asked(query: &Query) -> Result<(Name, RecordType), ResponseCode> {
     }
 }
 
-/// The answer to something that is no sound question, if it has at least a question's header.
+/// Returns the answer to something that is no sound question, if it has at least a question's header.
 fn malformed(bytes: &[u8]) -> Option<Question> {
     const HEADER: usize = 12;
     const IS_ANSWER: u8 = 0x80;

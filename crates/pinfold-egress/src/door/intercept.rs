@@ -51,7 +51,7 @@ pub(super) async fn intercept(
     }
 }
 
-/// The protocols of HTTP that a client offers (RFC 7301), as it would have them.
+/// Returns the protocols of HTTP that a client offers (RFC 7301), as it would have them.
 pub(super) fn offered(hello: &ClientHello<'_>) -> Vec<Vec<u8>> {
     let offers = hello.alpn().into_iter().flatten();
     offers.filter(|one| *one == H2 || *one == HTTP1).map(<[u8]>::to_vec).collect()

@@ -24,7 +24,7 @@ use super::vault::Held;
 use crate::gateway::{Event, is_websocket, shortened, strip_overrides};
 use crate::upstream::{H2, HTTP1, UpstreamProxy, WANTS_PASSWORD, copy_of, is_silence};
 
-/// Whether a proxy wants to know who asks.
+/// Returns whether a proxy wants to know who asks.
 fn wants_password(response: &Response<Incoming>) -> bool {
     response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
 }
@@ -156,7 +156,7 @@ impl Line {
         })
     }
 
-    /// The host of a request, which all places that can name it agree on.
+    /// Returns the host of a request, which all places that can name it agree on.
     fn asked(&self, head: &Parts) -> Result<Endpoint, NoWay> {
         let (scheme, known) = if self.secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
         let malformed = NoWay::Malformed;
@@ -283,7 +283,7 @@ impl Line {
         Ok(Open { asked: asked.clone(), used: false, sender, is_proxy: proxy.is_some() })
     }
 
-    /// A request as a proxy is asked to pass it on (RFC 9112, 3.2.2).
+    /// Returns a request as a proxy is asked to pass it on (RFC 9112, 3.2.2).
     fn for_proxy(
         &self,
         asked: &Endpoint,

@@ -91,7 +91,7 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// An answer as it passes: status, headers and body, without what must not come back.
+/// Returns an answer as it passes: status, headers and body, without what must not come back.
 pub(super) fn relayed(
     upstream: Response<Incoming>,
     secrets: Vec<Arc<Held>>,

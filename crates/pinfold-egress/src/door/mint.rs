@@ -42,7 +42,7 @@ pub struct SessionAuthority {
 pub struct NoAuthority(#[from] rcgen::Error);
 
 impl SessionAuthority {
-    /// A new authority. Its name tells a user who meets it in a list what it is.
+    /// Returns a new authority. Its name tells a user who meets it in a list what it is.
     ///
     /// # Errors
     /// See [`NoAuthority`].
@@ -56,19 +56,19 @@ impl SessionAuthority {
         Ok(Self { issuer, leaf: KeyPair::generate()?, made: Mutex::default() })
     }
 
-    /// Its certificate (RFC 7468).
+    /// Returns its certificate (RFC 7468).
     #[must_use]
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// Its certificate (X.690).
+    /// Returns its certificate (X.690).
     #[must_use]
     pub fn der(&self) -> &[u8] {
         self.issuer.der()
     }
 
-    /// How to be one host and no other, in one protocol.
+    /// Returns how to be one host and no other, in one protocol.
     pub(super) fn config(
         &self,
         host: &Host,

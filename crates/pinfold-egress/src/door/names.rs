@@ -21,7 +21,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The address of a name, a new one if need be; `None` when there are no more.
+    /// Returns the address of a name, a new one if need be; `None` when there are no more.
     pub(super) fn address_of(&mut self, name: &HostName) -> Option<Ipv4Addr> {
         if let Some(address) = self.by_name.get(name) {
             return Some(*address);
@@ -36,7 +36,7 @@ impl Names {
         Some(address)
     }
 
-    /// The name that an address was given for.
+    /// Returns the name that an address was given for.
     pub(super) fn name_of(&self, address: Ipv4Addr) -> Option<&HostName> {
         let index = address.to_bits().checked_sub(FIRST)?;
         self.by_index.get(usize::try_from(index).ok()?)

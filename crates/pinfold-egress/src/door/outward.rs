@@ -179,7 +179,7 @@ async fn take(stream: &mut TcpStream, length: usize) -> io::Result<()> {
 }
 
 impl Shared {
-    /// A refusal about what was said on a connection that was admitted.
+    /// Returns a refusal about what was said on a connection that was admitted.
     pub(super) fn other_name(&self, asked: &Endpoint, said: &str) -> NoWay {
         const LONGEST: usize = 80;
         let said: String = said.chars().take(LONGEST).flat_map(char::escape_default).collect();

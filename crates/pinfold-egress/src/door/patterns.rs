@@ -73,8 +73,8 @@ impl Patterns {
         }
     }
 
-    /// What begins first at or after `from`; of several, the longest. `is_whole` when nothing comes
-    /// after the text.
+    /// Returns what begins first at or after `from`; of several, the longest. `is_whole` when nothing
+    /// comes after the text.
     fn next(&self, text: &[u8], from: usize, is_whole: bool) -> Next<'_> {
         if self.all.is_empty() {
             return Next::Nothing;
@@ -130,8 +130,8 @@ impl Patterns {
         clean
     }
 
-    /// Whether a byte is the first one of a secret as it is. What else begins a pattern says nothing
-    /// of it, or some bits: it is not held back, because many messages end with such a byte.
+    /// Returns whether a byte is the first one of a secret as it is. What else begins a pattern says
+    /// nothing of it, or some bits: it is not held back, because many messages end with such a byte.
     fn is_plain_beginning(&self, byte: u8) -> bool {
         self.all.iter().any(|pattern| match pattern.units.first() {
             Some(Unit::Char(first)) => first.encode_utf8(&mut [0; 4]).as_bytes()[0] == byte,
@@ -161,8 +161,8 @@ impl Pattern {
         matches!(self.units.first(), Some(Unit::Sextet { .. }))
     }
 
-    /// The furthest end of this pattern, where it begins at `at`, and whether it may end further on
-    /// once more is there.
+    /// Returns the furthest end of this pattern, where it begins at `at`, and whether it may end further
+    /// on once more is there.
     fn end(&self, text: &[u8], at: usize) -> (Option<usize>, bool) {
         let mut place = at;
         for (index, unit) in self.units.iter().enumerate() {
@@ -226,7 +226,7 @@ impl Pairs {
         self.0[index / 64] |= 1 << (index % 64);
     }
 
-    /// The first place at or after `from` where a pattern may begin.
+    /// Returns the first place at or after `from` where a pattern may begin.
     fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         let words = &*self.0;
         let rest = text.get(from..)?;

@@ -53,7 +53,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
 }
 
-/// A character of a method (RFC 9110, 5.6.2).
+/// Returns a character of a method (RFC 9110, 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -82,7 +82,7 @@ fn of_tls(bytes: &[u8]) -> Beginning {
     }
 }
 
-/// What begins with a token. `line` is without the blanks before it.
+/// Returns what begins with a token. `line` is without the blanks before it.
 fn of_http(bytes: &[u8], line: &[u8]) -> Beginning {
     if bytes.starts_with(PREFACE) {
         return Beginning::Http2;
@@ -102,8 +102,8 @@ fn of_http(bytes: &[u8], line: &[u8]) -> Beginning {
     }
 }
 
-/// What follows a method that no client of today writes, such as `get`: HTTP if a target of HTTP and
-/// its version follow. Other protocols begin with a word and a blank, too.
+/// Returns what follows a method that no client of today writes, such as `get`: HTTP if a target of HTTP
+/// and its version follow. Other protocols begin with a word and a blank, too.
 fn of_request_line(rest: &[u8], seen: usize) -> Beginning {
     let undecided = if seen >= LONGEST { Beginning::Http1 } else { Beginning::Unclear };
     let target = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
@@ -121,7 +121,7 @@ fn of_request_line(rest: &[u8], seen: usize) -> Beginning {
 /// many there are.
 ///
 /// # Errors
-/// A broken connection.
+/// Returns an error for a broken connection.
 pub(super) async fn peek(stream: &TcpStream, buffer: &mut [u8], seen: usize) -> io::Result<usize> {
     loop {
         let ready = stream.ready(Interest::READABLE).await?;

@@ -103,7 +103,7 @@ pub(super) async fn place(
     Ok(true)
 }
 
-/// Whether a request is git's, for one of these.
+/// Returns whether a request is git's, for one of these.
 fn is_gits(repositories: &[Repository], asked: &Endpoint, head: &Parts) -> bool {
     let (method, path, query) = (head.method.as_str(), head.uri.path(), head.uri.query());
     Repository::is_at(asked)
@@ -161,7 +161,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     json && !headers.contains_key(CONTENT_ENCODING)
 }
 
-/// A header's value with the secret in it, if the placeholder stands there.
+/// Returns a header's value with the secret in it, if the placeholder stands there.
 fn in_header(
     header: &HeaderValue,
     placeholder: &str,
@@ -197,7 +197,7 @@ fn replace(bytes: &[u8], needle: &[u8], by: &[u8]) -> Vec<u8> {
     replaced
 }
 
-/// A value as a query has it (RFC 3986, 2.1).
+/// Returns a value as a query has it (RFC 3986, 2.1).
 pub(super) fn percent_encoded(value: &str) -> String {
     let encode = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {

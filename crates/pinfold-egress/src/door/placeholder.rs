@@ -41,10 +41,10 @@ const BEGINNINGS: [&str; 27] = [
 /// them, so that it is found nowhere by chance.
 const LEAST: usize = 32;
 
-/// A placeholder of the same kind, alphabet and (if that is long enough) length.
+/// Returns a placeholder of the same kind, alphabet and (if that is long enough) length.
 ///
 /// # Errors
-/// The system gave no random bytes.
+/// Returns an error if the system gave no random bytes.
 pub fn placeholder_like(secret: &Secret) -> io::Result<String> {
     let value = secret.expose();
     let fits = BEGINNINGS.iter().filter(|beginning| value.starts_with(**beginning));
@@ -56,7 +56,7 @@ pub fn placeholder_like(secret: &Secret) -> io::Result<String> {
     Ok(token)
 }
 
-/// The smallest usual alphabet that a value is written in; other characters do not matter.
+/// Returns the smallest usual alphabet that a value is written in; other characters do not matter.
 fn alphabet(value: &[u8]) -> &'static [u8] {
     const WHOLE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let all = |is: fn(&u8) -> bool| value.iter().all(is);

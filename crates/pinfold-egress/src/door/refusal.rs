@@ -41,7 +41,7 @@ pub(super) enum NoWay {
     Unreachable(String),
 }
 
-/// A message as gRPC has it in a header ("Percent-Encoded").
+/// Returns a message as gRPC has it in a header ("Percent-Encoded").
 fn grpc_encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
@@ -79,7 +79,7 @@ impl NoWay {
         }
     }
 
-    /// The whole answer, after which the connection is closed.
+    /// Returns the whole answer, after which the connection is closed.
     pub(super) fn response(&self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(format!("{self}\n"))));
         *response.status_mut() = self.status();
@@ -95,8 +95,8 @@ impl NoWay {
         response
     }
 
-    /// The answer to a request of this content type: to one of gRPC as its libraries show it (gRPC
-    /// over HTTP/2, "Responses", Trailers-Only).
+    /// Returns the answer to a request of this content type: to one of gRPC as its libraries show it
+    /// (gRPC over HTTP/2, "Responses", Trailers-Only).
     pub(super) fn response_to(&self, kind: Option<&HeaderValue>) -> Response<Full<Bytes>> {
         let kind = kind.map(HeaderValue::as_bytes).unwrap_or_default();
         let message = HeaderValue::try_from(grpc_encoded(&self.to_string()));
@@ -119,7 +119,7 @@ impl NoWay {
         response
     }
 
-    /// The reason in one line, for the status line (RFC 9112, 4): of an answer to `CONNECT` many
+    /// Returns the reason in one line, for the status line (RFC 9112, 4): of an answer to `CONNECT` many
     /// clients show nothing else.
     fn reason(&self) -> String {
         const LONGEST: usize = 300;

@@ -28,7 +28,7 @@ impl Scrubber {
         Self { patterns: watch.patterns(), watch, held: Piece::default() }
     }
 
-    /// One that looks for these alone.
+    /// Returns one that looks for these alone.
     #[cfg(any(test, fuzzing))]
     pub(super) fn of(patterns: Patterns) -> Self {
         Self { patterns, ..Self::new(Watch::default()) }
@@ -40,14 +40,14 @@ impl Scrubber {
         }
     }
 
-    /// What of the stream can go on, now that this chunk is there.
+    /// Returns what of the stream can go on, now that this chunk is there.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
         self.refresh();
         self.held.bytes.extend_from_slice(chunk);
         self.patterns.pass(&mut self.held, false)
     }
 
-    /// What is left at the end.
+    /// Returns what is left at the end.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         self.refresh();
         self.patterns.pass(&mut self.held, true)
@@ -94,7 +94,7 @@ pub(super) struct Unreadable;
 impl Coding {
     const BUFFER: usize = 16 * 1024;
 
-    /// The encoding that headers tell; it is removed from them, since what passes on is decoded.
+    /// Returns the encoding that headers tell; it is removed from them, since what passes on is decoded.
     fn of(headers: &mut HeaderMap) -> Result<Self, Unreadable> {
         let mut values = headers.get_all(CONTENT_ENCODING).iter();
         let value = values.next().map(|value| value.to_str().unwrap_or("?").trim());

@@ -24,7 +24,7 @@ impl Sender {
     /// Begins to speak.
     ///
     /// # Errors
-    /// What broke the connection.
+    /// Returns what broke the connection.
     pub(super) async fn open(upstream: impl Stream, is_http2: bool) -> hyper::Result<Self> {
         let io = TokioIo::new(upstream);
         // Each connection's task ends with it; the request on it gets the error that breaks it.

@@ -52,7 +52,7 @@ pub struct NetworkDoor {
 pub struct PolicyHandle(Arc<watch::Sender<Arc<NetworkPolicy>>>);
 
 impl PolicyHandle {
-    /// The policy as it is now.
+    /// Returns the policy as it is now.
     #[must_use]
     pub fn current(&self) -> Arc<NetworkPolicy> {
         Arc::clone(&self.0.borrow())
@@ -65,7 +65,7 @@ impl PolicyHandle {
 }
 
 impl NetworkDoor {
-    /// A door that is served later; nothing is opened or started.
+    /// Returns a door that is served later; nothing is opened or started.
     #[must_use]
     pub fn new(config: DoorConfig, sockets: DoorSockets) -> (Self, PolicyHandle) {
         let (handle, policy) = watch::channel(Arc::new(config.policy));
@@ -83,7 +83,7 @@ impl NetworkDoor {
         (Self { shared, sockets }, PolicyHandle(Arc::new(handle)))
     }
 
-    /// The session's memory for bodies that are held.
+    /// Returns the session's memory for bodies that are held.
     pub(crate) fn held(&self) -> HeldBytes {
         self.shared.held.clone()
     }
@@ -97,7 +97,7 @@ impl NetworkDoor {
     /// Starts serving on the runtime of the calling task, until that runtime ends.
     ///
     /// # Errors
-    /// A socket could not be registered.
+    /// Returns an error if a socket could not be registered.
     pub(crate) fn start(&self, acceptors: &mut JoinSet<()>) -> io::Result<()> {
         // Lookups run on tasks of a runtime that may be another now.
         self.shared.dns.forget();
@@ -115,7 +115,7 @@ impl NetworkDoor {
     }
 }
 
-/// A copy of a listener for the runtime of the calling task.
+/// Returns a copy of a listener for the runtime of the calling task.
 fn registered(listener: &TcpListener) -> io::Result<tokio::net::TcpListener> {
     let listener = listener.try_clone()?;
     listener.set_nonblocking(true)?;

@@ -29,7 +29,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The policy as it is now.
+    /// Returns the policy as it is now.
     pub(super) fn policy(&self) -> Arc<NetworkPolicy> {
         Arc::clone(&self.policy.borrow())
     }
@@ -41,7 +41,7 @@ impl Shared {
     /// Decides on a connection and records it.
     ///
     /// # Errors
-    /// What the client gets as the reason.
+    /// Returns what the client gets as the reason.
     pub(super) fn admit(&self, asked: &Endpoint) -> Result<Protocol, NoWay> {
         let policy = self.policy();
         let rule = policy.decide(asked).map_err(|refused| self.refuse(refused))?;
@@ -61,8 +61,8 @@ impl Shared {
         NoWay::Refused(refused)
     }
 
-    /// Whether TLS with a host is ended here. A session that began without an authority has none for a host of
-    /// strangers that was allowed later.
+    /// Returns whether TLS with a host is ended here. A session that began without an authority has none
+    /// for a host of strangers that was allowed later.
     pub(super) fn intercepts(&self, asked: &Endpoint) -> bool {
         let policy = self.policy();
         self.vault.knows(asked)
@@ -70,18 +70,18 @@ impl Shared {
             || self.authority.is_some() && policy.intercepts(asked)
     }
 
-    /// Whether requests to a host have to be seen.
+    /// Returns whether requests to a host have to be seen.
     pub(super) fn looks_into(&self, asked: &Endpoint) -> bool {
         self.intercepts(asked) || self.requests_rule(asked).is_some()
     }
 
-    /// A rule for a host and port that decides by requests.
+    /// Returns a rule for a host and port that decides by requests.
     pub(super) fn requests_rule(&self, asked: &Endpoint) -> Option<Box<NetworkRule>> {
         let policy = self.policy();
         policy.rules_for(asked).find(|rule| rule.looks_at_requests()).cloned().map(Box::new)
     }
 
-    /// How servers prove themselves; the trusted certificates are read when first needed.
+    /// Returns how servers prove themselves; the trusted certificates are read when first needed.
     pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, Failure> {
         if let Some(config) = self.tls.get() {
             return Ok(Arc::clone(config));

@@ -81,7 +81,7 @@ impl Unit {
         if fits { PlainEnd::At(at + 1) } else { PlainEnd::Nowhere }
     }
 
-    /// Whether some servers write it as an escape.
+    /// Returns whether some servers write it as an escape.
     fn is_escaped(self) -> bool {
         match self {
             Self::Char(_) => true,
@@ -102,7 +102,7 @@ impl Unit {
         }
     }
 
-    /// The bytes that it may begin with.
+    /// Returns the bytes that it may begin with.
     pub(super) fn beginnings(self) -> Vec<u8> {
         let mut bytes = if self.is_escaped() { vec![b'\\', b'%', b'&'] } else { Vec::new() };
         match self {
@@ -118,7 +118,7 @@ impl Unit {
         bytes
     }
 
-    /// The bytes that may follow a first byte of it, if it is longer than this byte.
+    /// Returns the bytes that may follow a first byte of it, if it is longer than this byte.
     pub(super) fn second_bytes(self, first: u8) -> Vec<u8> {
         let plus_and_slash = ['+', '/'];
         let characters = match self {
@@ -279,7 +279,7 @@ fn entity(name: &[u8]) -> Option<char> {
     }
 }
 
-/// A number of so many hexadecimal digits.
+/// Returns a number of so many hexadecimal digits.
 fn hex(text: &[u8], at: usize, count: usize, ends: &mut Ends) -> Option<u32> {
     let there = text.get(at..text.len().min(at + count)).unwrap_or_default();
     if !there.iter().all(u8::is_ascii_hexdigit) {
@@ -329,7 +329,7 @@ fn value_of(byte: u8) -> Option<u8> {
     }
 }
 
-/// A text as units.
+/// Returns a text as units.
 pub(super) fn of_text(text: &str) -> Vec<Unit> {
     text.chars().map(Unit::Char).collect()
 }

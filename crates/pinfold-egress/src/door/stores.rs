@@ -29,9 +29,9 @@ impl TrustStores {
     }
 }
 
-/// A Java KeyStore of trusted certificates. The format is described in the comments of OpenJDK's
-/// `sun.security.provider.JavaKeyStore`; its password is the one that every Java has by default,
-/// and protects nothing.
+/// Returns a Java KeyStore of trusted certificates. The format is described in the comments of OpenJDK's
+/// `sun.security.provider.JavaKeyStore`; its password is the one that every Java has by default, and
+/// protects nothing.
 fn key_store(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     const MAGIC: u32 = 0xfeed_feed;
     const VERSION: u32 = 2;

@@ -25,7 +25,7 @@ pub trait LiveSecret: Send + Sync {
     /// Something that changes when the secret is rotated or revoked. Cheap: called for each use.
     fn stamp(&self) -> u64;
 
-    /// The value; an error when there is none, or none any more.
+    /// Returns the value; an error when there is none, or none any more.
     ///
     /// # Errors
     /// Whatever the source says.
@@ -91,7 +91,7 @@ impl Vault {
         Self(secrets.into_iter().map(held).collect())
     }
 
-    /// The secrets that may go to a host.
+    /// Returns the secrets that may go to a host.
     pub(super) fn secrets_for(&self, asked: &Endpoint) -> Vec<Arc<Held>> {
         self.0.iter().filter(|held| held.rule.is_for(asked)).map(Arc::clone).collect()
     }
@@ -113,7 +113,7 @@ impl Watch {
         Self { held, seen: 0 }
     }
 
-    /// What is looked for at the beginning.
+    /// Returns what is looked for at the beginning.
     pub(super) fn patterns(&mut self) -> Patterns {
         // First the number: a value that comes in between is found again.
         self.seen = self.generation();
@@ -122,7 +122,7 @@ impl Watch {
         patterns
     }
 
-    /// What is looked for from now on, if that has changed.
+    /// Returns what is looked for from now on, if that has changed.
     pub(super) fn changed(&mut self) -> Option<Patterns> {
         (self.generation() != self.seen).then(|| self.patterns())
     }
@@ -133,7 +133,7 @@ impl Watch {
 }
 
 impl Held {
-    /// The value as it is now.
+    /// Returns the value as it is now.
     pub(super) async fn value(self: &Arc<Self>) -> Result<Arc<Secret>, Gone> {
         let _one = self.resolving.lock().await;
         let held = Arc::clone(self);

@@ -92,7 +92,7 @@ pub enum DownloadError {
 }
 
 impl DownloadError {
-    /// Whether the same request may well succeed in a moment.
+    /// Returns whether the same request may well succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } => true,

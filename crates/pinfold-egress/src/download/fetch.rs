@@ -77,7 +77,7 @@ pub struct Progress {
 }
 
 impl Downloader {
-    /// A downloader that goes this way.
+    /// Returns a downloader that goes this way.
     #[must_use]
     pub fn new(way: impl Into<WayOut>) -> Self {
         Self { way: way.into() }
@@ -339,7 +339,7 @@ fn unreachable(url: &Uri, error: &Error) -> DownloadError {
     }
 }
 
-/// What to add when the direct way failed on a machine that has another.
+/// Returns what to add when the direct way failed on a machine that has another.
 fn proxy_hint(is_set: impl Fn(&str) -> bool) -> String {
     let variables = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
     variables.into_iter().find(|name| is_set(name)).map_or_else(String::new, |name| {

@@ -13,7 +13,7 @@ pub(super) fn checked(address: &str) -> Result<Uri, DownloadError> {
     fault(&url).map_or(Ok(url), |reason| Err(bad(reason)))
 }
 
-/// Where a redirect leads, seen from the address it was found at.
+/// Returns where a redirect leads, seen from the address it was found at.
 pub(super) fn redirected(from: &Uri, location: &str) -> Result<Uri, DownloadError> {
     let refused =
         |reason| DownloadError::Redirect { url: shown(from), to: without_query(location), reason };
@@ -30,7 +30,7 @@ pub(super) fn redirected(from: &Uri, location: &str) -> Result<Uri, DownloadErro
     Ok(to)
 }
 
-/// The address for messages: without its query, which may be a signature.
+/// Returns the address for messages: without its query, which may be a signature.
 pub(super) fn shown(url: &Uri) -> String {
     without_query(&url.to_string())
 }

@@ -68,7 +68,7 @@ pub(super) fn admit(
     Ok(Target::Provider { route, path })
 }
 
-/// The form in which a client of this request understands an error.
+/// Returns the form in which a client of this request understands an error.
 pub(super) fn form_of(parts: &Parts, refusal: &Refusal, routes: &[Route]) -> Form {
     if matches!(refusal, Refusal::ForeignHost { .. }) {
         return Form::Text;
@@ -144,7 +144,7 @@ fn named_route(provider: &str, routes: &[Route]) -> Result<usize, Refusal> {
     })
 }
 
-/// Whether a server might read a path as one outside of where it begins: dot segments, however
+/// Returns whether a server might read a path as one outside of where it begins: dot segments, however
 /// they are written.
 fn leaves_its_place(path: &str) -> bool {
     let decoded = percent_decoded(path);
@@ -154,7 +154,7 @@ fn leaves_its_place(path: &str) -> bool {
     })
 }
 
-/// The path of a request to a model of a cloud. `alt=sse` is the one parameter that passes.
+/// Returns the path of a request to a model of a cloud. `alt=sse` is the one parameter that passes.
 fn cloud_path(
     route: &Route,
     place: &CloudPlace,

@@ -13,12 +13,12 @@ use super::meter::{Meter, Passed};
 /// A body of the gateway's own, or one that streams through.
 pub(super) type Body = Either<Full<Bytes>, Passed>;
 
-/// A response that is complete.
+/// Returns a response that is complete.
 pub(super) fn own(response: Response<Full<Bytes>>) -> Response<Body> {
     response.map(Either::Left)
 }
 
-/// The answer to `/health`.
+/// Returns the answer to `/health`.
 pub(super) fn health() -> Response<Body> {
     let body = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}).to_string();
     let mut response = Response::new(Full::new(Bytes::from(body)));
@@ -27,7 +27,7 @@ pub(super) fn health() -> Response<Body> {
     own(response)
 }
 
-/// An upstream's answer as the sandbox may see it. Its status and headers are taken over, its
+/// Returns an upstream's answer as the sandbox may see it. Its status and headers are taken over, its
 /// extensions are not: one of them is the reason phrase, which may hold anything.
 pub(super) fn relayed(
     upstream: Response<Incoming>,

@@ -18,12 +18,12 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    /// A body that passes as it comes.
+    /// Returns a body that passes as it comes.
     pub(super) fn passing(rest: Incoming) -> Self {
         Self { rest: Some(rest), ..Self::empty() }
     }
 
-    /// A body that was read and rewritten.
+    /// Returns a body that was read and rewritten.
     pub(super) fn whole(bytes: Bytes) -> Self {
         Self { whole: Some(bytes), ..Self::empty() }
     }
@@ -33,7 +33,7 @@ impl Outbound {
         Self { whole: None, rest: None, sent: Arc::default() }
     }
 
-    /// The whole body, if it is held; none if it passes as it comes.
+    /// Returns the whole body, if it is held; none if it passes as it comes.
     pub(super) fn held(&self) -> Option<Bytes> {
         match (&self.whole, &self.rest) {
             (Some(whole), _) => Some(whole.clone()),

@@ -6,13 +6,13 @@ use pinfold_policy::prices::Tokens;
 
 /// Counts what is used. Called on the gateway's thread: what blocks, blocks every stream.
 pub trait Budget: Send + Sync {
-    /// Whether a request counts only when its model is known: money is limited.
+    /// Returns whether a request counts only when its model is known: money is limited.
     fn needs_model(&self) -> bool;
 
-    /// Whether requests are counted one by one: their number is limited.
+    /// Returns whether requests are counted one by one: their number is limited.
     fn limits_requests(&self) -> bool;
 
-    /// Whether answers are to be followed word by word: tokens or money are limited.
+    /// Returns whether answers are to be followed word by word: tokens or money are limited.
     fn limits_answers(&self) -> bool;
 
     /// Counts a request and reserves what it may use, before it is sent.
@@ -30,7 +30,7 @@ pub trait Budget: Send + Sync {
     /// Gives back what was reserved for a request. What it has used is counted before.
     fn release(&self, model: Option<&str>, reserved: &Tokens);
 
-    /// What tokens cost, in billionths of a USD; none for a model without a price.
+    /// Returns what tokens cost, in billionths of a USD; none for a model without a price.
     fn cost(&self, model: &str, tokens: &Tokens) -> Option<u64>;
 }
 

@@ -43,7 +43,7 @@ impl Charge {
         Ok(charge)
     }
 
-    /// The charge for a request that is not to a model. Its answer may report some usage.
+    /// Returns the charge for a request that is not to a model. Its answer may report some usage.
     pub(super) fn none(config: &GatewayConfig, provider: &ProviderId) -> Self {
         Self {
             budget: Arc::clone(&config.budget),
@@ -57,12 +57,12 @@ impl Charge {
         }
     }
 
-    /// The model, as the request names it.
+    /// Returns the model, as the request names it.
     pub(super) fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// What is known to be used, or what was reserved where that is more.
+    /// Returns what is known to be used, or what was reserved where that is more.
     pub(super) fn at_least_reserved(&self, known: Tokens) -> Tokens {
         Tokens {
             input: known.input.max(self.reserved.input),
@@ -71,13 +71,13 @@ impl Charge {
         }
     }
 
-    /// What is counted already.
+    /// Returns what is counted already.
     pub(super) fn counted(&self) -> Tokens {
         self.counted
     }
 
-    /// What a request has used at least whose answer broke off: what was seen of it, and what a model
-    /// may have thought in that time without saying so.
+    /// Returns what a request has used at least whose answer broke off: what was seen of it, and what a
+    /// model may have thought in that time without saying so.
     pub(super) fn broken_off(&self, seen: Tokens) -> Tokens {
         let seconds = self.since.elapsed().as_secs() + 1;
         let unseen = self.reserved.output.min(seconds.saturating_mul(SAID_A_SECOND));

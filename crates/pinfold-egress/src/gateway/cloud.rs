@@ -85,7 +85,7 @@ pub(super) fn vertex(path: &str, place: &CloudPlace) -> Option<ModelPath> {
     Some(ModelPath { path, model: model.to_owned() })
 }
 
-/// Whether a path only counts tokens.
+/// Returns whether a path only counts tokens.
 pub(super) fn counts_tokens(path: &str) -> bool {
     path.ends_with("/count-tokens")
         || path.ends_with(":countTokens")

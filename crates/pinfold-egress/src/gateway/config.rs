@@ -131,7 +131,7 @@ impl ProviderId {
         if valid { Ok(Self(name)) } else { Err(ConfigError::BadProvider { name }) }
     }
 
-    /// The name itself.
+    /// Returns the name itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -207,13 +207,13 @@ impl Upstream {
         Self { versioned: false, ..self }
     }
 
-    /// The host name or address, without the port.
+    /// Returns the host name or address, without the port.
     #[must_use]
     pub fn host(&self) -> &str {
         self.authority.host()
     }
 
-    /// The port, given or usual.
+    /// Returns the port, given or usual.
     #[must_use]
     pub fn port(&self) -> u16 {
         let usual = if self.scheme == Scheme::HTTPS { 443 } else { 80 };
@@ -221,7 +221,7 @@ impl Upstream {
     }
 }
 
-/// Whether a host of a URL is this machine, without asking any resolver.
+/// Returns whether a host of a URL is this machine, without asking any resolver.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -229,7 +229,7 @@ pub fn is_loopback(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The address without what might be a password in it.
+/// Returns the address without what might be a password in it.
 fn redacted(address: &str) -> String {
     match address.rsplit_once('@') {
         Some((_, rest)) => format!("…@{rest}"),

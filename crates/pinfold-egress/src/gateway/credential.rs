@@ -72,8 +72,8 @@ pub(super) struct Ready {
 }
 
 impl Slot {
-    /// The credential as it is now. It is read again, on a thread that may block, when its source
-    /// has changed. A login that has ended is refreshed first; one that ends soon is refreshed in
+    /// Returns the credential as it is now. It is read again, on a thread that may block, when its
+    /// source has changed. A login that has ended is refreshed first; one that ends soon is refreshed in
     /// the background.
     pub(super) async fn get(&self, route: &Route) -> Result<Arc<Ready>, Lack> {
         if route.credential.kind == CredentialKind::None {
@@ -130,7 +130,7 @@ impl Aside {
     }
 }
 
-/// What the slot holds, read again if need be.
+/// Returns what the slot holds, read again if need be.
 async fn read<'s>(slot: &'s mut Option<Held>, route: &Route) -> Result<&'s Held, Lack> {
     let source = &route.credential.source;
     let stamp = source.stamp();
@@ -219,12 +219,12 @@ impl Ready {
         }
     }
 
-    /// The keys that sign requests, for a credential that is one of AWS's.
+    /// Returns the keys that sign requests, for a credential that is one of AWS's.
     pub(super) fn aws(&self) -> Option<&AwsKeys> {
         self.aws.as_ref()
     }
 
-    /// The values that must not come back.
+    /// Returns the values that must not come back.
     pub(super) fn secrets(&self) -> Vec<&str> {
         match &self.aws {
             Some(keys) => keys.values().collect(),

@@ -173,7 +173,7 @@ pub(super) fn message(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The first four bytes as a number; the callers have looked that they are there.
+/// Returns the first four bytes as a number; the callers have looked that they are there.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |number, byte| number << 8 | u32::from(*byte))
 }

@@ -27,7 +27,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// The form of the answer to a path.
+    /// Returns the form of the answer to a path.
     pub(super) fn of(api: Api, path: &str) -> Self {
         match api {
             Api::Anthropic | Api::Bedrock | Api::Vertex => Self::Messages,

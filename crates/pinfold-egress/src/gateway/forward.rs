@@ -289,8 +289,8 @@ impl Forwarder {
         }
     }
 
-    /// What counts an answer. One that is no success has used nothing, nor has what only counts tokens;
-    /// what was reserved for an answer that cannot be read stays charged.
+    /// Returns what counts an answer. One that is no success has used nothing, nor has what only counts
+    /// tokens; what was reserved for an answer that cannot be read stays charged.
     fn meter(
         &self,
         route: &Route,
@@ -373,7 +373,7 @@ fn sign(route: &Route, credential: &Ready, request: &mut Request<Outbound>) -> O
     Signer { keys, region, service: BEDROCK_SERVICE, at }.sign(&unsigned, request.headers_mut())
 }
 
-/// Whether a path only counts tokens. Many servers that speak an API have no such path.
+/// Returns whether a path only counts tokens. Many servers that speak an API have no such path.
 fn counts_tokens(route: &Route, path: &str) -> bool {
     match route.cloud {
         Some(_) => cloud::counts_tokens(path),
@@ -381,13 +381,13 @@ fn counts_tokens(route: &Route, path: &str) -> bool {
     }
 }
 
-/// Whether an answer says that the credential has ended: AWS says so with 403.
+/// Returns whether an answer says that the credential has ended: AWS says so with 403.
 fn is_unauthorized(route: &Route, status: StatusCode) -> bool {
     status == StatusCode::UNAUTHORIZED
         || route.api == Api::Bedrock && status == StatusCode::FORBIDDEN
 }
 
-/// What the sandbox gets when there is no credential.
+/// Returns what the sandbox gets when there is no credential.
 fn lacking(lack: Lack, route: &Route) -> Refusal {
     let (provider, id) = (route.provider.clone(), route.credential.id.to_string());
     match lack {
@@ -398,7 +398,7 @@ fn lacking(lack: Lack, route: &Route) -> Refusal {
     }
 }
 
-/// What the sandbox gets when the upstream gave no answer.
+/// Returns what the sandbox gets when the upstream gave no answer.
 fn silent(route: &Route, cause: String) -> Refusal {
     let (provider, host) = (route.provider.clone(), route.upstream.host().to_owned());
     Refusal::Upstream { provider, host, cause }

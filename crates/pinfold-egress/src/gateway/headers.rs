@@ -113,7 +113,7 @@ pub(super) fn strip_accounts(headers: &mut HeaderMap) {
     remove_if(headers, is_account);
 }
 
-/// Whether a header, in lower case, chooses an account or a route.
+/// Returns whether a header, in lower case, chooses an account or a route.
 pub(super) fn is_account(name: &str) -> bool {
     ACCOUNTS.contains(&name) || ACCOUNT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -167,7 +167,7 @@ pub(super) fn scrub_response(headers: &mut HeaderMap, secrets: &[&str]) {
     }
 }
 
-/// The query without parameters that carry a credential; `None` when nothing has to go.
+/// Returns the query without parameters that carry a credential; `None` when nothing has to go.
 pub(super) fn query_without_credentials(query: &str) -> Option<String> {
     let is_credential = |pair: &&str| {
         let name = pair.split('=').next().unwrap_or(pair);

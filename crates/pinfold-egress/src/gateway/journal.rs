@@ -12,7 +12,7 @@ pub trait Journal: Send + Sync {
     /// Records an event. For [`Event::CredentialUse`] it returns before the credential is used.
     ///
     /// # Errors
-    /// The event could not be recorded; the request is refused with 503 then.
+    /// Returns an error if the event could not be recorded; the request is refused with 503 then.
     fn record(&self, event: &Event<'_>) -> io::Result<()>;
 }
 

@@ -117,7 +117,7 @@ impl Reader<'_> {
         end.map_or(Ok(()), |at| Err(Invalid::Json(self.read + at)))
     }
 
-    /// The first byte of the next token, which is not taken yet.
+    /// Returns the first byte of the next token, which is not taken yet.
     fn token(&mut self) -> Result<u8, Invalid> {
         while let Some(byte) = self.text.get(self.read) {
             if !is_blank(*byte) {
@@ -220,7 +220,7 @@ impl Reader<'_> {
         Ok(start..self.write)
     }
 
-    /// A number as RFC 8259 (6) has it. What follows it is looked at as the next token.
+    /// Returns a number as RFC 8259 (6) has it. What follows it is looked at as the next token.
     fn number(&mut self) -> Result<Range<usize>, Invalid> {
         let rest = &self.text[self.read..];
         let digits =
@@ -377,7 +377,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// A text as it was written here, without its escapes.
+/// Returns a text as it was written here, without its escapes.
 fn decoded(text: &[u8], at: usize) -> Result<std::borrow::Cow<'_, [u8]>, Invalid> {
     if !text.contains(&b'\\') {
         return Ok(text.into());

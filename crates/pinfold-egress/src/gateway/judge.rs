@@ -117,8 +117,8 @@ impl Judge<'_> {
         Ok(Judged { body, path, counts, model, reserved })
     }
 
-    /// The path in its one form, with the query and as a whole, and its part below the upstream's own
-    /// prefix.
+    /// Returns the path in its one form, with the query and as a whole, and its part below the
+    /// upstream's own prefix.
     fn in_plain_form(&self, path: &PathAndQuery) -> Result<(PathAndQuery, String), Refusal> {
         let unclear = || Refusal::UnclearPath { path: shortened(path.path()).to_owned() };
         let prefix = self.route.upstream.prefix.as_str();
@@ -133,7 +133,7 @@ impl Judge<'_> {
         Ok((whole.map_err(|_| unclear())?, own))
     }
 
-    /// A body that is not looked at. One that may be signed is whole before it goes out.
+    /// Returns a body that is not looked at. One that may be signed is whole before it goes out.
     async fn unread(&self, head: &mut Parts, body: Incoming) -> Result<Outbound, Refusal> {
         if self.route.api != Api::Bedrock {
             return Ok(Outbound::passing(body));
@@ -145,7 +145,7 @@ impl Judge<'_> {
         Ok(Outbound::whole(held.into_bytes()))
     }
 
-    /// Whether anything is limited.
+    /// Returns whether anything is limited.
     fn is_limited(&self) -> bool {
         self.route.models.is_some() || self.budget.limits_requests() || self.budget.limits_answers()
     }
@@ -179,7 +179,7 @@ impl Judge<'_> {
         Ok((Outbound::whole(held.into_bytes()), Some(request)))
     }
 
-    /// The model that is asked for, after all that are named were held against the list.
+    /// Returns the model that is asked for, after all that are named were held against the list.
     fn model(&self, request: Option<&Request>, path: &str) -> Result<Option<String>, Refusal> {
         if let Some(key) = request.and_then(|request| request.unclear) {
             return Err(
@@ -228,7 +228,7 @@ impl Judge<'_> {
         Ok(first)
     }
 
-    /// The model in a path of a cloud.
+    /// Returns the model in a path of a cloud.
     fn of_cloud(&self, path: &str) -> Gemini {
         let read = match &self.route.cloud {
             Some(place) if self.route.api == Api::Vertex => cloud::vertex(path, place),
@@ -248,7 +248,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a method asks for nothing to be done.
+/// Returns whether a method asks for nothing to be done.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE)
 }
@@ -258,7 +258,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
     values.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// What a request may use at most.
+/// Returns what a request may use at most.
 fn reserved(request: Option<&Request>, kind: Kind, body: &Outbound) -> Tokens {
     let sent = http_body::Body::size_hint(body).exact().unwrap_or(0);
     let output = match kind {

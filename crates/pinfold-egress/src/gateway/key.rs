@@ -33,7 +33,7 @@ impl EphemeralKey {
     /// Makes a new key of 256 random bits.
     ///
     /// # Errors
-    /// The kernel gave no random bytes.
+    /// Returns an error if the kernel gave no random bytes.
     pub fn generate(shape: KeyShape) -> io::Result<Self> {
         let prefix = match shape {
             KeyShape::AnthropicApiKey => "sk-ant-api03-",
@@ -49,13 +49,13 @@ impl EphemeralKey {
         Ok(Self(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(random))))
     }
 
-    /// The key, to be handed to the agent.
+    /// Returns the key, to be handed to the agent.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is the key presented, in a time that tells nothing but its length.
+    /// Returns whether this is the key presented, in a time that tells nothing but its length.
     pub(crate) fn matches(&self, presented: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(presented).into()
     }

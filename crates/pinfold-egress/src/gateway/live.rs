@@ -13,7 +13,7 @@ const MARGIN: u64 = 5 * 60 * 1000;
 /// Where the credential of a route comes from. What changes on the host is used at once:
 /// [`LiveSecret::stamp`] is asked for each request.
 pub trait LiveCredential: LiveSecret {
-    /// The credential as it is now. Called on a thread that may block; sends nothing.
+    /// Returns the credential as it is now. Called on a thread that may block; sends nothing.
     ///
     /// # Errors
     /// [`Lack::Missing`].
@@ -75,7 +75,7 @@ pub enum Lack {
 }
 
 impl Times {
-    /// The times of a login; none when its end is not known.
+    /// Returns the times of a login; none when its end is not known.
     #[must_use]
     pub fn of(login: &Login) -> Option<Self> {
         let until = login.expires_at?;

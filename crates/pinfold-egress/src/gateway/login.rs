@@ -38,7 +38,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// A refresher for the login of an id. Sends and reads nothing yet.
+    /// Returns a refresher for the login of an id. Sends and reads nothing yet.
     #[must_use]
     pub fn new(store: Store, id: SecretId, terms: LoginTerms, way: impl Into<WayOut>) -> Self {
         let way = way.into();
@@ -109,7 +109,7 @@ impl Renewal {
     }
 }
 
-/// Whether a login is to be refreshed: it ends soon, or it was refused and is not young.
+/// Returns whether a login is to be refreshed: it ends soon, or it was refused and is not young.
 fn needs(login: &Login, refused: Option<&Secret>) -> bool {
     let now = now();
     let is_refused = refused.is_some_and(|refused| refused.expose() == login.access.expose());

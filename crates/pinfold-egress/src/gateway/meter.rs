@@ -128,7 +128,7 @@ impl Passed {
         Self { body, meter: meter.map(Box::new), ended: false }
     }
 
-    /// The early end of a stream: what may pass, and an error in its own form.
+    /// Returns the early end of a stream: what may pass, and an error in its own form.
     fn cut(&mut self, piece: &Bytes, end: usize, stop: Stop) -> Bytes {
         let mut last = BytesMut::from(&piece[..end]);
         if let Some(meter) = self.meter.take() {

@@ -7,8 +7,8 @@ use super::config::AccountHeader;
 use super::credential::Ready;
 use super::headers::{strip_accounts, strip_credentials, strip_hop_by_hop, strip_overrides};
 
-/// The headers as the upstream sees them, except `Host`: nothing of the sandbox's connection, none of its
-/// credentials and accounts, and the real ones last.
+/// Returns the headers as the upstream sees them, except `Host`: nothing of the sandbox's connection,
+/// none of its credentials and accounts, and the real ones last.
 pub(super) fn outgoing_headers(
     mut headers: HeaderMap,
     account: &[AccountHeader],

@@ -40,8 +40,8 @@ const DEFERRED: [&str; 11] = [
 /// Ends of paths that count tokens, or are free (Anthropic, OpenAI).
 const COUNTING: [&str; 3] = ["/count_tokens", "/responses/input_tokens", "/moderations"];
 
-/// The path with nothing in it that two servers could read in two ways. None if it has any of that:
-/// an empty or dotted segment, a parameter (`;`), a backslash, a control character, anything above
+/// Returns the path with nothing in it that two servers could read in two ways. None if it has any of
+/// that: an empty or dotted segment, a parameter (`;`), a backslash, a control character, anything above
 /// ASCII, or an encoded slash, percent sign or question mark.
 pub(super) fn plain(path: &str) -> Option<String> {
     let decoded = path.strip_prefix('/')?.split('/').map(percent_decoded);
@@ -58,7 +58,7 @@ pub(super) fn plain(path: &str) -> Option<String> {
     Some(plain)
 }
 
-/// The kind of a plain path.
+/// Returns the kind of a plain path.
 pub(super) fn kind(path: &str) -> Kind {
     let path = path.to_ascii_lowercase();
     let method = path.rsplit('/').next().and_then(|last| last.split_once(':'));

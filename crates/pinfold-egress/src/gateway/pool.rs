@@ -81,8 +81,8 @@ impl Pool {
         Ok(response)
     }
 
-    /// A connection that waits for a request. One that is still busy with the last answer
-    /// stays, one that was closed or not used for long goes.
+    /// Returns a connection that waits for a request. One that is still busy with the last answer stays,
+    /// one that was closed or not used for long goes.
     fn take(&self) -> Option<SendRequest<Outbound>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| !kept.sender.is_closed() && kept.used.elapsed() < IDLE);

@@ -181,7 +181,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the user should know at once: without the host, no request of this kind succeeds.
+    /// Returns whether the user should know at once: without the host, no request of this kind succeeds.
     pub(super) fn is_for_user(&self) -> bool {
         match self {
             Self::Upstream { .. }
@@ -267,7 +267,7 @@ impl Refusal {
         response
     }
 
-    /// The error as the last event of a stream, after a whole event or line.
+    /// Returns the error as the last event of a stream, after a whole event or line.
     pub(super) fn event(&self, dialect: Dialect) -> Vec<u8> {
         let message = self.to_string();
         let event = match dialect {
@@ -315,7 +315,7 @@ impl Refusal {
         .to_string()
     }
 
-    /// The type by the words of each API's own documentation of errors.
+    /// Returns the type by the words of each API's own documentation of errors.
     fn kind(&self, api: Api) -> &'static str {
         match api {
             Api::Anthropic | Api::Bedrock | Api::Vertex => match self.status().as_u16() {
@@ -342,7 +342,7 @@ impl Refusal {
         }
     }
 
-    /// A word for programs.
+    /// Returns a word for programs.
     fn code(&self) -> &'static str {
         match self {
             Self::Malformed(_) | Self::Unreadable { .. } => "malformed",

@@ -21,13 +21,13 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// What stands in the place of a credential.
 const REMOVED: &[u8] = b"[removed by pinfold]";
 
-/// Whether an answer is an error, which is held until it is whole.
+/// Returns whether an answer is an error, which is held until it is whole.
 pub(super) fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 
-/// An error without what it repeats of the credential. Of one that is too long, slow or compressed only the
-/// status passes.
+/// Returns an error without what it repeats of the credential. Of one that is too long, slow or
+/// compressed only the status passes.
 pub(super) async fn without_secrets(
     upstream: Response<Incoming>,
     secrets: &[&str],
@@ -50,7 +50,7 @@ pub(super) async fn without_secrets(
     own(response)
 }
 
-/// A text in which every credential is replaced, also as JSON writes it.
+/// Returns a text in which every credential is replaced, also as JSON writes it.
 fn removed(body: Bytes, secrets: &[&str]) -> Bytes {
     let mut body = body;
     for secret in secrets {

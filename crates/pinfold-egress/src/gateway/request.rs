@@ -104,7 +104,7 @@ const CONFIG: [(&str, Role); 3] = [
 const UNCLEAR: [&str; 2] = ["preset", "router_settings_override"];
 
 impl Role {
-    /// The role of the items of an array with this role.
+    /// Returns the role of the items of an array with this role.
     pub(super) fn of_items(self) -> Self {
         match self {
             Self::Models => Self::Model,
@@ -115,8 +115,8 @@ impl Role {
 }
 
 impl Request {
-    /// The role of the value of a key in an object with a role. None for a key that some server takes
-    /// for one that was there already.
+    /// Returns the role of the value of a key in an object with a role. None for a key that some server
+    /// takes for one that was there already.
     pub(super) fn key(&mut self, within: Role, key: &[u8]) -> Option<Role> {
         let (names, first): (&[(&str, Role)], usize) = match within {
             Role::Body => (&BODY, 0),
@@ -180,7 +180,7 @@ impl Request {
         }
     }
 
-    /// The most tokens that the answer may have.
+    /// Returns the most tokens that the answer may have.
     pub(super) fn most_output(&self) -> u64 {
         let one = self.output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
         one.saturating_mul(self.choices.max(1)).min(MOST_OUTPUT)
@@ -198,7 +198,7 @@ fn add(models: &mut Vec<String>, model: String) -> bool {
 }
 
 impl Role {
-    /// How a user knows it.
+    /// Returns how a user knows it.
     fn name(self) -> &'static str {
         match self {
             Self::Plain | Self::Body => "the body",
@@ -214,9 +214,9 @@ impl Role {
     }
 }
 
-/// A key as the most lenient server compares it: letters of either case, with Unicode's two further
-/// forms of `s` and `k` (Go's `encoding/json`), and without `_` (protobuf's JSON). None for one that is
-/// too long to mean anything.
+/// Returns a key as the most lenient server compares it: letters of either case, with Unicode's two
+/// further forms of `s` and `k` (Go's `encoding/json`), and without `_` (protobuf's JSON). None for one
+/// that is too long to mean anything.
 fn folded(key: &[u8]) -> Option<String> {
     let key = std::str::from_utf8(key).ok().filter(|key| key.len() <= LONGEST_KEY)?;
     let fold = |character| match character {
@@ -227,8 +227,8 @@ fn folded(key: &[u8]) -> Option<String> {
     Some(key.chars().filter(|character| *character != '_').map(fold).collect())
 }
 
-/// A number of tokens. None for what sets no limit: null, or a negative number, which some servers take
-/// for "without end".
+/// Returns a number of tokens. None for what sets no limit: null, or a negative number, which some
+/// servers take for "without end".
 fn amount(json: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(json).ok()?;
     let whole = text.parse().ok();

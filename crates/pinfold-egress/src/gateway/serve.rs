@@ -56,7 +56,7 @@ impl Gateway {
         Ok(Self { config: Arc::new(config) })
     }
 
-    /// Where the credentials of the routes come from.
+    /// Returns where the credentials of the routes come from.
     pub(crate) fn credentials(&self) -> impl Iterator<Item = Arc<dyn LiveCredential>> {
         self.config.routes.iter().map(|route| Arc::clone(&route.credential.source))
     }
@@ -64,7 +64,7 @@ impl Gateway {
     /// Starts serving the listeners on the runtime of the calling task, until that runtime ends.
     ///
     /// # Errors
-    /// A listener could not be registered.
+    /// Returns an error if a listener could not be registered.
     pub(crate) fn start(
         &self,
         listeners: &[std::net::TcpListener],

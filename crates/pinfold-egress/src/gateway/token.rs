@@ -70,7 +70,7 @@ impl LoginTerms {
 }
 
 impl Tokens {
-    /// The login with these tokens. A server that sends no new refresh token leaves the old one
+    /// Returns the login with these tokens. A server that sends no new refresh token leaves the old one
     /// in force (RFC 6749, 6).
     pub(super) fn into_login(self, old: &Login, now: u64) -> Login {
         let copy = |secret: &Secret| Secret::from_bytes(secret.expose().as_bytes().to_vec()).ok();

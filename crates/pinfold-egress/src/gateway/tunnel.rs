@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::answer::{Body, own};
 use super::headers::{scrub_response, strip_hop_by_hop};
 
-/// Whether a request opens a WebSocket (RFC 6455, 4.1). No other protocol is upgraded to.
+/// Returns whether a request opens a WebSocket (RFC 6455, 4.1). No other protocol is upgraded to.
 pub(crate) fn wanted(head: &Parts) -> bool {
     head.method == Method::GET
         && head.version == Version::HTTP_11

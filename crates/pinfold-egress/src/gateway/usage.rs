@@ -46,7 +46,7 @@ impl Readers {
         Self { held, ..Self::default() }
     }
 
-    /// Whether an answer's usage was not counted before. One without an id is always new.
+    /// Returns whether an answer's usage was not counted before. One without an id is always new.
     fn is_new(&self, id: Option<&str>) -> bool {
         let Some(id) = id else { return true };
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ impl Form {
 }
 
 impl Reader {
-    /// A reader for an answer of this content type; `sealed` when it is compressed.
+    /// Returns a reader for an answer of this content type; `sealed` when it is compressed.
     pub(super) fn new(
         content_type: &str,
         sealed: bool,
@@ -126,22 +126,22 @@ impl Reader {
         })
     }
 
-    /// Whether the answer is a stream of events, which can be ended early.
+    /// Returns whether the answer is a stream of events, which can be ended early.
     pub(super) fn is_stream(&self) -> bool {
         matches!(self.form, Form::Events(_) | Form::Messages(_))
     }
 
-    /// Whether it is one of Amazon's event streams.
+    /// Returns whether it is one of Amazon's event streams.
     pub(super) fn has_messages(&self) -> bool {
         matches!(self.form, Form::Messages(_))
     }
 
-    /// Whether some of it could not be read.
+    /// Returns whether some of it could not be read.
     pub(super) fn has_lost(&self) -> bool {
         self.lost
     }
 
-    /// Whether the rest of a stream cannot be read.
+    /// Returns whether the rest of a stream cannot be read.
     pub(super) fn is_broken(&self) -> bool {
         self.has_messages() && self.lost
     }
@@ -266,7 +266,7 @@ impl Reader {
         }
     }
 
-    /// A line, the end of which came last.
+    /// Returns a line, the end of which came last.
     fn whole_line<'l>(&mut self, end: &'l [u8]) -> std::borrow::Cow<'l, [u8]> {
         let kept = match &mut self.form {
             Form::Events(kept) | Form::Lines(kept) => std::mem::take(kept),
@@ -333,20 +333,20 @@ impl Reader {
         }
     }
 
-    /// The model, as the answer names it.
+    /// Returns the model, as the answer names it.
     pub(super) fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// What was used so far: as the provider says, and what was said since, by its length.
+    /// Returns what was used so far: as the provider says, and what was said since, by its length.
     pub(super) fn so_far(&self) -> Tokens {
         let seen = self.seen.unwrap_or_default();
         Tokens { output: seen.output.max(self.said / CHARACTERS), ..seen }
     }
 
-    /// What was used in all, and whether that is an estimate; `sent` bytes were asked. `whole` when
-    /// the answer came to its end, `is_model` when it answers a request to a model: what others use is
-    /// never estimated, and counted once for each id. None for an answer that is not a model's.
+    /// Returns what was used in all, and whether that is an estimate; `sent` bytes were asked. `whole`
+    /// when the answer came to its end, `is_model` when it answers a request to a model: what others use
+    /// is never estimated, and counted once for each id. None for an answer that is not a model's.
     pub(super) fn end(&mut self, sent: u64, whole: bool, is_model: bool) -> Option<(Tokens, bool)> {
         let line = self.whole_line(b"");
         match &mut self.form {

@@ -63,7 +63,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// The hint, where the message does not say it already.
+    /// Returns the hint, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -72,7 +72,7 @@ struct Platform {
     architecture: String,
 }
 
-/// The digest of a manifest's bytes.
+/// Returns the digest of a manifest's bytes.
 pub(super) fn digest_of(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
     digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))

@@ -24,12 +24,12 @@ pub struct InvalidReference(String);
 const HUB: [&str; 2] = ["docker.io", "registry-1.docker.io"];
 
 impl Reference {
-    /// The digest, or the tag where there is none.
+    /// Returns the digest, or the tag where there is none.
     pub(super) fn manifest(&self) -> &str {
         self.digest.as_deref().unwrap_or(&self.tag)
     }
 
-    /// The digest that fixes its content, if its name has one.
+    /// Returns the digest that fixes its content, if its name has one.
     #[must_use]
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
@@ -38,24 +38,24 @@ impl Reference {
     /// The same image, fixed to a digest.
     ///
     /// # Errors
-    /// A text that is no digest.
+    /// Returns an error for a text that is no digest.
     pub fn pinned(&self, digest: &str) -> Result<Self, InvalidReference> {
         crate::Integrity::of_oci(digest).ok_or_else(|| InvalidReference(digest.to_owned()))?;
         Ok(Self { digest: Some(digest.to_owned()), ..self.clone() })
     }
 
-    /// The host that it comes from, with a port if there is one.
+    /// Returns the host that it comes from, with a port if there is one.
     fn host(&self) -> &str {
         if self.registry == HUB[0] { HUB[1] } else { &self.registry }
     }
 
-    /// The address of a manifest or blob. Only this machine itself is asked without TLS.
+    /// Returns the address of a manifest or blob. Only this machine itself is asked without TLS.
     pub(super) fn url(&self, what: &str, which: &str) -> String {
         let scheme = if self.is_local() { "http" } else { "https" };
         format!("{scheme}://{}/v2/{}/{what}/{which}", self.host(), self.repository)
     }
 
-    /// Whether this machine itself is the registry.
+    /// Returns whether this machine itself is the registry.
     pub(super) fn is_local(&self) -> bool {
         let host = self.host();
         is_loopback(host.rsplit_once(':').map_or(host, |(name, _)| name))
@@ -97,7 +97,7 @@ fn is_host(text: &str) -> bool {
     !name.is_empty() && name.bytes().all(inner) && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// A component of a name (Distribution Specification, "Pulling manifests").
+/// Returns a component of a name (Distribution Specification, "Pulling manifests").
 fn is_component(text: &str) -> bool {
     let inner =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);

@@ -68,7 +68,7 @@ fn door(policy: NetworkPolicy) -> Door {
     Door { egress, policy, proxy, names: asked }
 }
 
-/// A server that says `hello` to each.
+/// Returns a server that says `hello` to each.
 fn greeter() -> u16 {
     let listener = TcpListener::bind(local(0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -80,7 +80,7 @@ fn greeter() -> u16 {
     port
 }
 
-/// What comes back from a tunnel to this port, the proxy's answer included.
+/// Returns what comes back from a tunnel to this port, the proxy's answer included.
 fn tunnel(door: &Door, port: u16) -> String {
     let mut stream = TcpStream::connect(door.proxy).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -92,7 +92,7 @@ fn tunnel(door: &Door, port: u16) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// The answer about a name; none if there is none within the time.
+/// Returns the answer about a name; none if there is none within the time.
 fn ask(door: &Door, name: &str, patience: Duration) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind(local(0)).unwrap();
     socket.connect(door.names).unwrap();

@@ -213,7 +213,7 @@ fn unbound_refusal(host: &SshHost) -> Refusal {
     }
 }
 
-/// The algorithm that a key's type and a request's flags ask for (section 6.5 of the draft).
+/// Returns the algorithm that a key's type and a request's flags ask for (section 6.5 of the draft).
 fn algorithm(kind: &str, flags: u32) -> Result<String, Refusal> {
     let name = match (kind, flags) {
         ("ssh-rsa", 2) => "rsa-sha2-256",
@@ -227,7 +227,7 @@ fn algorithm(kind: &str, flags: u32) -> Result<String, Refusal> {
     Ok(name.to_owned())
 }
 
-/// A name of the sandbox's choosing, short and printable.
+/// Returns a name of the sandbox's choosing, short and printable.
 fn shown(name: &str) -> String {
     name.chars().take(64).flat_map(char::escape_debug).collect()
 }

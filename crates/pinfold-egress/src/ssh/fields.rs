@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
         Ok(&bytes[zeros..])
     }
 
-    /// What is left.
+    /// Returns what is left.
     pub(super) fn rest(self) -> &'a [u8] {
         self.0
     }

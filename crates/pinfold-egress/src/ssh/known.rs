@@ -6,14 +6,14 @@ use ring::hmac;
 
 use super::public::SshPublicKey;
 
-/// A host as these files name it: with its port in brackets, unless that is 22.
+/// Returns a host as these files name it: with its port in brackets, unless that is 22.
 #[must_use]
 pub fn host_label(name: &str, port: u16) -> String {
     if port == 22 { name.to_owned() } else { format!("[{name}]:{port}") }
 }
 
-/// The keys that a file gives a host, by its own name or the hash of it. Patterns with `*` and `?`
-/// are not followed, a line that marks an authority names no key, and a key that any line revokes
+/// Returns the keys that a file gives a host, by its own name or the hash of it. Patterns with `*` and
+/// `?` are not followed, a line that marks an authority names no key, and a key that any line revokes
 /// counts nowhere.
 #[must_use]
 pub fn host_keys(file: &str, label: &str) -> Vec<SshPublicKey> {
@@ -36,7 +36,7 @@ pub fn host_keys(file: &str, label: &str) -> Vec<SshPublicKey> {
     keys
 }
 
-/// Whether a line's first word names the host.
+/// Returns whether a line's first word names the host.
 fn names(hosts: &str, label: &str) -> bool {
     if hosts.starts_with('|') {
         return is_hash_of(hosts, label).unwrap_or(false);

@@ -69,7 +69,7 @@ impl SshDoor {
         Self { listener, config: Arc::new(config) }
     }
 
-    /// The socket that something may come to.
+    /// Returns the socket that something may come to.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

@@ -59,7 +59,7 @@ impl SshPrivateKey {
     /// Reads the content of a key file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, SshKeyError> {
         let body = text.trim().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
         let body = body.ok_or(SshKeyError::Format)?;
@@ -101,7 +101,7 @@ impl SshPrivateKey {
         Ok(key)
     }
 
-    /// Its public half.
+    /// Returns its public half.
     #[must_use]
     pub fn public(&self) -> &SshPublicKey {
         &self.public

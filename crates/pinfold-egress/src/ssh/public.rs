@@ -38,27 +38,27 @@ impl SshPublicKey {
         Ok(Self { blob: blob.to_vec() })
     }
 
-    /// The key's data.
+    /// Returns the key's data.
     #[must_use]
     pub fn blob(&self) -> &[u8] {
         &self.blob
     }
 
-    /// The key's type, such as `ssh-ed25519`.
+    /// Returns the key's type, such as `ssh-ed25519`.
     #[must_use]
     pub fn kind(&self) -> &str {
         Fields::new(&self.blob).text().unwrap_or_default()
     }
 
-    /// The fingerprint, as `ssh-keygen -l` shows it.
+    /// Returns the fingerprint, as `ssh-keygen -l` shows it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, &self.blob);
         format!("SHA256:{}", STANDARD_NO_PAD.encode(digest))
     }
 
-    /// Whether the signature is this key's over the data. RSA counts with SHA-2 alone (RFC 8332);
-    /// keys on other curves, security keys and certificates verify nothing.
+    /// Returns whether the signature is this key's over the data. RSA counts with SHA-2 alone (RFC
+    /// 8332); keys on other curves, security keys and certificates verify nothing.
     pub(super) fn verifies(&self, data: &[u8], signature: &[u8]) -> bool {
         self.try_verify(data, signature).is_ok()
     }
@@ -102,7 +102,7 @@ impl SshPublicKey {
     }
 }
 
-/// The point of an ECDSA key (RFC 5656, section 3.1).
+/// Returns the point of an ECDSA key (RFC 5656, section 3.1).
 fn point<'a>(mut key: Fields<'a>, curve: &str) -> Result<&'a [u8], Malformed> {
     if key.text()? != curve {
         return Err(Malformed);
@@ -112,7 +112,7 @@ fn point<'a>(mut key: Fields<'a>, curve: &str) -> Result<&'a [u8], Malformed> {
     Ok(point)
 }
 
-/// An ECDSA signature, two numbers (RFC 5656, section 3.1.2), as ring takes it.
+/// Returns an ECDSA signature, two numbers (RFC 5656, section 3.1.2), as ring takes it.
 fn fixed(signature: &[u8], size: usize) -> Result<Vec<u8>, Malformed> {
     let mut numbers = Fields::new(signature);
     let mut out = vec![0; 2 * size];

@@ -24,7 +24,7 @@ impl SshDoor {
     /// Begins to serve, on the current runtime.
     ///
     /// # Errors
-    /// What registering the socket says.
+    /// Returns the error of registering the socket.
     pub(crate) fn start(&self, acceptors: &mut JoinSet<()>) -> io::Result<()> {
         let listener = self.listener.try_clone()?;
         listener.set_nonblocking(true)?;

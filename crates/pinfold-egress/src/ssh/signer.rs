@@ -86,7 +86,7 @@ pub(super) async fn read_message(stream: &mut UnixStream) -> io::Result<Option<V
 /// Writes one message.
 ///
 /// # Errors
-/// What write(2) says.
+/// Returns the error of `write(2)`.
 pub(super) async fn write_message(stream: &mut UnixStream, message: &[u8]) -> io::Result<()> {
     let mut whole = Vec::with_capacity(message.len() + 4);
     put_string(&mut whole, message);

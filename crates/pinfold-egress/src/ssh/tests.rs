@@ -30,7 +30,7 @@ fn strings(parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// An OpenSSH key file (PROTOCOL.key) with the Ed25519 key of this seed.
+/// Returns an OpenSSH key file (PROTOCOL.key) with the Ed25519 key of this seed.
 fn key_file(seed: u8, cipher: &str) -> String {
     let seed = [seed; 32];
     let pair = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
@@ -103,7 +103,7 @@ fn login(session: &[u8], user: &str, host: Option<u8>) -> Vec<u8> {
     data
 }
 
-/// The last answer of a connection on which these messages come.
+/// Returns the last answer of a connection on which these messages come.
 fn last(config: &SshConfig, messages: &[Vec<u8>]) -> Verdict {
     let mut conversation = Conversation::new(config);
     let answers: Vec<Verdict> = messages.iter().map(|m| conversation.judge(m)).collect();

@@ -3,8 +3,8 @@
 use http::Request;
 use http_body::Body;
 
-/// A copy of a request, for a reused connection that turns out to have been closed by the server:
-/// the request may have been sent, and no answer came.
+/// Returns a copy of a request, for a reused connection that turns out to have been closed by the
+/// server: the request may have been sent, and no answer came.
 pub(crate) fn copy_of<B: Body, C>(request: &Request<B>, empty: C) -> Option<Request<C>> {
     if !request.method().is_idempotent() || !request.body().is_end_stream() {
         return None;
@@ -17,7 +17,7 @@ pub(crate) fn copy_of<B: Body, C>(request: &Request<B>, empty: C) -> Option<Requ
     Some(copy)
 }
 
-/// Whether a connection broke without an answer; one that cannot be read is an answer.
+/// Returns whether a connection broke without an answer; one that cannot be read is an answer.
 pub(crate) fn is_silence(error: &hyper::Error) -> bool {
     !error.is_parse() && !error.is_user()
 }

@@ -70,7 +70,7 @@ impl Connector {
         Self { http, proxies: Arc::new(proxies), tls: Arc::new(tls) }
     }
 
-    /// A connection on which TLS can begin.
+    /// Returns a connection on which TLS can begin.
     async fn tunnelled(&mut self, to: Uri) -> Result<TokioIo<TcpStream>, Failure> {
         let authority = to.authority().map_or("", |authority| authority.as_str());
         let proxies = Arc::clone(&self.proxies);

@@ -33,18 +33,18 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the name does not exist, as opposed to an answer that could not be had.
+    /// Returns whether the name does not exist, as opposed to an answer that could not be had.
     pub(crate) fn is_no_such_name(&self) -> bool {
         matches!(self, Self::Dns { missing: true, .. })
     }
 
-    /// The failure behind an error of the HTTP client, if a connection was what failed.
+    /// Returns the failure behind an error of the HTTP client, if a connection was what failed.
     #[must_use]
     pub fn behind<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
         chain(error).find_map(|cause| cause.downcast_ref())
     }
 
-    /// The innermost cause of an error: the words of the system or of the protocol.
+    /// Returns the innermost cause of an error: the words of the system or of the protocol.
     #[must_use]
     pub fn innermost(error: &(dyn Error + 'static)) -> String {
         chain(error).last().map_or_else(|| error.to_string(), ToString::to_string)

@@ -36,12 +36,12 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// The proxy for a tunnel to a host.
+    /// Returns the proxy for a tunnel to a host.
     pub(crate) fn tunnel_to(&self, host: &Host) -> Option<&UpstreamProxy> {
         self.tunnels.as_ref().filter(|proxy| proxy.serves(host))
     }
 
-    /// The proxy for a request to a host in the clear.
+    /// Returns the proxy for a request to a host in the clear.
     pub(crate) fn request_to(&self, host: &Host) -> Option<&UpstreamProxy> {
         self.requests.as_ref().filter(|proxy| proxy.serves(host))
     }
@@ -102,7 +102,7 @@ impl UpstreamProxy {
         self
     }
 
-    /// Whether a host is reached through the proxy. This machine itself never is.
+    /// Returns whether a host is reached through the proxy. This machine itself never is.
     fn serves(&self, host: &Host) -> bool {
         let is_own = match host {
             Host::Name(name) => name.is_localhost() || name.is_this_machine(),
@@ -111,7 +111,7 @@ impl UpstreamProxy {
         !is_own && !self.direct_all && !self.direct.iter().any(|pattern| pattern.matches(host))
     }
 
-    /// What the proxy knows this host by, for requests that go through it without a tunnel.
+    /// Returns what the proxy knows this host by, for requests that go through it without a tunnel.
     pub(crate) fn authorization(&self) -> Option<&str> {
         self.authorization.as_ref().map(|value| value.as_str())
     }
@@ -119,7 +119,7 @@ impl UpstreamProxy {
     /// Asks the proxy for a tunnel.
     ///
     /// # Errors
-    /// A broken connection, or whatever the proxy refused.
+    /// Returns an error for a broken connection, or whatever the proxy refused.
     pub(crate) async fn tunnel(&self, stream: &mut TcpStream, to: &Endpoint) -> io::Result<()> {
         let authorization = match &self.authorization {
             Some(value) => Zeroizing::new(format!("Proxy-Authorization: {}\r\n", value.as_str())),
@@ -148,7 +148,7 @@ impl UpstreamProxy {
     }
 }
 
-/// The status code, and what the proxy says about it.
+/// Returns the status code, and what the proxy says about it.
 fn status(answer: &[u8]) -> Option<(u16, String)> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut headers);

@@ -11,7 +11,7 @@ pub(crate) const H2: &[u8] = b"h2";
 /// HTTP/1.1 in a TLS handshake (RFC 7301).
 pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
-/// A client's configuration that trusts these roots and offers no protocol yet.
+/// Returns a client's configuration that trusts these roots and offers no protocol yet.
 pub(crate) fn client_config(roots: &TrustRoots) -> Result<ClientConfig, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)

@@ -127,9 +127,9 @@ struct Config {
 }
 
 impl Engine {
-    /// The engine that is asked for, else Docker, else Podman. One that is there and does not work is
-    /// not skipped: its images would be elsewhere. None is taken from directories in which a sandbox
-    /// may have written.
+    /// Returns the engine that is asked for, else Docker, else Podman. One that is there and does not
+    /// work is not skipped: its images would be elsewhere. None is taken from directories in which a
+    /// sandbox may have written.
     ///
     /// # Errors
     /// Not installed.
@@ -146,13 +146,13 @@ impl Engine {
         Ok(Self { name, program })
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> ImageEngine {
         self.name
     }
 
-    /// Where it is, as far as its user says: what it has there it may not have elsewhere.
+    /// Returns where it is, as far as its user says: what it has there it may not have elsewhere.
     pub fn place(&self) -> String {
         const SAID: [&str; 6] = [
             "CONTAINERS_STORAGE_CONF",
@@ -209,16 +209,16 @@ impl Engine {
     /// Has something done that is done at once; what it answers.
     ///
     /// # Errors
-    /// An engine that cannot be asked, or that does not do it.
+    /// Returns an error for an engine that cannot be asked, or that does not do it.
     pub fn command(&self, doing: &str, words: &[&str]) -> Result<String, ImageError> {
         let answer = self.ask(doing, words)?;
         if answer.is_good { Ok(answer.text) } else { Err(self.failed(doing, &answer.said)) }
     }
 
-    /// An image, if the engine has it.
+    /// Returns an image, if the engine has it.
     ///
     /// # Errors
-    /// An engine that cannot be asked.
+    /// Returns an error for an engine that cannot be asked.
     pub(super) fn inspect(&self, reference: &str) -> Result<Option<Inspected>, ImageError> {
         Ok(self.look_at(reference)?.map(Inspected::from))
     }
@@ -244,7 +244,7 @@ impl Engine {
     /// Gets an image from its registry.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Returns why it cannot be had.
     pub(super) fn pull(
         &self,
         reference: &Reference,
@@ -263,7 +263,7 @@ impl Engine {
     /// Builds.
     ///
     /// # Errors
-    /// Why it cannot be built.
+    /// Returns why it cannot be built.
     pub(super) fn build(
         &self,
         recipe: &Recipe<'_>,
@@ -289,10 +289,10 @@ impl Engine {
         self.have(&doing, argv, tell)?.map_err(|said| self.failed(&doing, &said))
     }
 
-    /// The images whose name begins so.
+    /// Returns the images whose name begins so.
     ///
     /// # Errors
-    /// An engine that cannot be asked.
+    /// Returns an error for an engine that cannot be asked.
     pub fn list(&self, prefix: &str) -> Result<Vec<Listed>, ImageError> {
         const FORMAT: &str = "{{.Repository}}:{{.Tag}}\t{{.ID}}\t{{.Size}}\t{{.CreatedAt}}";
         let doing = "list its images";
@@ -319,7 +319,7 @@ impl Engine {
         ImageError::Failed { engine: self.name, doing: doing.to_owned(), said }
     }
 
-    /// What an engine's own words mean.
+    /// Returns what an engine's own words mean.
     fn failed(&self, doing: &str, said: &str) -> ImageError {
         const NOT_RUNNING: [&str; 4] = [
             "cannot connect to the docker daemon",

@@ -9,7 +9,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
 use thiserror::Error;
 
-/// An engine as one that is missing.
+/// Returns an engine as one that is missing.
 const fn is_not(engine: ImageEngine) -> &'static str {
     match engine {
         ImageEngine::Docker => "docker is not",
@@ -150,7 +150,7 @@ impl From<DockerfileError> for ImageError {
 }
 
 impl ImageError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

@@ -26,8 +26,8 @@ impl Asked {
         Self { directory: places.cache.join("images/bases") }
     }
 
-    /// Whether an image is older than what is built on may be: since it was made, or since a registry
-    /// was asked whether there is a newer one.
+    /// Returns whether an image is older than what is built on may be: since it was made, or since a
+    /// registry was asked whether there is a newer one.
     pub(super) fn is_old(&self, engine: &Engine, reference: &Reference, found: &Inspected) -> bool {
         let asked = fs::metadata(self.path(engine, reference)).and_then(|found| found.modified());
         is_old(SystemTime::now(), found.created, asked.ok())
@@ -36,7 +36,7 @@ impl Asked {
     /// A registry has just been asked for an image.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub(super) fn now(&self, engine: &Engine, reference: &Reference) -> Result<(), ImageError> {
         let path = self.path(engine, reference);
         let written = Places::make_private(&self.directory).and_then(|()| {
@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-/// A time in the future makes nothing old.
+/// Returns a time in the future makes nothing old.
 fn is_old(now: SystemTime, created: Option<SystemTime>, asked: Option<SystemTime>) -> bool {
     let since = created.max(asked);
     since.is_none_or(|since| now.duration_since(since).is_ok_and(|age| age > MOST))

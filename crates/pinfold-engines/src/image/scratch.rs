@@ -24,7 +24,7 @@ impl Scratch {
     /// Makes one in a directory of the user's.
     ///
     /// # Errors
-    /// What making or locking says.
+    /// Returns the error of making or locking.
     pub(super) fn make(above: &Path) -> Result<Self, ImageError> {
         let failed = |doing, path: &Path, cause: io::Error| ImageError::Own {
             doing,

@@ -29,7 +29,7 @@ impl Apple {
         Self { launcher, not_in }
     }
 
-    /// Whether its program is on this machine.
+    /// Returns whether its program is on this machine.
     pub fn is_installed() -> bool {
         find(PROGRAM, &[]).is_some()
     }
@@ -116,7 +116,7 @@ fn words(words: &[&str]) -> Vec<String> {
 /// system calls nor for capabilities: what is in the machine has a kernel to itself.
 ///
 /// # Errors
-/// A path that its options have no way to say.
+/// Returns an error for a path that its options have no way to say.
 fn run(container: &Container) -> Result<Vec<String>, String> {
     let (uid, gid) = container.user;
     let fixed = ["run", "--detach", "--rm", "--read-only", "--network=none", "--no-dns"];
@@ -136,7 +136,7 @@ fn run(container: &Container) -> Result<Vec<String>, String> {
     Ok(said)
 }
 
-/// A mount as fields between commas, without a way to quote one.
+/// Returns a mount as fields between commas, without a way to quote one.
 fn bound(Mount { from, to, is_writable }: &Mount) -> Result<String, String> {
     let source = from.as_path().display().to_string();
     if source.contains(',') {

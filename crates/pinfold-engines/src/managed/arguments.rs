@@ -126,7 +126,7 @@ pub(super) fn run(
     words
 }
 
-/// A mount as one record of comma-separated values (RFC 4180), which is how both read it.
+/// Returns a mount as one record of comma-separated values (RFC 4180), which is how both read it.
 fn bound(Mount { from, to, is_writable }: &Mount) -> String {
     let source = format!("source={}", from.as_path().display());
     let mut fields = vec!["type=bind".to_owned(), source, format!("target={to}")];

@@ -28,7 +28,7 @@ impl Daemon {
     /// Asks an engine.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// Returns an error if it cannot be asked.
     pub(super) fn ask(kind: ImageEngine, engine: &Engine) -> Result<Self, ImageError> {
         // Root's own containers are root's, and Podman has no daemon.
         if kind == ImageEngine::Podman || rustix::process::geteuid().is_root() {
@@ -41,7 +41,7 @@ impl Daemon {
 }
 
 impl Known {
-    /// What was remembered, if it was.
+    /// Returns what was remembered, if it was.
     pub(super) fn recall(engine: &Engine) -> Option<Self> {
         let places = Places::find().ok()?;
         let of = |daemon| {

@@ -115,7 +115,7 @@ impl Plugin {
             .map_err(|error| failed(&format!("its answer lacks something: {error}")))
     }
 
-    /// Its file, which no inside may have written.
+    /// Returns its file, which no inside may have written.
     fn file(&self) -> Result<PathBuf, String> {
         let file =
             std::fs::canonicalize(self.program.as_path()).map_err(|error| error.to_string())?;
@@ -137,7 +137,7 @@ fn plain(said: &str) -> String {
     said.chars().filter(|c| !c.is_control()).take(400).collect()
 }
 
-/// A container as it is asked for; paths that are not UTF-8 have been refused before.
+/// Returns a container as it is asked for; paths that are not UTF-8 have been refused before.
 fn asked(container: &Container) -> Asked<'_> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mounts = container.mounts.iter().map(|mount| {

@@ -37,7 +37,7 @@ impl Files {
     /// Opens the file that is written; made if missing, readable by the user alone.
     ///
     /// # Errors
-    /// What open(2) says.
+    /// Returns the error of `open(2)`.
     pub(super) fn open(&self) -> io::Result<File> {
         OpenOptions::new()
             .read(true)
@@ -48,10 +48,10 @@ impl Files {
             .open(self.current())
     }
 
-    /// Whether this is the file that has the name now.
+    /// Returns whether this is the file that has the name now.
     ///
     /// # Errors
-    /// What stat(2) says.
+    /// Returns the error of `stat(2)`.
     pub(super) fn is_current(&self, file: &File) -> io::Result<bool> {
         match fs::symlink_metadata(self.current()) {
             Ok(named) => Ok(same(&named, &file.metadata()?)),
@@ -64,7 +64,7 @@ impl Files {
     /// holds its lock.
     ///
     /// # Errors
-    /// What rename(2) says, and reading the directory.
+    /// Returns the error of `rename(2)`, and reading the directory.
     pub(super) fn rotate(&self) -> io::Result<()> {
         let numbers = self.numbers()?;
         let next = numbers.last().map_or(1, |last| last + 1);
@@ -93,10 +93,10 @@ impl Files {
         Ok(numbers)
     }
 
-    /// The first file, or the one after this; `None` when there is none.
+    /// Returns the first file, or the one after this; `None` when there is none.
     ///
     /// # Errors
-    /// What reading the directory and open(2) say.
+    /// Returns the error of reading the directory and `open(2)`.
     pub(super) fn after(&self, file: Option<&File>) -> io::Result<Option<File>> {
         loop {
             let numbers = self.numbers()?;
@@ -117,7 +117,7 @@ impl Files {
         }
     }
 
-    /// An error with what it is about.
+    /// Returns an error with what it is about.
     pub(super) fn named(&self, what: &str, error: &io::Error) -> io::Error {
         let path = self.current();
         let text = format!("cannot {what} the audit log {}: {error}", path.display());
@@ -125,7 +125,7 @@ impl Files {
     }
 }
 
-/// The file after this one. One that is not there any more was older than all.
+/// Returns the file after this one. One that is not there any more was older than all.
 fn next(mut files: Vec<File>, file: Option<&File>) -> Option<File> {
     let own = file.and_then(|file| file.metadata().ok());
     let is_own = |other: &File| {
@@ -135,7 +135,8 @@ fn next(mut files: Vec<File>, file: Option<&File>) -> Option<File> {
     (at < files.len()).then(|| files.swap_remove(at))
 }
 
-/// Whether a file was written last before the time of retention. One with a time to come is not old.
+/// Returns whether a file was written last before the time of retention. One with a time to come is not
+/// old.
 fn is_old(path: &Path) -> bool {
     let modified = fs::symlink_metadata(path).and_then(|found| found.modified());
     modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > RETENTION))

@@ -22,7 +22,7 @@ impl Reader {
     /// Opens the log for reading; `None` when nothing was ever recorded.
     ///
     /// # Errors
-    /// What open(2) says, with the path.
+    /// Returns the error of `open(2)`, with the path.
     pub fn open(state: &Path) -> io::Result<Option<Self>> {
         let files = Files::of(state);
         match files.after(None) {
@@ -35,19 +35,19 @@ impl Reader {
         }
     }
 
-    /// The next whole record, `None` at the present end.
+    /// Returns the next whole record, `None` at the present end.
     ///
     /// # Errors
-    /// What read(2) says, with the path.
+    /// Returns the error of `read(2)`, with the path.
     pub fn next_record(&mut self) -> io::Result<Option<Value>> {
         self.next().map_err(|error| self.files.named("read", &error))
     }
 
-    /// The next whole record of one of these sessions, `None` at the present end. Others are not
+    /// Returns the next whole record of one of these sessions, `None` at the present end. Others are not
     /// parsed.
     ///
     /// # Errors
-    /// As [`Self::next_record`].
+    /// Returns the errors of [`Self::next_record`].
     pub fn next_of(&mut self, is_meant: impl Fn(&str) -> bool) -> io::Result<Option<Value>> {
         loop {
             let Some(line) = self.line().map_err(|error| self.files.named("read", &error))? else {
@@ -64,7 +64,7 @@ impl Reader {
     /// Skips all records up to the present end.
     ///
     /// # Errors
-    /// As [`Self::next_record`].
+    /// Returns the errors of [`Self::next_record`].
     pub fn skip_all(&mut self) -> io::Result<()> {
         while self.line().map_err(|error| self.files.named("read", &error))?.is_some() {}
         Ok(())
@@ -79,7 +79,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// The next whole line.
+    /// Returns the next whole line.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let mut line = Vec::new();
@@ -102,8 +102,8 @@ impl Reader {
     }
 }
 
-/// The session of a record, which comes last, before the time. No text in a record looks like it,
-/// since quotes in texts are escaped.
+/// Returns the session of a record, which comes last, before the time. No text in a record looks like
+/// it, since quotes in texts are escaped.
 fn session_of(line: &[u8]) -> Option<&str> {
     const KEY: &[u8] = b",\"session\":\"";
     let at = line.windows(KEY.len()).rposition(|part| part == KEY)? + KEY.len();

@@ -76,7 +76,7 @@ fn a_full_disk_is_an_error_and_named() {
     assert!(error.to_string().contains("audit log /state/audit.jsonl"), "{error}");
 }
 
-/// A log whose files are full after three records.
+/// Returns a log whose files are full after three records.
 fn small(state: &std::path::Path) -> Audit {
     Audit { largest: 300, ..Audit::open(state, None).unwrap() }
 }

@@ -18,7 +18,7 @@ use crate::process::{ENVIRONMENT, command, see_to_end};
 /// both outputs going to one place.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_own(arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
     command(std::env::current_exe()?)
         .args(arguments)
@@ -32,7 +32,7 @@ pub fn start_own(arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
 /// streams.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Child> {
     command(std::env::current_exe()?)
         .args(arguments)
@@ -48,7 +48,7 @@ pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Chi
 /// that `without` names.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_held(
     arguments: &[OsString],
     directory: &Path,
@@ -67,7 +67,7 @@ pub fn start_held(
 /// `without` names.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_worker(
     arguments: &[OsString],
     directory: &Path,
@@ -92,7 +92,7 @@ fn held(arguments: &[OsString], directory: &Path, without: &[&str]) -> io::Resul
 /// that `without` names.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn run_own(
     arguments: &[OsString],
     directory: &Path,
@@ -109,7 +109,7 @@ pub fn run_own(
 /// streams. Anything it writes apart from its answers is dropped.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_reader(arguments: &[&OsStr]) -> io::Result<Child> {
     command(std::env::current_exe()?)
         .args(arguments)
@@ -125,7 +125,7 @@ pub fn start_reader(arguments: &[&OsStr]) -> io::Result<Child> {
 /// held open, with pipes for all three streams.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_for_inside(
     arguments: &[OsString],
     env: Vec<(OsString, OsString)>,
@@ -147,7 +147,7 @@ pub fn start_for_inside(
 /// included, under a name of its own.
 ///
 /// # Errors
-/// What starting it says.
+/// Returns the error of starting it.
 pub fn start_minded(program: &OsStr, name: &OsStr, args: &[OsString]) -> io::Result<Child> {
     let mut command = command(program);
     crate::sys::unblock_signals_of(&mut command);
@@ -164,7 +164,7 @@ pub fn become_program(program: &Path, args: &[OsString]) -> io::Error {
 /// Inside: runs a program to its end with this process's environment and directory.
 ///
 /// # Errors
-/// What starting it says; `TimedOut` after a minute.
+/// Returns the error of starting it; `TimedOut` after a minute.
 pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -177,7 +177,7 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
     see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
 }
 
-/// What lets a program find its own configuration, and these variables.
+/// Returns what lets a program find its own configuration, and these variables.
 pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
     let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
     let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));

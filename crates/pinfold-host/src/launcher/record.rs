@@ -8,7 +8,7 @@ use crate::wrappers::Launch;
 /// Records that a command is about to be started.
 ///
 /// # Errors
-/// A log that cannot be written: then nothing is started.
+/// Returns an error for a log that cannot be written: then nothing is started.
 pub fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
     audit.record(&Event::Launch {
         purpose,

@@ -33,7 +33,7 @@ impl Launcher {
     /// this process to end ends the program, and returns to the caller.
     ///
     /// # Errors
-    /// What starting it says.
+    /// Returns the error of starting it.
     pub fn run_watched(
         &self,
         argv: Vec<OsString>,

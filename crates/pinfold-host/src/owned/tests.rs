@@ -8,7 +8,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A directory without links on its path.
+/// Returns a directory without links on its path.
 fn directory() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     set_mode(dir.path(), 0o755);

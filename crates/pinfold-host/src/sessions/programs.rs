@@ -48,7 +48,7 @@ impl SessionState {
     /// killed, they go on, and the next start waits for them ([`wait_for_programs`]).
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub fn lend_lock(&mut self) -> io::Result<()> {
         let programs = lock(&self.private.join(PROGRAMS), FlockOperation::LockExclusive)?;
         launcher::lend(self.programs.insert(Arc::new(programs)));

@@ -26,7 +26,7 @@ impl Bearer {
         }
     }
 
-    /// Whether the sandbox may write to this path, or to what it lies in.
+    /// Returns whether the sandbox may write to this path, or to what it lies in.
     pub(super) fn may_change(&self, path: &HostPath) -> bool {
         self.writable.iter().any(|root| path.starts_with(root))
     }

@@ -24,7 +24,7 @@ pub struct Launch {
     pub handled_by: Vec<String>,
 }
 
-/// A `NAME=VALUE` as environ(7) has it, in two.
+/// Returns a `NAME=VALUE` as environ(7) has it, in two.
 pub fn split_variable(variable: &[u8]) -> Option<(OsString, OsString)> {
     let mut halves = variable.splitn(2, |byte| *byte == b'=');
     let half = |half: &[u8]| OsStr::from_bytes(half).to_owned();
@@ -127,7 +127,7 @@ impl Context {
         })
     }
 
-    /// What was answered to a context, if it can be launched.
+    /// Returns what was answered to a context, if it can be launched.
     pub(super) fn checked(self, given: &Self) -> Result<Self, Wrong> {
         let malformed = |what: &str| Err(Wrong::Malformed(what.to_owned()));
         let texts = [&self.command, &self.cwd].into_iter().chain(&self.args).chain(&self.shell);

@@ -62,7 +62,7 @@ pub enum Wrong {
 }
 
 impl WrapError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {

@@ -78,8 +78,8 @@ impl Program {
         Ok(answer.into())
     }
 
-    /// The program's file, if nobody can have changed it whom a wrapper is to keep an eye on: the
-    /// sandbox, and other users. Files among its arguments are checked against the sandbox, too: an
+    /// Returns the program's file, if nobody can have changed it whom a wrapper is to keep an eye on:
+    /// the sandbox, and other users. Files among its arguments are checked against the sandbox, too: an
     /// interpreter's script is one.
     fn trusted(&self, bearer: Option<&Bearer>) -> Result<PathBuf, Wrong> {
         let named = |path: &Path, what: &str| {
@@ -112,8 +112,8 @@ impl Program {
     }
 }
 
-/// Every name on the way to what a path leads to, links and what they lead to included: who may change
-/// one of them decides where it leads.
+/// Returns every name on the way to what a path leads to, links and what they lead to included: who may
+/// change one of them decides where it leads.
 fn steps(path: &Path) -> Vec<PathBuf> {
     let own = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
     let (mut waiting, mut at, mut steps) = (own(path), PathBuf::from("/"), Vec::new());

@@ -147,7 +147,7 @@ const NEVER: &[&str] = &[
 /// Reads a command's arguments.
 ///
 /// # Errors
-/// What of it the host does not run, with the hint.
+/// Returns what of it the host does not run, with the hint.
 pub(crate) fn read(args: &[Vec<u8>]) -> Result<Arguments, Refusal> {
     let Some((first, rest)) = args.split_first() else {
         return Err(Refusal::new("git without a command").hint("try `git push`"));

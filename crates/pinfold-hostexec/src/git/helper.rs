@@ -19,7 +19,7 @@ pub const PASSWORD: &str = "HOST_GIT_PASSWORD";
 /// The variable of its user's name.
 pub const USER: &str = "HOST_GIT_USER";
 
-/// Whether the user's git would ask a helper about this URL.
+/// Returns whether the user's git would ask a helper about this URL.
 pub(super) fn is_there(url: &str, context: &Context) -> bool {
     let words = ["config", "--get-urlmatch", "credential.helper", url];
     ask(context, &words, None).is_ok_and(|said| !said.stdout.trim_ascii().is_empty())

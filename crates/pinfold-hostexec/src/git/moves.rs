@@ -14,7 +14,7 @@ pub(super) struct Move {
 }
 
 impl Move {
-    /// Whether this is the id of no object.
+    /// Returns whether this is the id of no object.
     pub(super) fn is_none(object: &str) -> bool {
         object.bytes().all(|byte| byte == b'0')
     }

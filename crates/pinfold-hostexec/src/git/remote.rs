@@ -97,7 +97,7 @@ impl Remote {
     /// Finds a remote of the repository, the one that git would take if none is named.
     ///
     /// # Errors
-    /// There is none, or there is no way to it.
+    /// Returns an error if there is none, or there is no way to it.
     pub(crate) fn find(
         known: &Known,
         named: Option<&str>,
@@ -139,7 +139,7 @@ impl Remote {
         Ok(Self { name, url, fetch, way })
     }
 
-    /// Whether the user's credential helpers are asked for its login.
+    /// Returns whether the user's credential helpers are asked for its login.
     pub(crate) fn asks_helpers(&self) -> bool {
         matches!(&self.way, Way::Host { login: Login::Helper { .. }, .. })
     }

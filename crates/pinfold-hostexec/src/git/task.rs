@@ -66,7 +66,7 @@ const DELETE: [&str; 2] = ["--delete", "-d"];
 /// do.
 ///
 /// # Errors
-/// Why it is not run.
+/// Returns why it is not run.
 pub(crate) fn prepare(
     args: &[Vec<u8>],
     cwd: &Path,
@@ -113,7 +113,7 @@ impl Task {
     /// Reads what a supervisor has written down.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error for a file that cannot be read.
     pub fn read(place: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&fs::read(place.join("task.json"))?)?)
     }
@@ -125,11 +125,11 @@ impl Task {
         fs::write(self.place.join("task.json"), serde_json::to_vec(self)?)
     }
 
-    /// What logs git in, for the process above its scratch sandbox, where that is asked for when it
-    /// is needed.
+    /// Returns what logs git in, for the process above its scratch sandbox, where that is asked for when
+    /// it is needed.
     ///
     /// # Errors
-    /// No login for a push; git cannot be started.
+    /// Returns an error if there is no login for a push; git cannot be started.
     pub(crate) fn login(&self, context: &Context) -> io::Result<Vec<(&'static str, OsString)>> {
         let Some(remote) = self.remote.as_ref().filter(|remote| remote.asks_helpers()) else {
             return Ok(Vec::new());
@@ -146,7 +146,7 @@ impl Task {
         }
     }
 
-    /// The settings of the git directory, as a file's.
+    /// Returns the settings of the git directory, as a file's.
     pub fn git_settings(&self) -> impl Iterator<Item = GitSetting> + '_ {
         self.settings
             .iter()
@@ -187,7 +187,7 @@ impl Task {
         }
     }
 
-    /// Why a stage failed: git's own words, if it is git that had any.
+    /// Returns why a stage failed: git's own words, if it is git that had any.
     fn said(&self, stderr: &[u8]) -> String {
         let said = self.read_out("said").unwrap_or_default();
         let url = self.remote.as_ref().map_or(String::new(), |remote| shown_url(&remote.url));
@@ -278,7 +278,7 @@ impl Task {
         }
     }
 
-    /// The branches that git has made follow another (`push --set-upstream`).
+    /// Returns the branches that git has made follow another (`push --set-upstream`).
     fn followed(&self) -> io::Result<Vec<Reply>> {
         let config = Config::parse(&fs::read(self.place.join("git/config"))?);
         let is_new = |one: &&GitSetting| !self.git_settings().any(|old| old == **one);
@@ -341,7 +341,7 @@ fn counted(count: usize) -> String {
     if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") }
 }
 
-/// A URL without the password that may be in it.
+/// Returns a URL without the password that may be in it.
 pub(crate) fn shown_url(url: &str) -> String {
     let shown = match url.split_once("://") {
         Some((scheme, rest)) => {

@@ -8,7 +8,7 @@ fn image(name: &str) -> Reference {
     name.parse().unwrap()
 }
 
-/// What it builds on without an override.
+/// Returns what it builds on without an override.
 fn base(text: &str) -> Result<Base, DockerfileError> {
     parse(text)?.base(None)
 }

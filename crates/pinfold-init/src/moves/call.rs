@@ -78,8 +78,8 @@ impl Listener {
         let _ = self.control(libc::SECCOMP_IOCTL_NOTIF_SEND, (&raw mut answer).cast());
     }
 
-    /// What a call wants, if it is to rename a directory. Most rename a file, so what the new name
-    /// is comes after that.
+    /// Returns what a call wants, if it is to rename a directory. Most rename a file, so what the new
+    /// name is comes after that.
     pub(super) fn wanted(&self, call: &Call) -> Option<Wanted> {
         let [old, new] = call.names()?;
         let old = call.find(old)?;
@@ -103,7 +103,7 @@ impl Listener {
 }
 
 impl Call {
-    /// Whether it puts its caller behind a wall that init does not stand behind.
+    /// Returns whether it puts its caller behind a wall that init does not stand behind.
     pub(super) fn is_wall(&self) -> bool {
         self.number == libc::SYS_landlock_restrict_self
     }
@@ -139,7 +139,7 @@ impl Call {
         Some(Name { above, last: last.to_owned() })
     }
 
-    /// A path in the caller's memory.
+    /// Returns a path in the caller's memory.
     fn read_path(&self, address: u64) -> Option<Vec<u8>> {
         /// What the kernel takes (`PATH_MAX`).
         const LONGEST: usize = 4096;

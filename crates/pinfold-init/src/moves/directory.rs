@@ -19,7 +19,7 @@ const OWNER: u32 = 0o700;
 /// Renames a directory of a view.
 ///
 /// # Errors
-/// Why it could not be; then everything is as it was.
+/// Returns why it could not be; then everything is as it was.
 pub(super) fn rename(old: &Name, new: &Name) -> Result<(), Errno> {
     match keep(&old.above, &old.last, &new.above, &new.last) {
         Err(Errno::EXIST) => replace(old, new),
@@ -48,7 +48,7 @@ fn replace(old: &Name, new: &Name) -> Result<(), Errno> {
     })
 }
 
-/// Whether these are directories of the same mount of one view.
+/// Returns whether these are directories of the same mount of one view.
 fn in_one_view(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
     use rustix::fs::StatxFlags;
     let mount = |place: &OwnedFd| {

@@ -17,7 +17,7 @@ const KEYS: [(SpecialCodeIndex, Key); 3] = [
     (SpecialCodeIndex::VSUSP, Key::Suspend),
 ];
 
-/// The first key that asks for a signal, and where it is.
+/// Returns the first key that asks for a signal, and where it is.
 pub(super) fn first(bytes: &[u8], modes: &Termios) -> Option<(usize, Key)> {
     const DISABLED: u8 = 0;
     if !modes.local_modes.contains(LocalModes::ISIG) {
@@ -30,12 +30,13 @@ pub(super) fn first(bytes: &[u8], modes: &Termios) -> Option<(usize, Key)> {
     bytes.iter().enumerate().find_map(|(at, byte)| Some((at, meant(byte)?)))
 }
 
-/// Whether one of these bytes is named as such a key, be it that the modes let none ask for a signal.
+/// Returns whether one of these bytes is named as such a key, be it that the modes let none ask for a
+/// signal.
 pub(super) fn are_named(bytes: &[u8], modes: &Termios) -> bool {
     KEYS.iter().any(|(index, _)| bytes.contains(&modes.special_codes[*index]))
 }
 
-/// The modes with such keys that nobody types: a byte that is in no text (UTF-8, RFC 3629).
+/// Returns the modes with such keys that nobody types: a byte that is in no text (UTF-8, RFC 3629).
 pub(super) fn without(modes: &Termios) -> Termios {
     let mut without = modes.clone();
     KEYS.iter().for_each(|(index, _)| without.special_codes[*index] = 0xff);
@@ -47,7 +48,7 @@ pub(super) fn name_as(modes: &mut Termios, others: &Termios) {
     KEYS.iter().for_each(|(index, _)| modes.special_codes[*index] = others.special_codes[*index]);
 }
 
-/// How a key is shown: control characters as `^C` where the terminal does so (ECHOCTL).
+/// Returns how a key is shown: control characters as `^C` where the terminal does so (ECHOCTL).
 pub(super) fn echo(byte: u8, modes: &Termios) -> Vec<u8> {
     match byte {
         0..0x20 | 0x7f if modes.local_modes.contains(LocalModes::ECHOCTL) => {

@@ -14,7 +14,7 @@ pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
     }
 }
 
-/// The children of a process; none of one that is gone.
+/// Returns the children of a process; none of one that is gone.
 pub(super) fn children(pid: Pid) -> Vec<Pid> {
     Processes::look().of(pid)
 }
@@ -25,8 +25,8 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Those of now. Not by lists of children (/proc/[pid]/task/[tid]/children), which gVisor's kernel
-    /// does not have. A process that cannot be read is left out.
+    /// Returns those of now. Not by lists of children (/proc/[pid]/task/[tid]/children), which gVisor's
+    /// kernel does not have. A process that cannot be read is left out.
     pub(super) fn look() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -37,7 +37,7 @@ impl Processes {
         Self { found: pids.filter_map(with_parent).collect() }
     }
 
-    /// Every process below this one, or `None` if no process can be read.
+    /// Returns every process below this one, or `None` if no process can be read.
     pub(super) fn below(&self, root: Pid) -> Option<Vec<u32>> {
         let pids = self.all_below(root).into_iter().map(|pid| pid.as_raw_pid() as u32);
         (!self.found.is_empty()).then(|| pids.collect())
@@ -59,8 +59,8 @@ impl Processes {
     }
 }
 
-/// The fourth field. The second may hold anything, parentheses and bytes that are no text among them; none
-/// after it does.
+/// Returns the fourth field. The second may hold anything, parentheses and bytes that are no text among
+/// them; none after it does.
 fn parent_in(stat: &[u8]) -> Option<i32> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = str::from_utf8(&stat[end + 1..]).ok()?;

@@ -43,13 +43,13 @@ impl PartWatch {
         Ok(Some(Self { memory, pids, shared: Shared::of_part(), interval, due }))
     }
 
-    /// How long to wait at most before the next look.
+    /// Returns how long to wait at most before the next look.
     pub(crate) fn patience(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// A limit that is reached; looks when it is time to, or soon will be. `below` are its processes, none
-    /// where not all of them can be seen.
+    /// Returns a limit that is reached; looks when it is time to, or soon will be. `below` are its
+    /// processes, none where not all of them can be seen.
     pub(crate) fn look(&mut self, below: impl FnOnce() -> Option<Vec<u32>>) -> Option<Limit> {
         if self.patience() > TOGETHER {
             return None;

@@ -79,24 +79,24 @@ impl Usage {
     }
 }
 
-/// Whether the kernel tells of each process what it holds for itself: Linux does since 4.5, gVisor's kernel
-/// does not.
+/// Returns whether the kernel tells of each process what it holds for itself: Linux does since 4.5,
+/// gVisor's kernel does not.
 pub(super) fn shows_memory_per_process() -> bool {
     kernel_text("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))
 }
 
-/// Whether a process has gone, or goes just now (proc(5)).
+/// Returns whether a process has gone, or goes just now (proc(5)).
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The number behind a key, 0 where the key is missing (a process that is ending has no memory).
+/// Returns the number behind a key, 0 where the key is missing (a process that is ending has no memory).
 fn number(status: &str, key: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(key));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// How many descriptors a process has open: the directory's size since Linux 6.2 (proc(5)),
+/// Returns how many descriptors a process has open: the directory's size since Linux 6.2 (proc(5)),
 /// counted one by one before.
 fn open_files(pid: u32) -> u64 {
     let path = format!("/proc/{pid}/fd");

@@ -41,12 +41,12 @@ struct File {
 }
 
 impl Shared {
-    /// What all processes of the sandbox hold.
+    /// Returns what all processes of the sandbox hold.
     pub(super) fn of_all() -> Self {
         Self { with_left: true, seen: 0, next: None }
     }
 
-    /// What some of them hold.
+    /// Returns what some of them hold.
     pub(super) fn of_part() -> Self {
         Self { with_left: false, ..Self::of_all() }
     }
@@ -85,7 +85,7 @@ fn of_machine() -> io::Result<u64> {
     Ok(in_meminfo("Shmem:")?.saturating_add(swapped))
 }
 
-/// A number of bytes that the kernel tells of the whole machine (proc_meminfo(5)).
+/// Returns a number of bytes that the kernel tells of the whole machine (proc_meminfo(5)).
 pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
     // A session that sees its limit as the machine's memory has the machine's own numbers elsewhere.
     let text = kernel_text(HOST_MEMINFO).or_else(|_| kernel_text("/proc/meminfo"))?;
@@ -142,7 +142,7 @@ fn mappings(pid: u32, files: &mut HashMap<u64, File>) -> io::Result<()> {
     Ok(())
 }
 
-/// The inode of a mapping of shared memory, from the first line about it: addresses, rights,
+/// Returns the inode of a mapping of shared memory, from the first line about it: addresses, rights,
 /// offset, device, inode, name (proc_pid_maps(5)).
 fn shared_inode(line: &[u8]) -> Option<u64> {
     let name = line.iter().position(|byte| *byte == b'/')?;

@@ -80,7 +80,7 @@ impl Diary {
     /// Adds entries of another diary, all or none, and returns how many. Those are left out whose content is here already.
     ///
     /// # Errors
-    /// As [`Self::create`] has, with the number of the entry, counted from 1.
+    /// Returns the errors of [`Self::create`], with the number of the entry, counted from 1.
     pub fn import(
         &self,
         all: &[NewEntry],

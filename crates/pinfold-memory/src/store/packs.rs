@@ -50,7 +50,7 @@ impl Diary {
     /// Returns what a pack would be.
     ///
     /// # Errors
-    /// As [`Self::create_pack`] has.
+    /// Returns the errors of [`Self::create_pack`].
     pub fn preview_pack(&self, new: &NewPack) -> Result<Compiled, MemoryError> {
         new.check()?;
         self.read(|transaction, _| compiled(transaction, new, self.id))

@@ -92,7 +92,7 @@ impl Diary {
     /// Returns a pack with the text that a rendering of it has, and the tokens of the text. Keeps nothing.
     ///
     /// # Errors
-    /// As [`Self::render_pack`] has.
+    /// Returns the errors of [`Self::render_pack`].
     pub fn preview_rendering(
         &self,
         pack: Uuid,

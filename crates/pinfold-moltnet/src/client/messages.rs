@@ -46,7 +46,7 @@ impl Batch {
     }
 }
 
-/// A line about an attempt, as the API has it.
+/// Returns a line about an attempt, as the API has it.
 fn message(message: &NewMessage) -> Value {
     let payload = read(&message.payload).ok().and_then(|it| it.as_object().cloned());
     let payload = payload.unwrap_or_default().with("event", "progress");

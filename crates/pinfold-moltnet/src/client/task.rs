@@ -135,7 +135,8 @@ fn text(value: &Value, name: &str) -> Option<String> {
     value.text_of(name).map(|text| shown(&text)).filter(|text| !text.trim().is_empty())
 }
 
-/// A text without characters that do not show. An argument of a program cannot hold some of them.
+/// Returns a text without characters that do not show. An argument of a program cannot hold some of
+/// them.
 fn shown(text: &str) -> String {
     text.chars().filter(|letter| matches!(letter, '\n' | '\t') || is_plain(*letter)).collect()
 }

@@ -33,7 +33,7 @@ impl Directory {
     /// Finds an identity by its name.
     ///
     /// # Errors
-    /// No such identity, or one that cannot be trusted.
+    /// Returns an error if there is no such identity, or one that cannot be trusted.
     pub(super) fn find(name: &str, workspace: &Workspace) -> Result<Self, Refusal> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.starts_with('.') || !name.bytes().all(plain) {
@@ -106,7 +106,7 @@ impl Directory {
         Ok(last.map(|opened| Self { name: name.to_owned(), path, opened }))
     }
 
-    /// A file's path, for a message.
+    /// Returns a file's path, for a message.
     pub(super) fn shown(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
@@ -114,7 +114,7 @@ impl Directory {
     /// The names of the files in it, not of those in directories in it.
     ///
     /// # Errors
-    /// What getdents(2) says.
+    /// Returns the error of `getdents(2)`.
     pub(super) fn names(&self) -> Result<Vec<String>, Refusal> {
         let failed = |errno| refused(&self.path, &format!("cannot be listed ({errno})"));
         let entries = rustix::fs::Dir::read_from(&self.opened).map_err(failed)?;
@@ -146,10 +146,10 @@ impl Directory {
         Ok(Some((File::from(file), stat)))
     }
 
-    /// The path of a file, if it is there.
+    /// Returns the path of a file, if it is there.
     ///
     /// # Errors
-    /// A file that cannot be trusted.
+    /// Returns an error for a file that cannot be trusted.
     pub(super) fn path(&self, name: &Path) -> Result<Option<PathBuf>, Refusal> {
         Ok(self.file(name)?.map(|_| self.path.join(name)))
     }
@@ -157,15 +157,15 @@ impl Directory {
     /// A file has to be there.
     ///
     /// # Errors
-    /// One that is not, or cannot be trusted.
+    /// Returns an error for one that is not, or cannot be trusted.
     pub(super) fn require(&self, name: &Path) -> Result<(), Refusal> {
         self.file(name)?.map(|_| ()).ok_or_else(|| self.missing(name))
     }
 
-    /// A file's content, if it is there.
+    /// Returns a file's content, if it is there.
     ///
     /// # Errors
-    /// A file that cannot be trusted or read.
+    /// Returns an error for a file that cannot be trusted or read.
     pub(super) fn read(&self, name: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Refusal> {
         let Some((file, stat)) = self.file(name)? else { return Ok(None) };
         let shown = self.path.join(name);
@@ -180,10 +180,10 @@ impl Directory {
         Ok(Some(bytes))
     }
 
-    /// The content of a file that has to be there.
+    /// Returns the content of a file that has to be there.
     ///
     /// # Errors
-    /// As [`Self::read`], and one that is missing.
+    /// Returns the errors of [`Self::read`], and one that is missing.
     pub(super) fn secret(&self, name: &Path) -> Result<Zeroizing<Vec<u8>>, Refusal> {
         self.read(name)?.ok_or_else(|| self.missing(name))
     }
@@ -200,7 +200,7 @@ fn refused(path: &Path, why: &str) -> Refusal {
     refusal(format!("the identity's {} {why}", path.display()), None)
 }
 
-/// The root of the main worktree: of a linked one, where the common git directory lies.
+/// Returns the root of the main worktree: of a linked one, where the common git directory lies.
 fn main_worktree(workspace: &Workspace) -> PathBuf {
     let git = workspace.git_outside.as_ref().map(|git| git.as_path());
     let main = git.filter(|git| git.ends_with(".git")).and_then(Path::parent);

@@ -77,8 +77,9 @@ impl Injected {
         Ok(())
     }
 
-    /// Where a path of the host is inside: one in the directory at the same place in it, another,
-    /// as it was written on another machine, by its last component. `None` for what does not enter.
+    /// Returns where a path of the host is inside: one in the directory at the same place in it,
+    /// another, as it was written on another machine, by its last component. `None` for what does not
+    /// enter.
     fn rewritten(&self, path: &str) -> Option<String> {
         let own = Path::new(path).strip_prefix(&self.host).ok();
         let last = Path::new(path).file_name().and_then(|name| name.to_str());
@@ -120,7 +121,7 @@ impl Injected {
         }
     }
 
-    /// The file again and the variables, both with the paths of the sandbox.
+    /// Returns the file again and the variables, both with the paths of the sandbox.
     fn variables(
         &self,
         directory: &Directory,
@@ -163,7 +164,7 @@ impl Injected {
     }
 }
 
-/// The bytes with each `from`, where a path ends or goes on below it, as `to`.
+/// Returns the bytes with each `from`, where a path ends or goes on below it, as `to`.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), bytes);
     while let Some((first, after)) = rest.split_first() {

@@ -58,11 +58,11 @@ const SECRET: [&str; 22] = [
     "WEBHOOK",
 ];
 
-/// The variables of a file: `NAME=VALUE` on each line, the value bare or in quotes, `export` before
-/// it and lines with `#` allowed. Nothing is expanded.
+/// Returns the variables of a file: `NAME=VALUE` on each line, the value bare or in quotes, `export`
+/// before it and lines with `#` allowed. Nothing is expanded.
 ///
 /// # Errors
-/// The number of a line that is not one of these; never its content.
+/// Returns an error for the number of a line that is not one of these; never its content.
 pub fn parse<'a>(shown: &str, file: &'a [u8]) -> Result<Vec<(EnvName, &'a str)>, Refusal> {
     let mut variables = Vec::new();
     let bad = |line: usize, why: &str| refusal(format!("{shown}:{line}: {why}"), None);
@@ -92,7 +92,7 @@ fn unquoted(value: &str) -> Option<&str> {
     }
 }
 
-/// A variable of the identity; none where the name is not free for it, which is said.
+/// Returns a variable of the identity; none where the name is not free for it, which is said.
 pub(super) fn variable(name: EnvName, value: &str) -> Option<EnvVar> {
     if let Some(rule) = reserved(&name).filter(|rule| rule.owner >= Owner::Administrator) {
         notify!("pinfold: note: the identity's {name} does not enter: {}", rule.reason);
@@ -102,17 +102,17 @@ pub(super) fn variable(name: EnvName, value: &str) -> Option<EnvVar> {
     Some(EnvVar { name, value, layer: EnvLayer::Identity, origin: ORIGIN })
 }
 
-/// The variables that hold no secret.
+/// Returns the variables that hold no secret.
 ///
 /// # Errors
-/// As [`parse`].
+/// Returns the errors of [`parse`].
 pub(super) fn public(shown: &str, file: &[u8]) -> Result<Vec<EnvVar>, Refusal> {
     let all = parse(shown, file)?.into_iter();
     let free = all.filter(|(name, value)| reserved(name).is_none() && is_public(name, value));
     Ok(free.filter_map(|(name, value)| variable(name, value)).collect())
 }
 
-/// Whether a variable is no secret, by the rule above.
+/// Returns whether a variable is no secret, by the rule above.
 pub(super) fn is_public(name: &EnvName, value: &str) -> bool {
     let name = name.as_str().to_ascii_uppercase();
     let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
@@ -121,7 +121,7 @@ pub(super) fn is_public(name: &EnvName, value: &str) -> bool {
     says_so && (!value.contains("://") || is_bare_url(value))
 }
 
-/// A URL of a scheme, a host and perhaps a port.
+/// Returns a URL of a scheme, a host and perhaps a port.
 fn is_bare_url(value: &str) -> bool {
     let Some((_, rest)) = value.split_once("://") else { return false };
     let host = rest.strip_suffix('/').unwrap_or(rest);

@@ -92,7 +92,7 @@ impl Copied {
         self.is_directory
     }
 
-    /// What it is called, with the number of its files.
+    /// Returns what it is called, with the number of its files.
     pub(super) fn described(&self) -> String {
         let path = Escaped(&self.path);
         match (self.is_directory, self.files.len()) {
@@ -243,15 +243,15 @@ impl Copier {
         }
     }
 
-    /// Whether a path lies in what agents keep in the home, or where a variable says.
+    /// Returns whether a path lies in what agents keep in the home, or where a variable says.
     fn is_of_an_agent(&self, real: &Path) -> bool {
         let first = real.strip_prefix(self.sources.home()).ok().and_then(|path| path.iter().next());
         self.sources.is_moved(real)
             || first.is_none_or(|first| OF_AGENTS.iter().any(|name| first == *name))
     }
 
-    /// Whether a path, or a directory above it, has the name of a secret. One that a variable moves also counts by the
-    /// name that it has without the variable.
+    /// Returns whether a path, or a directory above it, has the name of a secret. One that a variable
+    /// moves also counts by the name that it has without the variable.
     fn is_secret(&self, real: &Path) -> bool {
         let usual = self.sources.in_usual_home(real);
         let is_in_home = real.starts_with(self.sources.home());

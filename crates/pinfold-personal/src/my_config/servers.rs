@@ -111,7 +111,8 @@ fn one(
     Some(cleaned)
 }
 
-/// Whether a value is the name of a variable, and nothing else: `$NAME`, `${NAME}` or `{env:NAME}`.
+/// Returns whether a value is the name of a variable, and nothing else: `$NAME`, `${NAME}` or
+/// `{env:NAME}`.
 fn is_reference(value: &str) -> bool {
     let braced = |text: &'_ str| {
         text.strip_prefix("${").and_then(|text| text.strip_suffix('}')).map(str::to_owned)
@@ -126,7 +127,7 @@ fn is_reference(value: &str) -> bool {
     })
 }
 
-/// Whether a value may hold a secret, in a form in which programs take one.
+/// Returns whether a value may hold a secret, in a form in which programs take one.
 fn may_hold_secret(key: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => is_secret(text),
@@ -183,7 +184,7 @@ fn is_secret(text: &str) -> bool {
     has_more || is_assigned || words.into_iter().any(is_credential)
 }
 
-/// Whether a word looks like what a service gives out.
+/// Returns whether a word looks like what a service gives out.
 fn is_credential(word: &str) -> bool {
     let begins = SECRET_BEGINNINGS
         .iter()

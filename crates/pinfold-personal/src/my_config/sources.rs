@@ -109,7 +109,7 @@ impl Sources {
         Ok(Self { home, workspace, moved })
     }
 
-    /// The home, without links.
+    /// Returns the home, without links.
     pub(super) fn home(&self) -> &Path {
         &self.home
     }
@@ -143,7 +143,7 @@ impl Sources {
         }
     }
 
-    /// Whether a path lies in a directory that a variable names.
+    /// Returns whether a path lies in a directory that a variable names.
     pub(super) fn is_moved(&self, real: &Path) -> bool {
         let is_above = |place: &Path| real.starts_with(place) && !self.home.starts_with(place);
         self.moved.iter().any(|one| is_above(&one.directory) || is_above(&one.real))
@@ -158,7 +158,8 @@ impl Sources {
     }
 }
 
-/// Whether a directory, or one above it below the home, is a repository's. What cannot be looked at may be one.
+/// Returns whether a directory, or one above it below the home, is a repository's. What cannot be looked
+/// at may be one.
 pub(super) fn is_in_a_repository(home: &Path, place: &Path) -> bool {
     let mut above = place.ancestors().take_while(|above| *above != home);
     above.any(|above| match fs::symlink_metadata(above.join(".git")) {

@@ -21,7 +21,7 @@ impl Host for Variables {
     }
 }
 
-/// Where claude's files are, with this value of its variable.
+/// Returns where claude's files are, with this value of its variable.
 fn sources(places: &Places, directory: Option<&Path>) -> Result<Sources, Refusal> {
     let variables = directory.map(|directory| directory.to_str().unwrap().to_owned());
     let host = Variables(variables.map(|value| ("CLAUDE_CONFIG_DIR", value)).into_iter().collect());
@@ -29,7 +29,7 @@ fn sources(places: &Places, directory: Option<&Path>) -> Result<Sources, Refusal
     Sources::find(&places.home, &places.home.join("ws"), &profile, &host)
 }
 
-/// A home with files, and pinfold's own directories in it.
+/// Returns a home with files, and pinfold's own directories in it.
 fn home(files: &[(&str, &str)]) -> (tempfile::TempDir, Places) {
     let home = tempfile::tempdir().unwrap();
     for (path, content) in files {

@@ -257,7 +257,7 @@ fn refused_url(provider: &str, name: &EnvName, error: BaseUrlError) -> AgentErro
     }
 }
 
-/// Whether agents take the value of a variable for true.
+/// Returns whether agents take the value of a variable for true.
 fn is_true(value: &str) -> bool {
     !matches!(value.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
 }

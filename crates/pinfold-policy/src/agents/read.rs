@@ -184,7 +184,7 @@ fn full(item: &Item<'_>) -> Result<String, FileError> {
     }
 }
 
-/// A name that becomes part of a path.
+/// Returns a name that becomes part of a path.
 fn file_name(item: &Item<'_>) -> Result<String, FileError> {
     let text = full(item)?;
     match Path::new(&text).file_name() {

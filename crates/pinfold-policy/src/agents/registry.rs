@@ -125,7 +125,8 @@ impl AgentError {
 }
 
 impl<'a> Registry<'a> {
-    /// The built-in agents and those of the user's files, each named as its file without `.toml`.
+    /// Returns the built-in agents and those of the user's files, each named as its file without
+    /// `.toml`.
     #[must_use]
     pub fn new(user: Vec<SettingsFile<'a>>) -> Self {
         Self { user }
@@ -145,7 +146,7 @@ impl<'a> Registry<'a> {
     /// Reads an agent's file.
     ///
     /// # Errors
-    /// When there is no such agent, or its file has a mistake.
+    /// Returns an error when there is no such agent, or its file has a mistake.
     pub fn load(&self, name: &str) -> Result<AgentProfile, AgentError> {
         if let Some(file) = self.user.iter().find(|file| stem(file.path) == Some(name)) {
             return Ok(read::profile(name, *file)?);

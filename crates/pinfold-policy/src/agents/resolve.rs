@@ -68,7 +68,8 @@ impl AgentProfile {
     /// Merges one provider in. An agent without providers resolves to itself.
     ///
     /// # Errors
-    /// When the provider is unknown, which lists the known ones, or takes no such credential.
+    /// Returns an error when the provider is unknown, which lists the known ones, or takes no such
+    /// credential.
     pub fn resolve(mut self, selection: Selection<'_>) -> Result<ResolvedAgent, AgentError> {
         let chosen = selection.provider.or(self.default_provider.as_deref());
         let chosen = chosen.filter(|_| !self.providers.is_empty()).map(str::to_owned);
@@ -190,10 +191,10 @@ impl ResolvedAgent {
         Ok(self)
     }
 
-    /// The arguments before the user's own, without the program.
+    /// Returns the arguments before the user's own, without the program.
     ///
     /// # Errors
-    /// When a template has no value.
+    /// Returns an error when a template has no value.
     pub fn args(&self, values: &TemplateValues<'_>) -> Result<Vec<String>, AgentError> {
         let mut args = self.profile.cli_flags.clone();
         args.retain(|flag| !self.left_out.contains(flag));
@@ -206,10 +207,10 @@ impl ResolvedAgent {
         Ok(args)
     }
 
-    /// The arguments and variables with which the agent finds MCP servers of the user's own.
+    /// Returns the arguments and variables with which the agent finds MCP servers of the user's own.
     ///
     /// # Errors
-    /// When a template has no value.
+    /// Returns an error when a template has no value.
     pub fn server_settings(
         &self,
         values: &TemplateValues<'_>,
@@ -233,11 +234,11 @@ impl ResolvedAgent {
         self
     }
 
-    /// The variables. What leads to the gateway is a door and what holds the session's key is a
+    /// Returns the variables. What leads to the gateway is a door and what holds the session's key is a
     /// placeholder: nothing that a user or a repository says overrides those.
     ///
     /// # Errors
-    /// When a template has no value.
+    /// Returns an error when a template has no value.
     pub fn env(&self, values: &TemplateValues<'_>) -> Result<Vec<EnvVar>, AgentError> {
         let values = self.with_own(values);
         let origin = Origin::Profile { agent: Arc::from(self.profile.name.as_str()) };
@@ -255,10 +256,10 @@ impl ResolvedAgent {
         self.profile.env.iter().map(variable).collect()
     }
 
-    /// The files. In `.json` and `.toml` files values are escaped as in a string.
+    /// Returns the files. In `.json` and `.toml` files values are escaped as in a string.
     ///
     /// # Errors
-    /// When a template has no value.
+    /// Returns an error when a template has no value.
     pub fn files(&self, values: &TemplateValues<'_>) -> Result<Vec<AgentFile>, AgentError> {
         let values = self.with_own(values);
         let file = |FileTemplate { path, content, mode, keep }: &FileTemplate| {
@@ -273,7 +274,7 @@ impl ResolvedAgent {
         self.profile.files.iter().map(file).collect()
     }
 
-    /// The values with this agent's own model and provider.
+    /// Returns the values with this agent's own model and provider.
     fn with_own<'a>(&'a self, values: &TemplateValues<'a>) -> TemplateValues<'a> {
         let (model, provider) = (self.model.as_deref(), self.provider.as_deref());
         let bare = |model: &'a str| model.strip_prefix(&self.terms.model_prefix).unwrap_or(model);

@@ -69,7 +69,7 @@ enum Piece<'a> {
 }
 
 impl Template {
-    /// Whether the template uses a name.
+    /// Returns whether the template uses a name.
     #[must_use]
     pub fn uses(&self, name: &str) -> bool {
         pieces(&self.0).any(|piece| matches!(piece, Piece::Name(used) if used == name))
@@ -120,7 +120,7 @@ impl<'a> TemplateValues<'a> {
     }
 }
 
-/// The value as it stands between double quotes. Control characters do not occur.
+/// Returns the value as it stands between double quotes. Control characters do not occur.
 fn quoted(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"")
 }
@@ -147,7 +147,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// The pieces of a text in order. `{word}` is a name; every other brace is text.
+/// Returns the pieces of a text in order. `{word}` is a name; every other brace is text.
 fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

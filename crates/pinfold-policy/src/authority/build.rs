@@ -124,10 +124,9 @@ impl AuthorityBuilder {
     /// Checks everything against everything.
     ///
     /// # Errors
-    /// When two hosts claim one inside path, one root is granted until different times, a grant
-    /// has expired at `now` or is empty, a grant lies in what a restriction takes away (on the
-    /// host, or where it appears inside), or a
-    /// restriction lies in no grant.
+    /// Returns an error when two hosts claim one inside path, one root is granted until different times,
+    /// a grant has expired at `now` or is empty, a grant lies in what a restriction takes away (on the
+    /// host, or where it appears inside), or a restriction lies in no grant.
     pub fn build(self, now: SystemTime) -> Result<Authority, AuthorityError> {
         let grants = merge_grants(self.grants, now)?;
         let restrictions = merge_restrictions(self.restrictions);

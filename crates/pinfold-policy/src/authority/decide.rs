@@ -66,7 +66,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Whether the access is granted here and now.
+    /// Returns whether the access is granted here and now.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allow(_))
@@ -240,7 +240,7 @@ impl Authority {
     /// must be allowed.
     ///
     /// # Errors
-    /// When the path is relative or contains a NUL byte.
+    /// Returns an error when the path is relative or contains a NUL byte.
     pub fn decide_path(
         &self,
         tree: &dyn Tree,

@@ -96,7 +96,7 @@ impl Authority {
     /// Decides an access to an inside path and says why.
     ///
     /// # Errors
-    /// When the path is relative or contains a NUL byte.
+    /// Returns an error when the path is relative or contains a NUL byte.
     pub fn explain(
         &self,
         tree: &dyn Tree,
@@ -148,7 +148,7 @@ impl Authority {
     }
 }
 
-/// Where a walk ended inside and on the host, and whether something is or may be there.
+/// Returns where a walk ended inside and on the host, and whether something is or may be there.
 fn end_of(resolved: &Resolved) -> (InsidePath, Option<HostPath>, bool) {
     match resolved.place() {
         Place::Granted(located) => {

@@ -16,12 +16,12 @@ use crate::path::{HostPath, InsidePath};
 pub struct RootId(Arc<str>);
 
 impl RootId {
-    /// A name; any text that reads well after "root".
+    /// Returns a name; any text that reads well after "root".
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -87,7 +87,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether mounts and Landlock can carry these rules in full.
+    /// Returns whether mounts and Landlock can carry these rules in full.
     #[must_use]
     pub fn are_plain(&self) -> bool {
         *self == Self::default()
@@ -112,25 +112,25 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// A grant that asks nobody, never ends and has the default rules.
+    /// Returns a grant that asks nobody, never ends and has the default rules.
     #[must_use]
     pub fn new(root: Root, access: Access, source: Origin) -> Self {
         Self { root, access, ask: Access::empty(), source, expires: None, rules: Rules::default() }
     }
 
-    /// The host path of an inside path under this grant.
+    /// Returns the host path of an inside path under this grant.
     #[must_use]
     pub fn host_of(&self, inside: &InsidePath) -> Option<HostPath> {
         self.root.host.join(inside.strip_prefix(&self.root.inside)?).ok()
     }
 
-    /// The sandbox path of a host path under this grant.
+    /// Returns the sandbox path of a host path under this grant.
     #[must_use]
     pub fn inside_of(&self, host: &HostPath) -> Option<InsidePath> {
         self.root.inside.join(host.strip_prefix(&self.root.host)?).ok()
     }
 
-    /// Whether the grant has ended.
+    /// Returns whether the grant has ended.
     #[must_use]
     pub fn has_expired(&self, now: SystemTime) -> bool {
         self.expires.is_some_and(|end| end <= now)
@@ -172,7 +172,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// Whether something of this class must not come to lie elsewhere, with another thing in its
+    /// Returns whether something of this class must not come to lie elsewhere, with another thing in its
     /// place, even if it is hidden.
     pub(super) fn keeps_the_name(self) -> bool {
         match self {

@@ -99,25 +99,25 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// The path as it was asked.
+    /// Returns the path as it was asked.
     #[must_use]
     pub fn asked(&self) -> &Path {
         &self.asked
     }
 
-    /// The links that were followed, in order.
+    /// Returns the links that were followed, in order.
     #[must_use]
     pub fn hops(&self) -> &[Hop] {
         &self.hops
     }
 
-    /// Where the path ends.
+    /// Returns where the path ends.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The host path, where a grant gives one.
+    /// Returns the host path, where a grant gives one.
     #[must_use]
     pub fn host(&self) -> Option<&HostPath> {
         match &self.place {
@@ -139,7 +139,7 @@ impl Authority {
     /// component need not exist.
     ///
     /// # Errors
-    /// When the path is relative or contains a NUL byte.
+    /// Returns an error when the path is relative or contains a NUL byte.
     pub fn resolve(&self, tree: &dyn Tree, path: impl AsRef<Path>) -> Result<Resolved, PathError> {
         Walk::new(self, tree, path.as_ref(), Last::Follow).map(Walk::run)
     }
@@ -148,7 +148,7 @@ impl Authority {
     /// a name ([`crate::access::Access::OF_THE_NAME`]).
     ///
     /// # Errors
-    /// As [`Self::resolve`].
+    /// Returns the errors of [`Self::resolve`].
     pub fn resolve_name(
         &self,
         tree: &dyn Tree,
@@ -244,7 +244,7 @@ impl<'a> Walk<'a> {
         self.confine(place)
     }
 
-    /// A place that more components follow must be a directory.
+    /// Returns a place that more components follow must be a directory.
     fn must_be_directory(&self, place: &Place) -> Option<Place> {
         let why = match place {
             Place::Synthetic(_) => return None,
@@ -260,7 +260,7 @@ impl<'a> Walk<'a> {
         Some(Place::Blocked { at: self.here.clone(), why })
     }
 
-    /// Where nothing is granted, the whole of what was asked is named, not the first directory
+    /// Returns where nothing is granted, the whole of what was asked is named, not the first directory
     /// that is missing: a hint to grant `/etc` when `/etc/hosts` was asked would be too wide.
     fn complete(&self, stop: Place, next: &OsStr) -> Place {
         let Place::Absent(mut inside) = stop else { return stop };
@@ -321,7 +321,7 @@ impl<'a> Walk<'a> {
         Ok(self.back_to(from))
     }
 
-    /// A link found in a root that keeps its links must end in the same root.
+    /// Returns a link found in a root that keeps its links must end in the same root.
     fn confine(&self, place: Place) -> Place {
         let Some(root) = self.confined else { return place };
         match &place {

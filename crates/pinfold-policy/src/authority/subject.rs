@@ -60,7 +60,7 @@ pub enum RootKind {
 }
 
 impl RootKind {
-    /// The kind's word in settings, decisions and audit.
+    /// Returns the kind's word in settings, decisions and audit.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -37,16 +37,16 @@ pub struct Entry {
 
 /// A file system as the authority needs it. Neither method follows a link in the last component.
 pub trait Tree {
-    /// What the name is; none when it does not exist.
+    /// Returns what the name is; none when it does not exist.
     ///
     /// # Errors
-    /// When the name cannot be examined, for another reason than not existing.
+    /// Returns an error when the name cannot be examined, for another reason than not existing.
     fn entry(&self, path: &HostPath) -> io::Result<Option<Entry>>;
 
-    /// Where a symbolic link points, as written in it.
+    /// Returns where a symbolic link points, as written in it.
     ///
     /// # Errors
-    /// When the name is not a link that can be read.
+    /// Returns an error when the name is not a link that can be read.
     fn read_link(&self, path: &HostPath) -> io::Result<PathBuf>;
 }
 

@@ -60,23 +60,23 @@ impl Authority {
         &self.subject
     }
 
-    /// The grants, parents first by inside path.
+    /// Returns the grants, parents first by inside path.
     pub fn grants(&self) -> impl ExactSizeIterator<Item = &Grant> {
         self.grants.iter()
     }
 
-    /// The grant of a root by its id.
+    /// Returns the grant of a root by its id.
     #[must_use]
     pub fn grant(&self, id: &RootId) -> Option<&Grant> {
         self.grants.iter().find(|grant| grant.root.id == *id)
     }
 
-    /// The restrictions, outer first by host path.
+    /// Returns the restrictions, outer first by host path.
     pub fn restrictions(&self) -> impl ExactSizeIterator<Item = &Restriction> {
         self.restrictions.iter()
     }
 
-    /// The grant that governs an inside path: the longest prefix by component.
+    /// Returns the grant that governs an inside path: the longest prefix by component.
     #[must_use]
     pub fn governing(&self, inside: &InsidePath) -> Option<&Grant> {
         self.governing_index(inside).and_then(|index| self.grants.get(index))
@@ -86,7 +86,7 @@ impl Authority {
         self.grants.iter().rposition(|grant| inside.starts_with(&grant.root.inside))
     }
 
-    /// Each restriction at each place inside where it can be reached, outer first. What lies in
+    /// Returns each restriction at each place inside where it can be reached, outer first. What lies in
     /// something hidden cannot be reached.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement<'_>> {
@@ -107,11 +107,11 @@ impl Authority {
         placements
     }
 
-    /// The directories between a writable root and what must stay in its place in it: what is
-    /// read-only or private, and grants of less access. Parents come first. A boundary makes
-    /// each a mount of itself, which rename(2) refuses with `EBUSY`. Most hidden paths need none,
-    /// since a mask moves with its directory. Pinfold's own do, because it would read what is made in
-    /// their place, and so do those that could be moved to where another grant shows them.
+    /// Returns the directories between a writable root and what must stay in its place in it: what is
+    /// read-only or private, and grants of less access. Parents come first. A boundary makes each a
+    /// mount of itself, which rename(2) refuses with `EBUSY`. Most hidden paths need none, since a mask
+    /// moves with its directory. Pinfold's own do, because it would read what is made in their place,
+    /// and so do those that could be moved to where another grant shows them.
     #[must_use]
     pub fn pins(&self) -> Vec<Pin> {
         let kept: Vec<HostPath> = self.kept().collect();
@@ -139,7 +139,7 @@ impl Authority {
         pins.into_iter().collect()
     }
 
-    /// The host paths that must keep their names wherever the sandbox could change them.
+    /// Returns the host paths that must keep their names wherever the sandbox could change them.
     fn kept(&self) -> impl Iterator<Item = HostPath> + '_ {
         let stays = |found: &&Restriction| {
             found.effect != Effect::Hide
@@ -154,8 +154,8 @@ impl Authority {
         restricted.map(|found| found.host.clone()).chain(narrower.map(|point| point.host))
     }
 
-    /// Whether the directory of a hidden path could be moved to where another grant shows it. A mask
-    /// belongs to one mount, so it would not be there.
+    /// Returns whether the directory of a hidden path could be moved to where another grant shows it. A
+    /// mask belongs to one mount, so it would not be there.
     fn can_be_moved_into_view(&self, hidden: &HostPath) -> bool {
         let outer = self.grants.iter().filter(|outer| hidden.starts_with(&outer.root.host));
         let shows = |outer: &Grant, Root { host, inside, .. }: &Root| {
@@ -165,7 +165,7 @@ impl Authority {
         { outer }.any(|outer| self.grants.iter().any(|grant| shows(outer, &grant.root)))
     }
 
-    /// Where grants lie within other grants.
+    /// Returns where grants lie within other grants.
     pub(super) fn mount_points(&self) -> impl Iterator<Item = MountPoint<'_>> {
         self.grants.iter().filter_map(|grant| {
             let over = self.governing(&grant.root.inside.parent()?)?;
@@ -173,7 +173,7 @@ impl Authority {
         })
     }
 
-    /// What holds a name in its place, if anything does: it is a mount (rename(2), unlink(2):
+    /// Returns what holds a name in its place, if anything does: it is a mount (rename(2), unlink(2):
     /// `EBUSY`, also through another mount of the same directory), or it leads to what must stay.
     pub(super) fn holds(&self, inside: &InsidePath, host: &HostPath) -> Option<HostPath> {
         let is_root = self.grants.iter().find(|grant| grant.root.inside == *inside);
@@ -189,7 +189,7 @@ impl Authority {
         self.kept().find(|kept| kept.starts_with(host))
     }
 
-    /// The restriction that holds for a host path: a hiding one if there is any above or at it,
+    /// Returns the restriction that holds for a host path: a hiding one if there is any above or at it,
     /// otherwise the innermost.
     #[must_use]
     pub fn restriction_of(&self, host: &HostPath) -> Option<&Restriction> {

@@ -52,7 +52,7 @@ fn nearest_hint(nearest: Option<&str>) -> String {
 }
 
 impl FileError {
-    /// A mistake at a place, in the value of a dotted key; the key is empty for the whole file.
+    /// Returns a mistake at a place, in the value of a dotted key; the key is empty for the whole file.
     #[must_use]
     pub fn new(place: Place, key: String, fault: Fault) -> Self {
         Self(Box::new(Inner { place, key, fault }))
@@ -64,13 +64,13 @@ impl FileError {
         &self.0.place
     }
 
-    /// The dotted key; empty when the mistake is not in a key's value.
+    /// Returns the dotted key; empty when the mistake is not in a key's value.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.0.key
     }
 
-    /// What is wrong.
+    /// Returns what is wrong.
     #[must_use]
     pub fn fault(&self) -> &Fault {
         &self.0.fault

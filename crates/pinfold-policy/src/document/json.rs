@@ -31,7 +31,7 @@ impl<'a> Parser<'a> {
         (self.line, Fault::Syntax(message.to_owned()))
     }
 
-    /// The next byte that is not white space, left in place.
+    /// Returns the next byte that is not white space, left in place.
     fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.text.as_bytes().get(self.at) {
             match byte {
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// The text from `start` to the present place.
+    /// Returns the text from `start` to the present place.
     fn token(&self, start: usize) -> Parsed<&'a str> {
         self.text.get(start..self.at).ok_or_else(|| self.syntax("a string does not end"))
     }

@@ -41,14 +41,14 @@ pub enum Shape {
 }
 
 impl Key {
-    /// A key and its one sentence.
+    /// Returns a key and its one sentence.
     #[must_use]
     pub const fn new(name: &'static str, shape: Shape, doc: &'static str) -> Self {
         Self { name, shape, doc }
     }
 }
 
-/// The known name nearest to `name`, if near enough to be what was meant.
+/// Returns the known name nearest to `name`, if near enough to be what was meant.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(name, known);
     let (distance, nearest) = known.into_iter().map(|known| (distance(known), known)).min()?;

@@ -29,7 +29,7 @@ pub struct Item<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The table that is the whole file, of which only `known` keys are accepted.
+    /// Returns the table that is the whole file, of which only `known` keys are accepted.
     ///
     /// # Errors
     /// Returns an error for a file that is not a table, or for an unknown key.
@@ -37,14 +37,14 @@ impl<'a> Section<'a> {
         Item::of_document(document).table(known)
     }
 
-    /// The value of a key, if it is given.
+    /// Returns the value of a key, if it is given.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Item<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         Some(self.item(member))
     }
 
-    /// The value of a key that must be given.
+    /// Returns the value of a key that must be given.
     ///
     /// # Errors
     /// Returns an error if the key is absent.
@@ -52,7 +52,7 @@ impl<'a> Section<'a> {
         self.get(key).ok_or_else(|| self.missing(key))
     }
 
-    /// An error about a key that must be given.
+    /// Returns an error about a key that must be given.
     #[must_use]
     pub fn missing(&self, key: &str) -> FileError {
         let place = Place { file: self.file.clone(), line: self.line };
@@ -71,7 +71,7 @@ impl<'a> Section<'a> {
         self.get(key).map(|item| read(&item)).transpose()
     }
 
-    /// Every key with its value, in the order of the file.
+    /// Returns every key with its value, in the order of the file.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> {
         self.members.iter().map(|member| self.item(member))
     }
@@ -98,7 +98,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A dotted key; a part that is no bare TOML key is shown in quotes and escaped.
+/// Returns a dotted key; a part that is no bare TOML key is shown in quotes and escaped.
 fn dotted(path: &str, key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let key = if !key.is_empty() && key.chars().all(bare) {
@@ -110,7 +110,7 @@ fn dotted(path: &str, key: &str) -> String {
 }
 
 impl<'a> Item<'a> {
-    /// The value that is the whole file.
+    /// Returns the value that is the whole file.
     #[must_use]
     pub fn of_document(document: &'a Document) -> Self {
         Item {
@@ -122,7 +122,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The last part of the key.
+    /// Returns the last part of the key.
     #[must_use]
     pub fn name(&self) -> &'a str {
         self.name
@@ -134,19 +134,19 @@ impl<'a> Item<'a> {
         Place { file: self.file.clone(), line: self.line }
     }
 
-    /// An error at this value.
+    /// Returns an error at this value.
     #[must_use]
     pub fn fault(&self, fault: Fault) -> FileError {
         FileError::new(self.place(), self.path.clone(), fault)
     }
 
-    /// An error that says what this value should be.
+    /// Returns an error that says what this value should be.
     #[must_use]
     pub fn expected(&self, expected: impl Into<String>) -> FileError {
         self.fault(Fault::Expected { expected: expected.into(), found: self.node.value.kind() })
     }
 
-    /// An error about a value of the right type.
+    /// Returns an error about a value of the right type.
     #[must_use]
     pub fn invalid(&self, message: impl ToString) -> FileError {
         self.fault(Fault::Invalid(message.to_string()))
@@ -183,7 +183,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A whole number, at least 1.
+    /// Returns a whole number, at least 1.
     ///
     /// # Errors
     /// Returns an error for another type, or for less than 1.
@@ -195,7 +195,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A whole number, at least 0.
+    /// Returns a whole number, at least 0.
     ///
     /// # Errors
     /// Returns an error for another type, or for less than 0.
@@ -208,19 +208,19 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether it is `null`.
+    /// Returns whether it is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self.node.value, Value::Null)
     }
 
-    /// Whether the value is a table, for keys that take one or something simpler.
+    /// Returns whether the value is a table, for keys that take one or something simpler.
     #[must_use]
     pub fn is_table(&self) -> bool {
         matches!(self.node.value, Value::Table(_))
     }
 
-    /// Whether the value is a list, likewise.
+    /// Returns whether the value is a list, likewise.
     #[must_use]
     pub fn is_list(&self) -> bool {
         matches!(self.node.value, Value::Array(_))
@@ -239,7 +239,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A list's values.
+    /// Returns a list's values.
     ///
     /// # Errors
     /// Returns an error for another type.
@@ -255,7 +255,7 @@ impl<'a> Item<'a> {
         Ok(nodes.iter().enumerate().map(item).collect())
     }
 
-    /// A list of text.
+    /// Returns a list of text.
     ///
     /// # Errors
     /// Returns an error for another type, or for an item that is not text.
@@ -263,7 +263,7 @@ impl<'a> Item<'a> {
         self.list()?.iter().map(|item| item.text().map(str::to_owned)).collect()
     }
 
-    /// A table of which only `known` keys are accepted.
+    /// Returns a table of which only `known` keys are accepted.
     ///
     /// # Errors
     /// Returns an error for another type, or for an unknown key.
@@ -273,7 +273,7 @@ impl<'a> Item<'a> {
         Ok(section)
     }
 
-    /// A table whose keys are free.
+    /// Returns a table whose keys are free.
     ///
     /// # Errors
     /// Returns an error for another type.

@@ -32,7 +32,7 @@ pub enum EnvLayer {
 }
 
 impl EnvLayer {
-    /// The layer's word in `pinfold config --origins`.
+    /// Returns the layer's word in `pinfold config --origins`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -102,7 +102,7 @@ const RESERVED: &[Reserved] = &[
     rule("SSH_ASKPASS", Owner::User, GIT),
 ];
 
-/// The rule a name falls under; none when it is free.
+/// Returns the rule a name falls under; none when it is free.
 #[must_use]
 pub fn reserved(name: &EnvName) -> Option<Reserved> {
     let name = name.as_str();

@@ -21,7 +21,7 @@ pub enum AddressClass {
 }
 
 impl AddressClass {
-    /// What an address is for. An IPv4 address that an IPv6 one carries (mapped, compatible,
+    /// Returns what an address is for. An IPv4 address that an IPv6 one carries (mapped, compatible,
     /// NAT64, 6to4, Teredo) decides, since a gateway on the way would deliver there.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
@@ -34,7 +34,7 @@ impl AddressClass {
         }
     }
 
-    /// Whether a name may lead there without `allowedInternalHosts`.
+    /// Returns whether a name may lead there without `allowedInternalHosts`.
     #[must_use]
     pub fn is_public(self) -> bool {
         self == Self::Public
@@ -78,7 +78,7 @@ fn of_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for.
+/// Returns the IPv4 address that an IPv6 address stands for.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let join = |high: u16, low: u16| {

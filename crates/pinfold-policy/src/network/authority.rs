@@ -29,7 +29,7 @@ pub enum InvalidEndpoint {
 }
 
 impl Endpoint {
-    /// A host and a port.
+    /// Returns a host and a port.
     #[must_use]
     pub fn new(host: Host, port: u16) -> Self {
         Self { host, port }
@@ -38,7 +38,8 @@ impl Endpoint {
     /// Reads an authority (RFC 3986, 3.2) without a user part.
     ///
     /// # Errors
-    /// A user part, an invalid host, or a port that is neither there nor given as `default`.
+    /// Returns an error for a user part, an invalid host, or a port that is neither there nor given as
+    /// `default`.
     pub fn parse(text: &str, default: Option<u16>) -> Result<Self, InvalidEndpoint> {
         if text.contains('@') {
             return Err(InvalidEndpoint::User);
@@ -52,7 +53,7 @@ impl Endpoint {
     }
 }
 
-/// The host and the digits after the last colon that is not inside brackets.
+/// Returns the host and the digits after the last colon that is not inside brackets.
 pub(super) fn split(text: &str) -> (&str, Option<&str>) {
     let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
     match text[after_brackets..].find(':') {

@@ -21,7 +21,7 @@ const SSH_HOST: &str = "ssh.github.com";
 const HTTPS: u16 = 443;
 
 impl SecretRule {
-    /// Whether the secret is a token for GitHub: it goes to one of its two hosts at least.
+    /// Returns whether the secret is a token for GitHub: it goes to one of its two hosts at least.
     #[must_use]
     pub fn is_for_github(&self) -> bool {
         let meant = |name: &str| {
@@ -62,7 +62,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// The token by which alone a host could be reached.
+    /// Returns the token by which alone a host could be reached.
     pub(super) fn brokered_at(&self, asked: &Endpoint) -> Option<Refused> {
         let hosts = |brokered: &&Brokered| {
             brokered.secret.value.hosts.iter().any(|pattern| pattern.matches(&asked.host))
@@ -97,8 +97,8 @@ impl Repository {
     /// The user that a token logs in as: GitHub takes any name, its documentation names this one.
     pub const USER: &str = "x-access-token";
 
-    /// The repository that a remote's URL names (git-fetch(1), "GIT URLS"), by https or ssh; `None`
-    /// for one elsewhere.
+    /// Returns the repository that a remote's URL names (git-fetch(1), "GIT URLS"), by https or ssh;
+    /// `None` for one elsewhere.
     #[must_use]
     pub fn of_url(url: &str) -> Option<Self> {
         let (authority, path) = match url.split_once("://") {
@@ -129,15 +129,15 @@ impl Repository {
         format!("{}/{}", self.owner, self.name)
     }
 
-    /// Whether a host is the one that repositories are fetched from and pushed to.
+    /// Returns whether a host is the one that repositories are fetched from and pushed to.
     #[must_use]
     pub fn is_at(asked: &Endpoint) -> bool {
         let is_host = matches!(&asked.host, Host::Name(name) if name.as_str() == GIT_HOST);
         is_host && asked.port == HTTPS
     }
 
-    /// Whether a request is git's, for this repository (gitprotocol-http(5), "Smart"). It is held
-    /// against the text of the path as it is: of another way to write it the server may think
+    /// Returns whether a request is git's, for this repository (gitprotocol-http(5), "Smart"). It is
+    /// held against the text of the path as it is: of another way to write it the server may think
     /// otherwise.
     #[must_use]
     pub fn is_asked_for(&self, method: &str, path: &str, query: Option<&str>) -> bool {
@@ -154,7 +154,7 @@ impl Repository {
         }
     }
 
-    /// The longer one first, since the other is its beginning.
+    /// Returns the longer one first, since the other is its beginning.
     fn bases(&self) -> [String; 2] {
         let base = format!("/{}/{}", self.owner, self.name);
         [format!("{base}.git"), base]

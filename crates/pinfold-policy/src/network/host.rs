@@ -34,19 +34,19 @@ pub enum InvalidHost {
 }
 
 impl HostName {
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this name lies below another: it has more labels, and ends in all of the other's.
+    /// Returns whether this name lies below another: it has more labels, and ends in all of the other's.
     #[must_use]
     pub fn is_below(&self, other: &Self) -> bool {
         self.0.strip_suffix(&*other.0).is_some_and(|before| before.ends_with('.'))
     }
 
-    /// Whether the name means the machine that asks (RFC 6761, 6.3).
+    /// Returns whether the name means the machine that asks (RFC 6761, 6.3).
     #[must_use]
     pub fn is_localhost(&self) -> bool {
         &*self.0 == "localhost" || self.0.ends_with(".localhost")
@@ -86,7 +86,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// A number as the URL Standard reads one in a host (3.5, "ends in a number checker").
+/// Returns a number as the URL Standard reads one in a host (3.5, "ends in a number checker").
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x");
     label.bytes().all(|byte| byte.is_ascii_digit())
@@ -115,7 +115,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// A host by address, in the one form of that address.
+    /// Returns a host by address, in the one form of that address.
     #[must_use]
     pub fn address(address: IpAddr) -> Self {
         Self::Address(address.to_canonical())

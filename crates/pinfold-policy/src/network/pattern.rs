@@ -32,7 +32,7 @@ pub enum InvalidPattern {
 }
 
 impl HostPattern {
-    /// Whether a host is meant.
+    /// Returns whether a host is meant.
     #[must_use]
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {
@@ -43,7 +43,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether every host that `other` means is meant by this one too.
+    /// Returns whether every host that `other` means is meant by this one too.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {

@@ -78,16 +78,16 @@ pub enum Refused {
 }
 
 impl NetworkPolicy {
-    /// Whether nothing at all may be reached.
+    /// Returns whether nothing at all may be reached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.allow.is_empty()
     }
 
-    /// The rule by which a host may be reached.
+    /// Returns the rule by which a host may be reached.
     ///
     /// # Errors
-    /// When no rule allows it.
+    /// Returns an error when no rule allows it.
     pub fn decide(&self, asked: &Endpoint) -> Result<&Valued<NetworkRule>, Refused> {
         let named = || self.allow.iter().filter(|rule| rule.value.hosts.matches(&asked.host));
         // A rule that looks at requests is meant even where a broader one would not.
@@ -107,7 +107,7 @@ impl NetworkPolicy {
         })
     }
 
-    /// The rules that together decide on the requests to a host and port.
+    /// Returns the rules that together decide on the requests to a host and port.
     pub fn rules_for<'a>(
         &'a self,
         asked: &'a Endpoint,
@@ -116,9 +116,9 @@ impl NetworkPolicy {
         rules.filter(|rule| rule.matches(&asked.host, asked.port))
     }
 
-    /// Whether a request may be made to a host that may be reached; `path` is without its query.
-    /// Where rules look at requests, they alone decide: a broader one (such as the one that comes
-    /// with a secret) opens nothing that they leave out.
+    /// Returns whether a request may be made to a host that may be reached; `path` is without its query.
+    /// Where rules look at requests, they alone decide: a broader one (such as the one that comes with a
+    /// secret) opens nothing that they leave out.
     #[must_use]
     pub fn allows_request(&self, asked: &Endpoint, method: &str, path: &str) -> bool {
         let strict = || self.rules_for(asked).filter(|rule| rule.looks_at_requests());
@@ -128,7 +128,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// Why a request that is not allowed is refused, where this rule admitted the connection.
+    /// Returns why a request that is not allowed is refused, where this rule admitted the connection.
     #[must_use]
     pub fn refused_request(&self, asked: &Endpoint, rule: &NetworkRule) -> Refused {
         let rule = Box::new(rule.clone());
@@ -136,21 +136,22 @@ impl NetworkPolicy {
         self.brokered_at(asked).unwrap_or(refused)
     }
 
-    /// Whether TLS with a host is ended here: requests have to be seen, or the host serves strangers.
+    /// Returns whether TLS with a host is ended here: requests have to be seen, or the host serves
+    /// strangers.
     #[must_use]
     pub fn intercepts(&self, asked: &Endpoint) -> bool {
         self.must_intercept(asked)
             || strangers::is_listed(&asked.host) && self.rules_for(asked).all(may_mean_strangers)
     }
 
-    /// Whether requests to a host have to be seen.
+    /// Returns whether requests to a host have to be seen.
     #[must_use]
     pub fn must_intercept(&self, asked: &Endpoint) -> bool {
         self.intercept.iter().any(|pattern| pattern.value.matches(&asked.host))
             || self.rules_for(asked).any(NetworkRule::looks_at_requests)
     }
 
-    /// Whether there is any host with which TLS is ended here.
+    /// Returns whether there is any host with which TLS is ended here.
     #[must_use]
     pub fn intercepts_any(&self) -> bool {
         let intercepts = |rule: &Valued<NetworkRule>| {
@@ -161,7 +162,7 @@ impl NetworkPolicy {
         !self.intercept.is_empty() || self.allow.iter().any(intercepts)
     }
 
-    /// Whether some port of a name may be reached: only such names are looked up.
+    /// Returns whether some port of a name may be reached: only such names are looked up.
     #[must_use]
     pub fn knows(&self, name: &HostName) -> bool {
         let host = Host::Name(name.clone());
@@ -171,7 +172,7 @@ impl NetworkPolicy {
     /// Whether a host may be reached at this address of its own.
     ///
     /// # Errors
-    /// An address of the host's own networks without permission.
+    /// Returns an error for an address of the host's own networks without permission.
     pub fn check_address(&self, asked: &Endpoint, address: IpAddr) -> Result<(), Refused> {
         let class = AddressClass::of(address);
         let permitted = || {
@@ -191,14 +192,14 @@ impl NetworkPolicy {
     }
 }
 
-/// Whether a rule leaves it to pinfold how TLS is carried. One for every name has nothing to hide inside TLS, and
-/// one with a protocol of its own wants just that.
+/// Returns whether a rule leaves it to pinfold how TLS is carried. One for every name has nothing to
+/// hide inside TLS, and one with a protocol of its own wants just that.
 fn may_mean_strangers(rule: &NetworkRule) -> bool {
     rule.hosts != HostPattern::AnyName && rule.protocol.is_none()
 }
 
 impl Refused {
-    /// What was asked for.
+    /// Returns what was asked for.
     #[must_use]
     pub fn asked(&self) -> &Endpoint {
         match self {
@@ -213,7 +214,7 @@ impl Refused {
         }
     }
 
-    /// What would allow it; `None` where nothing should.
+    /// Returns what would allow it; `None` where nothing should.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let flag = match self {

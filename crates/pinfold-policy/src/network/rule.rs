@@ -19,7 +19,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol that a port is known for.
+    /// Returns the protocol that a port is known for.
     #[must_use]
     pub fn of_port(port: u16) -> Self {
         match port {
@@ -29,7 +29,7 @@ impl Protocol {
         }
     }
 
-    /// The word in settings.
+    /// Returns the word in settings.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ pub enum Ports {
 }
 
 impl Ports {
-    /// Whether a port is meant.
+    /// Returns whether a port is meant.
     #[must_use]
     pub fn contains(self, port: u16) -> bool {
         match self {
@@ -62,7 +62,7 @@ impl Ports {
         }
     }
 
-    /// Whether every port of `other` is meant by these too.
+    /// Returns whether every port of `other` is meant by these too.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         match other {
@@ -78,15 +78,16 @@ impl Ports {
 pub struct PathPattern(String);
 
 impl PathPattern {
-    /// A path that is known to be plain.
+    /// Returns a path that is known to be plain.
     pub(super) fn exactly(path: String) -> Self {
         Self(path)
     }
 
-    /// Whether a path is meant. One that could mean another to the server is meant by no pattern: with an
-    /// empty or dotted segment (also with blanks, a parameter or an encoded `?` or `#` behind the dots), an
-    /// encoded slash, dot, percent sign or control character, a backslash, anything above ASCII that is not
-    /// encoded as sound UTF-8, or a character that some servers fold to one of these.
+    /// Returns whether a path is meant. One that could mean another to the server is meant by no
+    /// pattern: with an empty or dotted segment (also with blanks, a parameter or an encoded `?` or `#`
+    /// behind the dots), an encoded slash, dot, percent sign or control character, a backslash, anything
+    /// above ASCII that is not encoded as sound UTF-8, or a character that some servers fold to one of
+    /// these.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         if !is_plain(path) {
@@ -113,7 +114,7 @@ fn is_plain(path: &str) -> bool {
     true
 }
 
-/// Whether a segment has one reading, and is not empty.
+/// Returns whether a segment has one reading, and is not empty.
 fn is_plain_segment(segment: &str) -> bool {
     let Some(decoded) = decoded(segment) else { return false };
     // Some servers take what follows a semicolon for a parameter (RFC 3986, 3.3), and who decodes twice
@@ -122,8 +123,8 @@ fn is_plain_segment(segment: &str) -> bool {
     !name.trim_matches([' ', '.']).is_empty()
 }
 
-/// A segment without its percent-encoding; none if that says something that servers read in several
-/// ways.
+/// Returns a segment without its percent-encoding; none if that says something that servers read in
+/// several ways.
 fn decoded(segment: &str) -> Option<String> {
     let bytes = segment.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -223,13 +224,13 @@ pub enum InvalidRule {
 }
 
 impl NetworkRule {
-    /// A rule for the web ports of some hosts.
+    /// Returns a rule for the web ports of some hosts.
     #[must_use]
     pub fn web(hosts: HostPattern) -> Self {
         Self { hosts, ports: Ports::Web, protocol: None, methods: Vec::new(), paths: Vec::new() }
     }
 
-    /// The smallest rule for a host and port, which are as [`Endpoint`](super::Endpoint) shows
+    /// Returns the smallest rule for a host and port, which are as [`Endpoint`](super::Endpoint) shows
     /// them. The web's two ports are one.
     #[must_use]
     pub fn exactly(endpoint: &str) -> Option<Self> {
@@ -241,25 +242,25 @@ impl NetworkRule {
         Some(Self { ports, ..rule })
     }
 
-    /// Whether the rule speaks of a host and port.
+    /// Returns whether the rule speaks of a host and port.
     #[must_use]
     pub fn matches(&self, host: &Host, port: u16) -> bool {
         self.hosts.matches(host) && self.ports.contains(port)
     }
 
-    /// What is spoken on a port by this rule.
+    /// Returns what is spoken on a port by this rule.
     #[must_use]
     pub fn protocol_at(&self, port: u16) -> Protocol {
         self.protocol.unwrap_or_else(|| Protocol::of_port(port))
     }
 
-    /// Whether requests must be seen to be decided on.
+    /// Returns whether requests must be seen to be decided on.
     #[must_use]
     pub fn looks_at_requests(&self) -> bool {
         !self.methods.is_empty() || !self.paths.is_empty()
     }
 
-    /// Whether a request may be made. `path` is without its query.
+    /// Returns whether a request may be made. `path` is without its query.
     #[must_use]
     pub fn allows_request(&self, method: &str, path: &str) -> bool {
         let method_fits = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
@@ -267,7 +268,7 @@ impl NetworkRule {
         method_fits && path_fits
     }
 
-    /// Whether everything that `other` allows is allowed by this rule too, requests aside.
+    /// Returns whether everything that `other` allows is allowed by this rule too, requests aside.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let protocol = self.protocol == other.protocol || self.protocol == Some(Protocol::Tcp);

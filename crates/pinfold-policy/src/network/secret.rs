@@ -62,7 +62,7 @@ pub struct SecretRule {
 }
 
 impl SecretRule {
-    /// Whether the secret may go to a host.
+    /// Returns whether the secret may go to a host.
     #[must_use]
     pub fn is_for(&self, asked: &Endpoint) -> bool {
         let host = self.hosts.iter().any(|pattern| pattern.matches(&asked.host));

@@ -17,7 +17,7 @@ const LOCALHOST: &str = "localhost";
 const WEB: [u16; 2] = [80, 443];
 
 impl HostName {
-    /// Whether the name means the machine that pinfold runs on.
+    /// Returns whether the name means the machine that pinfold runs on.
     #[must_use]
     pub fn is_this_machine(&self) -> bool {
         NAMES.contains(&self.as_str())
@@ -25,7 +25,7 @@ impl HostName {
 }
 
 impl Host {
-    /// The machine's loopback interface, by its usual name.
+    /// Returns the machine's loopback interface, by its usual name.
     ///
     /// # Errors
     /// Never: the name is a constant.
@@ -33,7 +33,7 @@ impl Host {
         LOCALHOST.parse()
     }
 
-    /// Whether services on the machine's loopback interface are meant.
+    /// Returns whether services on the machine's loopback interface are meant.
     #[must_use]
     pub fn is_this_machine(&self) -> bool {
         match self {
@@ -52,7 +52,8 @@ impl NetworkPolicy {
         self
     }
 
-    /// The ports of this machine's loopback interface that rules name, for listeners in the sandbox.
+    /// Returns the ports of this machine's loopback interface that rules name, for listeners in the
+    /// sandbox.
     #[must_use]
     pub fn loopback_ports(&self) -> BTreeSet<u16> {
         let Ok(host) = Host::localhost() else { return BTreeSet::new() };

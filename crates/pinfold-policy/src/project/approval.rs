@@ -12,7 +12,7 @@ pub enum AutoApprove {
 }
 
 impl AutoApprove {
-    /// Whether a command of an executable that is on the list is allowed by this; see
+    /// Returns whether a command of an executable that is on the list is allowed by this; see
     /// [`ApprovalRule::allows`].
     #[must_use]
     pub fn allows(&self, executable: &[u8], args: &[Vec<u8>], amounts_to: &[&str]) -> bool {
@@ -23,8 +23,8 @@ impl AutoApprove {
     }
 }
 
-/// Whether this can be the name of an executable: letters, digits, `.`, `_` and `-`, and neither a dash
-/// nor a dot at the beginning. What is no such name is none that a `PATH` has to be searched for.
+/// Returns whether this can be the name of an executable: letters, digits, `.`, `_` and `-`, and neither
+/// a dash nor a dot at the beginning. What is no such name is none that a `PATH` has to be searched for.
 #[must_use]
 pub fn is_executable(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -57,7 +57,7 @@ pub struct ApprovalRule {
 }
 
 impl ApprovalRule {
-    /// Whether a command is allowed: what is excluded is looked for first.
+    /// Returns whether a command is allowed: what is excluded is looked for first.
     ///
     /// An option that is excluded (`--force`) is so with a value, too (`--force=x`); one of a letter
     /// (`-f`) also among others and with a value behind it (`-uf`, `-fx`). So is what the command

@@ -22,7 +22,7 @@ impl ResumeCommand {
     /// MoltNet's wait before a command is tried again.
     pub const BACKOFF: Duration = Duration::from_millis(2000);
 
-    /// Whether it runs in a workspace of this mode.
+    /// Returns whether it runs in a workspace of this mode.
     #[must_use]
     pub fn runs_in(&self, mode: WorkspaceMode) -> bool {
         self.modes.as_ref().is_none_or(|modes| modes.contains(&mode))

@@ -24,7 +24,7 @@ pub enum ShadowPathError {
 }
 
 impl ShadowPath {
-    /// The path, relative to the workspace.
+    /// Returns the path, relative to the workspace.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         &self.0

@@ -26,7 +26,7 @@ impl Snapshot {
     /// MoltNet's space on top of a snapshot: 3 GiB.
     pub const DEFAULT_SIZE: ByteSize = ByteSize::from_bytes(3 << 30);
 
-    /// Whether the session runs on the host's own system as it is.
+    /// Returns whether the session runs on the host's own system as it is.
     #[must_use]
     pub fn is_host(&self) -> bool {
         self.setup.is_empty()
@@ -68,7 +68,7 @@ impl ImageEngine {
     /// Both, in the order in which they are looked for.
     pub const ALL: [Self; 2] = [Self::Docker, Self::Podman];
 
-    /// Its name, which is its program's.
+    /// Returns its name, which is its program's.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl ImageEngine {
         }
     }
 
-    /// How a base that is its image begins, without the colon: the names of
+    /// Returns how a base that is its image begins, without the colon: the names of
     /// containers-transports(5).
     #[must_use]
     pub const fn transport(self) -> &'static str {
@@ -144,7 +144,7 @@ impl FromStr for Base {
     }
 }
 
-/// Whether it can be an image's name, and no engine's option.
+/// Returns whether it can be an image's name, and no engine's option.
 fn is_image_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@+".contains(&byte);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(inner)

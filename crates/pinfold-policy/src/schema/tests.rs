@@ -30,7 +30,7 @@ fn the_page_of_settings_is_the_generated_one() {
     assert!(found == page(), "run `cargo run -p pinfold-policy --example write-schemas`");
 }
 
-/// Whether the schema of a file accepts a value.
+/// Returns whether the schema of a file accepts a value.
 fn schema_accepts(name: &str, value: &Value) -> bool {
     let (_, content) = published().into_iter().find(|(file, _)| *file == name).unwrap();
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());

@@ -26,7 +26,7 @@ impl AgentLoop {
     /// The provider that pi has by itself (`agents/pi.toml`).
     pub(super) const PROVIDER: &str = "anthropic";
 
-    /// Whether the file chooses another provider than pi's own, which waits for trust.
+    /// Returns whether the file chooses another provider than pi's own, which waits for trust.
     pub fn chooses_provider(&self) -> bool {
         self.provider.as_ref().is_some_and(|provider| provider.value != Self::PROVIDER)
     }

@@ -20,19 +20,19 @@ pub struct InvalidBranch {
 }
 
 impl BranchName {
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name as part of a file's: `/` becomes `-`.
+    /// Returns the name as part of a file's: `/` becomes `-`.
     #[must_use]
     pub fn flat(&self) -> String {
         self.0.replace('/', "-")
     }
 
-    /// The reference.
+    /// Returns the reference.
     #[must_use]
     pub fn reference(&self) -> String {
         format!("refs/heads/{}", self.0)

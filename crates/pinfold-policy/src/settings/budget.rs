@@ -91,7 +91,7 @@ impl fmt::Display for BudgetOf {
     }
 }
 
-/// The user's `[budget]`, and those of groups in it.
+/// Returns the user's `[budget]`, and those of groups in it.
 pub(super) fn of_user(section: &Section<'_>) -> Result<Vec<Budget>, FileError> {
     let Some(item) = section.get("budget") else { return Ok(Vec::new()) };
     let table = item.table(GROUPED)?;
@@ -108,7 +108,7 @@ pub(super) fn of_user(section: &Section<'_>) -> Result<Vec<Budget>, FileError> {
     Ok(budgets)
 }
 
-/// The administrator's `[budget]`.
+/// Returns the administrator's `[budget]`.
 pub(super) fn of_ceiling(section: &Section<'_>) -> Result<Option<Budget>, FileError> {
     section.read("budget", |item| {
         budget(&item.table(BUDGET)?, BudgetOf::Administrator, Origin::Ceiling)
@@ -132,7 +132,7 @@ fn budget(
     })
 }
 
-/// The budgets that a session is under: the user's with what flags say, its group's and the
+/// Returns the budgets that a session is under: the user's with what flags say, its group's and the
 /// administrator's. A flag is about this session alone.
 pub(super) fn merged(
     user: Vec<Budget>,
@@ -159,7 +159,7 @@ pub(super) fn merged(
     all.filter(Budget::limits).collect()
 }
 
-/// Each number with its key, for `pinfold config`.
+/// Returns each number with its key, for `pinfold config`.
 pub(super) fn rows(budget: &Budget) -> Vec<(String, String, Origin)> {
     let name = match &budget.of {
         BudgetOf::User => "budget".to_owned(),

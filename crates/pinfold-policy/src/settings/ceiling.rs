@@ -27,13 +27,13 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// How long anything may run.
+    /// Returns how long anything may run.
     #[must_use]
     pub fn timeout(&self) -> Option<&Valued<WallTime>> {
         self.limits.timeout.as_ref()
     }
 
-    /// Whether a boundary may be used: for the automatic choice.
+    /// Returns whether a boundary may be used: for the automatic choice.
     #[must_use]
     pub fn allows_boundary(&self, boundary: BoundaryName) -> bool {
         self.boundaries.as_ref().is_none_or(|allowed| allowed.value.contains(&boundary))
@@ -42,7 +42,7 @@ impl Ceiling {
     /// Checks a boundary that somebody chose.
     ///
     /// # Errors
-    /// When the administrator does not list it.
+    /// Returns an error when the administrator does not list it.
     pub fn check_boundary(&self, chosen: &Valued<BoundaryName>) -> Result<(), SettingsError> {
         member("boundary", &chosen.value, &chosen.origin, self.boundaries.as_ref())
     }
@@ -50,7 +50,7 @@ impl Ceiling {
     /// Checks an agent, also one that was not named in settings.
     ///
     /// # Errors
-    /// When the administrator does not list it.
+    /// Returns an error when the administrator does not list it.
     pub fn check_agent(&self, agent: &Valued<String>) -> Result<(), SettingsError> {
         member("agent", &agent.value, &agent.origin, self.agents.as_ref())
     }
@@ -58,7 +58,7 @@ impl Ceiling {
     /// Checks a path that is to be granted: a workspace, or one the user names.
     ///
     /// # Errors
-    /// When it lies under none of the administrator's roots.
+    /// Returns an error when it lies under none of the administrator's roots.
     pub fn check_path(
         &self,
         key: &'static str,
@@ -80,7 +80,7 @@ impl Ceiling {
     /// Checks a rule for hosts.
     ///
     /// # Errors
-    /// When none of the administrator's rules covers it, or none of the task's.
+    /// Returns an error when none of the administrator's rules covers it, or none of the task's.
     pub fn check_host(&self, rule: &Valued<NetworkRule>) -> Result<(), SettingsError> {
         for hosts in [&self.hosts, &self.narrowed_hosts].into_iter().flatten() {
             if !hosts.value.iter().any(|allowed| allowed.covers(&rule.value)) {
@@ -94,7 +94,7 @@ impl Ceiling {
         Ok(())
     }
 
-    /// Whether a task leaves this host.
+    /// Returns whether a task leaves this host.
     pub(super) fn leaves_host(&self, rule: &NetworkRule) -> bool {
         let covers =
             |hosts: &Valued<Vec<NetworkRule>>| hosts.value.iter().any(|it| it.covers(rule));
@@ -108,7 +108,7 @@ impl Ceiling {
     /// Checks a request for nested user namespaces.
     ///
     /// # Errors
-    /// When the administrator forbids them.
+    /// Returns an error when the administrator forbids them.
     pub fn check_nested(&self, origin: &Origin) -> Result<(), SettingsError> {
         permitted("nested", origin, self.nested.as_ref())
     }
@@ -170,7 +170,7 @@ fn listed<T: Display>(values: &[T], before: &str) -> String {
     format!("{before}{}", words.join(", "))
 }
 
-/// A setting with a strictness: no lower layer may choose less than the ceiling requires; what
+/// Returns a setting with a strictness: no lower layer may choose less than the ceiling requires; what
 /// nobody chose is raised to it.
 pub(super) fn at_least<T: Copy + Ord + Display>(
     key: &'static str,
@@ -186,7 +186,7 @@ pub(super) fn at_least<T: Copy + Ord + Display>(
     }
 }
 
-/// A limit: no lower layer may choose more than the ceiling; what nobody chose is lowered to it,
+/// Returns a limit: no lower layer may choose more than the ceiling; what nobody chose is lowered to it,
 /// and where nobody says anything the ceiling itself is the limit.
 pub(super) fn at_most<T: Copy + Ord + Display>(
     key: &'static str,

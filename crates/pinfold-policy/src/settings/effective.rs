@@ -118,7 +118,7 @@ impl Settings {
     /// Lets every host be reached by its name, on every port.
     ///
     /// # Errors
-    /// When the administrator's rules do not cover that.
+    /// Returns an error when the administrator's rules do not cover that.
     pub fn allow_every_name(&mut self, by: &'static str) -> Result<(), SettingsError> {
         let every = NetworkRule { ports: Ports::All, ..NetworkRule::web(HostPattern::AnyName) };
         let rule = Valued::new(every, Origin::Flag { name: by });
@@ -160,7 +160,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What becomes of a command that the sandbox asks for. Arguments are bytes, as they are;
+    /// Returns what becomes of a command that the sandbox asks for. Arguments are bytes, as they are;
     /// `amounts_to` are options that would say what it comes to, if it says it in other words.
     #[must_use]
     pub fn host_exec_verdict(
@@ -178,7 +178,7 @@ impl Settings {
         self.approve.iter().find(allows).map_or(HostExecVerdict::Ask, HostExecVerdict::Allowed)
     }
 
-    /// The executables that may be asked for.
+    /// Returns the executables that may be asked for.
     pub fn host_executables(&self) -> impl Iterator<Item = &str> {
         let own = self.host_exec.executables.iter().map(|name| name.value.as_str());
         let allowed = |name: &&str| self.ceiling.allows_executable(name.as_bytes());
@@ -188,7 +188,7 @@ impl Settings {
     /// Lets git have brokered tokens for these repositories.
     ///
     /// # Errors
-    /// When the administrator's rules do not cover github.com.
+    /// Returns an error when the administrator's rules do not cover github.com.
     pub fn broker(&mut self, repositories: &[Repository]) -> Result<(), SettingsError> {
         self.network.broker(repositories);
         // What a task does not leave is not asked for.
@@ -196,7 +196,7 @@ impl Settings {
         self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
     }
 
-    /// The secrets of which the sandbox has placeholders, without those that are brokered.
+    /// Returns the secrets of which the sandbox has placeholders, without those that are brokered.
     pub fn placed(&self) -> impl Iterator<Item = &Valued<SecretRule>> {
         let brokered = |secret: &Valued<SecretRule>| {
             self.network.brokered.iter().any(|brokered| brokered.secret == *secret)
@@ -204,14 +204,14 @@ impl Settings {
         self.secrets.iter().filter(move |secret| !brokered(secret))
     }
 
-    /// Whether there is a token for GitHub, for whomever.
+    /// Returns whether there is a token for GitHub, for whomever.
     #[must_use]
     pub fn has_github_token(&self) -> bool {
         self.secrets.iter().any(|secret| secret.value.is_for_github())
     }
 
-    /// Whether something can be reached, used or seen inside beyond the workspace and the system:
-    /// then a repository's commands do not run on its word alone.
+    /// Returns whether something can be reached, used or seen inside beyond the workspace and the
+    /// system: then a repository's commands do not run on its word alone.
     pub(super) fn has_something_to_lose(&self) -> bool {
         let files = &self.files;
         let granted =

@@ -12,7 +12,7 @@ use crate::path::HostPath;
 /// Makes an origin of a place: which layer is being read.
 pub(super) type Layer = fn(Place) -> Origin;
 
-/// The whole file. Of a `$schema` only the type is looked at.
+/// Returns the whole file. Of a `$schema` only the type is looked at.
 pub(super) fn whole<'a>(
     document: &'a Document,
     known: &'static [Key],
@@ -38,7 +38,7 @@ pub(super) fn sub_table<'a>(
     section.read(key, |item| item.table(sub_keys(known, key)))
 }
 
-/// A list of values, each with its own line.
+/// Returns a list of values, each with its own line.
 pub(super) fn list<'a, T>(
     section: Option<&Section<'a>>,
     key: &str,
@@ -100,7 +100,7 @@ pub(super) fn check_reserved(
     }
 }
 
-/// An absolute path, or one that begins with `~/`.
+/// Returns an absolute path, or one that begins with `~/`.
 pub(crate) fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
     let text = item.text()?;
     let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };

@@ -23,7 +23,7 @@ pub(super) struct GroupSettings {
     pub(super) files: GroupFiles,
 }
 
-/// The user's `[groups]`.
+/// Returns the user's `[groups]`.
 pub(super) fn groups(
     section: &Section<'_>,
     home: Option<&HostPath>,
@@ -51,7 +51,7 @@ fn concurrency(item: &Item<'_>) -> Result<u32, FileError> {
     }
 }
 
-/// What the user says of the chosen group.
+/// Returns what the user says of the chosen group.
 pub(super) fn named<'g>(
     group: Option<&Valued<String>>,
     groups: &'g [(String, GroupSettings)],
@@ -60,12 +60,12 @@ pub(super) fn named<'g>(
     groups.iter().find(|(name, _)| *name == group.value).map(|(_, settings)| settings)
 }
 
-/// How many tasks of each group are worked on at once.
+/// Returns how many tasks of each group are worked on at once.
 pub(super) fn concurrencies(groups: &[(String, GroupSettings)]) -> BTreeMap<String, u32> {
     groups.iter().filter_map(|(name, group)| Some((name.clone(), group.concurrency?))).collect()
 }
 
-/// The files of the chosen group. No other group has them.
+/// Returns the files of the chosen group. No other group has them.
 pub(super) fn files(
     group: &Valued<String>,
     named: Option<&GroupSettings>,
@@ -86,7 +86,7 @@ pub(super) fn files(
     }
 }
 
-/// How far a session is trusted. One of no group is the user's own, and has what the user's
+/// Returns how far a session is trusted. One of no group is the user's own, and has what the user's
 /// settings give it.
 pub(super) fn trust(
     group: Option<&Valued<String>>,

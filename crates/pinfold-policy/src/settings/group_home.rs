@@ -37,10 +37,10 @@ pub struct GroupFiles {
 }
 
 impl GroupFiles {
-    /// Those of a group of which nothing is said.
+    /// Returns those of a group of which nothing is said.
     ///
     /// # Errors
-    /// A name that is no directory's.
+    /// Returns an error for a name that is no directory's.
     pub fn of_unnamed(group: &str) -> Result<Self, InvalidGroup> {
         if is_name(group) {
             Ok(Self { folder: group.to_owned(), ..Self::default() })
@@ -73,7 +73,7 @@ impl fmt::Display for GroupMount {
 pub struct ExtraName(String);
 
 impl ExtraName {
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -97,13 +97,13 @@ impl FromStr for ExtraName {
     }
 }
 
-/// Whether a group's name can be a directory's.
+/// Returns whether a group's name can be a directory's.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.chars().all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))
 }
 
-/// The user's `[group_home]`.
+/// Returns the user's `[group_home]`.
 pub(super) fn home(
     section: &Section<'_>,
     home: Option<&HostPath>,
@@ -123,7 +123,7 @@ pub(super) fn home(
     }))
 }
 
-/// What `[groups.NAME]` says of files.
+/// Returns what `[groups.NAME]` says of files.
 pub(super) fn files_of(
     table: &Section<'_>,
     group: &str,
@@ -142,7 +142,8 @@ pub(super) fn files_of(
     })
 }
 
-/// A group's mounts. None lies in another: that would need a place to appear at, made on the host.
+/// Returns a group's mounts. None lies in another: that would need a place to appear at, made on the
+/// host.
 fn mounts(
     table: &Section<'_>,
     home: Option<&HostPath>,
@@ -161,7 +162,7 @@ fn mounts(
     }
 }
 
-/// One of a group's mounts.
+/// Returns one of a group's mounts.
 pub(super) fn mount(item: &Item<'_>, home: Option<&HostPath>) -> Result<GroupMount, FileError> {
     let table = item.table(GROUP_MOUNT)?;
     let place = table.require("host_path")?;

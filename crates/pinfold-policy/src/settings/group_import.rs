@@ -10,10 +10,10 @@ use crate::document::{Document, Item, SettingsFile};
 use crate::limits::WallTime;
 use crate::path::HostPath;
 
-/// What a `containerConfig` (JSON) says, as what to put into `config.toml` for this group.
+/// Returns what a `containerConfig` (JSON) says, as what to put into `config.toml` for this group.
 ///
 /// # Errors
-/// A name that is no group's, or a mistake in the JSON.
+/// Returns an error for a name that is no group's, or a mistake in the JSON.
 pub fn import_group(
     file: SettingsFile<'_>,
     group: &str,
@@ -26,11 +26,11 @@ pub fn import_group(
     Ok(text)
 }
 
-/// What rows of `registered_groups` say, as `sqlite3 -json` prints them. Each becomes a group that is called as its folder;
-/// what settings have no word for follows as a comment.
+/// Returns what rows of `registered_groups` say, as `sqlite3 -json` prints them. Each becomes a group
+/// that is called as its folder; what settings have no word for follows as a comment.
 ///
 /// # Errors
-/// A folder that is no group's name, or twice there, or a mistake in the JSON.
+/// Returns an error for a folder that is no group's name, or twice there, or a mistake in the JSON.
 pub fn import_groups(
     file: SettingsFile<'_>,
     home: Option<&HostPath>,
@@ -76,7 +76,7 @@ pub fn import_groups(
     Ok(text)
 }
 
-/// A value in a comment: on one line.
+/// Returns a value in a comment: on one line.
 fn shown(item: &Item<'_>) -> String {
     match (item.text(), item.number(), item.flag()) {
         // Not as TOML has it, which may need several lines: each one would be a setting.

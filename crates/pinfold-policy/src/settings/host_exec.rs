@@ -142,7 +142,7 @@ fn approval(item: &Item<'_>) -> Result<ApprovalRule, FileError> {
     })
 }
 
-/// The name of an executable, which is looked for along a `PATH`.
+/// Returns the name of an executable, which is looked for along a `PATH`.
 fn executable(item: &Item<'_>) -> Result<String, FileError> {
     match item.text()? {
         name if is_executable(name) => Ok(name.to_owned()),

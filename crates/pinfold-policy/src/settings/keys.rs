@@ -330,7 +330,7 @@ pub(crate) const CEILING: &[Key] = &[
     WRAPPERS,
 ];
 
-/// The keys of a table within a table.
+/// Returns the keys of a table within a table.
 pub(crate) fn sub_keys(of: &'static [Key], name: &str) -> &'static [Key] {
     match of.iter().find(|key| key.name == name) {
         Some(Key { shape: Shape::Table(keys), .. }) => keys,

@@ -58,7 +58,7 @@ fn requests(item: &Item<'_>) -> Result<NetworkRule, FileError> {
     Ok(rule)
 }
 
-/// A list that is given names something: read as "all", an empty one would open what it looks as
+/// Returns a list that is given names something: read as "all", an empty one would open what it looks as
 /// if it closed.
 fn some<'a>(item: &Item<'a>) -> Result<Vec<Item<'a>>, FileError> {
     let items = item.list()?;
@@ -158,7 +158,7 @@ pub(super) fn publish(
     list(Some(section), "publish", layer, |item| item.parsed())
 }
 
-/// The user's ports and those of the flags.
+/// Returns the user's ports and those of the flags.
 pub(super) fn published(
     mut ports: Vec<Valued<PublishedPort>>,
     flags: &mut FlagNetwork,
@@ -168,8 +168,8 @@ pub(super) fn published(
     ports
 }
 
-/// The user's policy with what logins need and the flags add. A host that is allowed as an internal
-/// one is allowed.
+/// Returns the user's policy with what logins need and the flags add. A host that is allowed as an
+/// internal one is allowed.
 pub(super) fn merged<'a>(
     mut policy: NetworkPolicy,
     hosts: impl Iterator<Item = &'a Valued<SshHostRule>>,

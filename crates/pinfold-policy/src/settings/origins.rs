@@ -52,7 +52,7 @@ impl Rows {
 }
 
 impl Settings {
-    /// Every setting that has a value, in the order of the documentation; a list has one row for
+    /// Returns every setting that has a value, in the order of the documentation; a list has one row for
     /// each element.
     #[must_use]
     pub fn origins(&self) -> Vec<OriginRow> {

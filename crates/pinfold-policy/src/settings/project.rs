@@ -42,7 +42,7 @@ impl Project {
     /// Reads whichever of the two files was found.
     ///
     /// # Errors
-    /// When both were, or for a mistake in the file, with line and key.
+    /// Returns an error when both were, or for a mistake in the file, with line and key.
     pub fn read(files: &[SettingsFile<'_>]) -> Result<Option<Self>, SettingsError> {
         match files {
             [] => Ok(None),
@@ -54,7 +54,7 @@ impl Project {
         }
     }
 
-    /// What its snapshot begins with, if it says so.
+    /// Returns what its snapshot begins with, if it says so.
     pub fn base(&self) -> Option<&Base> {
         self.snapshot.base.as_ref().map(|base| &base.value)
     }
@@ -64,7 +64,7 @@ impl Project {
         &self.without_limits
     }
 
-    /// Its limits by their keys, each in the smallest unit of its kind.
+    /// Returns its limits by their keys, each in the smallest unit of its kind.
     pub fn limits(&self) -> BTreeMap<String, u64> {
         let Limits { cpus, memory, pids, disk, files, timeout, build } = &self.limits;
         let bytes = |size: &Option<Valued<ByteSize>>| size.as_ref().map(|size| size.value.bytes());
@@ -84,12 +84,12 @@ impl Project {
         limits.into_iter().filter_map(|(key, limit)| Some((key.to_owned(), limit?))).collect()
     }
 
-    /// The values of its variables, which may name files for its commands.
+    /// Returns the values of its variables, which may name files for its commands.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.env.iter().map(|variable| variable.value.as_str())
     }
 
-    /// The commands that it has run, for who wants to know which files they run in turn.
+    /// Returns the commands that it has run, for who wants to know which files they run in turn.
     pub fn commands(&self) -> impl Iterator<Item = &str> {
         let setup = self.snapshot.setup.iter().map(|command| command.value.as_str());
         setup.chain(self.resume.iter().map(|command| command.value.run.as_str()))
@@ -130,7 +130,7 @@ fn snapshot(table: Option<&Section<'_>>) -> Result<Snapshot, FileError> {
     })
 }
 
-/// A command for a shell.
+/// Returns a command for a shell.
 fn command(item: &Item<'_>) -> Result<String, FileError> {
     match item.text()? {
         text if text.trim().is_empty() => Err(item.invalid("expected a command")),

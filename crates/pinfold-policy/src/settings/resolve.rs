@@ -29,8 +29,8 @@ impl Settings {
     /// Reads the files and merges all layers.
     ///
     /// # Errors
-    /// When a file has a mistake, a value passes the administrator's ceiling, a repository needs a
-    /// stronger wall than was chosen, or a reserved variable is set.
+    /// Returns an error when a file has a mistake, a value passes the administrator's ceiling, a
+    /// repository needs a stronger wall than was chosen, or a reserved variable is set.
     pub fn resolve(layers: Layers<'_>) -> Result<Self, SettingsError> {
         let Layers { home, attendance, ceiling, user, project, trust, agent_loop, flags } = layers;
         let ceiling = ceiling.map_or_else(|| Ok(CeilingFile::default()), read::ceiling)?;
@@ -218,8 +218,8 @@ struct Limit<'a, T> {
 }
 
 impl<T: Copy + Ord + Display> Limit<'_, T> {
-    /// The user's or the default under the ceiling; the repository may lower that, or raise it once
-    /// it is trusted; a flag replaces all of it, under the ceiling again.
+    /// Returns the user's or the default under the ceiling; the repository may lower that, or raise it
+    /// once it is trusted; a flag replaces all of it, under the ceiling again.
     fn resolve(self, asked: &mut Asked) -> Result<Option<Valued<T>>, SettingsError> {
         let ceiling = self.ceiling.as_ref();
         let given = at_most(self.key, self.user.clone().or(self.default), ceiling)?;

@@ -8,7 +8,7 @@ use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 use crate::ssh::{SshHostRule, SshKey, SshSettings};
 
-/// The user's `[ssh]`.
+/// Returns the user's `[ssh]`.
 pub(super) fn settings(
     section: &Section<'_>,
     home: Option<&HostPath>,
@@ -71,7 +71,7 @@ fn host(item: &Item<'_>) -> Result<SshHostRule, FileError> {
     })
 }
 
-/// A name that an `ssh_config` can hold in one word.
+/// Returns a name that an `ssh_config` can hold in one word.
 fn user(item: &Item<'_>) -> Result<String, FileError> {
     let text = item.text()?;
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -81,7 +81,7 @@ fn user(item: &Item<'_>) -> Result<String, FileError> {
     Ok(text.to_owned())
 }
 
-/// The shape of a public key; what is in it is looked at when it is used.
+/// Returns the shape of a public key; what is in it is looked at when it is used.
 fn public_key(item: &Item<'_>) -> Result<String, FileError> {
     let text = item.text()?;
     let mut words = text.split_ascii_whitespace();

@@ -52,7 +52,7 @@ impl TaskRules {
     }
 }
 
-/// A directory, and the hash of what is in it.
+/// Returns a directory, and the hash of what is in it.
 fn sealed(item: &Item<'_>, home: Option<&HostPath>) -> Result<(HostPath, String), FileError> {
     let name = item.name();
     let whole = match (name.strip_prefix("~/"), home) {

@@ -36,13 +36,13 @@ pub enum BaseUrlError {
 }
 
 impl BaseUrl {
-    /// The URL, without a final `/`.
+    /// Returns the URL, without a final `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The host, in lower case, an IPv6 address without its brackets.
+    /// Returns the host, in lower case, an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         let rest = self.0.split_once("://").map_or("", |(_, rest)| rest);
@@ -102,7 +102,7 @@ impl BaseUrl {
     }
 }
 
-/// The host and the port of what follows `://`.
+/// Returns the host and the port of what follows `://`.
 fn split_authority(rest: &str) -> Result<(&str, Option<&str>), BaseUrlError> {
     let authority = rest.split('/').next().unwrap_or_default();
     if let Some(bracketed) = authority.strip_prefix('[') {
@@ -140,7 +140,7 @@ fn is_host_name(host: &str) -> bool {
         })
 }
 
-/// Whether the host is this machine: a loopback address, or `localhost` (RFC 6761, 6.3). A name
+/// Returns whether the host is this machine: a loopback address, or `localhost` (RFC 6761, 6.3). A name
 /// that merely begins like one is not.
 fn is_loopback(host: &str, is_v6: bool) -> bool {
     if is_v6 {

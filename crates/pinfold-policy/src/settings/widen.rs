@@ -45,7 +45,7 @@ impl Asked {
         in_effect
     }
 
-    /// Those that take effect. What is `given` anyway needs nobody's leave.
+    /// Returns those that take effect. What is `given` anyway needs nobody's leave.
     fn each<T>(
         &mut self,
         key: &str,
@@ -71,7 +71,7 @@ impl Asked {
         AgentLoop { provider: None, model: None, ..asked }
     }
 
-    /// The repository's hosts.
+    /// Returns the repository's hosts.
     pub(super) fn network(
         &mut self,
         asked: NetworkPolicy,
@@ -109,7 +109,7 @@ impl Asked {
         }
     }
 
-    /// The repository's secrets. One that the user's own file names is the user's to place.
+    /// Returns the repository's secrets. One that the user's own file names is the user's to place.
     pub(super) fn secrets(
         &mut self,
         asked: Vec<Valued<SecretRule>>,
@@ -132,7 +132,7 @@ impl Asked {
         Ok(user)
     }
 
-    /// The repository's ports.
+    /// Returns the repository's ports.
     pub(super) fn publish(
         &mut self,
         asked: Vec<Valued<PublishedPort>>,
@@ -149,7 +149,7 @@ impl Asked {
         user
     }
 
-    /// What the sandbox may ask the host to run, and what of it is run without asking.
+    /// Returns what the sandbox may ask the host to run, and what of it is run without asking.
     pub(super) fn host_exec(&mut self, asked: HostExecFile, user: &HostExecFile) -> HostExecFile {
         let says = |what: &AutoApprove| format!("run on this machine without asking: {what}");
         let approve = self.each("hostExec.autoApprove", asked.approve, |_| false, says);
@@ -164,7 +164,7 @@ impl Asked {
         HostExecFile { approve, executables, on_path, ..HostExecFile::default() }
     }
 
-    /// What the system inside is built from.
+    /// Returns what the system inside is built from.
     pub(super) fn snapshot(&mut self, asked: Snapshot) -> Snapshot {
         let optional = |one: Option<_>| one.into_iter().collect::<Vec<_>>();
         let is_host = |base: &Base| *base == Base::Host;
@@ -197,8 +197,9 @@ impl Asked {
         Snapshot { base: base.into_iter().next(), setup, hosts, size: size.into_iter().next() }
     }
 
-    /// What runs inside before the command. In a session with nothing to lose it may as well, unless it may
-    /// need set-up that waits for trust: it would fail for a lack of programs, or work on others.
+    /// Returns what runs inside before the command. In a session with nothing to lose it may as well,
+    /// unless it may need set-up that waits for trust: it would fail for a lack of programs, or work on
+    /// others.
     pub(super) fn resume(
         &mut self,
         asked: Vec<Valued<ResumeCommand>>,
@@ -217,7 +218,7 @@ impl Asked {
     }
 }
 
-/// The boundary, which a repository may only want stronger than what was chosen.
+/// Returns the boundary, which a repository may only want stronger than what was chosen.
 pub(super) fn boundary(
     chosen: Option<Valued<BoundaryName>>,
     asked: [Option<Valued<BoundaryName>>; 2],

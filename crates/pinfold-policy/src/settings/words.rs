@@ -28,7 +28,7 @@ macro_rules! words {
             /// Every word, in the order in which they are shown.
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
 
-            /// The word.
+            /// Returns the word.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self {
@@ -128,7 +128,8 @@ words! {
 }
 
 impl BoundaryName {
-    /// How strong the wall is, where that can be compared: 1 shares the host's kernel, 2 does not.
+    /// Returns how strong the wall is, where that can be compared: 1 shares the host's kernel, 2 does
+    /// not.
     pub(super) fn strength(self) -> Option<u8> {
         match self {
             Self::Namespace | Self::Container | Self::Systemd => Some(1),
@@ -137,7 +138,7 @@ impl BoundaryName {
         }
     }
 
-    /// Whether this wall is at least as strong as another.
+    /// Returns whether this wall is at least as strong as another.
     #[must_use]
     pub fn stands_for(self, asked: Self) -> bool {
         self == asked || asked.strength().is_some_and(|asked| self.strength() >= Some(asked))

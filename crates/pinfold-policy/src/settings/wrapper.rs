@@ -67,8 +67,8 @@ fn is_id(text: &str) -> bool {
         && text.chars().all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))
 }
 
-/// All of them in the order in which they are asked: the user's, and then the administrator's, who
-/// has the last word. One of the administrator's replaces the user's of the same name.
+/// Returns all of them in the order in which they are asked: the user's, and then the administrator's,
+/// who has the last word. One of the administrator's replaces the user's of the same name.
 pub(super) fn merged(
     user: Vec<Valued<WrapperSetting>>,
     administrator: Vec<Valued<WrapperSetting>>,

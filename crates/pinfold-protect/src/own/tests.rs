@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A home in which nothing leads through a link yet.
+/// Returns a home in which nothing leads through a link yet.
 fn home() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let home = dir.path().canonicalize().unwrap();

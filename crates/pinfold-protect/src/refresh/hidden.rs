@@ -70,7 +70,7 @@ impl Hidden {
         }
     }
 
-    /// Whether something hidden, or a directory above it, was renamed or made.
+    /// Returns whether something hidden, or a directory above it, was renamed or made.
     pub(super) fn has_moved(&self) -> bool {
         self.is_replaced || !self.moved.is_empty()
     }
@@ -113,7 +113,7 @@ impl Hidden {
         self.masks.iter().filter_map(moved).collect()
     }
 
-    /// What the user should know, one line for each rename.
+    /// Returns what the user should know, one line for each rename.
     pub(super) fn into_notes(self) -> Vec<String> {
         let renamed = self.renamed.into_iter().chain(self.moved);
         let note = |(old, new): (PathBuf, PathBuf)| {

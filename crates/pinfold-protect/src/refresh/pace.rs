@@ -67,7 +67,7 @@ mod tests {
 
     const FAST: Duration = Duration::from_micros(10);
 
-    /// The pauses between the next refreshes.
+    /// Returns the pauses between the next refreshes.
     fn pauses(pace: &mut Pace, mut now: Instant, count: usize) -> Vec<Option<Duration>> {
         let mut pauses = Vec::new();
         for _ in 0..count {

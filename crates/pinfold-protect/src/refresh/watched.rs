@@ -62,7 +62,7 @@ impl Watched {
         watched
     }
 
-    /// Whether each directory is watched.
+    /// Returns whether each directory is watched.
     pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }

@@ -22,7 +22,7 @@ use super::walker::{DIRECTORY, Visit, Walker, is_gone, joined};
 /// made, or a file system whose times are too coarse to tell two changes.
 ///
 /// # Errors
-/// As [`super::walk`]; `ECANCELED` if the time was not enough.
+/// Returns the errors of [`super::walk`]; `ECANCELED` if the time was not enough.
 pub fn walk_changed<Z: Copy + Sync>(
     root: &Path,
     before: &Walk<Z>,

@@ -61,8 +61,8 @@ pub enum Entries {
     Notable,
 }
 
-/// Whether an entry is more than a regular file whose name means nothing: what is none, and each name
-/// that some rule knows by itself.
+/// Returns whether an entry is more than a regular file whose name means nothing: what is none, and each
+/// name that some rule knows by itself.
 pub(super) fn is_notable(name: &[u8], kind: FileType) -> bool {
     /// What tells a git directory (`is_git_directory` in git's setup.c).
     const OF_GIT: [&[u8]; 5] = [b".git", b"HEAD", b"commondir", b"objects", b"refs"];
@@ -102,7 +102,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The facts about a root that were kept below this directory, which is pinfold's own cache.
+    /// Returns the facts about a root that were kept below this directory, which is pinfold's own cache.
     pub(crate) fn load(cache: &Path, root: impl AsFd, entries: Entries) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::at(cache, root, now, entries).unwrap_or_default()
@@ -156,13 +156,13 @@ impl Facts {
         Some(())
     }
 
-    /// Whether anything is known.
+    /// Returns whether anything is known.
     pub(super) fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Whether a directory of this inode number may be known, and has none in it, so that nothing is
-    /// opened by a descriptor on it.
+    /// Returns whether a directory of this inode number may be known, and has none in it, so that
+    /// nothing is opened by a descriptor on it.
     pub(super) fn is_leaf(&self, inode: u64) -> bool {
         let record = self.index.get(&inode).and_then(|start| self.known.get(*start..));
         record.and_then(|record| record.get(4 + IDENTITY)) == Some(&0)
@@ -243,8 +243,8 @@ impl Facts {
         Some(())
     }
 
-    /// What tells the state of a directory, for one on the root's device whose birth is known. One
-    /// that is encrypted has other names while its key is away, though it does not change.
+    /// Returns what tells the state of a directory, for one on the root's device whose birth is known.
+    /// One that is encrypted has other names while its key is away, though it does not change.
     fn identity(&self, found: &Statx) -> Option<Identity> {
         let mask = StatxFlags::from_bits_retain(found.stx_mask);
         let needed = StatxFlags::INO | StatxFlags::CTIME | StatxFlags::BTIME;
@@ -278,7 +278,7 @@ impl<'a> Record<'a> {
         Some(Self { identity: bytes.get(4..4 + IDENTITY)?, bytes })
     }
 
-    /// A number of the head, behind so many bytes of it.
+    /// Returns a number of the head, behind so many bytes of it.
     fn head(&self, at: usize) -> usize {
         let number = self.bytes.get(4 + IDENTITY + 1 + at..).and_then(<[u8]>::first_chunk);
         number.map_or(usize::MAX, |number| u32::from_le_bytes(*number) as usize)
@@ -288,12 +288,12 @@ impl<'a> Record<'a> {
         Packed { count: self.head(0), bytes: self.bytes.get(HEAD..).unwrap_or_default() }
     }
 
-    /// Where the other entries begin among those of all directories.
+    /// Returns where the other entries begin among those of all directories.
     fn others_at(&self) -> Option<usize> {
         usize::try_from(number(self.bytes, 4 + IDENTITY + 5)?).ok()
     }
 
-    /// The other entries, of which `rest` has those of all directories.
+    /// Returns the other entries, of which `rest` has those of all directories.
     fn others(&self, rest: &'a [u8]) -> Option<Packed<'a>> {
         let bytes = rest.get(self.others_at()?..)?.get(..self.head(12))?;
         Some(Packed { count: self.head(16), bytes })

@@ -24,7 +24,7 @@ pub(super) struct Entry {
 }
 
 impl Listing {
-    /// The directory's path relative to the walk's root; empty for the root.
+    /// Returns the directory's path relative to the walk's root; empty for the root.
     pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.path))
     }
@@ -40,7 +40,7 @@ impl Listing {
         self.entries.iter().map(move |entry| (name(entry), entry.kind, entry.inode))
     }
 
-    /// What lies at a name, if anything does.
+    /// Returns what lies at a name, if anything does.
     pub fn kind(&self, name: &[u8]) -> Option<FileType> {
         self.entries().find(|(found, _)| *found == name).map(|(_, kind)| kind)
     }

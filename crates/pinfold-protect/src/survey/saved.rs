@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::seen::{Seen, State, Walk};
 
 impl<Z: Tag> Walk<Z> {
-    /// The walk as bytes, for [`Self::from_bytes`].
+    /// Returns the walk as bytes, for [`Self::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.seen.len() * 96);
         for Seen { path, state, zone } in &self.seen {
@@ -20,8 +20,8 @@ impl<Z: Tag> Walk<Z> {
         bytes
     }
 
-    /// A walk that was written down; `None` if the bytes are no whole one. What it could not look
-    /// into is among what the session masked.
+    /// Returns a walk that was written down; `None` if the bytes are no whole one. What it could not
+    /// look into is among what the session masked.
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut seen = Vec::new();
         while !bytes.is_empty() {
@@ -40,8 +40,8 @@ impl<Z: Tag> Walk<Z> {
 
 /// A note about a directory that can be written down.
 pub trait Tag: Sized {
-    /// The note as one byte.
+    /// Returns the note as one byte.
     fn tag(&self) -> u8;
-    /// The note of a byte.
+    /// Returns the note of a byte.
     fn of_tag(tag: u8) -> Option<Self>;
 }

@@ -57,13 +57,13 @@ pub struct Walk<Z> {
 }
 
 impl<Z> Walk<Z> {
-    /// Whether the walk entered the directory at this path, relative to its root.
+    /// Returns whether the walk entered the directory at this path, relative to its root.
     pub fn has_seen(&self, path: &Path) -> bool {
         let paths = || self.seen.iter().map(|seen| seen.path.clone()).collect();
         self.paths.get_or_init(paths).contains(path.as_os_str().as_bytes())
     }
 
-    /// The directories that it could not look into.
+    /// Returns the directories that it could not look into.
     pub fn unseen(&self) -> &[Unseen] {
         &self.unseen
     }

@@ -116,7 +116,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         }
     }
 
-    /// Whether the first walk could not look into this very directory.
+    /// Returns whether the first walk could not look into this very directory.
     fn was_closed(&self, parent: &OwnedFd, name: &[u8], path: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
         let closed = |before: &&Unseen| before.path == path && before.why == Obstacle::Closed;
@@ -314,7 +314,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
     }
 }
 
-/// Whether something vanished, or became something else, while the walk went on.
+/// Returns whether something vanished, or became something else, while the walk went on.
 pub(super) fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

@@ -109,7 +109,7 @@ impl SystemError {
         Self::WayOut { hint: Some(error.hint()), message: error.to_string() }
     }
 
-    /// The signal by which a user ended what an engine did.
+    /// Returns the signal by which a user ended what an engine did.
     #[must_use]
     pub fn interrupted(&self) -> Option<i32> {
         match self {
@@ -118,7 +118,7 @@ impl SystemError {
         }
     }
 
-    /// The hint, where the message does not say it already.
+    /// Returns the hint, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

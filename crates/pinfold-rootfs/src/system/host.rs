@@ -45,11 +45,11 @@ fn copied() -> impl Iterator<Item = PathBuf> {
     CONFIGURATION.iter().map(|name| Path::new("/etc").join(name)).chain(listed)
 }
 
-/// A file system that is mounted in a directory of programs, if there is one: overlayfs takes no layer
-/// with others in it.
+/// Returns a file system that is mounted in a directory of programs, if there is one: overlayfs takes no
+/// layer with others in it.
 ///
 /// # Errors
-/// What reading the list of mounts says.
+/// Returns the error of reading the list of mounts.
 pub(super) fn mounted_within() -> io::Result<Option<PathBuf>> {
     for program in PROGRAMS.map(Path::new) {
         if !is_nested(program)
@@ -64,7 +64,7 @@ pub(super) fn mounted_within() -> io::Result<Option<PathBuf>> {
 /// Makes the tree in an empty directory. Reports files of apt's that are left out for their content.
 ///
 /// # Errors
-/// What reading and writing say; what the caller may not read is left out.
+/// Returns the error of reading and writing; what the caller may not read is left out.
 pub(super) fn make(tree: &Path) -> io::Result<()> {
     for program in PROGRAMS.map(Path::new) {
         let Ok(found) = fs::symlink_metadata(program) else { continue };

@@ -54,11 +54,11 @@ pub struct Seen {
 }
 
 impl Stack {
-    /// What the session sees of it: each of the highest directories as a view of its own, and the
-    /// links among them. The home that is in it is the session's.
+    /// Returns what the session sees of it: each of the highest directories as a view of its own, and
+    /// the links among them. The home that is in it is the session's.
     ///
     /// # Errors
-    /// A tree that cannot be read.
+    /// Returns an error for a tree that cannot be read.
     pub fn seen(&self) -> io::Result<Seen> {
         let mut names = BTreeSet::new();
         for tree in &self.trees {
@@ -94,10 +94,10 @@ impl Stack {
         places.into_iter().map(lower).collect()
     }
 
-    /// Where the changes of a view land.
+    /// Returns where the changes of a view land.
     ///
     /// # Errors
-    /// A directory that cannot be made.
+    /// Returns an error for a directory that cannot be made.
     pub fn changes(&self, path: &InsidePath) -> io::Result<Changes> {
         match &self.landing {
             Landing::Memory(_) => Ok(Changes::Private),
@@ -113,11 +113,11 @@ impl Stack {
         }
     }
 
-    /// What commands changed, once they have run: each directory that holds changes, with its place
-    /// in the tree that they make.
+    /// Returns what commands changed, once they have run: each directory that holds changes, with its
+    /// place in the tree that they make.
     ///
     /// # Errors
-    /// A tree that cannot be read.
+    /// Returns an error for a tree that cannot be read.
     pub fn landed(&self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
         let Landing::Kept(dir) = &self.landing else { return Ok(Vec::new()) };
         let landed = |path: &InsidePath| {
@@ -127,12 +127,12 @@ impl Stack {
         Ok(self.seen()?.views.iter().map(|(path, _)| landed(path)).collect())
     }
 
-    /// Whether it is being built: then what is inside is root by name.
+    /// Returns whether it is being built: then what is inside is root by name.
     pub fn is_built(&self) -> bool {
         matches!(self.landing, Landing::Kept(_))
     }
 
-    /// How many bytes of changes memory may hold.
+    /// Returns how many bytes of changes memory may hold.
     pub fn bytes(&self) -> Option<u64> {
         match self.landing {
             Landing::Memory(size) => Some(size.bytes()),
@@ -140,23 +140,23 @@ impl Stack {
         }
     }
 
-    /// Where a file inside lies on the host, if it is a regular one.
+    /// Returns where a file inside lies on the host, if it is a regular one.
     #[must_use]
     pub fn file(&self, path: &Path) -> Option<PathBuf> {
         Some(self.locate(path)?.1)
     }
 
-    /// Whether it has a directory or a file here, to which no link leads.
+    /// Returns whether it has a directory or a file here, to which no link leads.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
         let place = path.strip_prefix("/").unwrap_or(path);
         matches!(self.found(place), Some(Found::Directory(_) | Found::File(_)))
     }
 
-    /// The first bytes of a regular file, at most so many; none where the file does not exist.
+    /// Returns the first bytes of a regular file, at most so many; none where the file does not exist.
     ///
     /// # Errors
-    /// A file that cannot be read, or that another one replaces just now.
+    /// Returns an error for a file that cannot be read, or that another one replaces just now.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.file(path) else { return Ok(None) };
         // If another session changes the path since, it leads nowhere.
@@ -168,8 +168,8 @@ impl Stack {
         Ok(Some(bytes))
     }
 
-    /// The path inside to which the links on a path to a regular file lead, and where that file lies
-    /// on the host. Links are followed as the sandbox would.
+    /// Returns the path inside to which the links on a path to a regular file lead, and where that file
+    /// lies on the host. Links are followed as the sandbox would.
     #[must_use]
     pub fn locate(&self, path: &Path) -> Option<(PathBuf, PathBuf)> {
         const MOST_LINKS: usize = 40;
@@ -203,8 +203,8 @@ impl Stack {
         Some((Path::new("/").join(place), last?))
     }
 
-    /// What the trees put over each other have at a place, which no link leads to. Links in the trees
-    /// are never followed: on the host they could lead anywhere.
+    /// Returns what the trees put over each other have at a place, which no link leads to. Links in the
+    /// trees are never followed: on the host they could lead anywhere.
     fn found(&self, place: &Path) -> Option<Found> {
         let mut directories = self.trees.clone();
         // Beneath the trees lie the host's own programs, if these are put over them.
@@ -244,7 +244,7 @@ impl Stack {
         Some(Found::Directory(directories))
     }
 
-    /// The login shell: the best that it has.
+    /// Returns the login shell: the best that it has.
     #[must_use]
     pub fn shell(&self) -> &'static str {
         let has = |path: &str| self.file(Path::new(path)).is_some();
@@ -264,14 +264,14 @@ enum Found {
 /// Documentation/filesystems/overlayfs, "whiteouts and opaque directories").
 pub(crate) const OPAQUE: &str = "user.overlay.opaque";
 
-/// Whether what lower trees have in a directory is hidden.
+/// Returns whether what lower trees have in a directory is hidden.
 fn is_opaque(directory: &Path) -> bool {
     let mut value = [0; 1];
     let length = rustix::fs::lgetxattr(directory, OPAQUE, &mut value);
     length.is_ok() && value == *b"y"
 }
 
-/// The directory in which the changes of a view land: its path inside as one name, with `%` for
+/// Returns the directory in which the changes of a view land: its path inside as one name, with `%` for
 /// slashes and itself (RFC 3986), so that two paths never share one.
 fn landing_name(path: &Path) -> OsString {
     let relative = path.strip_prefix("/").unwrap_or(path).as_os_str().as_bytes();
@@ -294,7 +294,7 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
     })
 }
 
-/// Whether it is a directory of the host's programs all of which is seen.
+/// Returns whether it is a directory of the host's programs all of which is seen.
 fn is_host_program(path: &Path) -> bool {
     PROGRAMS.iter().any(|program| path == Path::new(program) && !is_nested(path))
 }

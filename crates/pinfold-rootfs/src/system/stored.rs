@@ -17,10 +17,10 @@ use super::{Doing, System, SystemError, Systems};
 use crate::unpack::SAVED;
 
 impl Systems<'_> {
-    /// The image that an engine has under a name now.
+    /// Returns the image that an engine has under a name now.
     ///
     /// # Errors
-    /// No such engine or image, or one that cannot be saved or unpacked.
+    /// Returns an error if there is no such engine or image, or one that cannot be saved or unpacked.
     pub(super) fn stored(
         &self,
         engine: ImageEngine,
@@ -48,7 +48,7 @@ impl Systems<'_> {
     /// The same, if it has been unpacked already.
     ///
     /// # Errors
-    /// No such engine or image.
+    /// Returns an error if there is no such engine or image.
     pub(super) fn find_stored(
         &self,
         engine: ImageEngine,
@@ -65,8 +65,8 @@ impl Systems<'_> {
     }
 }
 
-/// What a tree of these layers is named by: SHA-256 over `pinfold-layers-1` and their digests, each ended by
-/// a NUL byte.
+/// Returns what a tree of these layers is named by: SHA-256 over `pinfold-layers-1` and their digests,
+/// each ended by a NUL byte.
 fn digest(layers: &[String]) -> String {
     let mut context = Context::new(&SHA256);
     for part in ["pinfold-layers-1"].into_iter().chain(layers.iter().map(String::as_str)) {

@@ -9,10 +9,10 @@ use pinfold_host::digest::digest_of_file;
 use super::{System, SystemError, Systems};
 
 impl Systems<'_> {
-    /// A tarball.
+    /// Returns a tarball.
     ///
     /// # Errors
-    /// One that cannot be read, is no archive, or has not the room.
+    /// Returns an error for one that cannot be read, is no archive, or has not the room.
     pub(super) fn tarball(&self, path: &Path) -> Result<System, SystemError> {
         let failed = |source| SystemError::Path { path: path.to_owned(), source };
         let version = version_at(path)?;
@@ -37,7 +37,7 @@ impl Systems<'_> {
     }
 }
 
-/// What changes with a tarball's content: to read a large one takes longer than a start may.
+/// Returns what changes with a tarball's content: to read a large one takes longer than a start may.
 pub fn version_of(found: &fs::Metadata) -> String {
     format!(
         "{}:{}:{}:{}.{}:{}.{}",
@@ -51,10 +51,10 @@ pub fn version_of(found: &fs::Metadata) -> String {
     )
 }
 
-/// What [`version_of`] says of a tarball.
+/// Returns what [`version_of`] says of a tarball.
 ///
 /// # Errors
-/// There is none.
+/// Returns an error if there is none.
 pub(super) fn version_at(path: &Path) -> Result<String, SystemError> {
     Ok(version_of(&tarball_at(path)?))
 }

@@ -21,7 +21,7 @@ fn path_with_a_root_as_its_beginning_alone_is_in_no_project() {
     }
 }
 
-/// A caller of this process's own user: the tests that need another one are end-to-end.
+/// Returns a caller of this process's own user: the tests that need another one are end-to-end.
 fn own() -> Caller {
     let kind = SocketType::SEQPACKET;
     let (one, _other) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();

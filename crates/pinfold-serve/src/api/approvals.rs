@@ -17,10 +17,10 @@ use crate::exec::fault;
 /// Who answered, in the audit log.
 const BY: &str = "local API";
 
-/// What waits in a session.
+/// Returns what waits in a session.
 ///
 /// # Errors
-/// No such session, or one in which nothing can be asked.
+/// Returns an error if there is no such session, or one in which nothing can be asked.
 pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
     let all = Attendance::list(to.going_on.places(), Some(session)).map_err(fault)?;
     let all = all.ok_or_else(|| fault(no_door()))?;
@@ -30,7 +30,7 @@ pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
 /// Tells what waits, as long as the client is there; until then requests wait for it.
 ///
 /// # Errors
-/// As [`list`].
+/// Returns the errors of [`list`].
 pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
     to.going_on.has_room()?;
     let name = to.going_on.session(session)?.name().to_owned();
@@ -79,7 +79,7 @@ fn is_readable(attendance: &Attendance, stop: &rustix::fd::OwnedFd) -> bool {
 /// Answers a request.
 ///
 /// # Errors
-/// One that waits no more, or that no rule can allow.
+/// Returns an error for one that waits no more, or that no rule can allow.
 pub(super) fn answer(to: &Connection, call: ApprovalsAnswer) -> Result<(), Fault> {
     let answer = match call.answer {
         ApprovalAnswer::Once => Answer::Once,

@@ -78,12 +78,12 @@ pub(crate) fn to_value(done: &impl serde::Serialize) -> Result<Value, Fault> {
     serde_json::to_value(done).map_err(|error| Fault::refused(error.to_string(), None))
 }
 
-/// The answer of what answers nothing more.
+/// Returns the answer of what answers nothing more.
 pub(crate) fn done() -> Result<Option<Value>, Fault> {
     to_value(&Done {}).map(Some)
 }
 
-/// The answer to who asks who serves.
+/// Returns the answer to who asks who serves.
 pub(crate) fn hello() -> Result<Option<Value>, Fault> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     to_value(&api::HelloDone { version, api: api::VERSION }).map(Some)

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Tells what is recorded from now on, of one session or of all, as long as the client is there.
 ///
 /// # Errors
-/// No such session; a log that cannot be read.
+/// Returns an error if there is no such session; a log that cannot be read.
 pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result<(), Fault> {
     to.going_on.has_room()?;
     let session = session.map(|name| to.going_on.session(&name)).transpose()?;

@@ -75,7 +75,7 @@ pub(super) fn dispatch(to: &Arc<Connection>, asked: &Asked, method: &str, given:
     }
 }
 
-/// What is done at once.
+/// Returns what is done at once.
 fn files(to: &Connection, method: &str, given: Value) -> Answer {
     let with = &to.going_on;
     let answer = match method {

@@ -26,7 +26,8 @@ const CLIENTS: usize = 256;
 /// is not there.
 ///
 /// # Errors
-/// A directory that others can use, another server at the same path, or what bind(2) says.
+/// Returns an error for a directory that others can use, another server at the same path, or what
+/// bind(2) says.
 pub fn listen(api: &Api, path: &Path, is_bound: impl FnOnce()) -> io::Result<()> {
     let listener = bind(path)?;
     is_bound();
@@ -81,7 +82,7 @@ fn is_own(socket: &UnixStream) -> bool {
     socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }
 
-/// The lock that tells a live server from what one has left behind, and the socket.
+/// Returns the lock that tells a live server from what one has left behind, and the socket.
 fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

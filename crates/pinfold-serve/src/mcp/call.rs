@@ -383,7 +383,7 @@ fn own(sessions: &Sessions, command: &str, call: &Call) -> Result<Given, Fault> 
     }
 }
 
-/// What a program says, as much of its end as a model is shown.
+/// Returns what a program says, as much of its end as a model is shown.
 fn the_end_of(output: Option<impl io::Read>) -> String {
     let (mut tail, mut buffer) = (Tail::of(OUTPUT), [0; 8 << 10]);
     let Some(mut output) = output else { return String::new() };

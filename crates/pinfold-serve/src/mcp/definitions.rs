@@ -198,12 +198,12 @@ const ALL: [Definition; 13] = [
     },
 ];
 
-/// Whether there is a tool of this name.
+/// Returns whether there is a tool of this name.
 pub(super) fn has(name: &str) -> bool {
     ALL.iter().any(|definition| definition.name == name)
 }
 
-/// Every tool, as `tools/list` tells.
+/// Returns every tool, as `tools/list` tells.
 pub(super) fn all() -> Vec<Value> {
     let tool = |definition: &Definition| {
         let mut input = (definition.input)();

@@ -37,7 +37,8 @@ impl Era {
     /// That of a request.
     ///
     /// # Errors
-    /// A revision that is not spoken, or a request that says only half of what it has to.
+    /// Returns an error for a revision that is not spoken, or a request that says only half of what it
+    /// has to.
     pub(super) fn of(method: &str, params: &Value) -> Result<Self, Fault> {
         let meta = &params["_meta"];
         let (version, capabilities) = (&meta[VERSION], &meta[CAPABILITIES]);
@@ -57,7 +58,7 @@ impl Era {
         Ok(Self::Named)
     }
 
-    /// A result as it is sent.
+    /// Returns a result as it is sent.
     pub(super) fn complete(self, mut result: Value) -> Value {
         if self == Self::Named
             && let Some(members) = result.as_object_mut()

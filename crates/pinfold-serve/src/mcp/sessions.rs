@@ -69,7 +69,7 @@ impl Sessions {
         Ok((name, notes))
     }
 
-    /// The session that is meant; the first is started when it is needed for the first time.
+    /// Returns the session that is meant; the first is started when it is needed for the first time.
     pub(super) fn session(&self, name: Option<&str>) -> Result<Session, Fault> {
         let name = self.name(name)?;
         let ended = || {
@@ -93,7 +93,7 @@ impl Sessions {
         self.start().map(|(name, _)| name)
     }
 
-    /// The session's tools, which are asked for once.
+    /// Returns the session's tools, which are asked for once.
     pub(super) fn tools(&self, name: Option<&str>) -> Result<Arc<Tools>, Fault> {
         let session = self.session(name)?;
         let kept = lock(&self.all).get(session.name()).and_then(|open| open.tools.clone());
@@ -107,7 +107,7 @@ impl Sessions {
         Ok(tools)
     }
 
-    /// What a tool says; tools that have ended are not used again.
+    /// Returns what a tool says; tools that have ended are not used again.
     pub(super) fn said<T>(
         &self,
         tools: &Arc<Tools>,
@@ -123,7 +123,7 @@ impl Sessions {
         })
     }
 
-    /// Those that live; the one that tools use unless another is named comes first.
+    /// Returns those that live; the one that tools use unless another is named comes first.
     pub(super) fn list(&self) -> Vec<String> {
         let first = lock(&self.first);
         let all = lock(&self.all);

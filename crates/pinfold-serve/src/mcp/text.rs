@@ -33,13 +33,13 @@ impl Lines {
     }
 }
 
-/// A name without what would end its line, speak to a terminal or turn the text around: somebody who
-/// chooses names could otherwise make one look like several, or like another.
+/// Returns a name without what would end its line, speak to a terminal or turn the text around: somebody
+/// who chooses names could otherwise make one look like several, or like another.
 pub(super) fn name(name: &Bytes) -> String {
     escaped(&name.to_text())
 }
 
-/// The last line of some output, for a user who waits.
+/// Returns the last line of some output, for a user who waits.
 pub(super) fn progress(data: &[u8]) -> String {
     let text = String::from_utf8_lossy(data);
     let line: String = text.lines().last().unwrap_or_default().chars().take(PROGRESS).collect();

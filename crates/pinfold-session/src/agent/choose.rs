@@ -16,10 +16,10 @@ use super::{AgentFiles, refused};
 use crate::RunError;
 use crate::doors::gateway;
 
-/// The agent as settings, flags and credentials make it. Reads no secret.
+/// Returns the agent as settings, flags and credentials make it. Reads no secret.
 ///
 /// # Errors
-/// An unknown agent or provider, or no credential, each with the hint.
+/// Returns an error for an unknown agent or provider, or no credential, each with the hint.
 pub(crate) fn resolve(
     name: &str,
     settings: &Settings,
@@ -67,10 +67,10 @@ pub(crate) fn resolve(
     Ok((resolved, Some(id)))
 }
 
-/// The kind of credential that is there for the provider.
+/// Returns the kind of credential that is there for the provider.
 ///
 /// # Errors
-/// There is none, and the provider needs one.
+/// Returns an error if there is none, and the provider needs one.
 fn auth_mode(
     agent: &ResolvedAgent,
     id: &SecretId,

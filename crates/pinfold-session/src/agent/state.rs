@@ -32,7 +32,7 @@ const DIRECTORY: OFlags =
 /// What the owner of a directory needs to make files in it.
 const RIGHTS: u32 = 0o700;
 
-/// Whether an agent finds in this run what it kept in an earlier one.
+/// Returns whether an agent finds in this run what it kept in an earlier one.
 pub(super) fn is_kept(settings: &Settings, workspace: &Workspace) -> bool {
     match settings.files.state.value {
         AgentState::Ephemeral => false,

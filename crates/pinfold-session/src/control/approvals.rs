@@ -19,7 +19,7 @@ impl Attendance {
     /// Attends to the session whose name begins so, or the only one.
     ///
     /// # Errors
-    /// No such session, or one in which nothing can be asked.
+    /// Returns an error if there is no such session, or one in which nothing can be asked.
     pub fn watch(places: &Places, session: Option<&str>) -> Result<Self, RunError> {
         let channel = client::approvals(places, session)?;
         say(&channel, ApproverRequest::Watch)?;
@@ -31,21 +31,21 @@ impl Attendance {
         }
     }
 
-    /// The next that happens; `None` once the session has ended. Waits for it; [`AsFd`] of the
+    /// Returns the next that happens; `None` once the session has ended. Waits for it; [`AsFd`] of the
     /// value says when there is something.
     ///
     /// # Errors
-    /// What the session says instead.
+    /// Returns what the session says instead.
     ///
     /// [`AsFd`]: std::os::fd::AsFd
     pub fn hear(&self) -> Result<Option<Happening>, RunError> {
         hear(&self.0)
     }
 
-    /// What waits in a session now; none where nothing can be asked.
+    /// Returns what waits in a session now; none where nothing can be asked.
     ///
     /// # Errors
-    /// No such session.
+    /// Returns an error if there is no such session.
     pub fn list(places: &Places, session: Option<&str>) -> Result<Option<Vec<Pending>>, RunError> {
         let channel = client::approvals(places, session)?;
         say(&channel, ApproverRequest::List)?;
@@ -64,7 +64,8 @@ impl Attendance {
     /// Answers a request of a session; `by` is for the audit log.
     ///
     /// # Errors
-    /// It does not wait any more, no rule can say as much, or there is no such session.
+    /// Returns an error if it does not wait any more, no rule can say as much, or there is no such
+    /// session.
     pub fn answer(
         places: &Places,
         session: Option<&str>,
@@ -92,7 +93,7 @@ fn say(channel: &Channel, request: ApproverRequest) -> Result<(), RunError> {
     channel.send(&Json(request), &[]).map_err(|_| client::gone())
 }
 
-/// What the session tells next; nothing once it has ended.
+/// Returns what the session tells next; nothing once it has ended.
 fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
     match channel.receive::<Json<Happening>>() {
         Ok(received) => match received.map(|received| received.message.0) {

@@ -90,7 +90,8 @@ enum Shown {
 /// ends. A session without a terminal shows what it writes from now on.
 ///
 /// # Errors
-/// No such session; one that is suspended, or has neither terminal nor log; no terminal here to type at.
+/// Returns an error if there is no such session; one that is suspended, or has neither terminal nor log;
+/// no terminal here to type at.
 pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEnd, RunError> {
     let (session, channel) = named(places, Some(session))?;
     suspended::goes_on(&channel)?;
@@ -132,7 +133,7 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
     end
 }
 
-/// The terminal to type at, which is needed unless somebody only looks.
+/// Returns the terminal to type at, which is needed unless somebody only looks.
 fn caller(read_only: bool) -> Result<Option<CallerTerminal>, RunError> {
     let ends = [rustix::stdio::stdin(), rustix::stdio::stdout()];
     match (ends.into_iter().all(rustix::termios::isatty), read_only) {
@@ -145,7 +146,7 @@ fn caller(read_only: bool) -> Result<Option<CallerTerminal>, RunError> {
     }
 }
 
-/// The log of a session without a terminal, from its present end.
+/// Returns the log of a session without a terminal, from its present end.
 fn follow(places: &Places, session: &str) -> Result<Shown, RunError> {
     let path = SessionId::parse(session).map(|session| detach::log_of(places, &session));
     let mut log = path.and_then(|path: PathBuf| File::open(path).ok()).ok_or_else(|| {
@@ -236,7 +237,8 @@ impl Viewer {
         Ok(AttachEnd::Detached(self.session.clone()))
     }
 
-    /// Whether the session has something to say, a signal came, something was written, and typed.
+    /// Returns whether the session has something to say, a signal came, something was written, and
+    /// typed.
     fn wait(&self) -> Result<(bool, bool, bool, bool), RunError> {
         let null = PollFlags::empty();
         let (output, look) = match &self.shown {

@@ -32,7 +32,7 @@ pub(super) struct Bounded {
 }
 
 impl Limits {
-    /// The name of one that there is.
+    /// Returns the name of one that there is.
     fn first(self) -> &'static str {
         let names = [("memory", self.memory.is_some()), ("pids", self.pids.is_some())];
         names.into_iter().find(|(_, is)| *is).map_or("cpus", |(name, _)| name)
@@ -42,7 +42,7 @@ impl Limits {
     /// there is no limit.
     ///
     /// # Errors
-    /// A limit that would not be enforced.
+    /// Returns an error for a limit that would not be enforced.
     pub(super) fn bound(
         self,
         inside: &Inside,
@@ -84,7 +84,7 @@ impl Bounded {
         self.group.needs_a_look().then_some(self.look)
     }
 
-    /// Whether it has just been seen that too much memory was used.
+    /// Returns whether it has just been seen that too much memory was used.
     pub(super) fn has_run_out(&mut self) -> bool {
         let is_due = self.due().is_some_and(|due| Instant::now() >= due);
         if is_due {
@@ -93,7 +93,7 @@ impl Bounded {
         is_due && self.reached() == Some(LimitReached::Memory)
     }
 
-    /// The limit of its own that it has reached.
+    /// Returns the limit of its own that it has reached.
     pub(super) fn reached(&self) -> Option<LimitReached> {
         match self.group.exceeded()? {
             Exceeded::Memory if self.group.suffered() => None,
@@ -102,7 +102,7 @@ impl Bounded {
         }
     }
 
-    /// Whether it is evidence of what the whole session has used up, to be kept for that.
+    /// Returns whether it is evidence of what the whole session has used up, to be kept for that.
     pub(super) fn is_evidence(&self) -> bool {
         self.group.suffered()
     }

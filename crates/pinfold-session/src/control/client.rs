@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Asks a live session for a change of its rules.
 ///
 /// # Errors
-/// No such session, more than one, or what the session answers.
+/// Returns an error if there is no such session, more than one, or what the session answers.
 pub fn change(
     places: &Places,
     session: Option<&str>,
@@ -39,7 +39,7 @@ pub fn change(
 /// cleaned up.
 ///
 /// # Errors
-/// No such session, or more than one.
+/// Returns an error if there is no such session, or more than one.
 pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunError> {
     let (name, channel) = named(places, Some(session))?;
     let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
@@ -51,7 +51,7 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
     }
 }
 
-/// The sessions that can be asked for something, each with what a user calls it.
+/// Returns the sessions that can be asked for something, each with what a user calls it.
 #[must_use]
 pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     let private = places.state.join("private");
@@ -61,21 +61,22 @@ pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     answers.map(|session| (session.clone(), names.get(&session).cloned())).collect()
 }
 
-/// A connection on which to speak of what waits for a user's answer in a session.
+/// Returns a connection on which to speak of what waits for a user's answer in a session.
 ///
 /// # Errors
-/// No such session, or more than one.
+/// Returns an error if there is no such session, or more than one.
 pub(super) fn approvals(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
     let channel = find(places, session)?;
     send(&channel, Request::Approvals)?;
     Ok(channel)
 }
 
-/// A connection to the session that is meant: the one that is called so, or whose name begins so, or
-/// the only one.
+/// Returns a connection to the session that is meant: the one that is called so, or whose name begins
+/// so, or the only one.
 ///
 /// # Errors
-/// No such session, or more than one; one that is suspended, which would answer nobody.
+/// Returns an error if there is no such session, or more than one; one that is suspended, which would
+/// answer nobody.
 pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
     let channel = named(places, session)?.1;
     suspended::goes_on(&channel)?;
@@ -85,7 +86,7 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
 /// The same with its name.
 ///
 /// # Errors
-/// The same.
+/// Returns an error for the same.
 pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
     if session.is_some_and(str::is_empty) {
         let hint = "`pinfold ps` shows those that run".to_owned();
@@ -128,7 +129,7 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
     }
 }
 
-/// Whether it is the caller who cannot look.
+/// Returns whether it is the caller who cannot look.
 fn has_no_descriptor(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
@@ -141,7 +142,7 @@ pub(super) fn send(channel: &Channel, request: Request) -> Result<(), RunError> 
     channel.send(&Json(request), &[]).map_err(|_| lost(channel))
 }
 
-/// Why a session takes nothing any more: it may have said so before it closed the connection.
+/// Returns why a session takes nothing any more: it may have said so before it closed the connection.
 pub(super) fn lost(channel: &Channel) -> RunError {
     match channel.receive::<Json<Answer>>() {
         Ok(Some(received)) => refused(received.message.0),
@@ -156,7 +157,7 @@ pub(super) fn receive(channel: &Channel) -> Result<Answer, RunError> {
     }
 }
 
-/// The error behind an answer.
+/// Returns the error behind an answer.
 pub(super) fn refused(answer: Answer) -> RunError {
     match answer {
         Answer::Error(why) => RunError::refused(why, None),

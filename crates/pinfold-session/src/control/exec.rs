@@ -99,7 +99,8 @@ struct Client {
 /// does, as with ssh(1).
 ///
 /// # Errors
-/// No such session; a command that cannot be executed; a session that ends before.
+/// Returns an error if there is no such session; a command that cannot be executed; a session that ends
+/// before.
 pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunError> {
     let (began, wait) = (Instant::now(), exec.timeout);
     sys::allow_many_files();
@@ -140,7 +141,7 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
         .until_end(until)
 }
 
-/// What is asked for first.
+/// Returns what is asked for first.
 pub(super) fn request(exec: &Exec) -> Request {
     let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
     let &Exec { files, nice, limits, .. } = exec;
@@ -315,8 +316,8 @@ fn type_in(keys: OwnedFd) {
     write_all(keys.as_fd(), &end_of_input(keys.as_fd(), is_complete));
 }
 
-/// The keys that end a terminal's input, after a line that is complete or not; none for what is no
-/// terminal.
+/// Returns the keys that end a terminal's input, after a line that is complete or not; none for what is
+/// no terminal.
 #[must_use]
 pub fn end_of_input(terminal: BorrowedFd<'_>, is_complete: bool) -> Vec<u8> {
     match rustix::termios::tcgetattr(terminal) {
@@ -327,14 +328,14 @@ pub fn end_of_input(terminal: BorrowedFd<'_>, is_complete: bool) -> Vec<u8> {
     }
 }
 
-/// Whether the terminal says something within a moment.
+/// Returns whether the terminal says something within a moment.
 fn has_more(inner: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(inner, PollFlags::IN)];
     let moment = Timespec { tv_sec: 0, tv_nsec: QUIET.subsec_nanos().into() };
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&moment))) == Ok(1)
 }
 
-/// Whether all could be written.
+/// Returns whether all could be written.
 fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match rustix::io::retry_on_intr(|| rustix::io::write(to, bytes)) {

@@ -76,7 +76,7 @@ impl Control {
     /// Opens the socket in the session's private directory.
     ///
     /// # Errors
-    /// As [`ipc::listen`].
+    /// Returns the errors of [`ipc::listen`].
     pub(crate) fn open(
         private: &Path,
         rules: Result<Rules, String>,
@@ -131,7 +131,7 @@ impl Control {
         stop
     }
 
-    /// The next who comes, if it is this user.
+    /// Returns the next who comes, if it is this user.
     fn accept(&mut self) -> Option<Channel> {
         let accept = |listener: &OwnedFd| {
             rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)

@@ -35,16 +35,16 @@ pub struct Running {
 }
 
 impl Session {
-    /// The session that is called so, or whose name begins so.
+    /// Returns the session that is called so, or whose name begins so.
     ///
     /// # Errors
-    /// No such session, or more than one.
+    /// Returns an error if there is no such session, or more than one.
     pub fn find(places: &Places, name: &str) -> Result<Self, RunError> {
         let (name, _) = client::named(places, Some(name))?;
         Ok(Self { places: places.clone(), name })
     }
 
-    /// Its own name.
+    /// Returns its own name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -54,7 +54,7 @@ impl Session {
     /// is handed in can be done with as the session likes.
     ///
     /// # Errors
-    /// A session that has ended.
+    /// Returns an error for a session that has ended.
     pub fn start(&self, exec: Exec, streams: [OwnedFd; 3]) -> Result<Running, RunError> {
         let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
         let ends = Streams::plain([StreamEnd::Descriptor; 3]);
@@ -66,7 +66,7 @@ impl Session {
     /// [heard](Running::hear) of.
     ///
     /// # Errors
-    /// A session that has ended.
+    /// Returns an error for a session that has ended.
     pub fn start_in_terminal(&self, exec: Exec, window: Window) -> Result<Running, RunError> {
         let ends = Streams::terminal(window);
         let channel = self.begin(exec, ends, &[])?;
@@ -85,10 +85,10 @@ impl Session {
         Ok(channel)
     }
 
-    /// The session's tools.
+    /// Returns the session's tools.
     ///
     /// # Errors
-    /// A session that has ended, or is still starting.
+    /// Returns an error for a session that has ended, or is still starting.
     pub fn tools(&self) -> Result<Tools, RunError> {
         let channel = client::find(&self.places, Some(&self.name))?;
         let (own, theirs) = rustix::net::socketpair(
@@ -109,7 +109,7 @@ impl Session {
     /// Ends it, and waits until it has cleaned up ([`super::stop`]).
     ///
     /// # Errors
-    /// A session that has ended.
+    /// Returns an error for a session that has ended.
     pub fn stop(&self, grace: Duration) -> Result<(), RunError> {
         super::stop(&self.places, &self.name, grace)
     }
@@ -127,7 +127,7 @@ impl Running {
         drop(self.channel.send(&Json(Request::Kill), &[]));
     }
 
-    /// The outer side of its terminal, for bytes in both directions.
+    /// Returns the outer side of its terminal, for bytes in both directions.
     #[must_use]
     pub fn terminal(&self) -> Option<BorrowedFd<'_>> {
         self.terminal.as_ref()?.get().map(AsFd::as_fd)
@@ -136,7 +136,7 @@ impl Running {
     /// Gives its terminal another size.
     ///
     /// # Errors
-    /// It has none.
+    /// Returns an error if it has none.
     pub fn resize(&self, (rows, columns): Window) -> Result<(), RunError> {
         let terminal =
             self.terminal().ok_or_else(|| RunError::refused("it has no terminal", None))?;
@@ -148,7 +148,7 @@ impl Running {
     /// Waits for its end. What it has written may still be on its way.
     ///
     /// # Errors
-    /// A command that cannot be executed; a session that ends before.
+    /// Returns an error for a command that cannot be executed; a session that ends before.
     pub fn wait(&self) -> Result<ExecEnd, RunError> {
         loop {
             if let Some(end) = self.hear()? {
@@ -160,7 +160,7 @@ impl Running {
     /// Takes one word of it, waiting for it; gives its end if that was it.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// Returns the errors of [`Self::wait`].
     pub fn hear(&self) -> Result<Option<ExecEnd>, RunError> {
         let Ok(Some(received)) = self.channel.receive::<Json<Answer>>() else { return Err(gone()) };
         match (received.message.0, &self.terminal) {
@@ -190,11 +190,11 @@ impl AsFd for Running {
     }
 }
 
-/// A variable for something that is run: the session's own user may set what the user may set at its
-/// start.
+/// Returns a variable for something that is run: the session's own user may set what the user may set at
+/// its start.
 ///
 /// # Errors
-/// A name that is invalid, or is reserved.
+/// Returns an error for a name that is invalid, or is reserved.
 pub fn variable(name: &str, value: &str) -> Result<(OsString, OsString), RunError> {
     let name: EnvName = name.parse().map_err(|error| RunError::refused(error, None))?;
     match reserved(&name).filter(|reserved| reserved.owner > Owner::User) {
@@ -205,10 +205,10 @@ pub fn variable(name: &str, value: &str) -> Result<(OsString, OsString), RunErro
     }
 }
 
-/// The end that an answer tells of.
+/// Returns the end that an answer tells of.
 ///
 /// # Errors
-/// What is no end.
+/// Returns what is no end.
 pub(super) fn end_of(answer: Answer) -> Result<ExecEnd, RunError> {
     match answer {
         Answer::Code(code, limit) => {

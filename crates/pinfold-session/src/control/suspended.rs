@@ -13,7 +13,7 @@ use crate::outcome::RunError;
 /// Makes sure that the session at the other end goes on.
 ///
 /// # Errors
-/// It is suspended.
+/// Returns an error if it is suspended.
 pub(super) fn goes_on(channel: &Channel) -> Result<(), RunError> {
     match supervisor(channel).filter(|pid| is_stopped(*pid)) {
         None => Ok(()),
@@ -50,7 +50,8 @@ fn supervisor(channel: &Channel) -> Option<Pid> {
     rustix::net::sockopt::socket_peercred(channel).ok().map(|peer| peer.pid)
 }
 
-/// Whether a process is stopped (proc_pid_stat(5), the field after its name, which may hold anything).
+/// Returns whether a process is stopped (proc_pid_stat(5), the field after its name, which may hold
+/// anything).
 fn is_stopped(pid: Pid) -> bool {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let name_ends = stat.iter().rposition(|byte| *byte == b')');

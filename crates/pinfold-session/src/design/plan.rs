@@ -34,10 +34,10 @@ pub(super) fn put_view(
     Ok(())
 }
 
-/// The plan of everything that does not depend on the workspace's content.
+/// Returns the plan of everything that does not depend on the workspace's content.
 ///
 /// # Errors
-/// A grant that no boundary enforces, or a tree that cannot be read.
+/// Returns an error for a grant that no boundary enforces, or a tree that cannot be read.
 pub(super) fn plan(
     view: &View,
     authority: &Authority,

@@ -74,7 +74,7 @@ struct Change {
 }
 
 impl Budgets {
-    /// The budgets of settings, counted in the state directory. Reads no count yet.
+    /// Returns the budgets of settings, counted in the state directory. Reads no count yet.
     pub(crate) fn new(budgets: Vec<settings::Budget>, prices: Prices, places: &Places) -> Self {
         let directory = places.state.join("budget");
         let file = |budget: &settings::Budget| {
@@ -277,7 +277,7 @@ fn with_file<T>(path: &Path, per: Window, work: impl FnOnce(&mut Count) -> T) ->
     Ok(outcome)
 }
 
-/// How a file of the user's own is opened, or made.
+/// Returns how a file of the user's own is opened, or made.
 fn private() -> OpenOptions {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let mut options = OpenOptions::new();
@@ -285,7 +285,7 @@ fn private() -> OpenOptions {
     options
 }
 
-/// A lock that goes with its file's descriptor (flock(2)).
+/// Returns a lock that goes with its file's descriptor (flock(2)).
 fn locked(path: &Path) -> io::Result<File> {
     let file = private().open(path)?;
     loop {
@@ -301,7 +301,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The name of the window that a time lies in: `2026-11-22`, `2026-11`.
+/// Returns the name of the window that a time lies in: `2026-11-22`, `2026-11`.
 fn window(per: Window, time: Duration) -> String {
     let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + time).to_string();
     let length = match per {

@@ -57,26 +57,27 @@ pub(crate) const BUNDLE_VARIABLES: [&str; 11] = [
 /// Names certificates in addition to a program's own: Node.
 pub(crate) const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 
-/// Whether some host's TLS is ended outside, so that the sandbox needs another authority.
+/// Returns whether some host's TLS is ended outside, so that the sandbox needs another authority.
 #[must_use]
 pub(crate) fn is_needed(settings: &Settings) -> bool {
     !settings.secrets.is_empty() || settings.network.intercepts_any()
 }
 
-/// Whether variables point programs at stores that pinfold makes. Elsewhere the caller's own count.
+/// Returns whether variables point programs at stores that pinfold makes. Elsewhere the caller's own
+/// count.
 #[must_use]
 pub(crate) fn names_stores(settings: &Settings, stack: Option<&Stack>) -> bool {
     is_needed(settings) || stack.is_some()
 }
 
-/// The variables that point programs at the stores.
+/// Returns the variables that point programs at the stores.
 pub(crate) fn environment() -> impl Iterator<Item = (&'static str, String)> {
     let bundle = BUNDLE_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/bundle.pem")));
     bundle.chain([(OWN_VARIABLE, format!("{INSIDE}/own.pem"))])
 }
 
-/// The host's own authorities, and the caller's, where the variables point to: for a system that need not
-/// know them, behind a gateway whose authority only the host knows, or without a store at all.
+/// Returns the host's own authorities, and the caller's, where the variables point to: for a system that
+/// need not know them, behind a gateway whose authority only the host knows, or without a store at all.
 ///
 /// # Errors
 /// Never: the paths are valid.
@@ -120,12 +121,12 @@ impl Trust {
     /// Makes the directory. It has to be there when the boundary is launched.
     ///
     /// # Errors
-    /// What mkdir(2) says.
+    /// Returns the error of `mkdir(2)`.
     pub(crate) fn make(&self) -> io::Result<()> {
         fs::DirBuilder::new().mode(0o755).create(&self.directory)
     }
 
-    /// The directory's place inside.
+    /// Returns the directory's place inside.
     ///
     /// # Errors
     /// Never: the paths are valid.
@@ -138,7 +139,7 @@ impl Trust {
     /// Writes the stores, and says what they cover.
     ///
     /// # Errors
-    /// What writing the files says.
+    /// Returns the error of writing the files.
     pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Cover>> {
         let known = self.known()?;
         let stores = TrustStores::new(authority, &known);
@@ -155,9 +156,9 @@ impl Trust {
         Ok(covers)
     }
 
-    /// The authorities that this machine trusts, and those of the session's system. A bundle that is
-    /// there and cannot be read is an error: the sandbox would trust nobody but pinfold, and could
-    /// not say why.
+    /// Returns the authorities that this machine trusts, and those of the session's system. A bundle
+    /// that is there and cannot be read is an error: the sandbox would trust nobody but pinfold, and
+    /// could not say why.
     fn known(&self) -> io::Result<Vec<u8>> {
         const MOST: u64 = LARGEST + 1;
         let host = BUNDLES.iter().map(Path::new).find(|path| path.exists());
@@ -183,7 +184,7 @@ impl Trust {
         Ok(known)
     }
 
-    /// A cover over a file of the session's system, or over what a link there leads to.
+    /// Returns a cover over a file of the session's system, or over what a link there leads to.
     fn cover(&self, path: &str, by: &str) -> Option<Cover> {
         let file = match &self.stack {
             Some(stack) => stack.locate(Path::new(path))?.0,

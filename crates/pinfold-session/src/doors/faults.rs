@@ -23,7 +23,7 @@ impl Faults {
     /// and not with its message, which may quote a secret.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// Returns the error of `eventfd(2)`.
     pub(crate) fn watch() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let ring = bell.try_clone()?;
@@ -47,7 +47,7 @@ impl Faults {
         self.bell.as_fd()
     }
 
-    /// The places since the last look.
+    /// Returns the places since the last look.
     pub(crate) fn taken(&self) -> Vec<String> {
         // Nothing to read is no news.
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
@@ -55,7 +55,7 @@ impl Faults {
     }
 }
 
-/// A file of this build, from its crate on, and the line.
+/// Returns a file of this build, from its crate on, and the line.
 fn short(place: &Location<'_>) -> String {
     let mut parts: Vec<&str> = place.file().rsplit('/').collect();
     let source = parts.iter().position(|part| *part == "src");

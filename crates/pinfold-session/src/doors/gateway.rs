@@ -44,10 +44,10 @@ pub(crate) struct Provider {
     login: Option<LoginTerms>,
 }
 
-/// The provider of an agent where [`ResolvedAgent::located`] has found it.
+/// Returns the provider of an agent where [`ResolvedAgent::located`] has found it.
 ///
 /// # Errors
-/// A base URL that cannot be used.
+/// Returns an error for a base URL that cannot be used.
 pub(crate) fn provider(
     agent: &ResolvedAgent,
     secret: SecretId,
@@ -116,10 +116,11 @@ pub(crate) fn provider(
     })
 }
 
-/// The store in which the credential of an agent's provider is looked for: also in the provider's own variable.
+/// Returns the store in which the credential of an agent's provider is looked for: also in the
+/// provider's own variable.
 ///
 /// # Errors
-/// A variable with a name that none can have.
+/// Returns an error for a variable with a name that none can have.
 pub(crate) fn store(
     agent: &ResolvedAgent,
     id: &SecretId,
@@ -138,11 +139,11 @@ pub(crate) fn store(
 }
 
 impl Provider {
-    /// The gateway for this provider alone. The real credential is read when a request first
+    /// Returns the gateway for this provider alone. The real credential is read when a request first
     /// needs it, long after init was cloned.
     ///
     /// # Errors
-    /// A proxy of the host that cannot be used.
+    /// Returns an error for a proxy of the host that cannot be used.
     pub(crate) fn gateway(
         self,
         host: Host<'_>,

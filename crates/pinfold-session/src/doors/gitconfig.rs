@@ -11,8 +11,8 @@ use pinfold_rootfs::userland::HOME;
 use crate::RunError;
 use crate::doors::ssh::Ssh;
 
-/// The file that git reads as the user's own; none if there is nothing to say. The user's taste is
-/// in the other one (git-config(1), "FILES"), which this one wins over.
+/// Returns the file that git reads as the user's own; none if there is nothing to say. The user's taste
+/// is in the other one (git-config(1), "FILES"), which this one wins over.
 ///
 /// # Errors
 /// Never: the path is a constant.
@@ -46,7 +46,7 @@ fn instead_of_ssh(settings: &Settings) -> Vec<Setting> {
     ["git@github.com:", "ssh://git@github.com/"].map(instead_of).into()
 }
 
-/// A credential helper (gitcredentials(7)) for each host of a secret: it answers with the
+/// Returns a credential helper (gitcredentials(7)) for each host of a secret: it answers with the
 /// placeholder. What `gh auth setup-git` writes asks `gh`, which need not be there.
 fn helpers(secret: &SecretRule) -> impl Iterator<Item = Setting> + '_ {
     let hosts = secret.hosts.iter().filter(|_| secret.spots.contains(Spots::BASIC));

@@ -11,7 +11,7 @@ use crate::RunError;
 /// on github.com now: what the sandbox makes of them later does not count.
 ///
 /// # Errors
-/// When the administrator's rules do not cover github.com.
+/// Returns an error when the administrator's rules do not cover github.com.
 pub(crate) fn broker(settings: &mut Settings, workspace: &Workspace) -> Result<(), RunError> {
     if settings.network.brokered.is_empty() {
         return Ok(());

@@ -26,7 +26,7 @@ impl StoreSecret {
     /// Looks whether it is kept, and reads no value.
     ///
     /// # Errors
-    /// A store that is not private.
+    /// Returns an error for a store that is not private.
     pub(crate) fn new(id: SecretId, host: Host<'_>) -> Result<Self, Error> {
         Self::of(Store::new(host.places.secrets()), id, host)
     }
@@ -34,7 +34,7 @@ impl StoreSecret {
     /// The same, of a store that knows a further variable.
     ///
     /// # Errors
-    /// A store that is not private.
+    /// Returns an error for a store that is not private.
     pub(crate) fn of(store: Store, id: SecretId, host: Host<'_>) -> Result<Self, Error> {
         let kept = AtomicBool::new(store.keeps(&id)?);
         let launcher = host.launcher.clone();
@@ -92,7 +92,7 @@ impl LiveCredential for StoreSecret {
     }
 }
 
-/// How a kind of credential goes over the wire.
+/// Returns how a kind of credential goes over the wire.
 pub(crate) fn kind_of(auth: AuthMode) -> CredentialKind {
     match auth {
         AuthMode::ApiKey => CredentialKind::ApiKey,

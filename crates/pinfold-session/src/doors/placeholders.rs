@@ -16,7 +16,7 @@ use crate::doors::live_secret::StoreSecret;
 /// called before init is cloned.
 ///
 /// # Errors
-/// A required secret that cannot be had, with the way to set it.
+/// Returns an error for a required secret that cannot be had, with the way to set it.
 pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSecret>, RunError> {
     let mut placed = Vec::new();
     for Valued { value: rule, origin } in &settings.secrets {
@@ -58,7 +58,7 @@ pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSec
     Ok(placed)
 }
 
-/// The variables that hold the placeholders, as `NAME=VALUE`.
+/// Returns the variables that hold the placeholders, as `NAME=VALUE`.
 pub(crate) fn environment(placed: &[PlacedSecret]) -> Vec<Vec<u8>> {
     let variable = |secret: &PlacedSecret| format!("{}={}", secret.rule.env, secret.placeholder);
     let inside = placed.iter().filter(|secret| secret.git.is_none());

@@ -25,7 +25,7 @@ impl Sockets {
         self.wishes.as_fd()
     }
 
-    /// How many were asked for since the last look.
+    /// Returns how many were asked for since the last look.
     pub(crate) fn wanted(&self) -> u64 {
         /// More at once than this wait for the caller's next turn.
         const MOST: u64 = 64;
@@ -40,7 +40,7 @@ impl Sockets {
 /// Opens the listeners.
 ///
 /// # Errors
-/// An address that cannot be listened on, with the hint.
+/// Returns an error for an address that cannot be listened on, with the hint.
 pub(crate) fn open(
     ports: &[Valued<PublishedPort>],
     journal: Arc<dyn Journal>,

@@ -70,7 +70,7 @@ impl Records {
         Self { audit, silent, refusals, reached: Mutex::default(), used: Mutex::default() }
     }
 
-    /// The lines that are still to be shown, at the end.
+    /// Returns the lines that are still to be shown, at the end.
     pub(crate) fn rest(&self) -> Vec<Note> {
         let mut refusals = lock(&self.refusals);
         std::mem::take(&mut refusals.waiting)
@@ -81,7 +81,7 @@ impl Records {
         lock(&self.used).clone()
     }
 
-    /// The smallest rules for everything that was reached.
+    /// Returns the smallest rules for everything that was reached.
     pub(crate) fn reached(&self) -> Vec<NetworkRule> {
         let reached = lock(&self.reached);
         let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));

@@ -40,7 +40,7 @@ impl DoorServer {
         Self { egress, records, faults: None, thread: None, restarts: 0 }
     }
 
-    /// What to wait for: somebody who comes to a door, or news of the thread that serves them.
+    /// Returns what to wait for: somebody who comes to a door, or news of the thread that serves them.
     pub(crate) fn waiting(&self) -> Vec<BorrowedFd<'_>> {
         let faults = self.faults.iter().map(Faults::waiting);
         match (&self.thread, &self.egress) {
@@ -53,7 +53,7 @@ impl DoorServer {
     /// Deals with what was waited for.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// Returns an error if no thread can be had.
     pub(crate) fn turn(&mut self) -> Result<(), RunError> {
         self.tell_faults();
         match self.thread.take() {
@@ -121,7 +121,7 @@ impl DoorServer {
 }
 
 impl Thread {
-    /// Whether the other end of the pipe is gone.
+    /// Returns whether the other end of the pipe is gone.
     fn is_over(&self) -> bool {
         rustix::io::read(&self.ended, &mut [0_u8; 1]) == Ok(0)
     }

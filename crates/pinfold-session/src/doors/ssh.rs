@@ -54,10 +54,11 @@ enum Source {
 }
 
 impl Ssh {
-    /// What the settings ask for. Reads no private key.
+    /// Returns what the settings ask for. Reads no private key.
     ///
     /// # Errors
-    /// A key that cannot be used, or a host whose key nobody knows, each with the hint.
+    /// Returns an error for a key that cannot be used, or a host whose key nobody knows, each with the
+    /// hint.
     pub(crate) fn find(
         settings: &Settings,
         identity: Option<&Identity>,
@@ -86,18 +87,18 @@ impl Ssh {
         Ok(Some(Self { key, source, hosts, signing }))
     }
 
-    /// The variable that programs find the door by.
+    /// Returns the variable that programs find the door by.
     pub(crate) fn environment() -> (&'static str, &'static str) {
         ("SSH_AUTH_SOCK", SOCKET)
     }
 
-    /// The door, for init to open.
+    /// Returns the door, for init to open.
     pub(crate) fn door() -> Door {
         Door::Unix(InsidePath::from_static(SOCKET))
     }
 
-    /// The key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and the
-    /// identity.
+    /// Returns the key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and
+    /// the identity.
     pub(crate) fn git_settings(&self) -> Vec<Setting> {
         let setting = |key: &str, value: String| {
             let value = Some(value.into_bytes());
@@ -111,7 +112,7 @@ impl Ssh {
         settings
     }
 
-    /// The files that make ssh use the door.
+    /// Returns the files that make ssh use the door.
     ///
     /// # Errors
     /// Never: the paths are constants.
@@ -128,10 +129,10 @@ impl Ssh {
         entries.into_iter().collect::<Result<_, _>>().map_err(RunError::path)
     }
 
-    /// What serves the door. Reads the private key, so init must have been cloned.
+    /// Returns what serves the door. Reads the private key, so init must have been cloned.
     ///
     /// # Errors
-    /// A key file that cannot be read, or is not the key that was announced.
+    /// Returns an error for a key file that cannot be read, or is not the key that was announced.
     pub(crate) fn serve(
         self,
         listener: UnixListener,
@@ -146,7 +147,7 @@ impl Ssh {
     }
 }
 
-/// The socket of the user's own ssh-agent.
+/// Returns the socket of the user's own ssh-agent.
 fn own_agent(origin: &Origin) -> Result<PathBuf, RunError> {
     let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
     socket.filter(|path| path.is_absolute()).ok_or_else(|| {
@@ -157,7 +158,7 @@ fn own_agent(origin: &Origin) -> Result<PathBuf, RunError> {
     })
 }
 
-/// The public half of a key file, which lies next to it; the private half is only looked at from
+/// Returns the public half of a key file, which lies next to it; the private half is only looked at from
 /// outside.
 fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
     open_private(path)?;
@@ -186,7 +187,7 @@ fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
     })
 }
 
-/// A file that holds a private key has one reader, its owner, who is the caller.
+/// Returns a file that holds a private key has one reader, its owner, who is the caller.
 fn open_private(path: &Path) -> Result<File, RunError> {
     let shown = path.display();
     let refused = |what: String, hint: Option<String>| Err(RunError::refused(what, hint));
@@ -237,8 +238,8 @@ fn parsed(text: &str, origin: &Origin) -> Result<SshPublicKey, RunError> {
     text.parse().map_err(|error| RunError::refused(format!("{origin}: {error}"), None))
 }
 
-/// The hosts with their keys: those of the settings, else what the user's own ssh knows, else what
-/// is published.
+/// Returns the hosts with their keys: those of the settings, else what the user's own ssh knows, else
+/// what is published.
 fn hosts(rules: &[Valued<SshHostRule>], places: &Places) -> Result<Vec<SshHost>, RunError> {
     let user = rules.iter().any(|rule| rule.value.known.is_empty()).then(|| known_to_user(places));
     let user = user.transpose().map_err(RunError::System)?.unwrap_or_default();
@@ -268,7 +269,7 @@ fn hosts(rules: &[Valued<SshHostRule>], places: &Places) -> Result<Vec<SshHost>,
     rules.iter().map(host).collect()
 }
 
-/// The files that ssh looks into by itself (ssh_config(5), `UserKnownHostsFile` and
+/// Returns the files that ssh looks into by itself (ssh_config(5), `UserKnownHostsFile` and
 /// `GlobalKnownHostsFile`), one after the other.
 fn known_to_user(places: &Places) -> io::Result<String> {
     let own = places.home.join(".ssh");

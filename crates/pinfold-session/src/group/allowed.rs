@@ -32,7 +32,7 @@ pub(super) struct Allowed {
 type Decided = (HostPath, Access, Option<&'static str>);
 
 impl Allowed {
-    /// Where it lies.
+    /// Returns where it lies.
     pub(super) fn file(places: &Places) -> PathBuf {
         places.config.join("mount-allowlist.toml")
     }
@@ -73,7 +73,7 @@ impl Allowed {
         Err(RunError::refused(what, Some("keep it outside every project".to_owned())))
     }
 
-    /// What a mount becomes, or why it is left out.
+    /// Returns what a mount becomes, or why it is left out.
     pub(super) fn decide(
         &self,
         asked: &GroupMount,

@@ -56,8 +56,8 @@ impl Home {
         Ok(Self { root, folder, missing, places, origin })
     }
 
-    /// A directory of the group's in one that holds every group's. A process that could put a link
-    /// there would have another group's shown.
+    /// Returns a directory of the group's in one that holds every group's. A process that could put a
+    /// link there would have another group's shown.
     pub(super) fn directory(
         &self,
         holds: &str,
@@ -88,7 +88,7 @@ impl Home {
         HostPath::new(path).map(Some).map_err(RunError::path)
     }
 
-    /// The file that admins' sessions change, if it is there; no link.
+    /// Returns the file that admins' sessions change, if it is there; no link.
     pub(super) fn config(&self) -> Result<Option<HostPath>, RunError> {
         let path = self.root.join(CONFIG);
         match fs::symlink_metadata(&path) {
@@ -99,7 +99,7 @@ impl Home {
         }
     }
 
-    /// The group's env file with what to call it, if it is there.
+    /// Returns the group's env file with what to call it, if it is there.
     pub(super) fn env(&self) -> Result<Option<(String, Vec<u8>)>, RunError> {
         let relative = Path::new("data/env").join(&self.folder).join("env");
         let path = self.root.join(&relative);
@@ -155,7 +155,7 @@ impl Home {
         of_pinfold.or_else(|| held.find(|_| !path.starts_with(&own)))
     }
 
-    /// Whether a path without links lies where groups have their files.
+    /// Returns whether a path without links lies where groups have their files.
     pub(super) fn holds(&self, path: &Path) -> bool {
         self.held().any(|held| path.starts_with(held))
     }
@@ -164,7 +164,8 @@ impl Home {
         HELD.iter().map(|held| self.root.join(held))
     }
 
-    /// Whether a path without links is hidden in a grant of what is above it, with pinfold's other files.
+    /// Returns whether a path without links is hidden in a grant of what is above it, with pinfold's
+    /// other files.
     pub(super) fn hides(&self, path: &Path, grant: &Path) -> bool {
         let above = |place: &&PathBuf| place.starts_with(grant) && place.as_path() != grant;
         self.places.iter().filter(above).any(|place| path.starts_with(place))

@@ -12,7 +12,7 @@ use pinfold_secrets::{Entry, EnvName, SecretId, Store};
 
 use crate::outcome::RunError;
 
-/// Whether this process was given a login.
+/// Returns whether this process was given a login.
 pub(super) fn is_given() -> bool {
     pinfold_secrets::env_is_set(PASSWORD)
 }
@@ -20,7 +20,7 @@ pub(super) fn is_given() -> bool {
 /// Places whose only secret is the login that this process was given. No value is read.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the file system's error.
 pub(super) fn places(
     places: Places,
     place: &Path,

@@ -224,7 +224,7 @@ impl From<ImageError> for RunError {
     }
 }
 
-/// What a repository is called: its directory's name.
+/// Returns what a repository is called: its directory's name.
 fn name_of(root: &Path) -> String {
     root.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

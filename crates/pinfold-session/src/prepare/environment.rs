@@ -39,7 +39,7 @@ const DESCRIBING: [&str; 14] = [
 /// The variable that programs are looked for by.
 const PATH: &str = "PATH";
 
-/// The caller's variables that describe its terminal and language.
+/// Returns the caller's variables that describe its terminal and language.
 pub fn describing() -> Vec<(OsString, OsString)> {
     let variable = |name: &str| Some((name.into(), std::env::var_os(name)?));
     DESCRIBING.into_iter().filter_map(variable).collect()
@@ -116,8 +116,8 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
         .collect()
 }
 
-/// The search path. Names that ask the host come before the programs that they stand for, then the agent's
-/// commands, then what the settings say, or the directories that are shown.
+/// Returns the search path. Names that ask the host come before the programs that they stand for, then
+/// the agent's commands, then what the settings say, or the directories that are shown.
 fn path(settings: &Settings, caller: &Caller) -> OsString {
     let asking = settings.host_exec.enabled.value.then_some(pinfold_hostexec::DIRECTORY);
     let first =
@@ -138,7 +138,7 @@ fn path(settings: &Settings, caller: &Caller) -> OsString {
     parts.join(OsStr::new(":"))
 }
 
-/// The `PATH` of the settings: the one of the highest layer, and the last of that.
+/// Returns the `PATH` of the settings: the one of the highest layer, and the last of that.
 fn chosen_path(settings: &Settings) -> Option<OsString> {
     let set = settings.env.iter().filter(|setting| setting.name.as_str() == PATH);
     let set = set.max_by_key(|setting| layer(&setting.origin));
@@ -147,7 +147,7 @@ fn chosen_path(settings: &Settings) -> Option<OsString> {
     set.map(|setting| setting.value.clone().into()).or_else(forwarded)
 }
 
-/// What is right inside. An empty template directory keeps `git init` from planting hooks.
+/// Returns what is right inside. An empty template directory keeps `git init` from planting hooks.
 fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
     let root = workspace.root.as_path().as_os_str();
     let values: [(&str, OsString, EnvLayer); 13] = [
@@ -168,7 +168,7 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
     values.into_iter().filter_map(|(name, value, layer)| variable(name, value, layer)).collect()
 }
 
-/// Where programs find certificate authorities.
+/// Returns where programs find certificate authorities.
 fn named(stores: impl Iterator<Item = (&'static str, String)>) -> Vec<EnvVar> {
     stores.filter_map(|(name, value)| variable(name, value.into(), EnvLayer::Door)).collect()
 }

@@ -59,7 +59,7 @@ impl Presence {
         }
     }
 
-    /// Whether an agent may ask for permissions: somebody sees the question.
+    /// Returns whether an agent may ask for permissions: somebody sees the question.
     pub(super) fn sees_the_agent(self) -> bool {
         match self {
             Self::Here | Self::Command | Self::Attachable => true,
@@ -67,7 +67,7 @@ impl Presence {
         }
     }
 
-    /// Whether pinfold may ask at its own terminal.
+    /// Returns whether pinfold may ask at its own terminal.
     pub(super) fn is_at_the_terminal(self) -> bool {
         match self {
             Self::Here => true,

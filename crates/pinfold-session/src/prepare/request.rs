@@ -72,7 +72,7 @@ impl Wanted {
         })
     }
 
-    /// Whether an agent is to be run: the one that is named, or the one of the settings.
+    /// Returns whether an agent is to be run: the one that is named, or the one of the settings.
     fn runs_agent(&self) -> bool {
         self.agent.is_some() || self.rest.is_empty() && !self.idle
     }

@@ -89,10 +89,11 @@ pub(super) fn settings(
     }
 }
 
-/// Whether something of these settings waits for trust, and the user has trusted the repository's file.
+/// Returns whether something of these settings waits for trust, and the user has trusted the
+/// repository's file.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// Returns an error for a file that cannot be read.
 pub(super) fn is_trusted(
     settings: &Settings,
     repository: &Repository,
@@ -120,7 +121,7 @@ pub(super) fn is_trusted(
 /// for showing what that is.
 ///
 /// # Errors
-/// As [`Preparation::find`](super::Preparation::find).
+/// Returns the errors of [`Preparation::find`](super::Preparation::find).
 pub fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings, RunError> {
     let repository = Repository::read(workspace, None)?;
     everything(&repository, Trust::Trusted, places)
@@ -130,7 +131,7 @@ pub fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings
 /// alone.
 ///
 /// # Errors
-/// As [`Preparation::find`](super::Preparation::find).
+/// Returns the errors of [`Preparation::find`](super::Preparation::find).
 pub fn everything(
     repository: &Repository,
     trust: Trust,

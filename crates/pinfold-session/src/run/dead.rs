@@ -25,7 +25,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// Settles what dead sessions left, and waits for other starts that do in the directories of this one.
 ///
 /// # Errors
-/// What is left could not be settled in time.
+/// Returns what is left could not be settled in time.
 pub(super) fn clean_up_after_others(
     state: &mut SessionState,
     request: &Request,
@@ -76,7 +76,8 @@ fn wait_for_settlers(places: &Places, granted: &[PathBuf]) -> io::Result<bool> {
 /// Settles what a dead session left, before this one looks at anything.
 ///
 /// # Errors
-/// There was no time for all of it, and this session gets some of what that one could write.
+/// Returns an error if there was no time for all of it, and this session gets some of what that one
+/// could write.
 fn settle_before(
     dead: &SessionId,
     private: &Path,

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 /// pipe or a socket. So a session ends with the process that started it, however that ends.
 ///
 /// # Errors
-/// What writing and starting a thread say.
+/// Returns the error of writing and starting a thread.
 pub(crate) fn announce(session: &SessionId) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{session}")?;

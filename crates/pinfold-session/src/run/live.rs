@@ -19,7 +19,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// The masks that hide something.
+    /// Returns the masks that hide something.
     pub(super) fn hidden(&self) -> Vec<Cover> {
         self.masks.iter().filter(|mask| mask.kind.hides()).cloned().collect()
     }
@@ -43,7 +43,7 @@ pub(super) fn refresh(
 /// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.
 ///
 /// # Errors
-/// A descriptor that cannot be had.
+/// Returns an error for a descriptor that cannot be had.
 pub(super) fn keep(
     masks: Masks,
     live: Live,

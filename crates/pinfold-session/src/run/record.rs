@@ -60,7 +60,7 @@ pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
     );
 }
 
-/// The record of a session that is about to begin.
+/// Returns the record of a session that is about to begin.
 pub(super) fn record_session<'a>(
     authority: &'a Authority,
     settings: &'a Settings,

@@ -119,7 +119,7 @@ impl Registered {
     /// Puts together what serves the doors. Reads secrets.
     ///
     /// # Errors
-    /// As [`doors::open`].
+    /// Returns the errors of [`doors::open`].
     fn open(&mut self, doors: Doors) -> Result<Opened, RunError> {
         let Session { design, request, .. } = &mut self.session;
         let (provider, ssh) = (request.provider.take(), request.ssh.take());

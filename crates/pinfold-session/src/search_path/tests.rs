@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{SearchPath, Shown, find_program};
 
-/// A home with directories of programs.
+/// Returns a home with directories of programs.
 fn home(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let path = fs::canonicalize(home.path()).unwrap();

@@ -67,7 +67,7 @@ impl Work<'_> {
     /// Runs the commands and leaves what they changed as a tree.
     ///
     /// # Errors
-    /// The first command that failed, or what kept it from being run.
+    /// Returns an error for the first command that failed, or what kept it from being run.
     pub(super) fn run(&self) -> Result<(), SnapshotError> {
         self.check_disk(self.bound().look()?, "nothing was run")?;
         let (landing, seed) = (self.staging.join(LANDING), self.staging.join(SEED));
@@ -127,7 +127,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the build may write to the disk.
+    /// Returns what the build may write to the disk.
     fn bound(&self) -> Bound {
         let most = self.settings.limits.build.as_ref().map(|limit| limit.value);
         Bound { dir: self.staging.to_owned(), most: most.unwrap_or(Limits::DEFAULT_BUILD) }
@@ -234,8 +234,8 @@ impl Work<'_> {
     }
 }
 
-/// What commands may reach: the registries, as far as the administrator allows them, and the hosts that
-/// the snapshot names.
+/// Returns what commands may reach: the registries, as far as the administrator allows them, and the
+/// hosts that the snapshot names.
 pub(super) fn reachable(settings: &Settings) -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
     let mut hosts = build_hosts()?;
     hosts.retain(|rule| settings.ceiling.check_host(rule).is_ok());

@@ -90,7 +90,7 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// The signal by which a user ended what an engine did.
+    /// Returns the signal by which a user ended what an engine did.
     #[must_use]
     pub fn interrupted(&self) -> Option<i32> {
         match self {
@@ -99,7 +99,7 @@ impl SnapshotError {
         }
     }
 
-    /// The hint, where the message does not say it already.
+    /// Returns the hint, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

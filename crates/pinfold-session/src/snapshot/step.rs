@@ -67,14 +67,14 @@ pub(super) struct StepLimits {
     pub(super) build: (PathBuf, u64),
 }
 
-/// The limit of which the last command left word. On a full disk it could leave none.
+/// Returns the limit of which the last command left word. On a full disk it could leave none.
 pub(super) fn limit(staging: &Path) -> Option<LimitReached> {
     let text = std::fs::read(staging.join(LIMIT)).ok()?;
     serde_json::from_slice(&text).ok()?
 }
 
 impl StepLimits {
-    /// The session's, except its time, which a build does not have.
+    /// Returns the session's, except its time, which a build does not have.
     pub(super) fn of(settings: &Settings, bound: &Bound) -> Self {
         let limits = &settings.limits;
         let bytes = |limit: &Option<Valued<ByteSize>>| Some(limit.as_ref()?.value.bytes());
@@ -125,7 +125,7 @@ impl Step {
     /// Reads what the build has written down.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error for a file that cannot be read.
     pub fn read(path: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
@@ -134,7 +134,7 @@ impl Step {
     /// description that it was read from.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub fn tell(path: &Path, limit: Option<LimitReached>) -> io::Result<()> {
         std::fs::write(path.with_file_name(LIMIT), serde_json::to_vec(&limit)?)
     }
@@ -143,7 +143,7 @@ impl Step {
     /// the user's in sight. It ends with the build that started it.
     ///
     /// # Errors
-    /// As [`run`].
+    /// Returns the errors of [`run`].
     pub fn run(self, places: Places, launcher: Launcher) -> Result<Outcome, RunError> {
         let parent = Some(rustix::process::Signal::KILL);
         rustix::process::set_parent_process_death_signal(parent)
@@ -232,8 +232,8 @@ const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\";
 /// What apt calls before it replaces a package of this machine's own system.
 const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
 
-/// What a build has apart from its trees: where scripts of packages take locks, directories that no
-/// session has, and files for apt.
+/// Returns what a build has apart from its trees: where scripts of packages take locks, directories that
+/// no session has, and files for apt.
 fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let mut config = String::from("APT::Sandbox::User \"root\";\n");
     let mut files = Vec::new();

@@ -7,7 +7,7 @@ fn snapshot(text: &str) -> Snapshot {
     settings(text, b"").unwrap().snapshot
 }
 
-/// What a trusted file and an administrator's policy come to.
+/// Returns what a trusted file and an administrator's policy come to.
 fn settings(text: &str, policy: &[u8]) -> Result<Settings, SettingsError> {
     let file = SettingsFile { path: Path::new("sandbox.json"), bytes: text.as_bytes() };
     let project = Project::read(&[file]).unwrap();

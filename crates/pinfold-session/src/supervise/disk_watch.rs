@@ -47,10 +47,10 @@ pub(crate) struct DiskWatch {
 }
 
 impl Bound {
-    /// The limit that is reached, if one is: counts every name.
+    /// Returns the limit that is reached, if one is: counts every name.
     ///
     /// # Errors
-    /// A directory that cannot be opened.
+    /// Returns an error for a directory that cannot be opened.
     pub(crate) fn look(&self) -> io::Result<Option<LimitReached>> {
         if Disk::of(&self.dir)?.is_short() {
             return Ok(Some(LimitReached::Room));
@@ -65,7 +65,7 @@ impl DiskWatch {
     /// Watches from now on.
     ///
     /// # Errors
-    /// What pipe(2) and starting a thread say.
+    /// Returns the error of `pipe(2)` and starting a thread.
     pub(crate) fn watch(bound: Bound) -> io::Result<Self> {
         let (reached, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -91,7 +91,7 @@ impl DiskWatch {
         self.reached.as_fd()
     }
 
-    /// The limit that was reached, reported once.
+    /// Returns the limit that was reached, reported once.
     pub(crate) fn reached(&self) -> Option<LimitReached> {
         let mut signal = [0];
         match rustix::io::read(&self.reached, &mut signal) {

@@ -42,7 +42,7 @@ impl Supervision {
     }
 }
 
-/// A limit as init names it.
+/// Returns a limit as init names it.
 pub(super) fn reached(limit: Limit) -> LimitReached {
     match limit {
         Limit::Memory => LimitReached::Memory,

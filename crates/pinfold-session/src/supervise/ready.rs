@@ -32,7 +32,7 @@ impl Supervision {
     /// Waits until there is something to be dealt with, or it is time to look.
     ///
     /// # Errors
-    /// What poll(2) says.
+    /// Returns the error of `poll(2)`.
     pub(super) fn wait(&self) -> Result<Ready, RunError> {
         let mut watched = vec![
             PollFd::new(&self.inside.channel, PollFlags::IN),
@@ -79,7 +79,7 @@ impl Supervision {
         })
     }
 
-    /// How long to wait at most.
+    /// Returns how long to wait at most.
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let until = |at: Instant| at.saturating_duration_since(now);

@@ -106,7 +106,7 @@ impl Supervision {
     }
 }
 
-/// The descriptor that comes with a report, if it has one and there was room for it.
+/// Returns the descriptor that comes with a report, if it has one and there was room for it.
 ///
 /// # Errors
 /// Descriptors that it does not have, or that are something else.

@@ -64,8 +64,8 @@ pub(crate) struct Running {
 }
 
 impl Resume<'_> {
-    /// The commands that run in this mode, each with its place in the list. Of the others it says
-    /// that they do not.
+    /// Returns the commands that run in this mode, each with its place in the list. Of the others it
+    /// says that they do not.
     fn commands(&self) -> impl Iterator<Item = (usize, &ResumeCommand)> {
         let all = self.commands.iter().map(|command| &command.value).enumerate();
         all.filter(|(index, command)| {
@@ -97,7 +97,7 @@ impl Supervision {
     /// Runs the commands in order; false if the session ended before the last.
     ///
     /// # Errors
-    /// A command that failed as often as it may.
+    /// Returns an error for a command that failed as often as it may.
     pub(crate) fn resume(&mut self, resume: &Resume<'_>) -> Result<bool, RunError> {
         for (index, command) in resume.commands() {
             notify!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
@@ -178,7 +178,7 @@ impl Supervision {
         }
     }
 
-    /// The outputs that are read: the running command's, and those of what earlier ones left.
+    /// Returns the outputs that are read: the running command's, and those of what earlier ones left.
     pub(crate) fn outputs_of_tasks(&self) -> impl Iterator<Item = &OwnedFd> {
         let running = self.running.iter().filter_map(|running| running.output.as_ref());
         running.chain(&self.drained)
@@ -208,14 +208,14 @@ impl Supervision {
     }
 }
 
-/// A pipe of which only the reader does not wait.
+/// Returns a pipe of which only the reader does not wait.
 fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
     Ok((reader, writer))
 }
 
-/// The status that a shell would give.
+/// Returns the status that a shell would give.
 fn status(ended: Ended) -> u8 {
     match ended {
         Ended::Code(code) => code,

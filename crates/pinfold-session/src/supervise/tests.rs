@@ -330,7 +330,7 @@ fn only_the_first_end_counts() {
     assert_eq!(rig.ends().unwrap().status, 4);
 }
 
-/// What asks for a command, with this for its milliseconds.
+/// Returns what asks for a command, with this for its milliseconds.
 fn exec(timeout: &str) -> Vec<u8> {
     let rest = r#""user":null,"files":null,"nice":0,"limits":{}"#;
     format!(r#"{{"Exec":{{"timeout":{timeout},{rest}}}}}"#).into_bytes()

@@ -78,7 +78,7 @@ impl LayerError {
         |errno| Self::File { path: path.to_owned(), source: errno.into() }
     }
 
-    /// Whether the disk or a quota is full, which is reported differently.
+    /// Returns whether the disk or a quota is full, which is reported differently.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         let full = |source: &io::Error| {

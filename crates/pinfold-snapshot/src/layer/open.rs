@@ -16,10 +16,11 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 /// What is common and has no reader here.
 const UNREAD: [(&[u8], &str); 2] = [(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2")];
 
-/// The content of an archive that is plain, or packed by gzip (RFC 1952) or Zstandard (RFC 8878).
+/// Returns the content of an archive that is plain, or packed by gzip (RFC 1952) or Zstandard (RFC
+/// 8878).
 ///
 /// # Errors
-/// What is packed otherwise, or damaged.
+/// Returns what is packed otherwise, or damaged.
 pub fn open(file: File) -> Result<Box<dyn Read>, LayerError> {
     let packed = file.metadata().map_err(LayerError::damaged)?.len();
     let mut start = [0; 8];
@@ -30,7 +31,7 @@ pub fn open(file: File) -> Result<Box<dyn Read>, LayerError> {
 /// The same of what begins with these bytes and has so many.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub(super) fn unpacked<'r>(
     file: impl Read + 'r,
     start: &[u8],

@@ -33,7 +33,8 @@ struct Manifest {
 /// digests (`sha256:` and hexadecimal digits).
 ///
 /// # Errors
-/// As [`apply`]; what is no such image, or another one. The tree is then not to be used.
+/// Returns the errors of [`apply`]; what is no such image, or another one. The tree is then not to be
+/// used.
 pub fn apply_saved(
     path: &Path,
     layers: &[String],
@@ -137,7 +138,7 @@ impl Saved {
     }
 }
 
-/// A name in the tarball without dots; it is only ever looked up.
+/// Returns a name in the tarball without dots; it is only ever looked up.
 fn normal(base: &Path, name: &Path) -> PathBuf {
     let mut path = base.to_owned();
     for component in name.components() {

@@ -41,7 +41,7 @@ impl Tree {
         self.change_mode(path, mode)
     }
 
-    /// A new, empty file, in place of what lies there.
+    /// Returns a new, empty file, in place of what lies there.
     pub(super) fn file(&self, path: &Path, mode: u32) -> Result<File, LayerError> {
         self.make_way(path, Kind::Other)?;
         let (above, name) = self.above(path)?;
@@ -170,9 +170,9 @@ impl Tree {
         Some((self.resolve(parent, DIRECTORY).ok()?, path.file_name()?))
     }
 
-    /// What lies at a path; links on the way are followed within the tree, as a root of its own would.
-    /// A link at the end is followed unless `flags` say otherwise. (openat2(2) does the same, and is
-    /// not available inside: its mode lies where no filter sees it.)
+    /// Returns what lies at a path; links on the way are followed within the tree, as a root of its own
+    /// would. A link at the end is followed unless `flags` say otherwise. (openat2(2) does the same, and
+    /// is not available inside: its mode lies where no filter sees it.)
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut above: Vec<OwnedFd> = Vec::new();
         let mut rest: Vec<OsString> = parts(path).rev().collect();
@@ -230,7 +230,7 @@ fn kind_of(above: impl AsFd, name: &OsStr) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Whether something that this archive made lies below a path.
+/// Returns whether something that this archive made lies below a path.
 fn holds_own(path: &Path, own: &BTreeSet<PathBuf>) -> bool {
     own.range(path.to_owned()..).next().is_some_and(|one| one.starts_with(path))
 }

@@ -74,7 +74,7 @@ fn line(item: &Item<'_>) -> Result<String, FileError> {
     Ok(text.to_owned())
 }
 
-/// The name of an agent, a provider or an identity, which becomes part of a command line.
+/// Returns the name of an agent, a provider or an identity, which becomes part of a command line.
 fn name(item: &Item<'_>) -> Result<String, FileError> {
     let name = line(item)?;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -85,7 +85,7 @@ fn name(item: &Item<'_>) -> Result<String, FileError> {
     }
 }
 
-/// A model, which becomes an argument of the agent's and must not be an option.
+/// Returns a model, which becomes an argument of the agent's and must not be an option.
 fn model(item: &Item<'_>) -> Result<String, FileError> {
     let model = line(item)?;
     if model.starts_with('-') { Err(item.invalid("begins with '-'")) } else { Ok(model) }
@@ -100,7 +100,7 @@ fn path(item: &Item<'_>) -> Result<PathBuf, FileError> {
     }
 }
 
-/// A path in the repository, which git reads as it is.
+/// Returns a path in the repository, which git reads as it is.
 fn inside(item: &Item<'_>) -> Result<String, FileError> {
     let text = line(item)?;
     let path = Path::new(&text);
@@ -124,7 +124,7 @@ pub(super) fn names(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     }
 }
 
-/// A list that is not too long.
+/// Returns a list that is not too long.
 fn some<'a, T>(
     item: &Item<'a>,
     read: impl Fn(&Item<'a>) -> Result<T, FileError>,

@@ -19,7 +19,7 @@ fn error(text: impl AsRef<[u8]>) -> String {
     read(text).unwrap_err()
 }
 
-/// A task that asks for all that there is.
+/// Returns a task that asks for all that there is.
 fn everything() -> String {
     format!(
         r#"+++

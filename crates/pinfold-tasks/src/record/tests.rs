@@ -7,7 +7,7 @@ use crate::testing::{claim, id, seconds, token};
 
 const BEGINNING: u64 = 1_000_000;
 
-/// A time so many seconds after the beginning.
+/// Returns a time so many seconds after the beginning.
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(BEGINNING + seconds * 1_000)
 }
@@ -34,7 +34,7 @@ fn queued(max_attempts: u32) -> Record {
     })
 }
 
-/// A task whose first attempt was started by the worker with token 1 at the beginning.
+/// Returns a task whose first attempt was started by the worker with token 1 at the beginning.
 fn running(max_attempts: u32) -> Record {
     let mut record = queued(max_attempts);
     record.claim(&claim(1), at(0)).unwrap();

@@ -51,7 +51,7 @@ impl SqliteStore {
     /// Opens a store in a directory that nobody else can write to. The last part of the path is no link.
     ///
     /// # Errors
-    /// As [`Self::open`] has.
+    /// Returns the errors of [`Self::open`].
     pub fn open_file(path: &Path, clock: Box<dyn Clock>) -> Result<Self, StoreError> {
         Ok(Self { connection: Mutex::new(pinfold_sqlite::open(path, &FORMAT)?), clock })
     }

@@ -5,7 +5,7 @@ use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsi
 
 use super::*;
 
-/// A terminal in raw mode: the side of the emulator, and the side of programs.
+/// Returns a terminal in raw mode: the side of the emulator, and the side of programs.
 fn terminal() -> (OwnedFd, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let emulator = openpt(flags).unwrap();

@@ -137,7 +137,7 @@ impl Modes {
         self.asked.is_alternate
     }
 
-    /// What tells a terminal that has heard nothing.
+    /// Returns what tells a terminal that has heard nothing.
     pub fn enter(&self) -> Vec<u8> {
         let [main, alternate] = &self.asked.keyboards;
         let mut set = main.enter();
@@ -159,7 +159,7 @@ impl Modes {
         if self.is_touched { self.leave() } else { Vec::new() }
     }
 
-    /// What takes all of it back, and the attributes of text with it.
+    /// Returns what takes all of it back, and the attributes of text with it.
     pub fn leave(&self) -> Vec<u8> {
         let asked = &self.asked;
         let [main, alternate] = asked.keyboards.each_ref().map(Keyboards::leave);
@@ -190,7 +190,7 @@ impl Modes {
         reset.into_bytes()
     }
 
-    /// The modes that have changed, as they are or as they were at first.
+    /// Returns the modes that have changed, as they are or as they were at first.
     fn private(&self, as_now: bool) -> String {
         let perhaps = |at: usize| !as_now && self.asked.perhaps[at];
         let changed = self.asked.changed.iter().enumerate().zip(PRIVATE);

@@ -54,7 +54,7 @@ pub(super) fn events(reply: &Reply) -> Vec<Event> {
     events
 }
 
-/// The block as it begins, and the deltas that fill it.
+/// Returns the block as it begins, and the deltas that fill it.
 fn block_parts(block: &Value) -> (Value, Vec<Value>) {
     let text = |key: &str| pieces(block[key].as_str().unwrap_or_default());
     match block["type"].as_str() {

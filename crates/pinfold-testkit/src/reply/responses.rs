@@ -124,7 +124,7 @@ fn object(reply: &Reply, status: &str, items: &[Value]) -> Value {
     })
 }
 
-/// An object with more or other members.
+/// Returns an object with more or other members.
 fn with(object: &Value, members: Value) -> Value {
     let mut object = object.clone();
     if let (Some(object), Value::Object(members)) = (object.as_object_mut(), members) {

@@ -37,7 +37,7 @@ pub(crate) enum Data {
 }
 
 impl Reply {
-    /// A turn that only says something.
+    /// Returns a turn that only says something.
     pub(crate) fn says(step: usize, model: &str, text: String) -> Self {
         Self {
             step,
@@ -49,7 +49,7 @@ impl Reply {
         }
     }
 
-    /// The id of a tool call.
+    /// Returns the id of a tool call.
     pub(super) fn call_id(&self, prefix: &str, index: usize) -> String {
         format!("{prefix}_mock_{}_{index}", self.step)
     }

@@ -48,7 +48,7 @@ impl Found {
         Self { limit, kept: Mutex::default(), has_enough: AtomicBool::new(false) }
     }
 
-    /// Whether the answer is full of what comes before this.
+    /// Returns whether the answer is full of what comes before this.
     pub(super) fn has_enough_before(&self, path: &Path) -> bool {
         self.has_enough.load(Ordering::Relaxed)
             && self.kept().end.as_deref().is_some_and(|end| path > end)
@@ -83,7 +83,7 @@ impl Found {
         }
     }
 
-    /// The answer.
+    /// Returns the answer.
     ///
     /// # Errors
     /// Rules that cannot be read, unless the answer is full before.
@@ -108,7 +108,7 @@ impl Found {
         Ok(done)
     }
 
-    /// A match that does not fit whole is the last of an answer.
+    /// Returns a match that does not fit whole is the last of an answer.
     fn weight(&self, item: &Item) -> Weight {
         let (matches, bytes) = match item {
             Item::Part(part) if part.truncated => (self.limit, part.bytes),

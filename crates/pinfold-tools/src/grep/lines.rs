@@ -48,7 +48,7 @@ impl<'a> Search<'a> {
         Self { grep, matcher, searcher, cancel, directory: None }
     }
 
-    /// What a file gives; none for one that cannot be read.
+    /// Returns what a file gives; none for one that cannot be read.
     pub(super) fn file(&mut self, path: &Path, name: &Path) -> Option<Part> {
         let mut lines = Lines { grep: self.grep, cancel: self.cancel, name, part: Part::default() };
         let (file, size) = self.open(path)?;
@@ -61,8 +61,8 @@ impl<'a> Search<'a> {
         Some(lines.finish())
     }
 
-    /// A file by its directory, which is held against where it was seen, so that this need not be asked
-    /// of each file: a name without slashes leads out of no directory, and no link is followed.
+    /// Returns a file by its directory, which is held against where it was seen, so that this need not
+    /// be asked of each file: a name without slashes leads out of no directory, and no link is followed.
     fn open(&mut self, path: &Path) -> Option<(File, u64)> {
         let (above, name) = path.parent().zip(path.file_name())?;
         if self.directory.as_ref().is_none_or(|(last, _)| last != above) {
@@ -114,7 +114,7 @@ impl Lines<'_> {
         self.part.lines.push(GrepLine { path, line, kind, text: shown.into(), cut });
     }
 
-    /// Whether to go on.
+    /// Returns whether to go on.
     fn has_room(&mut self) -> bool {
         let limit = self.grep.limit.unwrap_or(MATCHES);
         // One more than is returned shows that there are more.
@@ -166,7 +166,7 @@ impl Sink for Lines<'_> {
     }
 }
 
-/// Where the character begins that a cut would go through.
+/// Returns where the character begins that a cut would go through.
 fn character_before(text: &[u8], at: usize) -> usize {
     let is_inside = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     (0..=at).rev().take(4).find(|at| !is_inside(at)).unwrap_or(at)

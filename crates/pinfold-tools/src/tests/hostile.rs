@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What the outside makes of a sandbox that says this.
+/// Returns what the outside makes of a sandbox that says this.
 fn heard(said: &[u8]) -> ErrorKind {
     let (own, mut theirs) = UnixStream::pair().expect("a pair");
     let tools = Tools::new(OwnedFd::from(own)).expect("tools");

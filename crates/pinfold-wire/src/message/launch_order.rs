@@ -25,7 +25,7 @@ pub enum CoverKind {
 }
 
 impl CoverKind {
-    /// Whether nothing of what lies on the host can be read behind it.
+    /// Returns whether nothing of what lies on the host can be read behind it.
     #[must_use]
     pub fn hides(&self) -> bool {
         match self {

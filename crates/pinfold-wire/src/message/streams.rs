@@ -41,13 +41,13 @@ impl Streams {
         Self { ends, window: None, attributes: None, is_relayed: false }
     }
 
-    /// A terminal for all three.
+    /// Returns a terminal for all three.
     #[must_use]
     pub fn terminal(window: Window) -> Self {
         Self { window: Some(window), ..Self::plain([StreamEnd::Terminal; 3]) }
     }
 
-    /// Whether one of them is a terminal.
+    /// Returns whether one of them is a terminal.
     #[must_use]
     pub fn wants_terminal(&self) -> bool {
         self.ends.contains(&StreamEnd::Terminal)
@@ -84,7 +84,7 @@ const CHARACTERS: [SpecialCodeIndex; 17] = [
 ];
 
 impl Attributes {
-    /// Those of a terminal.
+    /// Returns those of a terminal.
     #[must_use]
     pub fn of(terminal: &Termios) -> Self {
         Self {

@@ -113,7 +113,7 @@ pub enum DedicatedError {
 }
 
 impl DedicatedError {
-    /// The hint.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let start = |top: &PathBuf| shell_word(&top.to_string_lossy());

@@ -101,7 +101,7 @@ impl WorktreeFiles {
     /// Writes what the boundary is given. What an earlier attempt left goes.
     ///
     /// # Errors
-    /// What the file system says, or a file of git's that cannot be read.
+    /// Returns the file system's error, or a file of git's that cannot be read.
     pub(super) fn prepare(&self, places: &Places) -> io::Result<()> {
         self.clear()?;
         fs::DirBuilder::new().mode(0o700).create(&self.out)?;
@@ -126,7 +126,7 @@ impl WorktreeFiles {
     /// Removes what the boundary was given and what it gave.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(super) fn clear(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.out) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -138,7 +138,7 @@ impl WorktreeFiles {
     /// overwritten. Returns what is not as a user would have it.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// Returns what went wrong, in words.
     pub(super) fn fill(&self, commit: &str) -> Result<Vec<String>, String> {
         self.scratch(FILL, commit, Access::Write).run()?;
         let words = |error: io::Error| error.to_string();
@@ -167,18 +167,17 @@ impl WorktreeFiles {
         Ok(notes)
     }
 
-    /// Whether the worktree is as this commit: for a process with one thread, after
-    /// `prepare`.
+    /// Returns whether the worktree is as this commit: for a process with one thread, after `prepare`.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// Returns what went wrong, in words.
     pub fn is_clean(&self, commit: &str) -> Result<bool, String> {
         self.scratch(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
         let state = read(&self.out, "state").map_err(|error| error.to_string())?;
         Ok(state == b"clean\n")
     }
 
-    /// Whether the repository has left objects at a remote (a partial clone).
+    /// Returns whether the repository has left objects at a remote (a partial clone).
     pub(super) fn lacks_objects(&self) -> bool {
         let config = Config::parse_last(read(&self.git, "config").unwrap_or_default());
         let promises = |key: &str| {
@@ -231,7 +230,7 @@ fn alternates(objects: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A small file of git's; empty where there is none.
+/// Returns a small file of git's; empty where there is none.
 fn read(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
     let named =
         |said: String| io::Error::other(format!("{}: {said}", Escaped(&directory.join(name))));

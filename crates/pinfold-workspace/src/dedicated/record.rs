@@ -32,7 +32,7 @@ pub(super) struct Record {
 /// Waits until nobody else makes, takes or removes a worktree.
 ///
 /// # Errors
-/// What the file system says, with the path.
+/// Returns the file system's error, with the path.
 pub(super) fn exclude_others(places: &Places) -> io::Result<File> {
     let directory = places.state.join("worktrees");
     Places::make_private(&directory)?;
@@ -43,25 +43,25 @@ impl Record {
     /// Opens the record of a worktree and says that this process works in it.
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// Returns the file system's error, with the path.
     pub(super) fn open(places: &Places, top: &Path) -> io::Result<Self> {
         let path = places.state.join("worktrees").join(name_of(top.as_os_str().as_bytes()));
         let file = lock(&path, FlockOperation::LockShared)?;
         Ok(Self { path, top: top.to_owned(), file })
     }
 
-    /// Whether an earlier process ended while it made the worktree.
+    /// Returns whether an earlier process ended while it made the worktree.
     pub(super) fn is_unfinished(&self) -> io::Result<bool> {
         let said = fs::read_to_string(&self.path)?;
         Ok(said == MAKING || said.starts_with(FILL))
     }
 
-    /// Whether the directory that is there now is one that an earlier process was filling.
+    /// Returns whether the directory that is there now is one that an earlier process was filling.
     pub(super) fn is_being_filled(&self) -> io::Result<bool> {
         Ok(fs::read_to_string(&self.path)? == self.about(FILL)?)
     }
 
-    /// Whether the directory that is there now is one that was made for a run.
+    /// Returns whether the directory that is there now is one that was made for a run.
     pub(super) fn is_made(&self) -> io::Result<bool> {
         Ok(fs::read_to_string(&self.path)? == self.about(MADE)?)
     }
@@ -81,7 +81,7 @@ impl Record {
         self.write(&self.about(MADE)?)
     }
 
-    /// Whether no other process works in it. If one does, that one sees to its end.
+    /// Returns whether no other process works in it. If one does, that one sees to its end.
     pub(super) fn is_alone(&self) -> bool {
         rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
@@ -101,7 +101,7 @@ impl Record {
         }
     }
 
-    /// Where files about the worktree may lie for a while.
+    /// Returns where files about the worktree may lie for a while.
     pub(super) fn files(&self) -> PathBuf {
         self.path.with_extension("files")
     }

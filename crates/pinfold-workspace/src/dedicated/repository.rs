@@ -45,7 +45,7 @@ pub(super) enum Standing {
 }
 
 impl Repository {
-    /// The one that a workspace belongs to.
+    /// Returns the one that a workspace belongs to.
     ///
     /// # Errors
     /// None is there, or no git to look at it with.
@@ -91,10 +91,10 @@ impl Repository {
         self.git_at(&self.git)
     }
 
-    /// Where the worktree of a branch is: next to the main one.
+    /// Returns where the worktree of a branch is: next to the main one.
     ///
     /// # Errors
-    /// A name that no file can have, or that is the caller's home.
+    /// Returns an error for a name that no file can have, or that is the caller's home.
     pub(super) fn top_for(
         &self,
         branch: &BranchName,
@@ -119,7 +119,7 @@ impl Repository {
         Ok(top)
     }
 
-    /// The linked worktree that git has at this path in its list.
+    /// Returns the linked worktree that git has at this path in its list.
     pub(super) fn listed(&self, top: &Path) -> Option<Worktree> {
         let all = worktrees::list(&self.git, &[]).into_iter();
         let mut linked = all.filter(|worktree| worktree.head != "HEAD");
@@ -130,7 +130,7 @@ impl Repository {
     /// Looks where the worktree is to be.
     ///
     /// # Errors
-    /// The branch is checked out elsewhere, or something else is there.
+    /// Returns an error if the branch is checked out elsewhere, or something else is there.
     pub(super) fn standing(
         &self,
         branch: &BranchName,
@@ -190,7 +190,7 @@ impl Repository {
     /// in it, and no file was checked out.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(super) fn clear_unfinished(&self, top: &Path) -> std::io::Result<()> {
         let entries =
             fs::read_dir(self.git.path().join("worktrees")).into_iter().flatten().flatten();
@@ -215,7 +215,7 @@ impl Repository {
         Ok(())
     }
 
-    /// The commit that a worktree's git directory or a reference stands for.
+    /// Returns the commit that a worktree's git directory or a reference stands for.
     pub(super) fn commit(&self, directory: &Anchor, name: &str) -> Option<String> {
         let name = format!("{name}^{{commit}}");
         self.git_at(directory).line(&["rev-parse", "-q", "--verify", &name])

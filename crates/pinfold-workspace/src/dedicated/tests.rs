@@ -5,7 +5,7 @@ use pinfold_policy::settings::{Flags, Layers};
 
 use super::*;
 
-/// What becomes of a branch and a mode by flags, with this file of the user.
+/// Returns what becomes of a branch and a mode by flags, with this file of the user.
 fn wants(
     branch: Option<&str>,
     mode: Option<WorkspaceMode>,

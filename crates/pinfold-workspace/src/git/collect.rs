@@ -85,7 +85,7 @@ impl Collect<'_> {
     /// since the start.
     ///
     /// # Errors
-    /// As [`Self::collect`].
+    /// Returns the errors of [`Self::collect`].
     pub(crate) fn collect_at_end(
         &self,
         state: Option<State>,
@@ -157,7 +157,7 @@ impl Collect<'_> {
         HostGit { program: self.git, directory: &self.copied.host }
     }
 
-    /// What the host holds.
+    /// Returns what the host holds.
     fn ours(&self, within: &[Worktree]) -> Result<Held, String> {
         let kinds = ["refs/heads", "refs/tags", "refs/remotes", "refs/stash"];
         let format = "--format=%(objectname) %(refname) %(symref)";
@@ -185,7 +185,7 @@ impl Collect<'_> {
         Ok(Held { refs, symbolic, remotes, stashes, trees })
     }
 
-    /// What the private directory holds. The objects that only it has are packed.
+    /// Returns what the private directory holds. The objects that only it has are packed.
     fn export(&self, ours: &Held, within: &[Worktree]) -> Result<Held, String> {
         let stashes = ours.stashes.iter().map(|stash| &stash.commit);
         let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes);
@@ -308,14 +308,14 @@ impl Collect<'_> {
         elsewhere.iter().filter_map(branch).collect()
     }
 
-    /// Why the session may not move a reference of the host's, nor work on in one, if so.
+    /// Returns why the session may not move a reference of the host's, nor work on in one, if so.
     fn refuses(&self, name: Option<&str>) -> Option<String> {
         let only = self.only.filter(|only| name != Some(*only))?;
         let only = only.strip_prefix("refs/heads/").unwrap_or(only);
         Some(format!("an unattended run in a worktree moves the branch {only} alone"))
     }
 
-    /// What the reflog says.
+    /// Returns what the reflog says.
     fn reason(&self) -> String {
         format!("pinfold {}", self.session)
     }
@@ -368,7 +368,7 @@ struct Plan<'p> {
     held: &'p HashMap<String, &'p Worktree>,
 }
 
-/// The references that the session moved since the last common state, with their new objects.
+/// Returns the references that the session moved since the last common state, with their new objects.
 fn moved<'h>(
     state: &State,
     theirs: &'h Held,

@@ -77,8 +77,8 @@ pub(crate) struct Deletions {
 }
 
 impl<'a> Repository<'a> {
-    /// The innermost repository that a path lies in. `tops` are the working trees at the start, each
-    /// with its git directory; one without a private copy is not known.
+    /// Returns the innermost repository that a path lies in. `tops` are the working trees at the start,
+    /// each with its git directory; one without a private copy is not known.
     pub(crate) fn of(
         path: &Path,
         tops: &'a [(PathBuf, PathBuf)],
@@ -104,8 +104,8 @@ impl<'a> Repository<'a> {
         HostGit { program: self.program, directory: &self.git }
     }
 
-    /// Whether its commits are the user's. Those of a repository that a session made are not, and
-    /// nobody can tell which were added since.
+    /// Returns whether its commits are the user's. Those of a repository that a session made are not,
+    /// and nobody can tell which were added since.
     ///
     /// # Errors
     /// Returns what git says.
@@ -114,7 +114,7 @@ impl<'a> Repository<'a> {
         Ok(self.git().run(&asked, None)?.trim() == "false")
     }
 
-    /// A path from the top, as an argument for git.
+    /// Returns a path from the top, as an argument for git.
     fn argument<'p>(&self, path: &'p Path) -> Option<&'p str> {
         let path = path.strip_prefix(self.top).ok()?.to_str()?;
         (!path.is_empty() && !path.contains('\n')).then_some(path)
@@ -139,7 +139,7 @@ impl<'a> Repository<'a> {
     /// commits of the start: from one, or from two that were merged.
     ///
     /// # Errors
-    /// As [`Self::committed`].
+    /// Returns the errors of [`Self::committed`].
     pub(crate) fn deletions(&self, paths: &[&Path]) -> Result<Option<Deletions>, String> {
         let Some(head) = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]) else {
             return Ok(None);
@@ -164,7 +164,7 @@ impl<'a> Repository<'a> {
         }))
     }
 
-    /// The commits of the user's that a commit of a session's was made on, or the commit itself.
+    /// Returns the commits of the user's that a commit of a session's was made on, or the commit itself.
     fn origins(&self, head: &String) -> Result<Vec<String>, String> {
         if self.commits.contains(head) {
             return Ok(vec![head.clone()]);
@@ -178,7 +178,7 @@ impl<'a> Repository<'a> {
         Ok(origins.into_iter().map(str::to_owned).collect())
     }
 
-    /// The commits that do not all have the same at these paths: most branches differ elsewhere.
+    /// Returns the commits that do not all have the same at these paths: most branches differ elsewhere.
     fn different(&self, names: &[&str]) -> Result<Vec<&String>, String> {
         if names.is_empty() || self.commits.is_empty() {
             return Ok(Vec::new());
@@ -205,7 +205,7 @@ impl<'a> Repository<'a> {
         Ok(each.filter(|(_, answers)| is_new(answers)).map(|(commit, _)| commit).collect())
     }
 
-    /// The files of a commit at these paths, each with its mode and object.
+    /// Returns the files of a commit at these paths, each with its mode and object.
     fn list(&self, commit: &str, names: &[&str]) -> Result<Vec<(PathBuf, Blob)>, String> {
         if names.is_empty() {
             return Ok(Vec::new());
@@ -228,8 +228,8 @@ impl<'a> Repository<'a> {
 }
 
 impl Deletions {
-    /// Whether a file is gone that the user's own commits deleted: all that HEAD comes from lack it, or
-    /// one of two that were merged does and the other one never changed it.
+    /// Returns whether a file is gone that the user's own commits deleted: all that HEAD comes from lack
+    /// it, or one of two that were merged does and the other one never changed it.
     pub(crate) fn has(&self, path: &Path) -> bool {
         if self.head.contains_key(path) {
             return false;
@@ -246,12 +246,12 @@ impl Deletions {
 }
 
 impl Committed {
-    /// Whether a commit of the start has something of this size, in bytes, at this path.
+    /// Returns whether a commit of the start has something of this size, in bytes, at this path.
     pub(crate) fn has_size(&self, path: &Path, size: u64) -> bool {
         self.0.get(path).is_some_and(|blobs| blobs.iter().any(|blob| blob.size == size))
     }
 
-    /// Whether a commit of the start has this at this path.
+    /// Returns whether a commit of the start has this at this path.
     pub(crate) fn has(&self, path: &Path, kind: Kind, content: &[u8]) -> bool {
         let Some(entries) = self.0.get(path) else { return false };
         let header = format!("blob {}\0", content.len());

@@ -196,8 +196,8 @@ impl Modules<'_> {
         host.into_iter().flatten().chain(of(&parent.private)).collect()
     }
 
-    /// Whether it has to wait for the end of the session: git may be at work on it, it could not be
-    /// rebuilt, or git on the host does not know the submodule yet.
+    /// Returns whether it has to wait for the end of the session: git may be at work on it, it could not
+    /// be rebuilt, or git on the host does not know the submodule yet.
     fn is_early(&self, module: &Module<'_>, made: &Made) -> bool {
         if self.phase == Phase::End {
             return false;
@@ -245,8 +245,8 @@ impl Modules<'_> {
         }
     }
 
-    /// One that the host has: what the session added crosses if the session made it and nobody on
-    /// the host changed it since.
+    /// Returns one that the host has: what the session added crosses if the session made it and nobody
+    /// on the host changed it since.
     fn update(
         &self,
         module: &Module<'_>,
@@ -355,7 +355,7 @@ pub(crate) fn directories(private: &Path) -> impl Iterator<Item = PathBuf> {
     find::names(private).into_iter().map(move |name| modules.join(name))
 }
 
-/// Whether nobody has worked in a git directory on the host since it was made: git has stored no
+/// Returns whether nobody has worked in a git directory on the host since it was made: git has stored no
 /// object there and moved nothing.
 fn is_as_made(host: &Anchor, ours: &Start) -> bool {
     let Ok(objects) = host.open_below(Path::new("objects")) else { return false };

@@ -36,15 +36,15 @@ const LARGEST: u64 = 512 << 20;
 /// Levels of directories of references.
 const DEEPEST: usize = 64;
 
-/// Whether a file of this path in the copy is a hook's example (`templates/hooks` of git). A directory
-/// may be the git directory of a submodule.
+/// Returns whether a file of this path in the copy is a hook's example (`templates/hooks` of git). A
+/// directory may be the git directory of a submodule.
 fn is_sample(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sample")
         && path.parent().is_some_and(|directory| directory.ends_with("hooks"))
 }
 
-/// Whether git has a file of this name as long as it changes another one. In the copy nobody would
-/// ever remove it.
+/// Returns whether git has a file of this name as long as it changes another one. In the copy nobody
+/// would ever remove it.
 fn is_lock(name: &OsStr) -> bool {
     name.as_bytes().ends_with(b".lock")
 }
@@ -70,8 +70,8 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// Whether a file of the host's git directory is the one that was copied, unchanged. One that
-    /// was not there and still is not counts as unchanged.
+    /// Returns whether a file of the host's git directory is the one that was copied, unchanged. One
+    /// that was not there and still is not counts as unchanged.
     pub(crate) fn is_as_copied(&self, name: &str) -> bool {
         self.stamps.get(name) == Stamp::of(&self.host.path().join(name))
     }
@@ -120,7 +120,7 @@ impl Copies {
     /// Copies the git directory at `host` to `private`; `number` names it in the sandbox.
     ///
     /// # Errors
-    /// What the file system says, or a directory that is too large.
+    /// Returns the file system's error, or a directory that is too large.
     pub(crate) fn make(
         &mut self,
         host: &Path,
@@ -165,7 +165,7 @@ impl Copies {
         }
     }
 
-    /// Where the copy of a repository's or a linked worktree's git directory is.
+    /// Returns where the copy of a repository's or a linked worktree's git directory is.
     pub(crate) fn copy_of(&self, git: &Path) -> Option<PathBuf> {
         let within = self
             .directories
@@ -256,8 +256,8 @@ impl Copies {
         Ok(())
     }
 
-    /// The file of packed references; nothing where there is none, or a link, through which git would not
-    /// write it either.
+    /// Returns the file of packed references; nothing where there is none, or a link, through which git
+    /// would not write it either.
     fn packed(&mut self, place: &Place, path: &Path) -> io::Result<Vec<u8>> {
         match self.content(place, path) {
             Err(error) if is_missing_or_link(&error) => Ok(Vec::new()),
@@ -265,7 +265,7 @@ impl Copies {
         }
     }
 
-    /// What a file holds.
+    /// Returns what a file holds.
     fn content(&mut self, place: &Place, from: &Path) -> io::Result<Vec<u8>> {
         let file = File::from(place.open(from, OFlags::NONBLOCK)?);
         if !file.metadata()?.is_file() {
@@ -345,7 +345,7 @@ impl Copies {
         self.borrowed.iter()
     }
 
-    /// The covers that mount what is borrowed, to come before all others: they take from the
+    /// Returns the covers that mount what is borrowed, to come before all others: they take from the
     /// host's git directory while it can still be seen.
     pub(crate) fn covers(&self) -> impl Iterator<Item = Cover> {
         self.borrowed.iter().map(|(host, inside)| {
@@ -368,7 +368,7 @@ fn vanished(error: io::Error, host: &Path, copy: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether something could not be read because it is not there any more.
+/// Returns whether something could not be read because it is not there any more.
 fn is_gone(error: &io::Error, path: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err()
 }
@@ -378,7 +378,7 @@ fn is_missing_or_link(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(link)
 }
 
-/// Whether a directory has no entries.
+/// Returns whether a directory has no entries.
 fn has_nothing(directory: &Path) -> io::Result<bool> {
     Ok(fs::read_dir(directory)?.next().is_none())
 }

@@ -81,8 +81,8 @@ impl Guard {
     }
 }
 
-/// Whether a directory holds nothing, or nothing but a git directory: programs that make projects
-/// fail where they find anything else.
+/// Returns whether a directory holds nothing, or nothing but a git directory: programs that make
+/// projects fail where they find anything else.
 pub(super) fn holds_nothing(directory: &Path) -> bool {
     let Ok(entries) = fs::read_dir(directory) else { return false };
     entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == ".git"))

@@ -23,7 +23,7 @@ pub(super) struct Granted {
     pub(super) zone: Zone,
 }
 
-/// The roots to scan: what a user granted. Programs of the host and an agent's own state are
+/// Returns the roots to scan: what a user granted. Programs of the host and an agent's own state are
 /// granted as they are.
 pub(super) fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
     let homes = places.homes();
@@ -42,7 +42,7 @@ pub(super) fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<
         .collect()
 }
 
-/// Where a granted root really lies.
+/// Returns where a granted root really lies.
 pub(super) fn site_of(path: &Path, homes: &[PathBuf], own: &Own) -> Site {
     let site = Site::new(path, homes.iter().map(PathBuf::as_path));
     match own.place_of(path) {

@@ -179,7 +179,7 @@ impl Guard {
         fs::rename(&new, private.join(RECORD)).at("rename", &new)
     }
 
-    /// What a dead session left, if it had come far enough to start.
+    /// Returns what a dead session left, if it had come far enough to start.
     fn of_dead(
         session: &SessionId,
         private: &Path,
@@ -252,7 +252,7 @@ pub(super) struct Other {
 }
 
 impl Other {
-    /// Whether it can write to some of these directories.
+    /// Returns whether it can write to some of these directories.
     fn shares(&self, roots: &[PathBuf]) -> bool {
         let mut pairs = self.roots.iter().flat_map(|one| roots.iter().map(move |two| (one, two)));
         pairs.any(|(one, two)| one.starts_with(two) || two.starts_with(one))
@@ -262,14 +262,14 @@ impl Other {
         self.roots.iter().any(|root| path.starts_with(root))
     }
 
-    /// Whether it may have made a git directory, or may change it.
+    /// Returns whether it may have made a git directory, or may change it.
     pub(super) fn owns(&self, git: &Path) -> bool {
         let is_there = |copied: &&Anchor| copied.open().is_ok();
         let mut above = self.copied.iter().filter(|copied| git.starts_with(copied.path()));
         self.can_write(git) && above.find(is_there).is_none()
     }
 
-    /// Whether something with an odd name was there before it began, or is out of its reach.
+    /// Returns whether something with an odd name was there before it began, or is out of its reach.
     pub(super) fn found(&self, odd: &(PathBuf, FileId)) -> bool {
         !self.can_write(&odd.0) || self.odd.contains(odd)
     }
@@ -279,7 +279,7 @@ impl Other {
 /// record before it starts, so nothing can be seen of one that has none yet.
 ///
 /// # Errors
-/// The record of a session that cannot be read: it may share any directory.
+/// Returns an error for the record of a session that cannot be read: it may share any directory.
 pub(super) fn others(
     places: &Places,
     own: &str,
@@ -326,7 +326,7 @@ impl Other {
     }
 }
 
-/// The record in a session's private directory.
+/// Returns the record in a session's private directory.
 fn read(private: &Path) -> Option<Left> {
     try_read(private).ok()?
 }
@@ -346,8 +346,8 @@ fn try_read(private: &Path) -> io::Result<Option<Left>> {
     record.map(|record| Ok(serde_json::from_slice(&record.bytes)?)).transpose()
 }
 
-/// Whether a dead session was granted what lies in one of these directories, or around it. `private` is
-/// its directory; one without a readable record may have been.
+/// Returns whether a dead session was granted what lies in one of these directories, or around it.
+/// `private` is its directory; one without a readable record may have been.
 pub fn shares(private: &Path, granted: &[PathBuf]) -> bool {
     let left = read(private);
     let is_shared = |root: &Path| {

@@ -30,7 +30,7 @@ pub struct Found {
 /// Looks at what a run of this authority would have restricted here and now.
 ///
 /// # Errors
-/// As for the start of a run.
+/// Returns the errors of the start of a run.
 pub fn look(
     authority: &Authority,
     settings: &Settings,

@@ -19,7 +19,7 @@ use crate::grant_words::in_words;
 /// secrets whose names are known.
 ///
 /// # Errors
-/// There is such a grant, or an opt-in that is unknown.
+/// Returns an error if there is such a grant, or an opt-in that is unknown.
 pub fn refuse(
     authority: &Authority,
     own: &Own,
@@ -109,7 +109,7 @@ fn hide_but(protect: &mut Protect, place: &Path, granted: &[PathBuf]) {
     }
 }
 
-/// Why pinfold's own files are hidden.
+/// Returns why pinfold's own files are hidden.
 pub(super) fn belongs() -> Reason {
     Reason { why: Why::Own, text: "it belongs to pinfold".into(), opt_in: None }
 }

@@ -92,21 +92,21 @@ impl Guard {
             && self.protect.is_only_protected(path)
     }
 
-    /// The innermost working tree around a path, and its git directory.
+    /// Returns the innermost working tree around a path, and its git directory.
     fn around(&self, path: &Path) -> Option<&(PathBuf, PathBuf)> {
         let around = self.tops.iter().filter(|(top, _)| path.starts_with(top));
         around.max_by_key(|(top, _)| top.as_os_str().len())
     }
 
-    /// Whether git may have something of a directory in its index.
+    /// Returns whether git may have something of a directory in its index.
     fn is_tracked(&self, directory: &Path) -> bool {
         let Some((top, git)) = self.around(directory) else { return false };
         let relative = directory.strip_prefix(top).unwrap_or(directory);
         Index::open(git).and_then(|index| index.holds(relative)) != Some(false)
     }
 
-    /// Whether the repository around a path has other commits than HEAD's to check out. Without them
-    /// git needs nothing that is not there.
+    /// Returns whether the repository around a path has other commits than HEAD's to check out. Without
+    /// them git needs nothing that is not there.
     fn has_other_commits(&self, path: &Path) -> bool {
         let Some((_, git)) = self.around(path) else { return false };
         let of_git = self.copies.directories.iter().filter(|it| git.starts_with(it.host.path()));

@@ -98,7 +98,7 @@ impl Guard {
     /// host's may run in them for this session.
     ///
     /// # Errors
-    /// As [`others`] has.
+    /// Returns the errors of [`others`].
     pub(super) fn heed_others(&mut self, git: &mut Git, places: &Places) -> Result<(), GuardError> {
         let others = others(places, &self.session, &self.readable)?;
         for other in &others {
@@ -115,8 +115,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether git takes this directory for the working tree of a repository that was there at the
-    /// start, so that it does not look whether the directory itself is a repository.
+    /// Returns whether git takes this directory for the working tree of a repository that was there at
+    /// the start, so that it does not look whether the directory itself is a repository.
     pub(crate) fn is_working_tree(&self, top: &Path, tops: &[(PathBuf, PathBuf)]) -> bool {
         let is_there = |path: PathBuf, is: fn(&std::fs::Metadata) -> bool| {
             std::fs::metadata(path).is_ok_and(|found| is(&found))
@@ -130,12 +130,12 @@ impl Guard {
         })
     }
 
-    /// Whether the session has a private directory in the place of this git directory.
+    /// Returns whether the session has a private directory in the place of this git directory.
     pub(crate) fn has_private(&self, git: &Path) -> bool {
         self.copies.directories.iter().any(|copied| copied.host.path() == git)
     }
 
-    /// The working trees that were found, each with its git directory.
+    /// Returns the working trees that were found, each with its git directory.
     pub(crate) fn working_trees(&self) -> &[(PathBuf, PathBuf)] {
         &self.tops
     }
@@ -177,7 +177,7 @@ impl Guard {
         tracked::skip_hidden(&self.hidden, copies, &self.private).map_err(GuardError::System)
     }
 
-    /// The repositories, for commands on the host.
+    /// Returns the repositories, for commands on the host.
     pub fn known(&self, places: &Places) -> Vec<Known> {
         let borrowed = |(host, inside): &(PathBuf, PathBuf)| (inside.clone(), host.clone());
         let borrowed: Vec<_> = self.copies.borrowed().map(borrowed).collect();

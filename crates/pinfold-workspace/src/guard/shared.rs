@@ -30,12 +30,12 @@ pub struct Repositories {
 }
 
 impl Repositories {
-    /// The repositories, each with its private directory.
+    /// Returns the repositories, each with its private directory.
     pub(crate) fn copied(&self) -> &[Copied] {
         &self.copied
     }
 
-    /// How one of them is brought in step.
+    /// Returns how one of them is brought in step.
     pub(crate) fn collecting<'a>(
         &'a self,
         copied: &'a Copied,
@@ -55,8 +55,8 @@ impl Repositories {
         }
     }
 
-    /// How submodules that the session made come to the host. `aside` takes what is left of them at
-    /// the end.
+    /// Returns how submodules that the session made come to the host. `aside` takes what is left of them
+    /// at the end.
     pub(crate) fn modules<'a>(
         &'a self,
         git: &'a HostProgram,
@@ -73,15 +73,15 @@ impl Repositories {
     }
 }
 
-/// A name that no other process uses. The next start settles what a killed supervisor left, and scratch
-/// sandboxes that the killed one has started may still be writing.
+/// Returns a name that no other process uses. The next start settles what a killed supervisor left, and
+/// scratch sandboxes that the killed one has started may still be writing.
 fn own_name(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
 impl Guard {
-    /// The repositories that are brought in step while the session lives. A view's changes wait for
-    /// its end.
+    /// Returns the repositories that are brought in step while the session lives. A view's changes wait
+    /// for its end.
     pub fn repositories(&self) -> Repositories {
         let is_shared = self.over.is_none() && !self.isolated;
         let copied = if is_shared { self.copies.directories.clone() } else { Vec::new() };
@@ -104,7 +104,7 @@ impl Guard {
         Reader { out, borrowed, launcher: self.launcher.clone() }
     }
 
-    /// The host's git, found where the session could not write.
+    /// Returns the host's git, found where the session could not write.
     pub fn host_git(&self) -> Option<HostProgram> {
         let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         self.launcher.find("git", &writable)

@@ -124,10 +124,10 @@ impl Guard {
     }
 }
 
-/// The protections that the settings leave in force.
+/// Returns the protections that the settings leave in force.
 ///
 /// # Errors
-/// An opt-in that is unknown.
+/// Returns an error for an opt-in that is unknown.
 pub(super) fn protection(files: &FileSettings) -> Result<Protection, GuardError> {
     let lifted = files.opt_in.iter().map(|name| name.value.as_str());
     Protection::defaults(lifted).map_err(|error| GuardError::refused(error, None))

@@ -13,7 +13,7 @@ use super::state::Guard;
 use crate::review::{AnyPath, Named, Protected, Record, Repository, Top};
 
 impl Guard {
-    /// The restrictions that hold although there is a view; the others are remembered.
+    /// Returns the restrictions that hold although there is a view; the others are remembered.
     pub(super) fn without_view(&mut self, restrictions: Vec<Restriction>) -> Vec<Restriction> {
         let Some(root) = self.over.clone() else { return restrictions };
         let within = |path: &std::path::Path| path.starts_with(&root);

@@ -104,7 +104,7 @@ impl Target<'_> {
     /// Removes a file or link, and the directories below the top that are empty then.
     ///
     /// # Errors
-    /// As [`Self::put`].
+    /// Returns the errors of [`Self::put`].
     pub(super) fn remove(&self, path: &Path, entry: &Entry) -> Result<(), Refused> {
         let (above, name) = match self.tree.above(path) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),

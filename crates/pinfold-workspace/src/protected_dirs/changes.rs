@@ -84,7 +84,7 @@ impl Found {
         Ok(())
     }
 
-    /// The files and links that are not what was copied at the start.
+    /// Returns the files and links that are not what was copied at the start.
     pub(super) fn changed(&self, tree: &Tree, start: &BTreeMap<PathBuf, Entry>) -> Vec<PathBuf> {
         let is_same = |path: &Path| {
             let Some(entry) = start.get(path) else { return false };
@@ -97,7 +97,7 @@ impl Found {
         self.files.iter().filter(|path| !is_same(path)).cloned().collect()
     }
 
-    /// The files and links that were copied at the start and are gone.
+    /// Returns the files and links that were copied at the start and are gone.
     pub(super) fn deleted(&self, start: &BTreeMap<PathBuf, Entry>) -> Vec<PathBuf> {
         let is_unseen = |path: &Path| path.ancestors().any(|above| self.other.contains(above));
         let files = start.iter().filter(|(_, entry)| entry.content != Content::Directory);
@@ -106,7 +106,7 @@ impl Found {
     }
 }
 
-/// Whether a file has the size that it had at the start, so that it is worth reading.
+/// Returns whether a file has the size that it had at the start, so that it is worth reading.
 fn is_as_large(tree: &Tree, path: &Path, content: &Content) -> bool {
     match content {
         Content::File { size, .. } => {
@@ -175,7 +175,7 @@ impl File {
         committed.has(host, file.kind, &file.bytes).then_some(file)
     }
 
-    /// What is compared with the start.
+    /// Returns what is compared with the start.
     pub(super) fn content(&self) -> Content {
         match self.kind {
             Kind::File => Content::file(&self.bytes, 0o644),

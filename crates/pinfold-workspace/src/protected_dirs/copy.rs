@@ -142,13 +142,13 @@ fn file_content(file: File, node: &Node, to: &Path) -> io::Result<Content> {
 }
 
 impl Content {
-    /// A file with this content and these permission bits.
+    /// Returns a file with this content and these permission bits.
     pub(crate) fn file(bytes: &[u8], mode: u32) -> Self {
         let digest = digest(&SHA256, bytes).as_ref().to_vec();
         Self::File { size: bytes.len() as u64, digest, is_executable: mode & 0o100 != 0 }
     }
 
-    /// A symbolic link with this target.
+    /// Returns a symbolic link with this target.
     pub(crate) fn link(target: &Path) -> Self {
         let target = std::os::unix::ffi::OsStrExt::as_bytes(target.as_os_str());
         Self::Link { digest: digest(&SHA256, target).as_ref().to_vec() }

@@ -35,7 +35,7 @@ pub struct Settling<'a> {
 }
 
 impl<'a> Settling<'a> {
-    /// The repository of the user's that a path lies in.
+    /// Returns the repository of the user's that a path lies in.
     ///
     /// # Errors
     /// Returns an error if it lies in no repository, with a reason if a session made the repository.
@@ -138,7 +138,8 @@ fn judge(
     judged
 }
 
-/// The owner of new files in the directory. A placeholder gets the owner of the directory around it.
+/// Returns the owner of new files in the directory. A placeholder gets the owner of the directory around
+/// it.
 fn owner_of(host: &Tree, dir: &ProtectedDir) -> Option<(u32, u32)> {
     if dir.is_placeholder {
         let around = Tree::of(open_directory(dir.path.parent()?).ok()?);
@@ -253,7 +254,7 @@ fn give_back(dir: &ProtectedDir, path: &Path) {
     }
 }
 
-/// The uppermost new files and directories in which nothing was applied.
+/// Returns the uppermost new files and directories in which nothing was applied.
 pub(super) fn units<'p>(
     left: impl Iterator<Item = &'p PathBuf>,
     applied: &[PathBuf],

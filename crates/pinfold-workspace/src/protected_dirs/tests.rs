@@ -20,7 +20,7 @@ struct Case {
 }
 
 impl Case {
-    /// A directory on the host, and a copy of it that was made at the start.
+    /// Returns a directory on the host, and a copy of it that was made at the start.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");

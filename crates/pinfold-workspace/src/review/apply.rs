@@ -48,7 +48,7 @@ pub struct Applied {
 }
 
 impl Selection {
-    /// Whether a change is asked for and may be taken.
+    /// Returns whether a change is asked for and may be taken.
     fn takes(&self, change: &Change) -> bool {
         let is_let = match &change.left {
             None => true,
@@ -71,8 +71,8 @@ impl Review {
     /// Takes changes over. With the whole selection the session's commits come, too.
     ///
     /// # Errors
-    /// A session that runs, or what staging says: then nothing was changed. After that every
-    /// change is made, now or by the next pinfold.
+    /// Returns an error for a session that runs, or what staging says: then nothing was changed. After
+    /// that every change is made, now or by the next pinfold.
     pub fn apply(
         mut self,
         changes: &Changes,
@@ -111,7 +111,7 @@ impl Review {
     /// Does what the journal says, or what is left of it.
     ///
     /// # Errors
-    /// A workspace that is gone, or what the file system says.
+    /// Returns an error for a workspace that is gone, or the file system's error.
     pub(crate) fn go_on(&mut self) -> Result<Applied, ReviewError> {
         let Some(journal) = self.read_journal()? else { return Ok(Applied::default()) };
         let lower = self.lower()?;
@@ -136,7 +136,7 @@ impl Review {
         Ok(Applied { done: count, skipped, notes, complete: false })
     }
 
-    /// Whether the session made commits, branches, tags, notes or stashes that nobody has.
+    /// Returns whether the session made commits, branches, tags, notes or stashes that nobody has.
     pub fn has_commits(&self) -> bool {
         // One that cannot be opened has not been asked.
         let has_news = |copied: io::Result<Copied>| copied.map_or(true, |it| !it.is_unchanged());
@@ -147,7 +147,7 @@ impl Review {
         self.record.tops.iter().map(|top| (top.top.clone(), top.git.clone())).collect()
     }
 
-    /// The repositories, by their places now, each with its copy.
+    /// Returns the repositories, by their places now, each with its copy.
     fn copied(&self) -> impl Iterator<Item = (&Path, io::Result<Copied>)> {
         self.record.repositories.iter().map(|it| {
             let copied = Anchor::of(&it.host).map(|host| Copied {

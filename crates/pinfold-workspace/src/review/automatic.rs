@@ -24,7 +24,7 @@ use super::error::ReviewError;
 /// Paths that are named one by one at most.
 const MOST_NAMED: usize = 5;
 
-/// Whether a session's changes are to be applied now.
+/// Returns whether a session's changes are to be applied now.
 pub(crate) fn is_wanted(settings: &Settings, status: Option<u8>) -> bool {
     settings.apply.value == ApplyMode::Auto && status == Some(0)
 }
@@ -32,7 +32,7 @@ pub(crate) fn is_wanted(settings: &Settings, status: Option<u8>) -> bool {
 /// Applies the harmless changes. Returns what the user should know, one line each.
 ///
 /// # Errors
-/// As [`Review::apply`]; then nothing was applied.
+/// Returns the errors of [`Review::apply`]; then nothing was applied.
 pub(crate) fn apply(
     review: Review,
     changes: &Changes,
@@ -105,8 +105,8 @@ pub(crate) fn apply(
     Ok(said)
 }
 
-/// The changed paths that git ignores, and those of which it cannot tell. None where there is no git,
-/// or no repository.
+/// Returns the changed paths that git ignores, and those of which it cannot tell. None where there is no
+/// git, or no repository.
 fn ignored(launcher: &Launcher, workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
     let is_repository = workspace.ancestors().any(|above| above.join(".git").exists());
     let git = launcher.find("git", &[workspace.to_owned()]).filter(|_| is_repository);

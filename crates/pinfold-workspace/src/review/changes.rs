@@ -23,7 +23,7 @@ pub enum What {
 }
 
 impl What {
-    /// A word for it.
+    /// Returns a word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -94,39 +94,39 @@ impl Change {
         Self { path, what, left, conflict: None, renamed_from: None, before, after }
     }
 
-    /// Whether it is about a directory alone.
+    /// Returns whether it is about a directory alone.
     pub fn is_directory(&self) -> bool {
         let is = |node: &Option<Node>| node.as_ref().is_none_or(Node::is_directory);
         is(&self.before) && is(&self.after)
     }
 
-    /// Whether it stands for a directory that only somebody else has changed.
+    /// Returns whether it stands for a directory that only somebody else has changed.
     pub(crate) fn is_gone_directory(&self) -> bool {
         self.conflict.is_some() && self.becomes_directory() && !self.was_directory()
     }
 
-    /// Whether this path is a directory in the workspace.
+    /// Returns whether this path is a directory in the workspace.
     pub(crate) fn was_directory(&self) -> bool {
         self.before.as_ref().is_some_and(Node::is_directory)
     }
 
-    /// Whether this path is a directory when it is taken over.
+    /// Returns whether this path is a directory when it is taken over.
     pub(crate) fn becomes_directory(&self) -> bool {
         self.after.as_ref().is_some_and(Node::is_directory)
     }
 
-    /// Whether only extended attributes are others.
+    /// Returns whether only extended attributes are others.
     pub fn is_of_attributes(&self) -> bool {
         let (before, after) = self.modes();
         self.what == What::Mode && before == after
     }
 
-    /// Whether it is of a kind that no patch can hold, or cannot be read.
+    /// Returns whether it is of a kind that no patch can hold, or cannot be read.
     pub fn is_never_taken(&self) -> bool {
         matches!(self.left, Some(Left::Never(_)))
     }
 
-    /// Whether set-user-id or set-group-id bits of the session's are not taken over.
+    /// Returns whether set-user-id or set-group-id bits of the session's are not taken over.
     pub fn loses_bits(&self) -> bool {
         /// Set-user-id and set-group-id.
         const BITS: u32 = 0o6000;
@@ -135,7 +135,7 @@ impl Change {
         is_file && bits(&self.after) & !bits(&self.before) != 0
     }
 
-    /// The mode as git writes it, before and after.
+    /// Returns the mode as git writes it, before and after.
     pub fn modes(&self) -> (Option<u32>, Option<u32>) {
         let of = |node: &Node| match node.kind {
             FileType::Symlink => 0o120_000,
@@ -159,7 +159,7 @@ impl Changes {
         self.list.iter().filter(move |change| is_within(&change.path, paths))
     }
 
-    /// Those that `apply` leaves, each with what lies in it only once.
+    /// Returns those that `apply` leaves, each with what lies in it only once.
     pub fn left<'c>(&'c self, paths: &'c [PathBuf]) -> Vec<&'c Change> {
         let mut left: Vec<&Change> = Vec::new();
         for change in self.of(paths).filter(|change| change.left.is_some()) {
@@ -170,7 +170,7 @@ impl Changes {
         left
     }
 
-    /// How many files were added, changed and deleted.
+    /// Returns how many files were added, changed and deleted.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |is: &dyn Fn(What) -> bool| {
             let files = self.list.iter().filter(|change| !change.is_directory());
@@ -184,7 +184,7 @@ impl Changes {
     }
 }
 
-/// Whether a path is one of these or lies below one; without any, everything is.
+/// Returns whether a path is one of these or lies below one; without any, everything is.
 pub(crate) fn is_within(path: &Path, paths: &[PathBuf]) -> bool {
     paths.is_empty() || paths.iter().any(|above| path.starts_with(above))
 }

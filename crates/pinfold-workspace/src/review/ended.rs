@@ -83,7 +83,7 @@ impl Review {
     /// removed.
     ///
     /// # Errors
-    /// What reading the state directory says.
+    /// Returns the error of reading the state directory.
     pub fn sessions(places: &Places) -> Result<Vec<Summary>, ReviewError> {
         let reviews = reviews(places);
         let entries = match fs::read_dir(&reviews) {
@@ -119,7 +119,7 @@ impl Review {
     /// Opens the changes of a session, and goes on with what an interrupted `apply` began.
     ///
     /// # Errors
-    /// A session that is not there, or in use.
+    /// Returns an error for a session that is not there, or in use.
     pub fn open(host: Host<'_>, session: &str) -> Result<Self, ReviewError> {
         Self::open_as(host, session, sessions::is_live(host.places, session))
     }
@@ -128,7 +128,7 @@ impl Review {
     /// live until its changes are dealt with.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub(super) fn open_own(host: Host<'_>, session: &SessionId) -> Result<Self, ReviewError> {
         Self::open_as(host, session.as_str(), false)
     }
@@ -189,22 +189,22 @@ impl Review {
         })
     }
 
-    /// What came of an interrupted `apply` that opening this finished.
+    /// Returns what came of an interrupted `apply` that opening this finished.
     pub fn resumed(&self) -> Option<&Applied> {
         self.resumed.as_ref()
     }
 
-    /// The session's name.
+    /// Returns the session's name.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     pub fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// The directory that it worked on.
+    /// Returns the directory that it worked on.
     pub fn workspace(&self) -> &Path {
         &self.record.workspace
     }
@@ -222,7 +222,7 @@ impl Review {
         Tree::open(&upper).map_err(|errno| ReviewError::system(upper.display())(errno.into()))
     }
 
-    /// The workspace, if it still is the same directory.
+    /// Returns the workspace, if it still is the same directory.
     pub(crate) fn lower(&self) -> Result<Tree, ReviewError> {
         let refuse = |why: String| ReviewError::Workspace {
             session: self.session.clone(),
@@ -259,7 +259,7 @@ impl Review {
         write_whole(&self.file(APPLIED), &serde_json::to_vec(&all)?)
     }
 
-    /// Whether commits were taken over already.
+    /// Returns whether commits were taken over already.
     pub(crate) fn is_collected(&self) -> bool {
         self.file(COLLECTED).exists()
     }
@@ -268,11 +268,11 @@ impl Review {
         write_whole(&self.file(COLLECTED), b"")
     }
 
-    /// What lay at a change's path before, or lies there after it; a link's content is where it
+    /// Returns what lay at a change's path before, or lies there after it; a link's content is where it
     /// leads. `None` where there is nothing.
     ///
     /// # Errors
-    /// What reading says.
+    /// Returns the error of reading.
     pub fn content(&self, change: &Change, after: bool) -> Result<Option<Content>, ReviewError> {
         /// More is not compared line by line.
         const LARGEST: u64 = 32 << 20;
@@ -306,7 +306,7 @@ impl Review {
     /// Drops the changes for good.
     ///
     /// # Errors
-    /// A session that runs.
+    /// Returns an error for a session that runs.
     pub fn discard(self) -> Result<(), ReviewError> {
         if self.is_live {
             return Err(ReviewError::Live(self.session));

@@ -58,7 +58,7 @@ pub enum ReviewError {
 }
 
 impl ReviewError {
-    /// The hint.
+    /// Returns the hint.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing(_) => Some("`pinfold ps --all` lists them".to_owned()),

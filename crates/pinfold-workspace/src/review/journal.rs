@@ -76,7 +76,7 @@ impl Journal {
     /// Reads what was written; `None` when there is nothing to be done.
     ///
     /// # Errors
-    /// What reading says; `InvalidData` for what no `apply` wrote.
+    /// Returns the error of reading; `InvalidData` for what no `apply` wrote.
     pub(crate) fn read(file: &Path) -> io::Result<Option<Self>> {
         match fs::read(file) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -88,7 +88,7 @@ impl Journal {
     /// Writes it, on disk when this returns: from here on it is done.
     ///
     /// # Errors
-    /// What the file system says; then nothing is done.
+    /// Returns the file system's error; then nothing is done.
     pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
         write_whole(file, &serde_json::to_vec(self)?)
     }
@@ -209,7 +209,7 @@ impl Action {
         matches!(self, Self::Remove { .. } | Self::RemoveDirectory) || self.is_aid()
     }
 
-    /// Whether it is no change, but makes others possible.
+    /// Returns whether it is no change, but makes others possible.
     pub(crate) fn is_aid(&self) -> bool {
         matches!(self, Self::Open | Self::Close { .. })
     }
@@ -257,7 +257,7 @@ fn finish(
 /// Gives a new file or directory its owner, where the caller may, and its extended attributes.
 ///
 /// # Errors
-/// What fchown(2) and fsetxattr(2) say. A file system that has no attributes gets none.
+/// Returns the error of `fchown(2)` and `fsetxattr(2)`. A file system that has no attributes gets none.
 pub(crate) fn give(
     place: impl AsFd,
     attributes: &[(Vec<u8>, Vec<u8>)],

@@ -32,7 +32,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Where the changes of this session lie.
+    /// Returns where the changes of this session lie.
     pub fn of(places: &Places, session: &SessionId) -> Self {
         let directory = reviews(places).join(session.as_str());
         Self { directory, started: (0, 0), is_passing: false }
@@ -41,7 +41,7 @@ impl Layer {
     /// Makes an empty layer, with directories for what is shadowed and missing.
     ///
     /// # Errors
-    /// What the file system says; a workspace with other file systems in it.
+    /// Returns the file system's error; a workspace with other file systems in it.
     pub fn make(&mut self, workspace: &HostPath, shadows: &[Shadow]) -> Result<(), GuardError> {
         refuse_mounts(workspace.as_path())?;
         let mut make = || -> io::Result<()> {
@@ -68,13 +68,14 @@ impl Layer {
     /// Notes when the session starts: call it before the scan the workspace.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub fn begin(&mut self) -> io::Result<()> {
         self.started = mark(&self.directory.join("start"))?;
         Ok(())
     }
 
-    /// What a user should know of a view of a workspace: in a view an ordinary user has one group.
+    /// Returns what a user should know of a view of a workspace: in a view an ordinary user has one
+    /// group.
     pub fn note(workspace: &HostPath) -> Option<String> {
         let (user, own) = (rustix::process::geteuid(), rustix::process::getegid());
         let group = fs::metadata(workspace.as_path()).ok()?.gid();
@@ -88,12 +89,12 @@ impl Layer {
         })
     }
 
-    /// What the boundary takes as layers.
+    /// Returns what the boundary takes as layers.
     pub fn layers(&self) -> PathBuf {
         self.directory.join(LAYERS)
     }
 
-    /// Where private copies of git directories lie, as long as the changes do.
+    /// Returns where private copies of git directories lie, as long as the changes do.
     pub fn private(&self) -> &Path {
         &self.directory
     }
@@ -102,7 +103,7 @@ impl Layer {
     /// as they are in the workspace. Nothing runs yet that could make any of them a link.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     fn make_places(&self, workspace: &HostPath, shadows: &[Shadow]) -> io::Result<()> {
         let upper = self.layers().join(UPPER);
         for shadow in shadows.iter().filter(|shadow| shadow.is_missing()) {
@@ -125,7 +126,7 @@ impl Layer {
         Ok(())
     }
 
-    /// What the session is, apart from what the scan of its workspace found.
+    /// Returns what the session is, apart from what the scan of its workspace found.
     pub fn describe(
         &self,
         workspace: &HostPath,
@@ -154,7 +155,7 @@ impl Layer {
     /// Writes down what the session is, before anything inside runs.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub fn record(&mut self, record: &Record, names: &Names) -> io::Result<()> {
         names.write(&self.directory.join(NAMES))?;
         // Whole or not there, whatever kills this process. That it is on the disk is waited for at
@@ -175,9 +176,9 @@ impl Drop for Layer {
     }
 }
 
-/// The present by the clock of the file system: whatever changes from now on has no earlier time.
-/// The kernel's clock for files ticks every few milliseconds; a file whose time somebody has looked
-/// at gets the exact one (Linux 6.13), and nothing an earlier one after it.
+/// Returns the present by the clock of the file system: whatever changes from now on has no earlier
+/// time. The kernel's clock for files ticks every few milliseconds; a file whose time somebody has
+/// looked at gets the exact one (Linux 6.13), and nothing an earlier one after it.
 fn mark(path: &Path) -> io::Result<(i64, u64)> {
     let file = File::create_new(path)?;
     file.metadata()?;

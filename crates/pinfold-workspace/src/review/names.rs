@@ -29,17 +29,17 @@ impl Names {
     /// Writes them.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
         Places::write_private(file, &self.0)
     }
 }
 
-/// The paths that were there at the start; `None` where they were not written, because the start
+/// Returns the paths that were there at the start; `None` where they were not written, because the start
 /// failed on the way.
 ///
 /// # Errors
-/// What reading says.
+/// Returns the error of reading.
 pub(crate) fn read(file: &Path) -> io::Result<Option<HashSet<Vec<u8>>>> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,

@@ -115,10 +115,10 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// The rules of a session.
+    /// Returns the rules of a session.
     ///
     /// # Errors
-    /// An opt-in that this version does not know.
+    /// Returns an error for an opt-in that this version does not know.
     pub(crate) fn new(record: &Record) -> io::Result<Self> {
         let lifted = record.opt_in.iter().map(String::as_str);
         let protection = Protection::defaults(lifted).map_err(io::Error::other)?;
@@ -129,7 +129,7 @@ impl Judge {
         Ok(Self { protection, workspace, site, named: named.collect() })
     }
 
-    /// Why what lies at a path, in a directory that is not protected, is not taken over.
+    /// Returns why what lies at a path, in a directory that is not protected, is not taken over.
     pub(crate) fn judge(&self, path: &Path) -> Option<Left> {
         if is_named(path, b".git") {
             return Some(protect("git on the host runs the hooks and configuration in it", None));
@@ -146,14 +146,14 @@ impl Judge {
         Some(protect(&reason.text, reason.opt_in.as_deref()))
     }
 
-    /// Why a new name is not taken over, whatever it stands for.
+    /// Returns why a new name is not taken over, whatever it stands for.
     pub(crate) fn name(&self, name: &OsStr) -> Option<Left> {
         let is_odd = !self.protection.is_lifted(ODD_NAMES) && has_controls(name.as_bytes());
         is_odd.then(|| protect(ODD, Some(ODD_NAMES)))
     }
 
-    /// Why a new link, or a file with new content, is not taken over, whatever its name. It is `name`
-    /// in `directory`, and `path` below the workspace.
+    /// Returns why a new link, or a file with new content, is not taken over, whatever its name. It is
+    /// `name` in `directory`, and `path` below the workspace.
     pub(crate) fn content(
         &self,
         directory: &OwnedFd,
@@ -182,7 +182,7 @@ impl Judge {
         None
     }
 
-    /// Whether a directory is laid out as git's are, although it is not called `.git`.
+    /// Returns whether a directory is laid out as git's are, although it is not called `.git`.
     pub(crate) fn bare_repository(&self, entries: &[OsString]) -> Option<Left> {
         let has = |name: &str| entries.iter().any(|entry| entry == name);
         let is_layout = has("HEAD") && (has("commondir") || (has("objects") && has("refs")));

@@ -26,7 +26,7 @@ const TOO_DEEP: &str = "it is too deep to be scanned";
 /// Compares a layer with what it lies over, parents first.
 ///
 /// # Errors
-/// What reading either says.
+/// Returns the error of reading either.
 pub(crate) fn scan(upper: &Tree, lower: &Tree, judge: &Judge) -> io::Result<Vec<Change>> {
     let mut scan = Scan { judge, changes: Vec::new(), depth: 0 };
     let roots = (upper.directory(Path::new(""))?, Some(lower.directory(Path::new(""))?));
@@ -203,7 +203,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether the owner, who this process is, may read a file.
+/// Returns whether the owner, who this process is, may read a file.
 fn is_readable(node: &Node) -> bool {
     node.mode & 0o400 != 0 || rustix::process::geteuid().is_root()
 }
@@ -217,7 +217,7 @@ struct Entry<'e> {
     left: Option<Left>,
 }
 
-/// What is different between two files or two links, if anything is.
+/// Returns what is different between two files or two links, if anything is.
 fn compare(
     upper: &OwnedFd,
     lower: &OwnedFd,
@@ -265,10 +265,10 @@ fn differs_in_mode(
     Ok((before.mode ^ after.mode) & 0o777 != 0 || attributes(new)? != attributes(old)?)
 }
 
-/// Whether two files of the same size hold the same bytes.
+/// Returns whether two files of the same size hold the same bytes.
 ///
 /// # Errors
-/// What reading says.
+/// Returns the error of reading.
 pub(crate) fn is_same(one: &File, other: &File, size: u64) -> Result<bool, Errno> {
     const CHUNK: u64 = 64 * 1024;
     // No more is asked for than there is: most files are small, and each call counts.
@@ -299,7 +299,7 @@ fn fill(file: &File, buffer: &mut [u8], offset: u64) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Whether the name of a path's last component is this.
+/// Returns whether the name of a path's last component is this.
 pub(super) fn is_named(path: &Path, name: &[u8]) -> bool {
     path.file_name().is_some_and(|last| last.as_bytes() == name)
 }

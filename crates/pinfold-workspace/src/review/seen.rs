@@ -28,8 +28,8 @@ struct State {
     left: String,
 }
 
-/// A file by kind, mode, inode, size and times; of a directory, what does not follow from what is
-/// in it.
+/// Returns a file by kind, mode, inode, size and times; of a directory, what does not follow from what
+/// is in it.
 pub(crate) fn signature(node: Option<&Node>) -> String {
     let Some(node) = node else { return "-".to_owned() };
     let mut text = format!("{:?} {:o} {}", node.kind, node.mode, node.inode.1);
@@ -45,7 +45,7 @@ pub(crate) fn signature(node: Option<&Node>) -> String {
     text
 }
 
-/// What a session left at a path, by what an `apply` that failed does not change.
+/// Returns what a session left at a path, by what an `apply` that failed does not change.
 pub(super) fn left(node: Option<&Node>) -> String {
     let Some(node) = node.filter(|node| !node.is_whiteout()) else { return "-".to_owned() };
     if node.is_directory() {
@@ -113,7 +113,7 @@ impl Seen {
         changes.into_iter().filter_map(judged).collect()
     }
 
-    /// What the session changed, and what it left of each.
+    /// Returns what the session changed, and what it left of each.
     pub(super) fn all_left(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.0.iter().map(|(path, state)| (path.as_path(), state.left.as_str()))
     }
@@ -121,7 +121,7 @@ impl Seen {
     /// Reads what was written; `None` when there was no look yet.
     ///
     /// # Errors
-    /// What reading says; `InvalidData` for what no look wrote.
+    /// Returns the error of reading; `InvalidData` for what no look wrote.
     pub(crate) fn read(file: &Path) -> io::Result<Option<Self>> {
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
@@ -142,7 +142,7 @@ impl Seen {
     /// Writes it, whole or not at all.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
         let mut bytes = Vec::new();
         for (path, state) in &self.0 {
@@ -185,7 +185,7 @@ impl State {
 /// Replaces a file by one with this content, on disk when this returns.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the file system's error.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let new = file.with_extension("new");
     let mut options = fs::OpenOptions::new();

@@ -46,7 +46,7 @@ impl<'a> Staging<'a> {
     /// Makes an empty one.
     ///
     /// # Errors
-    /// What mkdir(2) says.
+    /// Returns the error of `mkdir(2)`.
     pub(crate) fn make(workspace: &'a Tree, upper: &Tree, session: &str) -> io::Result<Self> {
         clear(workspace, session)?;
         let disk = |tree: &Tree| tree.node_of_root().map(|node| node.inode.0);
@@ -60,7 +60,7 @@ impl<'a> Staging<'a> {
     /// Stages what a change left at its path, and gives its number.
     ///
     /// # Errors
-    /// What reading and writing say, such as `ENOSPC`.
+    /// Returns the error of reading and writing, such as `ENOSPC`.
     pub(crate) fn add(&mut self, upper: &Tree, change: &Change, after: &Node) -> io::Result<usize> {
         let number = self.next;
         self.next += 1;
@@ -100,9 +100,9 @@ impl<'a> Staging<'a> {
         Ok(number)
     }
 
-    /// The access control list of what is put in place: a file keeps the one that it has, whose users
-    /// the sandbox does not know, and a new one has what it inherited. Without its list the mode of a
-    /// file would say something else: the bits of the group are the most that the list gives.
+    /// Returns the access control list of what is put in place: a file keeps the one that it has, whose
+    /// users the sandbox does not know, and a new one has what it inherited. Without its list the mode
+    /// of a file would say something else: the bits of the group are the most that the list gives.
     fn access_list(&self, change: &Change, new: &File) -> io::Result<Option<Vec<u8>>> {
         let is_file = |node: &Node| node.kind == FileType::RegularFile;
         if !change.before.as_ref().is_some_and(is_file) {
@@ -141,7 +141,7 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub(crate) fn directory(&self) -> &OwnedFd {
         &self.directory
     }
@@ -149,16 +149,16 @@ impl<'a> Staging<'a> {
     /// Removes what was staged.
     ///
     /// # Errors
-    /// What unlink(2) says.
+    /// Returns the error of `unlink(2)`.
     pub(crate) fn remove(self) -> io::Result<()> {
         empty(self.workspace, &self.name, &self.directory)
     }
 }
 
-/// What an earlier process staged for a session, if anything.
+/// Returns what an earlier process staged for a session, if anything.
 ///
 /// # Errors
-/// What openat(2) says.
+/// Returns the error of `openat(2)`.
 pub(crate) fn find(workspace: &Tree, session: &str) -> io::Result<Option<OwnedFd>> {
     match directory_at(workspace.root(), OsStr::new(&Staging::name(session))) {
         Ok(directory) => Ok(Some(directory)),
@@ -170,7 +170,7 @@ pub(crate) fn find(workspace: &Tree, session: &str) -> io::Result<Option<OwnedFd
 /// Removes what an earlier process staged for a session.
 ///
 /// # Errors
-/// What unlink(2) says.
+/// Returns the error of `unlink(2)`.
 pub(crate) fn clear(workspace: &Tree, session: &str) -> io::Result<()> {
     match find(workspace, session)? {
         Some(directory) => empty(workspace, &Staging::name(session), &directory),

@@ -58,7 +58,7 @@ impl Node {
         self.kind == FileType::Directory
     }
 
-    /// Whether it says that something was deleted: overlayfs makes a character device 0:0, which
+    /// Returns whether it says that something was deleted: overlayfs makes a character device 0:0, which
     /// no inside can make.
     pub(crate) fn is_whiteout(&self) -> bool {
         self.kind == FileType::CharacterDevice && self.device == 0
@@ -75,13 +75,13 @@ impl Tree {
     /// Opens a tree.
     ///
     /// # Errors
-    /// What open(2) says; `ELOOP` for a link.
+    /// Returns the error of `open(2)`; `ELOOP` for a link.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// The tree of a directory that is open already.
+    /// Returns the tree of a directory that is open already.
     pub(crate) fn of(root: OwnedFd) -> Self {
         Self { root }
     }
@@ -93,7 +93,7 @@ impl Tree {
     /// Device and number of the root's inode.
     ///
     /// # Errors
-    /// What fstat(2) says.
+    /// Returns the error of `fstat(2)`.
     pub(crate) fn node_of_root(&self) -> Result<Node, Errno> {
         Ok(Node::of(&rustix::fs::fstat(&self.root)?))
     }
@@ -104,27 +104,27 @@ impl Tree {
         rustix::fs::openat2(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
     }
 
-    /// A directory, to be read or changed.
+    /// Returns a directory, to be read or changed.
     ///
     /// # Errors
-    /// What openat2(2) says; `ELOOP` where a link is on the way.
+    /// Returns the error of `openat2(2)`; `ELOOP` where a link is on the way.
     pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)
     }
 
-    /// The directory above a path, and the path's last component.
+    /// Returns the directory above a path, and the path's last component.
     ///
     /// # Errors
-    /// As [`Self::directory`].
+    /// Returns the errors of [`Self::directory`].
     pub(crate) fn above<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Errno> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
     }
 
-    /// What lies at a path; `None` where nothing does.
+    /// Returns what lies at a path; `None` where nothing does.
     ///
     /// # Errors
-    /// As [`Self::directory`], and what fstatat(2) says.
+    /// Returns the errors of [`Self::directory`], and the error of `fstatat(2)`.
     pub(crate) fn node(&self, path: &Path) -> Result<Option<Node>, Errno> {
         let Some(name) = path.file_name() else { return self.node_of_root().map(Some) };
         let above = path.parent().unwrap_or(Path::new(""));
@@ -135,10 +135,10 @@ impl Tree {
         }
     }
 
-    /// A regular file, to be read.
+    /// Returns a regular file, to be read.
     ///
     /// # Errors
-    /// What openat2(2) says; `EINVAL` for what is not a regular file.
+    /// Returns the error of `openat2(2)`; `EINVAL` for what is not a regular file.
     pub(crate) fn file(&self, path: &Path) -> Result<File, Errno> {
         // A FIFO must not make the reader wait.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -147,10 +147,10 @@ impl Tree {
         if kind == FileType::RegularFile { Ok(file.into()) } else { Err(Errno::INVAL) }
     }
 
-    /// Where a symbolic link leads.
+    /// Returns where a symbolic link leads.
     ///
     /// # Errors
-    /// What readlinkat(2) says.
+    /// Returns the error of `readlinkat(2)`.
     pub(crate) fn link(&self, path: &Path) -> Result<PathBuf, Errno> {
         let (above, name) = self.above(path)?;
         let target = rustix::fs::readlinkat(above, name, Vec::new())?;
@@ -158,10 +158,10 @@ impl Tree {
     }
 }
 
-/// What lies at a name in a directory; `None` where nothing does.
+/// Returns what lies at a name in a directory; `None` where nothing does.
 ///
 /// # Errors
-/// What fstatat(2) says.
+/// Returns the error of `fstatat(2)`.
 pub(crate) fn node_at(directory: impl AsFd, name: &OsStr) -> Result<Option<Node>, Errno> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(Node::of(&stat))),
@@ -170,10 +170,10 @@ pub(crate) fn node_at(directory: impl AsFd, name: &OsStr) -> Result<Option<Node>
     }
 }
 
-/// A directory at a name in another.
+/// Returns a directory at a name in another.
 ///
 /// # Errors
-/// What openat(2) says; `ELOOP` or `ENOTDIR` for a link.
+/// Returns the error of `openat(2)`; `ELOOP` or `ENOTDIR` for a link.
 pub(crate) fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty())
@@ -182,7 +182,7 @@ pub(crate) fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd
 /// The names in a directory, sorted.
 ///
 /// # Errors
-/// What getdents64(2) says.
+/// Returns the error of `getdents64(2)`.
 pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
@@ -199,7 +199,7 @@ pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
 /// without them has none.
 ///
 /// # Errors
-/// What flistxattr(2) and fgetxattr(2) say.
+/// Returns the error of `flistxattr(2)` and `fgetxattr(2)`.
 pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
     let list = grown(|buffer| rustix::fs::flistxattr(&place, buffer));
     let list = match list {
@@ -219,10 +219,11 @@ pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, E
     Ok(found)
 }
 
-/// The access control list of a file or directory (acl(5)), as the kernel has it; `None` without one.
+/// Returns the access control list of a file or directory (acl(5)), as the kernel has it; `None` without
+/// one.
 ///
 /// # Errors
-/// What fgetxattr(2) says.
+/// Returns the error of `fgetxattr(2)`.
 pub(crate) fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
     match grown(|buffer| rustix::fs::fgetxattr(&place, ACCESS_LIST, buffer)) {
         Ok(list) => Ok(Some(list)),
@@ -234,10 +235,10 @@ pub(crate) fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
 /// The extended attribute of access control lists.
 pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// Whether overlayfs has written something about a file to its extended attributes.
+/// Returns whether overlayfs has written something about a file to its extended attributes.
 ///
 /// # Errors
-/// What flistxattr(2) says.
+/// Returns the error of `flistxattr(2)`.
 pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
     let list = match grown(|buffer| rustix::fs::flistxattr(&place, buffer)) {
         Err(Errno::NOTSUP) => return Ok(false),
@@ -246,10 +247,10 @@ pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
     Ok(list.split(|byte| *byte == 0).any(|name| name.starts_with(OF_THE_KERNEL)))
 }
 
-/// Whether overlayfs shows nothing of what lies below a directory of a layer.
+/// Returns whether overlayfs shows nothing of what lies below a directory of a layer.
 ///
 /// # Errors
-/// What fgetxattr(2) says.
+/// Returns the error of `fgetxattr(2)`.
 pub(crate) fn is_opaque(directory: impl AsFd) -> Result<bool, Errno> {
     let mut value = [0_u8; 1];
     match rustix::fs::fgetxattr(directory, "user.overlay.opaque", &mut value[..]) {

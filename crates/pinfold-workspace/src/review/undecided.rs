@@ -23,10 +23,10 @@ use super::whole::{boot, find_lost};
 const SEEN: &str = "seen";
 
 impl Review {
-    /// What the session changed and nobody has decided on yet.
+    /// Returns what the session changed and nobody has decided on yet.
     ///
     /// # Errors
-    /// A workspace that is gone, or what reading says.
+    /// Returns an error for a workspace that is gone, or the error of reading.
     pub fn changes(&self) -> Result<Changes, ReviewError> {
         let (upper, lower) = (self.upper()?, self.lower()?);
         let failed = || ReviewError::system(format!("cannot look at session {}", self.session));
@@ -47,13 +47,14 @@ impl Review {
         Ok(Changes { list })
     }
 
-    /// Whether the session gave the workspace's own directory another mode, which is not taken over.
+    /// Returns whether the session gave the workspace's own directory another mode, which is not taken
+    /// over.
     pub fn changed_own_mode(&self) -> bool {
         let mode = |tree: Result<Tree, ReviewError>| Some(tree.ok()?.node_of_root().ok()?.mode);
         mode(self.upper()) != mode(self.lower())
     }
 
-    /// Why the layer does not hold all that the session left, where that is so.
+    /// Returns why the layer does not hold all that the session left, where that is so.
     fn is_cut(&self, upper: &Tree) -> io::Result<Option<String>> {
         if self.record.boot == boot()? {
             return Ok(None);
@@ -85,7 +86,7 @@ impl Review {
         list.retain(|change| !is_bare(change, &all));
     }
 
-    /// The state of the workspace at the first look after the session's end, which this may be.
+    /// Returns the state of the workspace at the first look after the session's end, which this may be.
     fn seen(&self, all: &[Change]) -> io::Result<Seen> {
         if let Some(seen) = Seen::read(&self.file(SEEN))? {
             return Ok(seen);

@@ -15,19 +15,19 @@ use rustix::io::Errno;
 use super::seen::{Seen, left};
 use super::tree::{Tree, directory_at, is_opaque, node_at};
 
-/// What the kernel calls its present run (random(4), "boot_id").
+/// Returns what the kernel calls its present run (random(4), "boot_id").
 ///
 /// # Errors
-/// What reading it says.
+/// Returns the error of reading it.
 pub(crate) fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// A path of which the layer does not hold what the session left, if there is one. What was taken
-/// over already is not looked at.
+/// Returns a path of which the layer does not hold what the session left, if there is one. What was
+/// taken over already is not looked at.
 ///
 /// # Errors
-/// What reading the layer says.
+/// Returns the error of reading the layer.
 pub(super) fn find_lost(
     upper: &Tree,
     seen: &Seen,
@@ -41,7 +41,7 @@ pub(super) fn find_lost(
     Ok(None)
 }
 
-/// What the layer says of a path; `None` where it says nothing.
+/// Returns what the layer says of a path; `None` where it says nothing.
 fn left_at(upper: &Tree, path: &Path) -> Result<Option<String>, Errno> {
     let mut directory = upper.directory(Path::new(""))?;
     let mut hides_lower = is_opaque(&directory)?;

@@ -74,7 +74,7 @@ impl fmt::Display for NetworkAnswer {
 /// Explains whether a host may be reached, or a request made to it. Looks up no name.
 ///
 /// # Errors
-/// A text that is no host.
+/// Returns an error for a text that is no host.
 pub(super) fn host(
     text: &str,
     request: &RequestArgs,
@@ -141,7 +141,7 @@ fn notes(
 /// Explains whether sessions here have a secret, and which hosts get it. Reads no value.
 ///
 /// # Errors
-/// A text that is no secret's name, or a store that cannot be read.
+/// Returns an error for a text that is no secret's name, or a store that cannot be read.
 pub(super) fn secret(
     name: &str,
     settings: &Settings,

@@ -84,7 +84,7 @@ pub(crate) fn apply(args: &ApplyArgs, launcher: &Launcher) -> Result<ExitCode, F
     Ok(ExitCode::from(u8::from(!applied.skipped.is_empty())))
 }
 
-/// Whether a change is passed by although it was asked for.
+/// Returns whether a change is passed by although it was asked for.
 fn is_left(change: &Change, protected: bool) -> bool {
     match change.left {
         None => false,

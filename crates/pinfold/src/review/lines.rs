@@ -50,7 +50,7 @@ impl Printer<'_> {
     /// Something that no patch says.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub(super) fn note(&mut self, note: &str) -> io::Result<()> {
         self.coloured(YELLOW, format!("# {note}").as_bytes())
     }
@@ -58,7 +58,7 @@ impl Printer<'_> {
     /// One file's patch. A file of another kind is removed and made.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub(super) fn change(&mut self, change: &Change, texts: &Texts) -> io::Result<()> {
         let (before, after) = change.modes();
         if change.what == What::Replaced {
@@ -191,10 +191,10 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// One file's counts, on a line.
+    /// Returns one file's counts, on a line.
     ///
     /// # Errors
-    /// What writing says.
+    /// Returns the error of writing.
     pub(super) fn count(
         &mut self,
         name: &str,
@@ -255,7 +255,7 @@ impl<'t> Compared<'t> {
         self.side(after).len() as u32
     }
 
-    /// The line above a place that begins what it lies in: a function, mostly (`def_ff` in git's
+    /// Returns the line above a place that begins what it lies in: a function, mostly (`def_ff` in git's
     /// xdiff-interface.c).
     fn heading(&self, below: u32) -> Option<&'t [u8]> {
         /// Bytes of it that are shown.
@@ -273,7 +273,7 @@ impl<'t> Compared<'t> {
     }
 }
 
-/// A range of lines as a hunk's header has it.
+/// Returns a range of lines as a hunk's header has it.
 fn span(range: &Range<u32>) -> String {
     let start = if range.is_empty() { range.start } else { range.start + 1 };
     match range.len() {
@@ -282,7 +282,7 @@ fn span(range: &Range<u32>) -> String {
     }
 }
 
-/// A line of text for a terminal.
+/// Returns a line of text for a terminal.
 fn plain(text: &[u8]) -> String {
     let mut shown = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
@@ -301,7 +301,7 @@ fn plain(text: &[u8]) -> String {
     shown
 }
 
-/// A path as git writes it: in quotes, with escapes, where it is not plain text.
+/// Returns a path as git writes it: in quotes, with escapes, where it is not plain text.
 pub(super) fn quoted(prefix: &str, path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let is_text = |text: &str| {

@@ -116,7 +116,7 @@ fn with_output(
     written
 }
 
-/// What both sides hold.
+/// Returns what both sides hold.
 fn texts(review: &Review, change: &Change) -> io::Result<Texts> {
     let content = |after| review.content(change, after).map_err(io::Error::other);
     let side = |after| -> io::Result<Option<Vec<u8>>> {
@@ -179,7 +179,7 @@ fn stat(review: &Review, shown: &[&Change], printer: &mut Printer<'_>) -> io::Re
     writeln!(printer.out, " {files} changed, {added} lines added, {removed} lines removed")
 }
 
-/// What a patch does not say.
+/// Returns what a patch does not say.
 fn notes(review: &Review, changes: &Changes, paths: &[PathBuf]) -> Vec<String> {
     let mut notes = Vec::new();
     for change in changes.of(paths) {

@@ -53,7 +53,7 @@ impl ResultFile {
     }
 }
 
-/// What came back of a specification: its text, or what is wrong with it.
+/// Returns what came back of a specification: its text, or what is wrong with it.
 fn spec(returned: &ReturnedSpec) -> Value {
     let text = returned.as_ref().map(|bytes| str::from_utf8(bytes));
     match text {

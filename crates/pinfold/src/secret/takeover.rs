@@ -106,7 +106,7 @@ pub(super) fn import(
     if kept == 0 { Err(refused("nothing in it can be taken over".to_owned())) } else { Ok(()) }
 }
 
-/// The credentials to take; an error when two would be the same secret.
+/// Returns the credentials to take; an error when two would be the same secret.
 fn choose(found: Vec<Foreign>, provider: Option<&str>) -> Result<Vec<Foreign>, String> {
     let names = |found: &[Foreign]| {
         found.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>().join(", ")

@@ -207,7 +207,7 @@ fn lock(directory: &Path, home: &dyn Home) -> Result<File, Failure> {
     }
 }
 
-/// A text on one line that drives no terminal.
+/// Returns a text on one line that drives no terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' }).collect()
 }

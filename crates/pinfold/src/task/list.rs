@@ -59,7 +59,7 @@ pub(super) fn list(args: &ListArgs, queue: &TaskQueue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A task as JSON.
+/// Returns a task as JSON.
 pub(super) fn of_task(task: &Task, landing: Option<&Landing>) -> Value {
     let landing = landing.map(|landing| {
         json!({
@@ -89,7 +89,7 @@ pub(super) fn system_time(time: Timestamp) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(time.millis())
 }
 
-/// A text from a task, as a terminal may show it.
+/// Returns a text from a task, as a terminal may show it.
 pub(super) fn shown(text: &str) -> String {
     text.chars().map(|letter| if is_plain(letter) { letter } else { '?' }).collect()
 }

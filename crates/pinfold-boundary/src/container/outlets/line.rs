@@ -124,7 +124,7 @@ impl Line {
         }
     }
 
-    /// What the sandbox says next.
+    /// Returns what the sandbox says next.
     fn hear(&self) -> Result<LineOut, Errno> {
         let received = self.channel.receive().ok().flatten().ok_or(Errno::PIPE)?;
         Ok(received.message)
@@ -158,7 +158,7 @@ impl Line {
     }
 }
 
-/// What was done, if there was room for it.
+/// Returns what was done, if there was room for it.
 fn or_none<T>(done: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match done {
         Ok(done) => Ok(Some(done)),

@@ -26,7 +26,7 @@ impl Fallen {
         .to_le_bytes()
     }
 
-    /// What was written.
+    /// Returns what was written.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 4]) -> Self {
         match u32::from_le_bytes(bytes) {

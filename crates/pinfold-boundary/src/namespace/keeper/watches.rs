@@ -59,7 +59,7 @@ impl Keeper<'_> {
     /// Watches each directory, wherever it is now.
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// Returns the errors of [`Self::add`].
     fn watch(&mut self, watch: &OwnedFd) -> Result<(), Errno> {
         let now = self.add(watch, self.open())?;
         self.moved = self.watched.keys().filter(|number| !now.contains(*number)).copied().collect();

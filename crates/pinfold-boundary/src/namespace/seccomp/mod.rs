@@ -36,7 +36,7 @@ pub(super) struct Character {
     pub(super) ids: Option<(u32, u32)>,
 }
 
-/// The filter as a program.
+/// Returns the filter as a program.
 pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
     let mut assembler = Assembler::new(character);
     assembler.check_architecture();
@@ -48,7 +48,7 @@ pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
 /// if it is to.
 ///
 /// # Errors
-/// What seccomp(2) says; `EINVAL` where the kernel lacks filters.
+/// Returns the error of `seccomp(2)`; `EINVAL` where the kernel lacks filters.
 pub(super) fn load(character: Character) -> Result<Option<OwnedFd>, Errno> {
     if character.moves {
         match crate::sys::seccomp_listen(&program(character)) {
@@ -69,7 +69,7 @@ struct Range {
     verdict: Verdict,
 }
 
-/// The table as ranges that cover every number; holes are absent calls.
+/// Returns the table as ranges that cover every number; holes are absent calls.
 fn ranges(character: Character) -> Vec<Range> {
     let mut ranges = vec![Range { first: 0, verdict: Verdict::Absent }];
     let mut push = |first: u32, verdict: Verdict| match ranges.last_mut() {
@@ -91,7 +91,7 @@ fn ranges(character: Character) -> Vec<Range> {
     ranges
 }
 
-/// What a verdict comes to for a sandbox of this character.
+/// Returns what a verdict comes to for a sandbox of this character.
 fn effective(verdict: Verdict, character: Character) -> Verdict {
     match verdict {
         Verdict::Nested | Verdict::Namespaces if character.nested => Verdict::Allow,

@@ -8,8 +8,9 @@ use super::table::{Row, TABLE, Verdict};
 /// filter cannot see them, and to name the host and leave its keyring in namespaces of its own.
 const OF_INIT: [&str; 4] = ["clone3", "keyctl", "openat2", "sethostname"];
 
-/// The system calls that a container has in which init makes the sandbox (config-linux.md of the OCI
-/// runtime specification, as Docker and Podman read it too). The filter that init loads comes on top.
+/// Returns the system calls that a container has in which init makes the sandbox (config-linux.md of the
+/// OCI runtime specification, as Docker and Podman read it too). The filter that init loads comes on
+/// top.
 pub(crate) fn profile() -> String {
     let is_needed = |row: &&Row| {
         !matches!(row.verdict, Verdict::Refuse | Verdict::Absent) || OF_INIT.contains(&row.name)

@@ -3,8 +3,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 
 use super::*;
 
-/// What a stream becomes, however it is cut: as its whole, except one byte where a piece ends right
-/// behind it.
+/// Returns what a stream becomes, however it is cut: as its whole, except one byte where a piece ends
+/// right behind it.
 fn scrubbed(patterns: &Patterns, text: &[u8]) -> String {
     let whole = patterns.scrub(text);
     for size in 1..text.len() {

@@ -4,7 +4,8 @@ fn event(payload: &[u8]) -> Vec<u8> {
     message(&[(":event-type", "chunk"), (":message-type", "event")], payload)
 }
 
-/// All messages of a stream that comes in pieces of a length; an error after those that were whole.
+/// Returns all messages of a stream that comes in pieces of a length; an error after those that were
+/// whole.
 fn read(bytes: &[u8], piece: usize) -> (Vec<Message>, bool) {
     let (mut messages, mut all) = (Messages::default(), Vec::new());
     for piece in bytes.chunks(piece) {

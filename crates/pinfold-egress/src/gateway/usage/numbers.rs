@@ -18,7 +18,7 @@ pub(super) fn sum_of(one: Tokens, other: Tokens) -> Tokens {
     }
 }
 
-/// The numbers of any of the APIs.
+/// Returns the numbers of any of the APIs.
 fn tokens(usage: &Value) -> Option<Tokens> {
     let usage = usage.as_object()?;
     let count = |key: &str| usage.get(key).and_then(Value::as_u64);

@@ -6,7 +6,7 @@ fn reader(content_type: &str, sealed: bool) -> Reader {
     Reader::new(content_type, sealed, true, Arc::default()).unwrap()
 }
 
-/// What an answer used, however it is cut.
+/// Returns what an answer used, however it is cut.
 fn used(content_type: &str, text: impl AsRef<[u8]>) -> Option<(Tokens, bool)> {
     let text = text.as_ref();
     let read = |cut: usize| {
@@ -69,7 +69,7 @@ fn uncounted_usage_is_estimated() {
     assert!(Reader::new("text/html", false, false, Arc::default()).is_none());
 }
 
-/// A stream of Bedrock's: events of a model in Base64.
+/// Returns a stream of Bedrock's: events of a model in Base64.
 fn chunks(events: &[&str]) -> Vec<u8> {
     let chunk = |event: &&str| {
         let payload = json!({"bytes": STANDARD.encode(event), "p": "abcdefgh"}).to_string();

@@ -20,7 +20,7 @@ pub struct Stored {
 }
 
 impl Engine {
-    /// An image to run on.
+    /// Returns an image to run on.
     ///
     /// # Errors
     /// None of this name; an engine that cannot be asked.
@@ -41,7 +41,7 @@ impl Engine {
     /// Writes an image to a file, as `docker save` does: a tarball of its layers' tarballs.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Returns why it cannot.
     pub fn save(&self, image: &Stored, into: &Path) -> Result<(), ImageError> {
         let doing = format!("save the image {}", image.id);
         let format: &[&str] = match self.name {

@@ -7,7 +7,7 @@ use pinfold_policy::path::HostPath;
 use super::*;
 use crate::wrappers::{How, Launch, Wrapper};
 
-/// What `CAT` is given to wrap.
+/// Returns what `CAT` is given to wrap.
 fn context() -> Context {
     let launch = Launch {
         argv: vec!["program".into(), "own".into()],
@@ -27,7 +27,7 @@ fn setting(program: &Path, arguments: &[&str]) -> WrapperSetting {
     }
 }
 
-/// What becomes of a launch whose wrapper is this line of a shell.
+/// Returns what becomes of a launch whose wrapper is this line of a shell.
 fn ask(line: &str, patience: Duration) -> Result<Context, String> {
     let setting = setting(Path::new("/bin/sh"), &["-c", line]);
     let program = Program { patience, ..Program::of(setting) };

@@ -25,7 +25,7 @@ fn host_path() -> impl Strategy<Value = HostPath> {
     bytes().prop_map(|bytes| HostPath::from_bytes(&bytes).unwrap())
 }
 
-/// A path as an attacker would write it: dots, repeated separators, relative steps.
+/// Returns a path as an attacker would write it: dots, repeated separators, relative steps.
 fn wild_path() -> impl Strategy<Value = PathBuf> {
     let part = prop_oneof![5 => name(), 1 => Just(&b".."[..]), 1 => Just(&b"."[..])];
     prop::collection::vec(part, 0..6).prop_map(|parts| {

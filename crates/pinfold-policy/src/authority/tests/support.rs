@@ -101,7 +101,7 @@ pub(super) fn build(
     restrictions.into_iter().fold(builder, |b, r| b.restrict(r)).build(SystemTime::UNIX_EPOCH)
 }
 
-/// A workspace that can be written, with one of each restriction, and a read-only /usr.
+/// Returns a workspace that can be written, with one of each restriction, and a read-only /usr.
 pub(super) fn workspace() -> Authority {
     build(
         [grant("/w", "/home/me/w", Access::FULL), grant("/usr", "/usr", Access::READ_ONLY)],

@@ -10,7 +10,7 @@ use super::super::open_root;
 use super::super::walker::{Visited, Walker};
 use super::*;
 
-/// A workspace with more directories than are read again as fast, and a cache next to it.
+/// Returns a workspace with more directories than are read again as fast, and a cache next to it.
 fn many() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for path in ["cache", "work"] {
@@ -67,7 +67,7 @@ fn seen_at(dir: &Path, time: Option<Duration>, entries: Entries) -> (Found, usiz
     (found, read)
 }
 
-/// Whether this file system is one of those.
+/// Returns whether this file system is one of those.
 fn is_remembered(dir: &Path) -> bool {
     let is_one = Facts::at(dir, File::open(dir).unwrap(), Duration::ZERO, Entries::All).is_some();
     if !is_one {

@@ -17,7 +17,7 @@ const LARGEST_CONFIGURATION: u64 = 1 << 20;
 /// everybody may enter are not seen through.
 ///
 /// # Errors
-/// What making them says.
+/// Returns the error of making them.
 pub(super) fn directories(from: &Path, to: &Path, device: u64) -> io::Result<()> {
     let found = fs::symlink_metadata(from)?;
     if found.dev() != device {
@@ -47,7 +47,7 @@ fn closed(place: &Path) -> io::Result<()> {
 /// what is nothing of these, is left out.
 ///
 /// # Errors
-/// What reading and writing say.
+/// Returns the error of reading and writing.
 pub(super) fn public(from: &Path, to: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -83,13 +83,13 @@ pub(super) fn public(from: &Path, to: &Path) -> io::Result<()> {
 /// Gives a mode without set-user-ID and set-group-ID bits that lets the owner in.
 ///
 /// # Errors
-/// What chmod(2) says.
+/// Returns the error of `chmod(2)`.
 pub(super) fn set_mode(place: &Path, mode: u32) -> io::Result<()> {
     let owner = if place.is_dir() { 0o700 } else { 0o600 };
     fs::set_permissions(place, Permissions::from_mode((mode | owner) & 0o1777))
 }
 
-/// Whether everybody may read it, and enter it if it is a directory.
+/// Returns whether everybody may read it, and enter it if it is a directory.
 fn is_public(found: &fs::Metadata) -> bool {
     let wanted = if found.is_dir() { 0o005 } else { 0o004 };
     found.mode() & wanted == wanted
@@ -106,7 +106,7 @@ fn tells(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
     Ok(text.contains("proxy") || names_a_login(&text))
 }
 
-/// Whether an address in a text has a part for a user (RFC 3986, 3.2.1).
+/// Returns whether an address in a text has a part for a user (RFC 3986, 3.2.1).
 pub(super) fn names_a_login(text: &str) -> bool {
     let authority = |rest: &str| {
         let end = |c: char| c.is_whitespace() || "/?#\"';".contains(c);

@@ -20,12 +20,12 @@ use crate::userland::PROGRAMS;
 
 const PREFIX: &str = "host-";
 
-/// Whether an id is of some version of a machine's own system.
+/// Returns whether an id is of some version of a machine's own system.
 pub(in crate::system) fn is_id(id: &str) -> bool {
     id.starts_with(PREFIX)
 }
 
-/// The id of the system as it is now.
+/// Returns the id of the system as it is now.
 ///
 /// # Errors
 /// Never on a system whose own directories can be read.

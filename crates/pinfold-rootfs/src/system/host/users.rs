@@ -12,7 +12,7 @@ const NOBODY: u32 = 65534;
 /// Writes passwd(5) and group(5) without people, and shadow(5) and gshadow(5) without passwords.
 ///
 /// # Errors
-/// What reading and writing say.
+/// Returns the error of reading and writing.
 pub(super) fn make(etc: &Path) -> io::Result<()> {
     // People's own names need not be UTF-8.
     let text = |path| Ok::<_, io::Error>(String::from_utf8_lossy(&fs::read(path)?).into_owned());

@@ -16,7 +16,7 @@ impl Control {
         self.screen = Some(screen);
     }
 
-    /// Whether nobody but those who attach has the session's terminal.
+    /// Returns whether nobody but those who attach has the session's terminal.
     pub(crate) fn has_screen(&self) -> bool {
         self.screen.is_some()
     }

@@ -25,7 +25,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Whether the sandbox's one user is called so.
+    /// Returns whether the sandbox's one user is called so.
     pub(super) fn is_user(&self, user: &str) -> bool {
         self.env.iter().any(|(name, own)| name == "USER" && own == user)
     }
@@ -51,7 +51,7 @@ impl Base {
     }
 }
 
-/// Why nothing runs as this user.
+/// Returns why nothing runs as this user.
 pub(super) fn only_user(user: &str) -> String {
     let root = match user {
         "root" | "0" => " (package managers run as root, by name, while a snapshot is built)",

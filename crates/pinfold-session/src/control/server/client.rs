@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Whether it may still say something.
+    /// Returns whether it may still say something.
     pub(super) fn is_here(&self) -> bool {
         !matches!(self.state, State::Left { .. } | State::Done)
     }

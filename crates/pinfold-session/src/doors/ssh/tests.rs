@@ -8,7 +8,7 @@ use super::*;
 
 const ORIGIN: Origin = Origin::Flag { name: "--ssh" };
 
-/// What is wrong, with the hint.
+/// Returns what is wrong, with the hint.
 fn refusal<T>(outcome: Result<T, RunError>) -> String {
     let error = outcome.err().unwrap();
     format!("{error}; {}", error.hint().unwrap_or_default())

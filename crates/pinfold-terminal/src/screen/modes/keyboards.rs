@@ -47,14 +47,14 @@ impl Keyboards {
         }
     }
 
-    /// What sets the same in a terminal that has heard nothing.
+    /// Returns what sets the same in a terminal that has heard nothing.
     pub(super) fn enter(&self) -> String {
         let base = Some(self.base).filter(|base| *base > 0);
         let base = base.map(|flags| format!("\x1b[={flags}u"));
         base.into_iter().chain(self.stack.iter().map(|flags| format!("\x1b[>{flags}u"))).collect()
     }
 
-    /// What takes all of it back.
+    /// Returns what takes all of it back.
     pub(super) fn leave(&self) -> String {
         let mut reset = String::new();
         if self.pushed > 0 {

@@ -103,7 +103,7 @@ fn remotes(next: &mut State, ours: &Held) -> String {
     set.chain(gone.map(|name| format!("delete {name}\n"))).collect()
 }
 
-/// One working tree: number, name of HEAD, path of the index, HEAD before and after.
+/// Returns one working tree: number, name of HEAD, path of the index, HEAD before and after.
 fn line(number: usize, worktree: &Worktree, last: &Side, our: &Side) -> String {
     let word = |side: &Side| {
         let head = side.head.branch.as_ref().or(side.head.commit.as_ref());

@@ -30,7 +30,7 @@ pub(super) struct Followed {
 }
 
 impl Collect<'_> {
-    /// Where a working tree of the host's is, and what is staged in it.
+    /// Returns where a working tree of the host's is, and what is staged in it.
     pub(super) fn side_of(&self, worktree: &Worktree) -> Result<Side, String> {
         let git = HostGit { program: self.git, directory: &worktree.git };
         let head = Head {
@@ -196,7 +196,7 @@ impl Collect<'_> {
         self.keep(settled, what, why.to_owned());
     }
 
-    /// Why the host's working tree cannot follow now: somebody is in the middle of something.
+    /// Returns why the host's working tree cannot follow now: somebody is in the middle of something.
     fn is_stopped(&self, worktree: &Worktree) -> Option<String> {
         let opened = worktree.git.open().ok()?;
         let is_there = |name: &&&'static str| kind_at(&opened, name).is_some();

@@ -15,8 +15,8 @@ use super::touched::ALL_SUBMODULES;
 use super::{Collect, Held, Phase, moved};
 
 impl Collect<'_> {
-    /// What the session holds, without what brings a new submodule while the session lives: those branches, tags
-    /// and working trees are as they were when both sides were last in step.
+    /// Returns what the session holds, without what brings a new submodule while the session lives:
+    /// those branches, tags and working trees are as they were when both sides were last in step.
     pub(super) fn without_new_gitlinks(
         &self,
         state: &State,
@@ -52,8 +52,8 @@ impl Collect<'_> {
         Ok(crossing)
     }
 
-    /// Whether a commit or tree has a submodule that another one lacks and whose working tree was not
-    /// checked out at the start.
+    /// Returns whether a commit or tree has a submodule that another one lacks and whose working tree
+    /// was not checked out at the start.
     fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, String> {
         let new = format!("{new}^{{tree}}");
         // A tag may name anything.
@@ -71,7 +71,8 @@ impl Collect<'_> {
         Ok(gitlinks(&listed, last.is_some()).any(|path| !self.is_checked_out(path)))
     }
 
-    /// Whether the session could not write the `.git` of a submodule, which was there at the start.
+    /// Returns whether the session could not write the `.git` of a submodule, which was there at the
+    /// start.
     fn is_checked_out(&self, path: &Path) -> bool {
         let host = self.copied.host.path();
         let of_this = |git: &Path| git == host || git.starts_with(host.join("worktrees"));
@@ -80,7 +81,7 @@ impl Collect<'_> {
     }
 }
 
-/// The paths of submodules in what git-diff-tree(1), or git-ls-tree(1), lists.
+/// Returns the paths of submodules in what git-diff-tree(1), or git-ls-tree(1), lists.
 fn gitlinks(listed: &[u8], is_diff: bool) -> impl Iterator<Item = &Path> {
     let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let path = |bytes| Path::new(OsStr::from_bytes(bytes));

@@ -117,7 +117,7 @@ fn list(directory: &OwnedFd) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Whether a file in a directory of objects is one (gitrepository-layout(5)).
+/// Returns whether a file in a directory of objects is one (gitrepository-layout(5)).
 fn is_object(directory: &str, file: &str) -> bool {
     let is_hex = |text: &str, lengths: &[usize]| {
         lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())

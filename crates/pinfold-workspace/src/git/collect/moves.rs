@@ -67,7 +67,7 @@ impl Collect<'_> {
         Ok(())
     }
 
-    /// Why a reference does not move, if so.
+    /// Returns why a reference does not move, if so.
     fn obstacle(
         &self,
         (plan, followed): (&Plan<'_>, &Followed),
@@ -115,7 +115,7 @@ impl Collect<'_> {
     }
 }
 
-/// What the session made and deleted again, with the object that the host has. What the host has
+/// Returns what the session made and deleted again, with the object that the host has. What the host has
 /// checked out stays.
 fn deleted(state: &State, plan: &Plan<'_>) -> Vec<(String, String)> {
     let is_checked_out = |name: &String| {

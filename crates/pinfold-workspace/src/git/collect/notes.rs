@@ -120,7 +120,7 @@ impl Collect<'_> {
         }
     }
 
-    /// Where a user runs git for this repository, as a word for a shell.
+    /// Returns where a user runs git for this repository, as a word for a shell.
     fn shell_place(&self) -> String {
         let host = self.copied.host.path();
         let linked = host.join("worktrees");

@@ -23,7 +23,7 @@ const MOST_TIPS: usize = 256;
 /// host's index ignores (`submodule.NAME.ignore`), which a session can write.
 pub(super) const ALL_SUBMODULES: &str = "--ignore-submodules=none";
 
-/// Why a branch waits, and what lets it through.
+/// Returns why a branch waits, and what lets it through.
 pub(super) fn reason(path: &str, session: &str) -> String {
     reason_with(path, &format!("pinfold accept {}", shell_word(session)))
 }
@@ -34,7 +34,7 @@ pub(super) fn reason_with(path: &str, command: &str) -> String {
 }
 
 impl Collect<'_> {
-    /// The first protected path that the commits up to `new` change and that is new to the host.
+    /// Returns the first protected path that the commits up to `new` change and that is new to the host.
     pub(super) fn touches_protected(
         &self,
         state: &State,
@@ -90,7 +90,7 @@ impl Collect<'_> {
         self.host().run_with(&words, &[], Some(input))
     }
 
-    /// The first of these paths that is protected and whose content in `tree` no branch had.
+    /// Returns the first of these paths that is protected and whose content in `tree` no branch had.
     fn first_new(
         &self,
         state: &State,
@@ -136,7 +136,7 @@ impl Collect<'_> {
     }
 }
 
-/// Whether tools run what lies at this path, or in a directory above it, by themselves.
+/// Returns whether tools run what lies at this path, or in a directory above it, by themselves.
 fn is_protected(protection: &Protection, path: &Path) -> bool {
     let top = Site::of_names(Path::new("/"));
     let is_executed = |path: &Path| {
@@ -147,13 +147,13 @@ fn is_protected(protection: &Protection, path: &Path) -> bool {
     path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)
 }
 
-/// What git-rev-list(1) reads: the commits up to `new` that the host did not have at the start.
+/// Returns what git-rev-list(1) reads: the commits up to `new` that the host did not have at the start.
 fn not(state: &State, new: &str) -> Vec<u8> {
     let known = branches(state).map(|object| format!("^{object}\n"));
     std::iter::once(format!("{new}\n")).chain(known).collect::<String>().into_bytes()
 }
 
-/// The commits of the branches at the start. Tags do not count: they come with what is fetched.
+/// Returns the commits of the branches at the start. Tags do not count: they come with what is fetched.
 fn branches(state: &State) -> impl Iterator<Item = &String> {
     let heads = state.start.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
     heads.map(|(_, object)| object)

@@ -10,8 +10,8 @@ use pinfold_git::worktrees;
 use crate::git::private::Copied;
 
 impl Copied {
-    /// Whether each HEAD, every reference, the list of stashes and what each index holds are in the
-    /// private directory as they were at the start. An index in which only times of files differ
+    /// Returns whether each HEAD, every reference, the list of stashes and what each index holds are in
+    /// the private directory as they were at the start. An index in which only times of files differ
     /// (`git status` writes such a one) holds the same.
     pub(crate) fn is_unchanged(&self) -> bool {
         let host = self.host.path();
@@ -21,8 +21,8 @@ impl Copied {
             && self.hold_the_same()
     }
 
-    /// Whether the same is true of the host's git directory. Worktrees that it has besides do not
-    /// matter.
+    /// Returns whether the same is true of the host's git directory. Worktrees that it has besides do
+    /// not matter.
     pub(super) fn is_host_unchanged(&self) -> bool {
         let host = self.host.path();
         !host.join("reftable").exists()
@@ -42,8 +42,8 @@ impl Copied {
     }
 }
 
-/// Whether an index holds the same in two git directories; `None` where one cannot be read, or some
-/// of it is in another file.
+/// Returns whether an index holds the same in two git directories; `None` where one cannot be read, or
+/// some of it is in another file.
 fn holds_the_same(one: &Path, other: &Path, name: &str) -> Option<bool> {
     let open = |git: &Path| Index::open(git.join(name).parent()?);
     let (one, other) = (open(one)?, open(other)?);

@@ -44,14 +44,14 @@ fn collect(top: &OwnedFd, at: &Path, deepest: usize, left: &mut usize, names: &m
     }
 }
 
-/// Whether git takes a directory for a git directory (gitrepository-layout(5)).
+/// Returns whether git takes a directory for a git directory (gitrepository-layout(5)).
 fn is_git(directory: &OwnedFd) -> bool {
     let is = |name| kind_at(directory, name) == Some(FileType::Directory);
     kind_at(directory, "HEAD").is_some() && is("objects") && is("refs")
 }
 
-/// Whether anything lies here that belongs to a git directory: another one in it would be mixed up
-/// with it.
+/// Returns whether anything lies here that belongs to a git directory: another one in it would be mixed
+/// up with it.
 fn is_part_of_git(directory: &OwnedFd) -> bool {
     ["HEAD", "config", "objects", "refs"].iter().any(|name| kind_at(directory, name).is_some())
 }
@@ -104,7 +104,7 @@ pub(super) fn taken(git: &OwnedFd, name: &Path) -> Taken {
     Taken::Conflict
 }
 
-/// Whether a directory has a name that is the same where case does not count.
+/// Returns whether a directory has a name that is the same where case does not count.
 fn has_other_case(directory: &OwnedFd, name: OsString) -> bool {
     let listed = fs::read_dir(held(directory));
     let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name());

@@ -7,8 +7,8 @@ const DEEPEST: usize = 16;
 /// Bytes of a name.
 const LONGEST: usize = 1024;
 
-/// Whether a relative path is harmless as the name of a submodule and as the place of its working
-/// tree. git refuses less (check_submodule_name() in submodule-config.c): a name that any file
+/// Returns whether a relative path is harmless as the name of a submodule and as the place of its
+/// working tree. git refuses less (check_submodule_name() in submodule-config.c): a name that any file
 /// system takes for `.git` or for another name, or any program for an option, has no use.
 pub(super) fn is_harmless(path: &Path) -> bool {
     let parts: Vec<_> = path.components().collect();

@@ -36,7 +36,7 @@ impl Tree {
         tree.names(host).then_some(tree)
     }
 
-    /// Whether its `.git` file leads to this git directory.
+    /// Returns whether its `.git` file leads to this git directory.
     fn names(&self, git: &Path) -> bool {
         use std::os::unix::ffi::OsStrExt as _;
         let content = read_beneath(&self.opened, Path::new(".git")).ok().flatten();
@@ -66,13 +66,13 @@ impl Tree {
         placed
     }
 
-    /// Its path from a git directory.
+    /// Returns its path from a git directory.
     pub(super) fn from(&self, git: &Path) -> Option<String> {
         relative(git, &self.path)
     }
 }
 
-/// The path from one directory to another one. Both are absolute and lead through no link.
+/// Returns the path from one directory to another one. Both are absolute and lead through no link.
 fn relative(from: &Path, to: &Path) -> Option<String> {
     let common = from.components().zip(to.components()).take_while(|(one, other)| one == other);
     let common = common.count();

@@ -51,7 +51,7 @@ impl Modules<'_> {
     }
 }
 
-/// The configuration in a git directory of the host.
+/// Returns the configuration in a git directory of the host.
 ///
 /// # Errors
 /// Returns why it is not read.

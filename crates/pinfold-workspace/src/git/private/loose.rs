@@ -30,7 +30,7 @@ impl Copies {
     /// has them packed. Symbolic ones stay files.
     ///
     /// # Errors
-    /// What the file system says, and that directories are nested too deeply.
+    /// Returns the file system's error, and that directories are nested too deeply.
     pub(super) fn loose(
         &mut self,
         directories: &Directories<'_>,

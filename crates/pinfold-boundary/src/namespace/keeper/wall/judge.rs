@@ -122,16 +122,17 @@ impl<'a> Judge<'a> {
         self.secret.iter().any(|(secret, _)| *secret == file)
     }
 
-    /// Whether a file has a hidden name, or had one. So may one that has no name any more: the host has
-    /// saved again before anybody looked. One that a program has just made without a name is empty.
+    /// Returns whether a file has a hidden name, or had one. So may one that has no name any more: the
+    /// host has saved again before anybody looked. One that a program has just made without a name is
+    /// empty.
     pub(super) fn is_secret(&self, file: &OwnedFd) -> bool {
         let is_left = |stat: rustix::fs::Stat| stat.st_nlink == 0 && stat.st_size > 0;
         id(file, "").is_none_or(|file| self.is_noted(file))
             || rustix::fs::fstat(file).map_or(true, is_left)
     }
 
-    /// Whether a process is in the sandbox's user namespace or one below it. It waits, so it is the one
-    /// that had this number when it called open(2). Of one that was killed it does not matter.
+    /// Returns whether a process is in the sandbox's user namespace or one below it. It waits, so it is
+    /// the one that had this number when it called open(2). Of one that was killed it does not matter.
     pub(super) fn is_of_sandbox(&self, process: i32) -> bool {
         let Ok(mut namespace) = user_namespace(&process.to_string()) else { return true };
         for _ in 0..DEEPEST {

@@ -5,6 +5,7 @@
 //! they measure.
 
 mod boundaries;
+mod diary;
 mod engines;
 mod exec;
 mod kept;
@@ -74,9 +75,12 @@ fn run(words: &[&str]) -> Outcome {
     let is_name = |word: &&str| !word.starts_with("--") && ![on, rounds].contains(&Some(*word));
     let named: Vec<&str> = words.iter().copied().filter(is_name).collect();
     let wanted = |name: &str| named.is_empty() || named.contains(&name);
-    // It needs no executable.
+    // These need no executable.
     if named == ["queue"] {
         return queue::run(effort);
+    }
+    if named == ["diary"] {
+        return diary::run(effort);
     }
     let pinfold = build(if words.contains(&"--dist") { "dist" } else { "release" })?;
     println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
@@ -114,6 +118,9 @@ fn run(words: &[&str]) -> Outcome {
     }
     if wanted("queue") {
         queue::run(effort)?;
+    }
+    if wanted("diary") {
+        diary::run(effort)?;
     }
     let seconds = if smoke { "0.1" } else { "1" };
     for name in ["gateway", "door"].into_iter().filter(|name| wanted(name)) {

@@ -88,7 +88,7 @@ fn claims<S: Store>(name: &str, queue: &Queue<S>, queued: usize) -> Outcome {
     Ok(())
 }
 
-fn percentiles(times: &mut [Duration]) -> String {
+pub(super) fn percentiles(times: &mut [Duration]) -> String {
     times.sort_unstable();
     let at = |hundredths: usize| {
         let time = times.get(times.len() * hundredths / 100).copied().unwrap_or_default();

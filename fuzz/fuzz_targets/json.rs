@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pinfold_moltnet::{Cid, read};
+use pinfold_content::{Cid, read};
 
 fuzz_target!(|text: &str| {
     if let Ok(value) = read(text) {

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use crate::id::Uuid;
 use crate::scope::Scope;
+use pinfold_content::Uuid;
 
 /// What a key begins with, so that programs that search for leaked keys find it.
 pub const KEY_BEGINS: &str = "pinfold_ak_";

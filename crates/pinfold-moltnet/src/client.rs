@@ -25,12 +25,12 @@ use pinfold_tasks::{
     Source, Stop, TaskId,
 };
 
-use crate::json::Value;
 use api::ApiClient;
 use call::{Call, Calls, Error};
 use config::TYPES;
 use held::Held;
 use messages::Buffer;
+use pinfold_content::Value;
 use task::Offered;
 
 pub use config::{RemoteConfig, Work};
@@ -66,7 +66,7 @@ impl<'a> Remote<'a> {
         let api = ApiClient::new(&config.address, std::mem::take(&mut config.way))?;
         let credentials = std::mem::replace(&mut config.credentials, Credentials::none());
         credentials.check_address(&api.origin())?;
-        let calls = Calls::new(api, credentials, config.team.clone());
+        let calls = Calls::new(api, credentials, config.team);
         Ok(Self {
             config,
             calls,

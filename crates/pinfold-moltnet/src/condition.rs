@@ -2,8 +2,8 @@
 
 use pinfold_tasks::{Task, TaskId};
 
-use crate::json::Value;
 use crate::problem::Problem;
+use pinfold_content::Value;
 
 /// How deep conditions may lie in each other.
 const MOST_DEPTH: usize = 4;
@@ -70,7 +70,7 @@ fn parts(condition: &Value) -> &[Value] {
 #[cfg(test)]
 mod tests {
     use super::{holds, tasks};
-    use crate::json::read;
+    use pinfold_content::read;
 
     const ID: &str = "44444444-4444-4444-8444-444444444444";
 

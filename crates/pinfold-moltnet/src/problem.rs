@@ -2,8 +2,8 @@
 
 use pinfold_tasks::{Refused, StoreError};
 
-use crate::json::Value;
 use crate::schema::Fault;
+use pinfold_content::Value;
 
 /// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,7 @@ use std::fmt::Write as _;
 
 use regex::Regex;
 
-use crate::id::Uuid;
-use crate::json::{Object, Text, Value};
-use crate::times;
+use pinfold_content::{Object, Text, Uuid, Value, times};
 
 /// The most faults that one answer names.
 const MOST_FAULTS: usize = 20;
@@ -232,7 +230,7 @@ fn has_format(format: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Schema;
-    use crate::json::{Value, read};
+    use pinfold_content::{Value, read};
 
     fn faults(schema: &str, value: &str) -> Vec<String> {
         let schema = read(schema).unwrap();

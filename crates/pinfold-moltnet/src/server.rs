@@ -28,13 +28,12 @@ use ::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use pinfold_tasks::{NewMessage, Store};
 
 use crate::agents::Agents;
-use crate::id::Uuid;
-use crate::json::Value;
 use crate::problem::Problem;
 use crate::task_type::TaskType;
 use attempts::AttemptId;
 use caller::{Caller, Callers, Granted};
 use http::{Admission, Handler, Head, Reply};
+use pinfold_content::{Uuid, Value};
 use query::Query;
 use route::Route;
 use service::Service;
@@ -195,7 +194,7 @@ fn check_team(head: &Head, caller: &Caller) -> Result<(), Problem> {
     }
     let named = head.header(HEADER).and_then(|text| text.parse::<Uuid>().ok());
     let named = named.ok_or_else(|| Problem::field(HEADER, "must match format \"uuid\""))?;
-    if named.as_str() == caller.agent.team {
+    if named.to_string() == caller.agent.team {
         Ok(())
     } else {
         Err(Problem::forbidden("The key is of another team"))

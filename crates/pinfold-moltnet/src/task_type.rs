@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::cid::Cid;
-use crate::json::{Value, read};
 use crate::problem::Problem;
 use crate::schema::{Fault, Schema};
+use pinfold_content::{Cid, Value, read};
 
 /// The types, with their schemas.
 const TYPES: &str = include_str!("../data/task-types.json");
@@ -174,8 +173,7 @@ fn check_weights(rubric: &Value) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::TaskType;
-    use crate::cid::Cid;
-    use crate::json::{Value, read};
+    use pinfold_content::{Cid, Value, read};
 
     fn fields(problem: super::Problem) -> Vec<String> {
         problem.faults.into_iter().map(|fault| fault.field).collect()

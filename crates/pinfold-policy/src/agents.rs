@@ -19,7 +19,7 @@ mod template;
 pub use api::Api;
 pub use host::{Host, MOST_READ, ProviderPlace};
 pub use host_files::{HostFile, HostKey, HostVariables};
-pub(crate) use keys::AGENT;
+pub use keys::AGENT;
 pub use moved::MovedPath;
 pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{

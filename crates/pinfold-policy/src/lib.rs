@@ -18,6 +18,5 @@ pub mod origin;
 pub mod path;
 pub mod prices;
 pub mod project;
-pub mod schema;
 pub mod settings;
 pub mod ssh;

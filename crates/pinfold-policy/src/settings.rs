@@ -42,6 +42,7 @@ pub(crate) use fields::path;
 pub use group_home::{ExtraName, GroupFiles, GroupHome, GroupMount};
 pub use group_import::{import_group, import_groups};
 pub use host_exec::{FlagHostExec, HostExec, HostExecVerdict, LISTED};
+pub use keys::{CEILING, PROJECT, USER};
 pub use layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 pub use narrowing::Narrowing;
 pub use network::FlagNetwork;
@@ -53,7 +54,7 @@ pub use url::{BaseUrl, BaseUrlError};
 pub use values::{EnvSetting, FileSettings, ProviderSettings};
 pub use words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    ShadowMode, UnknownWord, Window, WorkspaceMode,
+    MemoryGrant, ShadowMode, UnknownWord, Window, WorkspaceMode,
 };
 pub use wrapper::WrapperSetting;
 

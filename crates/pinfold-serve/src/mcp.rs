@@ -7,9 +7,11 @@
 
 mod call;
 mod definitions;
+mod memory;
 mod revision;
 mod sessions;
 mod text;
+mod toolset;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,11 +23,16 @@ use std::thread;
 
 use parking_lot::Mutex;
 use pinfold_client::{Fault, Id, Message, code, read_line, write_line};
+use pinfold_host::audit::Audit;
+use pinfold_host::session_id::SessionId;
+use pinfold_memory::MemoryTools;
 use serde_json::{Value, json};
 
 use call::Call;
+use memory::Memory;
 use revision::Era;
 use sessions::Sessions;
+use toolset::{Asked, Failure, Toolset};
 
 /// Calls at once.
 const AT_ONCE: usize = 64;
@@ -35,21 +42,23 @@ const AT_ONCE: usize = 64;
 pub struct Mcp {
     directory: PathBuf,
     options: Vec<OsString>,
+    memory: Option<MemoryTools>,
 }
 
 /// One client.
 struct Server {
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
+    toolsets: Vec<Arc<dyn Toolset>>,
     to: Mutex<Box<dyn Write + Send>>,
     /// Calls that go on, by their ids as text.
     calls: Mutex<HashMap<String, Arc<Call>>>,
 }
 
 impl Mcp {
-    /// Serves tools of sessions that work in this directory, with these options of `pinfold run`.
+    /// Serves tools of sessions that work in this directory, with these options of `pinfold run`, and those of a diary.
     #[must_use]
-    pub fn new(directory: PathBuf, options: Vec<OsString>) -> Self {
-        Self { directory, options }
+    pub fn new(directory: PathBuf, options: Vec<OsString>, memory: Option<MemoryTools>) -> Self {
+        Self { directory, options, memory }
     }
 
     /// Answers one client until it says nothing more. Then its sessions end.
@@ -62,8 +71,17 @@ impl Mcp {
         mut from: impl BufRead,
         to: impl Write + Send + 'static,
     ) -> io::Result<()> {
+        let mut toolsets: Vec<Arc<dyn Toolset>> = Vec::new();
+        if let Some(tools) = self.memory {
+            // What calls of one server may fill of the log is bounded as for a session.
+            let audit = Audit::open(&places.state, Some(SessionId::generate()?))?;
+            toolsets.push(Arc::new(Memory::new(tools, audit)));
+        }
+        let sessions = Arc::new(Sessions::new(places, self.directory, self.options));
+        toolsets.insert(0, Arc::clone(&sessions) as _);
         let server = Arc::new(Server {
-            sessions: Sessions::new(places, self.directory, self.options),
+            sessions,
+            toolsets,
             to: Mutex::new(Box::new(to)),
             calls: Mutex::default(),
         });
@@ -91,7 +109,7 @@ impl Server {
             Ok(Message::Request { id, method, params }) => match Era::of(&method, &params) {
                 Ok(era) if method == "tools/call" => self.call(era, id, params),
                 era => {
-                    let result = era.and_then(|era| answer(era, &method, &params));
+                    let result = era.and_then(|era| self.answer(era, &method, &params));
                     self.send(&Message::Response { id, result })
                 }
             },
@@ -115,9 +133,10 @@ impl Server {
         let Some(name) = params["name"].as_str().map(str::to_owned) else {
             return refuse(Fault::new(code::PARAMS, "tools/call: name: expected a string"));
         };
-        if !definitions::has(&name) {
+        let toolset = self.toolsets.iter().find(|toolset| toolset.has(&name)).cloned();
+        let Some(toolset) = toolset else {
             return refuse(Fault::new(code::PARAMS, format!("no tool {name}")));
-        }
+        };
         let call = Arc::new(Call::default());
         if let Err(fault) = self.begin(&id, &call) {
             return refuse(fault);
@@ -131,7 +150,14 @@ impl Server {
                 }
             };
             let arguments = params["arguments"].clone();
-            let result = call::run(&server.sessions, &call, &name, arguments, &tell);
+            let asked = Asked { name: &name, arguments, call: &call, tell: &tell };
+            let result = toolset.call(asked);
+            if let Some(said) = toolset::failed(&result) {
+                let id = of_thread.to_string();
+                let arguments = &params["arguments"];
+                let failure = Failure { name: &name, id: &id, arguments, said: &said };
+                server.toolsets.iter().for_each(|toolset| toolset.note(&failure));
+            }
             let result = result.map(|result| era.complete(result));
             server.calls.lock().remove(&of_thread.to_string());
             // What was taken back is not answered; a client that has gone wants no answer.
@@ -178,14 +204,18 @@ impl Server {
     fn send(&self, message: &Message) -> io::Result<()> {
         write_line(&mut *self.to.lock(), message)
     }
-}
 
-fn answer(era: Era, method: &str, params: &Value) -> Result<Value, Fault> {
-    match (era, method) {
-        (Era::Begun, "initialize") => Ok(revision::initialize(params)),
-        (Era::Begun, "ping") => Ok(json!({})),
-        (Era::Named, "server/discover") => Ok(era.cacheable(revision::discover())),
-        (_, "tools/list") => Ok(era.cacheable(json!({ "tools": definitions::all() }))),
-        _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
+    fn answer(&self, era: Era, method: &str, params: &Value) -> Result<Value, Fault> {
+        match (era, method) {
+            (Era::Begun, "initialize") => Ok(revision::initialize(params)),
+            (Era::Begun, "ping") => Ok(json!({})),
+            (Era::Named, "server/discover") => Ok(era.cacheable(revision::discover())),
+            (_, "tools/list") => {
+                let tools: Vec<Value> =
+                    self.toolsets.iter().flat_map(|toolset| toolset.definitions()).collect();
+                Ok(era.cacheable(json!({ "tools": tools })))
+            }
+            _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
+        }
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::id::Token;
-use crate::time::Timestamp;
 use crate::words::words;
+use pinfold_content::Timestamp;
 
 words! {
     /// The state of an attempt, by MoltNet's names.

@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
+use pinfold_content::Uuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// The id of a task: a UUID of version 4 (RFC 9562), as MoltNet's task API has it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId([u8; 16]);
+pub struct TaskId(Uuid);
 
 /// What proves that a worker holds an attempt. The worker makes it before it claims, so a claim whose answer was
 /// lost can be repeated.
@@ -28,32 +28,19 @@ impl TaskId {
     /// # Errors
     /// Returns the error of `getrandom(2)`.
     pub fn generate() -> io::Result<Self> {
-        random().map(Self::from_random)
+        Uuid::generate().map(Self)
     }
 
     /// Returns the id that has these random bits.
     #[must_use]
-    pub fn from_random(mut bytes: [u8; 16]) -> Self {
-        // RFC 9562, section 5.4: six bits say which version and variant this is.
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        Self(bytes)
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_random(bytes))
     }
 }
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = HEXLOWER.encode(&self.0);
-        let group = |range: Range<usize>| &digits[range];
-        write!(
-            f,
-            "{}-{}-{}-{}-{}",
-            group(0..8),
-            group(8..12),
-            group(12..16),
-            group(16..20),
-            group(20..32)
-        )
+        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -66,12 +53,10 @@ impl fmt::Debug for TaskId {
 impl FromStr for TaskId {
     type Err = InvalidId;
 
+    /// Reads an id as it is shown: an id has one text, which is a key of stores and a name of files.
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let groups: Vec<&str> = text.split('-').collect();
-        if !groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) {
-            return Err(InvalidId);
-        }
-        decoded(&groups.concat()).map(Self).ok_or(InvalidId)
+        let id = Self(text.parse().map_err(|_| InvalidId)?);
+        if id.to_string() == text { Ok(id) } else { Err(InvalidId) }
     }
 }
 

@@ -27,7 +27,6 @@ mod task;
 #[cfg(test)]
 mod testing;
 mod text;
-mod time;
 mod touch;
 mod words;
 mod worker;
@@ -42,6 +41,7 @@ pub use file::{
 pub use id::{InvalidId, TaskId, Token};
 pub use landing::{Landing, LandingState};
 pub use lease::{Lease, MARGIN_PARTS};
+pub use pinfold_content::{Clock, SystemClock, Timestamp};
 pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;
@@ -53,7 +53,6 @@ pub use store::{
     Value,
 };
 pub use task::{Status, Task, Timeouts};
-pub use time::{Clock, SystemClock, Timestamp};
 pub use touch::{GroupLimits, Touch};
 pub use words::UnknownWord;
 pub use worker::{

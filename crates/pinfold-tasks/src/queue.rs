@@ -16,8 +16,8 @@ use crate::refused::Refused;
 use crate::spec::TaskSpec;
 use crate::store::{Store, StoreError, Transaction};
 use crate::task::{Status, Task};
-use crate::time::Timestamp;
 use crate::touch::{GroupLimits, Touch};
+use pinfold_content::Timestamp;
 
 pub use error::QueueError;
 pub use message::{Message, NewMessage};

@@ -18,7 +18,7 @@ use crate::lease::Lease;
 use crate::refused::Refused;
 use crate::task::{Status, Task};
 use crate::text::beginning;
-use crate::time::Timestamp;
+use pinfold_content::Timestamp;
 
 pub use deadlines::QUARANTINE_AFTER;
 

@@ -10,8 +10,8 @@ use crate::id::{TaskId, Token};
 use crate::queue::{Message, NewMessage};
 use crate::record::Record;
 use crate::task::{Status, Task};
-use crate::time::Timestamp;
 use crate::touch::{GroupLimits, Touch};
+use pinfold_content::Timestamp;
 
 pub use error::StoreError;
 pub use sql::{Row, SqlDatabase, SqlTransaction, Value};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::id::TaskId;
-use crate::time::Timestamp;
 use crate::words::words;
+use pinfold_content::Timestamp;
 
 words! {
     /// The state of a task, by MoltNet's names.

@@ -23,6 +23,7 @@ use crate::host::{HostGitArgs, HostRunArgs};
 use crate::image::ImageCommand;
 use crate::import::{ImportArgs, RepositoryArgs};
 use crate::log::{AuditArgs, LogsArgs};
+use crate::memory::MemoryCommand;
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
@@ -130,6 +131,8 @@ pub(crate) enum Command {
     Work(Deferred<WorkArgs>),
     /// Have agents work on a specification until it is done
     Loop(Deferred<LoopArgs>),
+    /// Manage what agents remember: entries of a diary, and packs of them
+    Memory(DeferredCommands<MemoryCommand>),
     /// Carry out one attempt at a task
     #[command(hide = true)]
     Attempt,

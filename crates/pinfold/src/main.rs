@@ -21,6 +21,7 @@ mod host_client;
 mod image;
 mod import;
 mod log;
+mod memory;
 mod network;
 mod nss;
 mod policy;
@@ -41,11 +42,12 @@ mod wait;
 mod work;
 mod worktree;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, PolicyArgs};
 use network::Way;
 use pinfold_boundary::{container, managed, systemd};
 use pinfold_host::directories::Places;
@@ -95,11 +97,12 @@ fn main() -> ExitCode {
         Command::ReadRepository(args) => import::read(&args.0),
         Command::LookAtWorktree(args) => worktree::look(args.0),
         Command::Serve(args) => serve::serve(args.0),
-        Command::Mcp(args) => serve::mcp(args.0, |words| Cli::try_parse_from(words).map(drop)),
+        Command::Mcp(args) => serve::mcp(args.0, &launcher, policy_of_run),
         Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
         Command::Image(command) => image::image(&command.0, &launcher),
         Command::Setup(command) => setup::setup(&command.0),
         Command::Task(command) => task::task(command.0, &launcher),
+        Command::Memory(command) => memory::memory(command.0, &launcher),
         Command::Loop(args) => spec_loop::run(args.0, &launcher),
         Command::Work(args) => work::work(&args.0, &launcher),
         Command::Attempt => work::attempt(&launcher),
@@ -112,6 +115,14 @@ fn main() -> ExitCode {
         Command::HostGit(args) => host::git(&args.0, launcher),
     };
     outcome.unwrap_or_else(exit::Failure::show)
+}
+
+/// Returns what a command line of `pinfold run` says about the policy.
+fn policy_of_run(words: Vec<OsString>) -> Result<PolicyArgs, clap::Error> {
+    match Cli::try_parse_from(words)?.command {
+        Command::Run(args) => Ok(args.0.policy),
+        _ => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
+    }
 }
 
 fn secret_command(

@@ -108,6 +108,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         host_exec: FlagHostExec { enabled: args.host_exec, waits: args.wait_for_approvals },
         identity: args.identity.clone(),
         identity_mode: args.identity_mode,
+        memory: args.memory_grant,
         narrowing: args.narrow.clone(),
     })
 }

@@ -6,11 +6,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_serve::{Api, Mcp};
 use pinfold_terminal::notify;
 
+use crate::cli::PolicyArgs;
 use crate::exit::Failure;
+use crate::memory;
 
 /// The API's description. A test of `pinfold-client` keeps it as the code is.
 const SCHEMA: &str = include_str!("../../../schema/api.json");
@@ -65,16 +69,17 @@ fn socket(places: &Places) -> PathBuf {
 /// Serves tools. `parse` parses the words of a command line.
 pub(crate) fn mcp(
     args: McpArgs,
-    parse: impl FnOnce(Vec<OsString>) -> Result<(), clap::Error>,
+    launcher: &Launcher,
+    parse: impl FnOnce(Vec<OsString>) -> Result<PolicyArgs, clap::Error>,
 ) -> Result<ExitCode, Failure> {
     // Options that cannot be read are reported to the user who wrote them, not to the model later.
     let run = ["pinfold", "run", "--idle", "--held"].map(OsString::from);
-    if let Err(error) = parse(run.into_iter().chain(args.options.iter().cloned()).collect()) {
-        error.exit();
-    }
+    let parsed = parse(run.into_iter().chain(args.options.iter().cloned()).collect());
+    let policy = parsed.unwrap_or_else(|error| error.exit());
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let directory = std::env::current_dir().map_err(Failure::new)?;
-    let mcp = Mcp::new(directory, args.options);
+    let memory = memory::tools(&policy, Host { places: &places, launcher })?;
+    let mcp = Mcp::new(directory, args.options, memory);
     mcp.serve(places, pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)
 }

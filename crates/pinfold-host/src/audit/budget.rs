@@ -48,6 +48,7 @@ fn weight(event: &Event<'_>) -> Weight {
         | Event::Dropped { .. }
         | Event::End { .. } => Weight::Free,
         Event::Signature { .. }
+        | Event::Memory { .. }
         | Event::HostExecRequest { .. }
         | Event::HostExecDecision { outcome: "allow", .. }
         | Event::HostExecEnd { .. } => Weight::Required,

@@ -199,6 +199,13 @@ pub enum Event<'a> {
         /// Why.
         reason: String,
     },
+    /// An agent's tool uses a diary of the user's.
+    Memory {
+        /// The tool.
+        tool: &'a str,
+        /// The diary's id.
+        diary: &'a str,
+    },
     /// Something of pinfold's own broke, and the session went on.
     Fault {
         /// What, and where in the program.

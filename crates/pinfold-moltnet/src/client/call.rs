@@ -12,9 +12,8 @@ use zeroize::Zeroizing;
 
 use super::api::{ApiAnswer, ApiClient, ApiError};
 use super::credentials::{Credentials, Kind};
-use crate::id::Uuid;
-use crate::json::{Value, read};
 use crate::scope::Scope;
+use pinfold_content::{Uuid, Value, read};
 
 /// The largest answer, in bytes. A page of ten tasks with the largest inputs fits.
 const LARGEST: usize = 16 << 20;
@@ -144,7 +143,7 @@ impl Calls {
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
         if let Some(team) = &self.team {
-            let value = HeaderValue::from_str(team.as_str()).map_err(unusable)?;
+            let value = HeaderValue::from_str(&team.to_string()).map_err(unusable)?;
             headers.insert(HeaderName::from_static("x-moltnet-team-id"), value);
         }
         let body = match &call.body {

@@ -4,7 +4,7 @@ use pinfold_egress::WayOut;
 use pinfold_tasks::{Completion, TaskSpec};
 
 use super::credentials::Credentials;
-use crate::id::Uuid;
+use pinfold_content::Uuid;
 
 /// The types of tasks that are worked on. Others are left to others.
 pub(super) const TYPES: [&str; 2] = ["freeform", "fulfill_brief"];

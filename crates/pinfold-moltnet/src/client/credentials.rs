@@ -9,7 +9,7 @@ use pinfold_host::owned;
 use pinfold_policy::path::Escaped;
 use zeroize::Zeroizing;
 
-use crate::json::read;
+use pinfold_content::read;
 
 /// The variables that credentials come from.
 pub const VARIABLES: [&str; 4] =
@@ -184,7 +184,7 @@ fn usable(
 #[cfg(test)]
 mod tests {
     use super::{Credentials, CredentialsError};
-    use crate::json::Value;
+    use pinfold_content::Value;
 
     #[test]
     fn credentials_of_a_file_go_to_its_server_alone() {

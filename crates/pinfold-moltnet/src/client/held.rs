@@ -5,7 +5,7 @@ use std::time::Duration;
 use pinfold_tasks::{Claimed, Holder, TaskId, TaskSpec, Token};
 
 use super::task::Offered;
-use crate::json::Value;
+use pinfold_content::Value;
 
 /// An attempt that this worker holds.
 pub(super) struct Held {

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use pinfold_tasks::{NewMessage, Timestamp};
 
-use crate::json::{Value, read};
-use crate::times;
+use pinfold_content::{Value, read, times};
 
 /// The most messages that wait. A server that takes none costs the oldest ones.
 const MOST: usize = 150;
@@ -68,7 +67,7 @@ mod tests {
     use pinfold_tasks::NewMessage;
 
     use super::{BATCH, Buffer, MOST};
-    use crate::json::Value;
+    use pinfold_content::Value;
 
     fn text(number: usize) -> NewMessage {
         let payload = format!("{{\"text\":\"{number}\"}}");

@@ -4,8 +4,7 @@ use pinfold_tasks::{Failure, Usage};
 
 use super::config::Work;
 use super::held::Held;
-use crate::cid::Cid;
-use crate::json::{Value, read};
+use pinfold_content::{Cid, Value, read};
 
 /// The longest summary, message of a commit, and message of a failure, in characters.
 const LONGEST: usize = 60_000;

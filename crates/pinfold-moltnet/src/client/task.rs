@@ -7,8 +7,7 @@ use pinfold_tasks::{TaskId, TaskSpec, Timeouts};
 use ring::digest::{SHA256, digest};
 
 use super::config::{RemoteConfig, TYPES};
-use crate::cid::Cid;
-use crate::json::Value;
+use pinfold_content::{Cid, Value};
 
 /// A task that can be worked on here.
 pub(super) struct Offered {
@@ -148,10 +147,9 @@ pub(super) mod tests {
     use pinfold_tasks::TaskSpec;
 
     use super::{Offered, local};
-    use crate::cid::Cid;
     use crate::client::config::{RemoteConfig, Work};
     use crate::client::credentials::Credentials;
-    use crate::json::{Value, read};
+    use pinfold_content::{Cid, Value, read};
 
     const ID: &str = "44444444-4444-4444-8444-444444444444";
 

@@ -15,11 +15,8 @@ use super::caller::Caller;
 use super::document::{attempt_key, load, notes};
 use super::query::Query;
 use super::service::Service;
-use crate::cid::Cid;
-use crate::id::Uuid;
-use crate::json::{Value, read};
 use crate::problem::Problem;
-use crate::times;
+use pinfold_content::{Cid, Uuid, Value, read, times};
 
 /// The largest artifact, in bytes.
 pub(super) const LARGEST: usize = 25 << 20;
@@ -91,7 +88,7 @@ impl<S: Store> Service<S> {
             }
             let now = transaction.now();
             let artifact = Value::object([
-                ("id", artifact.as_str().into()),
+                ("id", artifact.to_string().into()),
                 ("taskId", id.task.to_string().into()),
                 ("teamId", caller.agent.team.as_str().into()),
                 ("attemptN", id.number.into()),

@@ -11,12 +11,9 @@ use super::caller::Caller;
 use super::document::{Document, attempt_key, is_ready, load, notes, save};
 use super::render;
 use super::service::{Service, check};
-use crate::cid::Cid;
-use crate::id::Uuid;
-use crate::json::{Object, Value, read};
 use crate::problem::Problem;
 use crate::task_type::TaskType;
-use crate::times;
+use pinfold_content::{Cid, Object, Uuid, Value, read, times};
 
 /// An attempt, by its task and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +115,7 @@ impl<S: Store> Service<S> {
             let number = claimed.map_err(|refused| Problem::refused(&refused, "claim"))?.number;
             save(transaction, &record)?;
             let kept = Value::object([
-                ("leaseId", lease.as_str().into()),
+                ("leaseId", lease.to_string().into()),
                 ("runtimeProfileId", profile.as_deref().into()),
                 (
                     "runtimeProfileRevision",

@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use pinfold_host::digest::name_of;
 
 use crate::agents::{Agent, Agents, AgentsError, random_word};
-use crate::json::Value;
 use crate::problem::{Kind, Problem};
 use crate::scope::Scope;
 use crate::server::query::Query;
+use pinfold_content::Value;
 
 /// How long a token lasts.
 const LIFETIME: Duration = Duration::from_secs(3_600);

@@ -9,12 +9,10 @@ use super::caller::Caller;
 use super::document::{Document, is_ready, load, notes};
 use super::render;
 use super::service::{Service, check};
-use crate::cid::Cid;
 use crate::condition;
-use crate::id::Uuid;
-use crate::json::Value;
 use crate::problem::Problem;
 use crate::task_type::TaskType;
+use pinfold_content::{Cid, Uuid, Value};
 
 /// How long a task waits for a worker: the default, and the longest.
 const LIFETIME: Duration = Duration::from_secs(90 * 86_400);

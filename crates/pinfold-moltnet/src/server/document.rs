@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use pinfold_tasks::{Note, Record, Task, TaskId, Transaction};
 
-use crate::json::{Value, read};
 use crate::problem::Problem;
 use crate::server::caller::Caller;
+use pinfold_content::{Value, read};
 
 /// The notes of the server.
 pub(crate) mod notes {

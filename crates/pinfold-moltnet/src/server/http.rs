@@ -21,10 +21,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::json::Value;
 use crate::problem::{Kind, Problem};
 use crate::server::sent::Sent;
 use crate::server::shares::{Bodies, Share, Visitor, Visitors};
+use pinfold_content::Value;
 
 /// Connections open at once. A new one takes the place of the oldest one that has shown no key, or waits.
 /// One agent has a quarter of them at most.
@@ -106,7 +106,7 @@ impl Head {
         }
         let invalid = |why: String| Problem::field("/", why);
         let text = std::str::from_utf8(body).map_err(|error| invalid(error.to_string()))?;
-        let value = crate::json::read(text).map_err(|error| invalid(error.to_string()))?;
+        let value = pinfold_content::read(text).map_err(|error| invalid(error.to_string()))?;
         match value {
             Value::Object(_) => Ok(value),
             _ => Err(Problem::field("/", "must be object")),

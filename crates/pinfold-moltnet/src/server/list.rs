@@ -9,9 +9,8 @@ use super::document::{Document, changing};
 use super::query::Query;
 use super::render;
 use super::service::Service;
-use crate::json::Value;
 use crate::problem::Problem;
-use crate::times;
+use pinfold_content::{Value, times};
 
 /// How many tasks a page has, and may have.
 const PAGE: u32 = 20;

@@ -6,9 +6,8 @@ use super::caller::Caller;
 use super::document::{change, changing, load, save};
 use super::render;
 use super::service::{Service, check};
-use crate::id::Uuid;
-use crate::json::Value;
 use crate::problem::Problem;
+use pinfold_content::{Uuid, Value};
 
 impl<S: Store> Service<S> {
     /// Changes the title and the tags of a task.
@@ -104,9 +103,9 @@ impl<S: Store> Service<S> {
         Ok(Value::object([
             ("accepted", (deleted.len() as u64).into()),
             ("skipped", skipped.into()),
-            ("operationId", operation.as_str().into()),
+            ("operationId", operation.to_string().into()),
             ("status", "completed".into()),
-            ("workflowId", operation.as_str().into()),
+            ("workflowId", operation.to_string().into()),
         ]))
     }
 }

@@ -6,9 +6,8 @@ use super::attempts::AttemptId;
 use super::caller::Caller;
 use super::document::load;
 use super::service::{Service, check};
-use crate::json::{Value, read};
 use crate::problem::Problem;
-use crate::times;
+use pinfold_content::{Value, read, times};
 
 /// The most messages of one attempt. A worker must not be able to fill the disk.
 const MOST: u64 = 100_000;

@@ -3,10 +3,8 @@
 use pinfold_tasks::{Attempt, Record, Status, Task, Transaction};
 
 use super::document::{Document, attempt_key, changing, notes};
-use crate::cid::Cid;
-use crate::json::{Value, read};
 use crate::problem::Problem;
-use crate::times;
+use pinfold_content::{Cid, Value, read, times};
 
 /// Returns a task.
 pub(super) fn task(

@@ -5,8 +5,8 @@ use pinfold_tasks::TaskId;
 
 use super::attempts::AttemptId;
 use super::caller::Cost;
-use crate::cid::Cid;
 use crate::scope::Scope;
+use pinfold_content::Cid;
 
 /// An operation of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]

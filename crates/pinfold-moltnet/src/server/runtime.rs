@@ -11,11 +11,8 @@ use super::caller::Caller;
 use super::document::notes;
 use super::query::Query;
 use super::service::{Service, check};
-use crate::canonical::canonical;
-use crate::cid::Cid;
-use crate::json::{Value, read};
 use crate::problem::Problem;
-use crate::times;
+use pinfold_content::{Cid, Value, canonical, read, times};
 
 /// The revision of the profile. It changes only with the options of the server.
 pub(super) const REVISION: u32 = 1;
@@ -270,7 +267,7 @@ pub(super) fn profile_id(team: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{check_signature, fingerprint};
-    use crate::cid::Cid;
+    use pinfold_content::Cid;
 
     /// The seed of the original's example is 32 times 0x07.
     #[test]

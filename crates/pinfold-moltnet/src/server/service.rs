@@ -9,10 +9,10 @@ use pinfold_tasks::{Store, TaskId, Transaction};
 
 use super::document::{Document, load, save};
 use super::render;
-use crate::json::{Value, read};
 use crate::problem::Problem;
 use crate::schema::Schema;
 use crate::server::caller::Caller;
+use pinfold_content::{Value, read};
 
 /// How many tasks time passes for in one transaction of the sweeper.
 const SWEPT_AT_ONCE: u32 = 100;

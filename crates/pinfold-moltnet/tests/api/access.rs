@@ -1,6 +1,7 @@
 //! Who may do what.
 
-use pinfold_moltnet::{Scope, Value};
+use pinfold_content::Value;
+use pinfold_moltnet::Scope;
 
 use crate::scene::{Client, Reply, Scene, TEAM, raw};
 

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_moltnet::{Cid, Credentials, Remote, RemoteConfig, Value, WayOut, Work, read};
+use pinfold_content::{Cid, Value, read};
+use pinfold_moltnet::{Credentials, Remote, RemoteConfig, WayOut, Work};
 use pinfold_tasks::{
     Answer, Claim, Claimed, Completion, Ending, Engine, Failure, Request, Source, Stop, TaskSpec,
     Token, Until, Usage, Worker, WorkerEvent, WorkerSettings,

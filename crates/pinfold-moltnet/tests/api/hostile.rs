@@ -278,7 +278,7 @@ fn large_tasks_are_refused_or_make_short_pages() {
     }
     let list = agent.get("/tasks?limit=100").ok();
     let length =
-        |list: &pinfold_moltnet::Value| list.get("items").unwrap().as_array().unwrap().len();
+        |list: &pinfold_content::Value| list.get("items").unwrap().as_array().unwrap().len();
     assert_eq!(length(&list), 9);
     let next = list.text_of("nextCursor").unwrap().into_owned();
     let rest = agent.get(&format!("/tasks?limit=100&cursor={next}")).ok();

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use pinfold_moltnet::{Value, read};
+use pinfold_content::{Value, read};
 
 use crate::scene::{Client, Reply, Scene, TEAM, completion};
 

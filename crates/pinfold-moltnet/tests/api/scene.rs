@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pinfold_moltnet::{
-    Agent, Agents, Cid, NewAgent, Profile, PublicKey, Scope, Server, ServerConfig, Uuid, Value,
-    read,
-};
+use pinfold_content::{Cid, Uuid, Value, read};
+use pinfold_moltnet::{Agent, Agents, NewAgent, Profile, PublicKey, Scope, Server, ServerConfig};
 use pinfold_tasks::{Clock, SqliteStore, Timestamp};
 use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pinfold_moltnet::{Cid, Value, read};
+use pinfold_content::{Cid, Value, read};
 
 use crate::scene::{DIARY, Scene, completion};
 

@@ -114,7 +114,7 @@ pub(super) const GRANTS: &[Key] =
     &[Key::new("read", TEXTS, "Paths of the host to read, absolute or relative to the home.")];
 
 /// An agent's file.
-pub(crate) const AGENT: &[Key] = &[
+pub const AGENT: &[Key] = &[
     Key::new("name", Shape::Pattern(ID_PATTERN), "The agent's name, which is the file's."),
     Key::new("cli_command", Shape::Text, "The program."),
     Key::new("cli_flags", TEXTS, "Its first arguments."),

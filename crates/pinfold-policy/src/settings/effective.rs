@@ -12,8 +12,8 @@ use super::publish::PublishedPort;
 use super::task_rules::TaskRules;
 use super::values::{EnvSetting, FileSettings, ProviderSettings};
 use super::words::{
-    ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
-    WorkspaceMode,
+    ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode, MemoryGrant,
+    ShadowMode, WorkspaceMode,
 };
 use super::wrapper::WrapperSetting;
 use crate::env::EnvName;
@@ -74,6 +74,8 @@ pub struct Settings {
     pub identity: Option<Valued<String>>,
     /// How that identity's secrets are used.
     pub identity_mode: Valued<IdentityMode>,
+    /// What tools may do with that identity's diary.
+    pub memory: Valued<MemoryGrant>,
     /// The key that signs for the sandbox, unless an identity has one.
     pub ssh: SshSettings,
     /// What holds for providers, by provider.

@@ -16,7 +16,7 @@ pub(crate) use shapes::{ID_PATTERN, PLACE_PATTERN};
 
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    ShadowMode, WorkspaceMode,
+    MemoryGrant, ShadowMode, WorkspaceMode,
 };
 use crate::document::{Key, Shape};
 use crate::prices::PRICE;
@@ -40,7 +40,7 @@ pub(crate) const RESOURCES: &[Key] = &[
 ];
 
 /// `sandbox.json` and `sandbox.toml`.
-pub(crate) const PROJECT: &[Key] = &[
+pub const PROJECT: &[Key] = &[
     SCHEMA,
     Key::new("env", ENV, "Environment variables inside. Reserved names are refused."),
     Key::new(
@@ -87,6 +87,11 @@ pub(crate) const NARROWING: &[Key] = &[
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "The weakest boundary to run in."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
     Key::new("hostExec", Shape::Table(NARROWING_HOST_EXEC), "Commands on the host."),
+    Key::new(
+        "memory",
+        Shape::Choice(MemoryGrant::WORDS),
+        "The most that tools may do with the diary.",
+    ),
 ];
 
 const NARROWING_FILES: &[Key] =
@@ -231,7 +236,7 @@ pub(super) const TASKS: &[Key] = &[
 ];
 
 /// The user's `config.toml`.
-pub(crate) const USER: &[Key] = &[
+pub const USER: &[Key] = &[
     SCHEMA,
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
     Key::new("engine", Shape::Choice(EngineName::WORDS), "What runs the boundary `container`."),
@@ -272,6 +277,7 @@ pub(crate) const USER: &[Key] = &[
         Shape::Choice(IdentityMode::WORDS),
         "Whether an identity's secrets stay outside (brokered) or enter (inject).",
     ),
+    Key::new("memory", Shape::Choice(MemoryGrant::WORDS), MEMORY),
     Key::new("ssh", Shape::Table(SSH), "The key that signs for the sandbox, which never has it."),
     Key::new(
         "providers",
@@ -288,6 +294,8 @@ pub(crate) const USER: &[Key] = &[
     WRAPPERS,
 ];
 
+const MEMORY: &str = "What agents' tools may do with the identity's diary.";
+
 const CEILING_FILES: &[Key] = &[
     Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory."),
     Key::new("roots", TEXTS, "Absolute paths that every workspace and grant must lie under."),
@@ -297,7 +305,7 @@ const CEILING_NETWORK: &[Key] =
     &[Key::new("hosts", TEXTS, "The rules that every rule for a host must lie under.")];
 
 /// The administrator's `policy.toml`.
-pub(crate) const CEILING: &[Key] = &[
+pub const CEILING: &[Key] = &[
     SCHEMA,
     Key::new("resources", Shape::Table(RESOURCES), "The most that may be used."),
     Key::new(

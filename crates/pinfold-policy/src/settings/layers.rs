@@ -8,7 +8,8 @@ use super::narrowing::Narrowing;
 use super::network::FlagNetwork;
 use super::project::Project;
 use super::words::{
-    AgentState, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, WorkspaceMode,
+    AgentState, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, MemoryGrant,
+    WorkspaceMode,
 };
 use crate::document::SettingsFile;
 use crate::env::EnvName;
@@ -106,6 +107,8 @@ pub struct Flags {
     pub identity: Option<String>,
     /// `--identity-mode`.
     pub identity_mode: Option<IdentityMode>,
+    /// `--memory-grant`.
+    pub memory: Option<MemoryGrant>,
     /// `--group`.
     pub group: Option<String>,
     /// `--base`, its path absolute if it is one.

@@ -9,7 +9,7 @@ use super::fields::{limits, list, sub_table, word};
 use super::keys::{NARROWING, PROJECT, USER, sub_keys};
 use super::layers::FlagLimits;
 use super::widen;
-use super::words::{BoundaryName, LandlockMode};
+use super::words::{BoundaryName, LandlockMode, MemoryGrant};
 use crate::document::{Document, FileError, Item, Key, SettingsFile};
 use crate::glob::Glob;
 use crate::limits::Limits;
@@ -26,6 +26,8 @@ pub struct Narrowing {
     landlock: Option<Valued<LandlockMode>>,
     /// Whether the sandbox may ask the host to run commands.
     host_exec: Option<Valued<bool>>,
+    /// What tools may do with the identity's diary at most.
+    memory: Option<Valued<MemoryGrant>>,
 }
 
 impl Narrowing {
@@ -60,6 +62,7 @@ impl Narrowing {
             boundary: word(&section, "boundary", origin)?,
             landlock: word(&section, "landlock", origin)?,
             host_exec: host_exec.flatten().map(valued),
+            memory: word(&section, "memory", origin)?,
         })
     }
 
@@ -87,7 +90,7 @@ impl Narrowing {
     /// Returns it as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let Self { limits, hosts, deny, boundary, landlock, host_exec } = self;
+        let Self { limits, hosts, deny, boundary, landlock, host_exec, memory: diary } = self;
         let Limits { cpus, memory, pids, disk, files, timeout, build } = limits;
         let mut whole = Map::new();
         let mut resources = Map::new();
@@ -115,6 +118,7 @@ impl Narrowing {
         set("boundary", boundary.as_ref().map(text));
         set("landlock", landlock.as_ref().map(text));
         set("hostExec", host_exec.as_ref().map(|allowed| json!({ "allowed": allowed.value })));
+        set("memory", diary.as_ref().map(text));
         Value::Object(whole)
     }
 
@@ -123,7 +127,7 @@ impl Narrowing {
     /// # Errors
     /// Returns an error if a weaker boundary than this asks for was chosen.
     pub(super) fn apply(self, settings: &mut Settings) -> Result<(), SettingsError> {
-        let Self { limits, hosts, deny, boundary, landlock, host_exec } = self;
+        let Self { limits, hosts, deny, boundary, landlock, host_exec, memory: diary } = self;
         // Each by its name: a limit that is added later does not compile until it is lowered here.
         let Limits { cpus, memory, pids, disk, files, timeout, build } = limits;
         let kept = &mut settings.limits;
@@ -149,6 +153,9 @@ impl Narrowing {
         if host_exec.as_ref().is_some_and(|allowed| !allowed.value) {
             settings.host_exec = super::HostExec::default();
             settings.approve.clear();
+        }
+        if let Some(diary) = diary.filter(|most| most.value < settings.memory.value) {
+            settings.memory = diary;
         }
         Ok(())
     }

@@ -102,6 +102,7 @@ impl Settings {
         if self.identity.is_some() {
             rows.one("identity_mode", &self.identity_mode);
         }
+        rows.one("memory", &self.memory);
         rows.optional("ssh.key", self.ssh.key.as_ref());
         rows.list("ssh.hosts", &self.ssh.hosts);
         for (name, provider) in &self.providers {

@@ -16,7 +16,7 @@ use super::url::{BaseUrl, BaseUrlError};
 use super::values::{EnvSetting, ProviderSettings};
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    WorkspaceMode,
+    MemoryGrant, WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
 use super::{group, network, ssh};
@@ -52,6 +52,7 @@ pub(super) struct UserFile {
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<PublishedPort>>,
     pub(super) identity_mode: Option<Valued<IdentityMode>>,
+    pub(super) memory: Option<Valued<MemoryGrant>>,
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
     pub(super) group: Option<Valued<String>>,
@@ -116,6 +117,7 @@ pub(super) fn user(
         secrets: network::secrets(&section, Origin::User)?,
         publish: network::publish(&section, Origin::User)?,
         identity_mode: word(&section, "identity_mode", Origin::User)?,
+        memory: word(&section, "memory", Origin::User)?,
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
         group: text(&section, "group")?,

@@ -14,7 +14,9 @@ use super::project::Project;
 use super::read::{self, CeilingFile, UserFile, UserFiles};
 use super::values::{EnvSetting, FileSettings};
 use super::widen::{self, Asked};
-use super::words::{AgentState, ApplyMode, IdentityMode, LandlockMode, ShadowMode, WorkspaceMode};
+use super::words::{
+    AgentState, ApplyMode, IdentityMode, LandlockMode, MemoryGrant, ShadowMode, WorkspaceMode,
+};
 use super::{budget, group, network, wrapper};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
@@ -151,6 +153,9 @@ fn merge(
         identity_mode: flag("--identity-mode", flags.identity_mode)
             .or(user.identity_mode)
             .unwrap_or(Valued::default_of(IdentityMode::Brokered)),
+        memory: flag("--memory-grant", flags.memory)
+            .or(user.memory)
+            .unwrap_or(Valued::default_of(MemoryGrant::None)),
         ssh: user.ssh,
         providers: user.providers.into_iter().collect(),
         budgets: budget::merged(

@@ -72,6 +72,17 @@ words! {
 }
 
 words! {
+    /// What an agent's tools may do with the diary of its identity. Later is more.
+    MemoryGrant, "use of memory":
+    /// Nothing: there are no such tools.
+    None = "none",
+    /// Search and read it.
+    Read = "read",
+    /// Also add entries and make packs.
+    Write = "write",
+}
+
+words! {
     /// How far the sessions of a group are trusted. Later is further.
     GroupTrust, "trust":
     /// Tokens for GitHub stay outside: git has them for the repository's own remotes.

@@ -25,7 +25,8 @@ use super::definitions::{
     WriteArguments,
 };
 use super::sessions::Sessions;
-use super::text;
+use super::toolset::{Asked, Failure, Toolset};
+use super::{definitions, text};
 use crate::exec::{Job, Tail};
 
 /// Lines that are read unless another number is asked for.
@@ -88,8 +89,25 @@ impl Given {
     }
 }
 
+impl Toolset for Sessions {
+    fn definitions(&self) -> Vec<Value> {
+        definitions::all()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        definitions::has(name)
+    }
+
+    fn call(&self, asked: Asked<'_>) -> Result<Value, Fault> {
+        run(self, asked.call, asked.name, asked.arguments, asked.tell)
+    }
+
+    /// Sessions review no failures: the model has seen them.
+    fn note(&self, _: &Failure<'_>) {}
+}
+
 /// Calls a tool. What it refuses is a result that the model reads; what is no call is a fault.
-pub(super) fn run(
+fn run(
     sessions: &Sessions,
     call: &Call,
     name: &str,

@@ -2,7 +2,7 @@
 
 use super::QueueError;
 use crate::refused::Refused;
-use crate::time::Timestamp;
+use pinfold_content::Timestamp;
 
 /// A message of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]

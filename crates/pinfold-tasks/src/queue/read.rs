@@ -7,7 +7,7 @@ use crate::id::TaskId;
 use crate::spec::TaskSpec;
 use crate::store::{Listing, Store, Transaction};
 use crate::task::Task;
-use crate::time::Timestamp;
+use pinfold_content::Timestamp;
 
 /// The most tasks and messages of one answer.
 const MOST_LISTED: u32 = 1_000;

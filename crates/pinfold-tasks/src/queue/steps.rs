@@ -9,7 +9,7 @@ use crate::refused::Refused;
 use crate::spec::TaskSpec;
 use crate::store::Transaction;
 use crate::task::{Status, Task};
-use crate::time::Timestamp;
+use pinfold_content::Timestamp;
 
 pub(super) fn new_task(draft: &Draft, spec: &TaskSpec, now: Timestamp) -> Task {
     Task {

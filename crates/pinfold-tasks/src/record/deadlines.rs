@@ -4,7 +4,7 @@ use super::Record;
 use crate::attempt::AttemptStatus;
 use crate::failure::{Failure, code};
 use crate::task::Status;
-use crate::time::Timestamp;
+use pinfold_content::Timestamp;
 
 /// How many workers in a row a task may cost. Then it is set aside as failed, whatever attempts are left: it may be
 /// what kills them.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pinfold_host::owned::OwnedError;
 use pinfold_policy::path::Escaped;
+use pinfold_sqlite::OpenError;
 
 /// Why a store cannot be used, or not now.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +117,7 @@ impl StoreError {
     }
 
     /// Returns an error for a file that is not a task store.
-    pub(super) fn foreign(path: &Path, reason: impl ToString) -> Self {
+    fn foreign(path: &Path, reason: impl ToString) -> Self {
         let store = Escaped(path).to_string();
         let hint = format!("move {store} away; a new store is made then");
         Self::Foreign { store, reason: reason.to_string(), hint }
@@ -125,6 +126,21 @@ impl StoreError {
     /// Returns an error for a stored value that cannot be read.
     pub(crate) fn invalid(what: &'static str, reason: impl ToString) -> Self {
         Self::Invalid { what, reason: reason.to_string() }
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Foreign { path, reason } => Self::foreign(&path, reason),
+            OpenError::Newer { path, found, known } => {
+                Self::Newer { store: Escaped(&path).to_string(), found, known }
+            }
+            OpenError::Io(error) => Self::Io(error),
+            OpenError::NotOwned(error) => Self::NotOwned(error),
+            OpenError::Database(error) => error.into(),
+            other => Self::Database(Box::new(other)),
+        }
     }
 }
 

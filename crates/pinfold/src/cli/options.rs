@@ -12,7 +12,7 @@ use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
     AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode,
-    Narrowing, PublishedPort, Usd, WorkspaceMode,
+    MemoryGrant, Narrowing, PublishedPort, Usd, WorkspaceMode,
 };
 
 use super::choice;
@@ -219,6 +219,14 @@ pub(crate) struct PolicyArgs {
         value_parser = choice::<IdentityMode>(IdentityMode::WORDS)
     )]
     pub(crate) identity_mode: Option<IdentityMode>,
+    /// What tools may do with the identity's diary, or yours without one: `pinfold mcp` offers them
+    #[arg(
+        long,
+        value_name = "MODE",
+        help_heading = HOST,
+        value_parser = choice::<MemoryGrant>(MemoryGrant::WORDS)
+    )]
+    pub(crate) memory_grant: Option<MemoryGrant>,
     /// Set a variable in the sandbox; may be repeated
     #[arg(long, value_name = "NAME=VALUE", help_heading = ENVIRONMENT)]
     pub(crate) env: Vec<String>,

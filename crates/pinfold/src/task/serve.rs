@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_content::Uuid;
 use pinfold_host::directories::Places;
 use pinfold_moltnet::{
-    Agents, NewAgent, Profile, PublicKey, Scope, Server, ServerConfig, TlsFiles, Uuid,
+    Agents, NewAgent, Profile, PublicKey, Scope, Server, ServerConfig, TlsFiles,
 };
 use pinfold_tasks::{SqliteStore, SystemClock};
 use pinfold_terminal::notify;

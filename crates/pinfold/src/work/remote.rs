@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pinfold_attempt::{Output, Repository, first_prompt};
+use pinfold_content::Uuid;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_moltnet::{Credentials, Remote, RemoteConfig, Uuid, WayOut, Work};
+use pinfold_moltnet::{Credentials, Remote, RemoteConfig, WayOut, Work};
 use pinfold_tasks::{Completion, Stop, TaskSpec, VerifyStep, load_task};
 use pinfold_terminal::notify;
 
@@ -76,8 +77,8 @@ pub(super) fn with_source<T>(
         address: address.to_owned(),
         way,
         credentials,
-        team: args.team.clone(),
-        correlation: args.correlation.clone(),
+        team: args.team,
+        correlation: args.correlation,
         template,
         check: &|spec| first_prompt(spec).map(drop),
         describe: &describe,

@@ -6,6 +6,7 @@ mod documented;
 mod groups;
 mod guard;
 mod invocation;
+mod memory;
 mod shown;
 mod signals;
 mod wrappers;

@@ -71,6 +71,22 @@ fn policy_of_a_task_makes_modes_stricter() {
 }
 
 #[test]
+fn policy_of_a_task_takes_the_diary_away_and_never_gives_it() {
+    for (user, policy, left) in [
+        ("write", "read", "read"),
+        ("write", "none", "none"),
+        ("read", "write", "read"),
+        ("none", "write", "none"),
+        ("write", "write", "write"),
+    ] {
+        let settings =
+            resolved(&format!("memory = \"{user}\"\n"), &format!(r#"{{"memory": "{policy}"}}"#));
+        assert_eq!(settings.memory.value.word(), left, "{user} {policy}");
+    }
+    assert_eq!(resolved("", "{}").memory.value.word(), "none");
+}
+
+#[test]
 fn what_would_widen_is_refused_with_a_hint() {
     for policy in [
         r#"{"env": {"A": "b"}}"#,

@@ -12,7 +12,7 @@ use crate::queue::Message;
 use crate::record::Record;
 use crate::store::{Note, StoreError};
 use crate::task::{Task, Timeouts};
-use crate::time::Timestamp;
+use pinfold_content::Timestamp;
 
 /// The columns that [`record`] reads.
 pub(super) const TASK: &str = "id, version, title, status, priority, attempts, max_attempts, allowance, losses, \

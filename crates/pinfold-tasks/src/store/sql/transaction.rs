@@ -10,8 +10,8 @@ use crate::queue::{Message, NewMessage};
 use crate::record::Record;
 use crate::store::{Listing, Note, StoreError, Transaction};
 use crate::task::{Status, Task};
-use crate::time::Timestamp;
 use crate::touch::{GroupLimits, Touch};
+use pinfold_content::Timestamp;
 
 /// What a task changes, joined with what those change that somebody works on.
 const OVERLAPPING: &str = "FROM touch AS mine \

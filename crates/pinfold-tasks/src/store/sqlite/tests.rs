@@ -1,15 +1,16 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use pinfold_sqlite::with_ending;
 use tempfile::TempDir;
 
 use super::*;
 use crate::testing::{TestClock, claim, draft, id};
-use crate::time::SystemClock;
 use crate::{Completion, Holder, Queue, QueueError, Status, Usage};
+use pinfold_content::SystemClock;
 
 fn open(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open_file(path, Box::new(SystemClock))

@@ -1,0 +1,207 @@
+//! Why memory refuses or fails.
+
+use std::path::{Path, PathBuf};
+
+use pinfold_content::Uuid;
+use pinfold_host::owned::OwnedError;
+use pinfold_policy::path::Escaped;
+use pinfold_sqlite::OpenError;
+use rusqlite::ErrorCode;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// A value is not one that may be there.
+    #[error("{field} {reason}")]
+    Invalid {
+        /// Which one, as a JSON pointer.
+        field: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value holds a secret of this machine.
+    #[error("{field} holds the secret `{secret}`, which must not be remembered")]
+    Secret {
+        /// Which one, as a JSON pointer.
+        field: &'static str,
+        /// The secret's name.
+        secret: String,
+    },
+    /// There is no such entry in this diary.
+    #[error("no entry {0} in this diary")]
+    NoEntry(Uuid),
+    /// There is no such pack in this diary.
+    #[error("no pack {0} in this diary")]
+    NoPack(String),
+    /// Entries of a pack are not in this diary.
+    #[error("Entries not found in diary {diary}: {entries}")]
+    NoEntries {
+        /// The diary.
+        diary: Uuid,
+        /// Their ids, by commas.
+        entries: String,
+    },
+    /// A pack cannot be made of this.
+    #[error("{0}")]
+    BadPack(String),
+    /// Entries of a pack read like instructions to a model.
+    #[error(
+        "Pack contains {} entry(ies) flagged as prompt-injection risk; pass force: true to override.",
+        .0.len()
+    )]
+    Flagged(Vec<Uuid>),
+    /// A pack with this content supersedes another pack.
+    #[error("a pack with this content supersedes another pack")]
+    Conflict,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl MemoryError {
+    pub(crate) fn invalid(field: &'static str, reason: impl ToString) -> Self {
+        Self::Invalid { field, reason: reason.to_string() }
+    }
+
+    /// Returns what the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Secret { .. } => Some("leave the value out; its name is enough".to_owned()),
+            Self::NoEntry(_) | Self::NoEntries { .. } => {
+                Some("`pinfold memory ls` lists entries".to_owned())
+            }
+            Self::NoPack(_) => Some(
+                "`pinfold memory pack` lists packs; those that are not pinned end after 7 days"
+                    .to_owned(),
+            ),
+            Self::Flagged(entries) => {
+                let ids: Vec<String> = entries.iter().map(Uuid::to_string).collect();
+                Some(format!("look at {}", ids.join(", ")))
+            }
+            Self::Store(error) => error.hint(),
+            Self::Invalid { .. } | Self::BadPack(_) | Self::Conflict => None,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for MemoryError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Why a store cannot be used, or not now.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Others use it, for longer than is waited for.
+    #[error("the diary is busy")]
+    Busy,
+    /// There is no space on the disk, or the diary is as large as it may be.
+    #[error("the disk or the diary is full")]
+    Full,
+    /// It cannot be written to.
+    #[error("the diary is read-only")]
+    ReadOnly,
+    /// Its file is damaged.
+    #[error("the diary is damaged: {0}")]
+    Damaged(String),
+    /// Its file is not a diary.
+    #[error("{} is not a diary: {reason}", Escaped(.path))]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A newer pinfold made it.
+    #[error("{} was made by a newer pinfold (format {found}, known: up to {known})", Escaped(.path))]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        found: i64,
+        /// The newest one that is known here.
+        known: i64,
+    },
+    /// Its file or directory cannot be used.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// Another user could change what is in it, or it is no file.
+    #[error(transparent)]
+    NotOwned(#[from] OwnedError),
+    /// It holds something that this program never wrote.
+    #[error("the diary holds an invalid {what}: {reason}")]
+    Invalid {
+        /// What it is.
+        what: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Anything else that the database says.
+    #[error("the diary failed: {0}")]
+    Database(rusqlite::Error),
+}
+
+impl StoreError {
+    pub(crate) fn invalid(what: &'static str, reason: impl ToString) -> Self {
+        Self::Invalid { what, reason: reason.to_string() }
+    }
+
+    /// Returns what the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Busy => Some("another process writes to it for long; try again".to_owned()),
+            Self::Full => Some(
+                "`pinfold clean` makes space, `pinfold memory rm` removes entries; nothing was lost"
+                    .to_owned(),
+            ),
+            Self::ReadOnly => Some("make its file and directory writable for you".to_owned()),
+            Self::Damaged(_) | Self::Invalid { .. } => Some(
+                "`pinfold memory repair` makes a new one of all that can be read, and keeps the old file"
+                    .to_owned(),
+            ),
+            Self::Foreign { path, .. } => Some(away(path)),
+            Self::Newer { .. } => Some("use that pinfold, or a newer one".to_owned()),
+            Self::NotOwned(error) => error.hint(),
+            Self::Io(_) | Self::Database(_) => None,
+        }
+    }
+}
+
+fn away(path: &Path) -> String {
+    format!("move {} away; a new diary is made then", Escaped(path))
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Foreign { path, reason } => Self::Foreign { path, reason },
+            OpenError::Newer { path, found, known } => Self::Newer { path, found, known },
+            OpenError::Io(error) => Self::Io(error),
+            OpenError::NotOwned(error) => Self::NotOwned(error),
+            OpenError::Database(error) => error.into(),
+            other => Self::Io(std::io::Error::other(other)),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
+                Self::Io(std::io::Error::other(error))
+            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Damaged(error.to_string())
+            }
+            _ => Self::Database(error),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Secrets of this machine, which entries must not hold.
+
+use std::fmt;
+
+use pinfold_secrets::{Error, RunCommand, Secret, SecretId, Store};
+
+use crate::MemoryError;
+use crate::entry::NewEntry;
+
+/// Values that are refused.
+#[derive(Default)]
+pub struct KnownSecrets(Vec<(SecretId, Secret)>);
+
+/// The error for a secret that cannot be read, so that an entry cannot be checked for it.
+#[derive(Debug, thiserror::Error)]
+#[error("entries cannot be checked for the secret `{id}`: {cause}")]
+pub struct UnreadableSecret {
+    /// The secret.
+    pub id: SecretId,
+    /// Why.
+    pub cause: Error,
+}
+
+impl fmt::Debug for KnownSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(id, _)| id)).finish()
+    }
+}
+
+/// Shorter values are found in any text by chance, and are no secrets.
+const SHORTEST: usize = 6;
+
+impl KnownSecrets {
+    /// Reads all secrets of the store, and those that the environment holds.
+    ///
+    /// # Errors
+    /// Returns an error for one that is there and cannot be read.
+    pub fn of_store(store: &Store, runner: &dyn RunCommand) -> Result<Self, SecretsError> {
+        let mut all = Vec::new();
+        for report in store.list()? {
+            if report.found.is_none() {
+                continue;
+            }
+            match store.resolve(&report.id, runner) {
+                Ok(resolved) => all.push((report.id, resolved.secret)),
+                // It went since it was listed.
+                Err(Error::Missing { .. }) => {}
+                Err(cause) => return Err(UnreadableSecret { id: report.id, cause }.into()),
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// Checks an entry.
+    ///
+    /// # Errors
+    /// Returns an error that names the field and the secret.
+    pub(crate) fn check(&self, entry: &NewEntry) -> Result<(), MemoryError> {
+        if let Some(title) = &entry.title {
+            self.check_text("/title", title)?;
+        }
+        self.check_text("/content", &entry.content)?;
+        entry.tags.iter().try_for_each(|tag| self.check_text("/tags", tag))
+    }
+
+    /// Checks a text.
+    pub(crate) fn check_text(&self, field: &'static str, text: &str) -> Result<(), MemoryError> {
+        let is_in =
+            |secret: &Secret| secret.expose().len() >= SHORTEST && text.contains(secret.expose());
+        match self.0.iter().find(|(_, secret)| is_in(secret)) {
+            Some((id, _)) => Err(MemoryError::Secret { field, secret: id.to_string() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why the secrets of this machine are not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretsError {
+    /// One cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] UnreadableSecret),
+    /// The store cannot be read.
+    #[error("entries cannot be checked for secrets: {0}")]
+    Store(#[from] Error),
+}

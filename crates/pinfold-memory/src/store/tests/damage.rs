@@ -1,0 +1,128 @@
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use super::*;
+
+#[test]
+fn backup_is_a_diary_of_its_own_that_only_the_user_can_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scene = Scene::new();
+    let entry = scene.text("kept", &["t"]);
+    let copy = scene.directory.path().join("copy.db");
+    scene.diary.back_up(&copy).unwrap();
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    let other = Diary::open_file(&copy, None, Box::new(scene.clock.clone())).unwrap();
+    assert_eq!(other.id(), scene.diary.id());
+    assert_eq!(other.entry(entry.id).unwrap().content, "kept");
+    assert_eq!(contents(other.search(&of("kept")).unwrap()), ["kept"]);
+    // Nothing is written over.
+    assert!(scene.diary.back_up(&copy).is_err());
+}
+
+#[test]
+fn content_that_is_not_what_its_address_says_is_an_error() {
+    let scene = Scene::new();
+    let entry = scene.text("what was written", &[]);
+    let other = Connection::open(scene.path()).unwrap();
+    other.execute("UPDATE entry SET content = 'what was not'", []).unwrap();
+    let error = scene.diary.entry(entry.id).unwrap_err();
+    assert!(error.to_string().contains("is not what its address says"), "{error}");
+    assert!(error.hint().unwrap().contains("pinfold memory repair"));
+}
+
+/// Writes over the page on which a table begins.
+fn damage(path: &Path, table: &str) {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "wal_checkpoint", "truncate").unwrap_or_default();
+    let query = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: i64 = connection.query_row(query, [table], |row| row.get(0)).unwrap();
+    let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
+    drop(connection);
+    let mut file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(((page - 1) * size).try_into().unwrap())).unwrap();
+    file.write_all(&[0xa5; 512]).unwrap();
+}
+
+#[test]
+fn torn_index_is_made_again_and_nothing_is_lost() {
+    let Scene { directory, clock, diary } = Scene::new();
+    let path = directory.path().join("diary.db");
+    let scene = Scene { directory, clock, diary };
+    let one = scene.text("first needle", &["t"]);
+    let gone = scene.text("gone", &[]);
+    let two = scene.add(NewEntry { supersedes: vec![one.id], ..NewEntry::new("second needle") });
+    scene.diary.remove(gone.id).unwrap();
+    let none = KnownSecrets::default();
+    let (pack, _) = scene.diary.create_pack(&NewPack::new([one.id, two.id]), &none).unwrap();
+    let Scene { directory, clock, diary } = scene;
+    let id = diary.id();
+    drop(diary);
+    damage(&path, "entry_text_data");
+    let diary = open(&directory, &clock).unwrap();
+    let error = diary.search(&of("needle")).unwrap_err();
+    assert!(matches!(error, MemoryError::Store(StoreError::Damaged(_))), "{error}");
+    drop(diary);
+    let repaired = Diary::repair_file(&path, Box::new(clock.clone())).unwrap();
+    assert_eq!((repaired.entries, repaired.lost), (2, 0));
+    assert!(repaired.damaged.exists());
+    let diary = open(&directory, &clock).unwrap();
+    assert_eq!(diary.id(), id);
+    assert_eq!(diary.search(&of("needle")).unwrap().len(), 2);
+    assert!(diary.entry(one.id).unwrap().is_superseded);
+    assert_eq!(diary.pack(pack).unwrap().entries.len(), 2);
+    let left: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains(".new-"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn entry_that_was_changed_is_left_out_and_counted() {
+    let scene = Scene::new();
+    scene.text("good", &[]);
+    scene.text("bad", &[]);
+    let other = Connection::open(scene.path()).unwrap();
+    other.execute("UPDATE entry SET content = 'worse' WHERE content = 'bad'", []).unwrap();
+    drop(other);
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    let path = directory.path().join("diary.db");
+    let repaired = Diary::repair_file(&path, Box::new(clock.clone())).unwrap();
+    assert_eq!((repaired.entries, repaired.lost), (1, 1));
+    let diary = open(&directory, &clock).unwrap();
+    assert_eq!(contents(diary.list(&Filter::default(), 10, 0).unwrap()), ["good"]);
+}
+
+#[test]
+fn file_that_is_no_diary_is_not_repaired() {
+    let scene = Scene::new();
+    let path = scene.directory.path().join("other.db");
+    let clock = || Box::new(scene.clock.clone());
+    assert!(Diary::repair_file(&path, clock()).is_err());
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(Diary::repair_file(&path, clock()).is_err());
+    assert_eq!(fs::read(&path).unwrap(), before);
+    fs::write(&path, "text").unwrap();
+    assert!(Diary::repair_file(&path, clock()).is_err());
+}
+
+#[test]
+fn full_diary_says_so_and_keeps_what_it_has() {
+    let scene = Scene::new();
+    scene.text("first", &[]);
+    let pages: i64 = scene
+        .diary
+        .connection
+        .lock()
+        .pragma_query_value(None, "page_count", |row| row.get(0))
+        .unwrap();
+    scene.diary.connection.lock().pragma_update(None, "max_page_count", pages).unwrap();
+    let new = NewEntry::new("word ".repeat(10_000));
+    let error = scene.diary.create(&new, &KnownSecrets::default()).unwrap_err();
+    assert!(matches!(error, MemoryError::Store(StoreError::Full)), "{error}");
+    assert!(error.hint().is_some());
+    assert_eq!(scene.found("first"), ["first"]);
+    assert_eq!(scene.diary.count(&Filter::default()).unwrap(), 1);
+}

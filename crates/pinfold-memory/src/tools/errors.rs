@@ -1,0 +1,63 @@
+//! What an agent reads when a tool refuses or fails: a title and a detail, as MoltNet's server has them.
+
+use std::fmt;
+
+use crate::MemoryError;
+
+/// Why a tool gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolError {
+    title: &'static str,
+    detail: String,
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.title.is_empty() {
+            return f.write_str(&self.detail);
+        }
+        write!(f, "{}: {}", self.title, self.detail)
+    }
+}
+
+impl std::error::Error for ToolError {}
+
+impl ToolError {
+    pub(super) fn invalid(detail: impl Into<String>) -> Self {
+        Self { title: "Validation Failed", detail: detail.into() }
+    }
+
+    /// Returns an error that a tool itself gives, without a server's title.
+    pub(super) fn plain(detail: impl Into<String>) -> Self {
+        Self { title: "", detail: detail.into() }
+    }
+
+    pub(super) fn not_found(what: &str) -> Self {
+        Self { title: "Not Found", detail: format!("{what} not found") }
+    }
+
+    pub(super) fn forbidden() -> Self {
+        let detail = "the user lets this session read the diary, and not write to it".to_owned();
+        Self { title: "Forbidden", detail }
+    }
+
+    pub(super) fn unavailable(detail: String) -> Self {
+        Self { title: "Service Unavailable", detail }
+    }
+}
+
+impl From<MemoryError> for ToolError {
+    fn from(error: MemoryError) -> Self {
+        let detail = error.to_string();
+        match error {
+            MemoryError::Invalid { .. }
+            | MemoryError::Secret { .. }
+            | MemoryError::NoEntries { .. }
+            | MemoryError::BadPack(_) => Self::invalid(detail),
+            MemoryError::NoEntry(_) => Self::not_found("Diary entry"),
+            MemoryError::NoPack(_) => Self::not_found("Context pack"),
+            MemoryError::Flagged(_) | MemoryError::Conflict => Self { title: "Conflict", detail },
+            MemoryError::Store(_) => Self::unavailable(detail),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The tools for packs and renderings.
+
+use std::time::Instant;
+
+use pinfold_content::{Object, Uuid, Value};
+
+use super::arguments::{Arguments, wrong};
+use super::{MemoryTools, ToolError};
+use crate::json::{pack_to_json, rendered_to_json};
+use crate::pack::{NewPack, compiled_to_json};
+use crate::render::{LOCAL_METHOD, RenderedPack, Rendering};
+
+/// Superseded packs that are followed unless another number is asked for.
+const DEPTH: u64 = 2;
+
+impl MemoryTools {
+    pub(super) fn pack_get(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
+        let pack = pack_to_json(&self.diary.pack(arguments.required_id("packId")?)?);
+        let expand = arguments.flag("expandEntries")?;
+        let object = pack.as_object().filter(|_| !expand).map(|pack| pack.without("entries"));
+        Ok(object.map_or(pack, Value::Object))
+    }
+
+    pub(super) fn pack_create(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
+        let entries = arguments.given("entries").and_then(Value::as_array);
+        let entries = entries.ok_or_else(|| wrong("entries", "a list"))?;
+        let entries: Result<Vec<_>, _> = entries.iter().map(ranked).collect();
+        let params = match arguments.given("params") {
+            None => Object::default(),
+            Some(Value::Object(params)) => params.clone(),
+            Some(_) => return Err(wrong("params", "an object")),
+        };
+        let new = NewPack {
+            entries: entries?,
+            params,
+            token_budget: arguments.count("tokenBudget")?,
+            pinned: arguments.flag("pinned")?,
+            ..NewPack::new([])
+        };
+        let begun = Instant::now();
+        let (id, compiled) = self.diary.create_pack(&new, &self.secrets()?)?;
+        let elapsed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(compiled_to_json(&compiled, Some(id), &new.params, elapsed))
+    }
+
+    pub(super) fn pack_provenance(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
+        let id = match (arguments.id("packId")?, arguments.text("packCid")?) {
+            (None, None) => return Err(ToolError::plain("Provide either packId or packCid")),
+            (Some(_), Some(_)) => {
+                return Err(ToolError::plain("Provide only one of packId or packCid"));
+            }
+            (Some(id), None) => id,
+            (None, Some(cid)) => self.diary.pack_with_cid(&cid)?,
+        };
+        let depth = u32::try_from(arguments.count("depth")?.unwrap_or(DEPTH));
+        let depth = depth.map_err(|_| wrong("depth", "a number from 0 to 10"))?;
+        let graph = self.diary.provenance(id, depth)?;
+        let count = |list: &str| {
+            let items = graph.get(list).and_then(Value::as_array).unwrap_or_default();
+            Value::from(items.len() as u64)
+        };
+        Ok(Value::object([
+            ("metadata", graph.get("metadata").cloned().unwrap_or(Value::Null)),
+            ("counts", Value::object([("nodes", count("nodes")), ("edges", count("edges"))])),
+            ("graph", graph.clone()),
+        ]))
+    }
+
+    pub(super) fn pack_render(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
+        let id = arguments.required_id("packId")?;
+        let method = arguments.text("renderMethod")?.unwrap_or_else(|| LOCAL_METHOD.to_owned());
+        let mut markdown = arguments.text("markdown")?;
+        if markdown.is_none() && !method.starts_with("server:") {
+            markdown = Rendering::local(&self.diary.pack(id)?).markdown;
+        }
+        let rendering = Rendering { method, markdown };
+        if arguments.flag("preview")? {
+            let (pack, text, tokens) = self.diary.preview_rendering(id, &rendering)?;
+            return Ok(Value::object([
+                ("sourcePackId", pack.id.to_string().into()),
+                ("sourcePackCid", pack.cid.as_str().into()),
+                ("renderMethod", rendering.method.into()),
+                ("renderedMarkdown", text.into()),
+                ("totalTokens", tokens.into()),
+            ]));
+        }
+        self.may_write()?;
+        let pinned = arguments.flag("pinned")?;
+        let rendered = self.diary.render_pack(id, &rendering, pinned, &self.secrets()?)?;
+        Ok(Value::object([
+            ("id", rendered.id.to_string().into()),
+            ("packCid", rendered.cid.as_str().into()),
+            ("sourcePackId", rendered.pack.to_string().into()),
+            ("sourcePackCid", rendered.pack_cid.as_str().into()),
+            ("diaryId", rendered.diary.to_string().into()),
+            ("contentHash", rendered.content_hash.into()),
+            ("renderMethod", rendered.method.into()),
+            ("renderedMarkdown", rendered.content.into()),
+            ("totalTokens", rendered.tokens.into()),
+            ("pinned", rendered.pinned.into()),
+        ]))
+    }
+
+    pub(super) fn rendered_pack_list(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
+        let (limit, offset) = (arguments.limit(10, 100)?, arguments.offset()?);
+        let (pack, method) = (arguments.id("sourcePackId")?, arguments.text("renderMethod")?);
+        let (rendered, total) = self.diary.renderings(pack, method.as_deref(), limit, offset)?;
+        Ok(Value::object([
+            ("items", rendered.iter().map(without_content).collect()),
+            ("total", total.into()),
+            ("limit", limit.into()),
+            ("offset", offset.into()),
+        ]))
+    }
+
+    pub(super) fn rendered_pack_get(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
+        let id = arguments.required_id("renderedPackId")?;
+        let rendered = self.diary.rendered(id).map_err(|error| match error {
+            crate::MemoryError::NoPack(_) => ToolError::not_found("Rendered pack"),
+            other => other.into(),
+        })?;
+        Ok(rendered_to_json(&rendered))
+    }
+}
+
+fn without_content(rendered: &RenderedPack) -> Object {
+    let value = rendered_to_json(rendered);
+    value.as_object().map(|object| object.without("content")).unwrap_or_default()
+}
+
+fn ranked(item: &Value) -> Result<(Uuid, u32), ToolError> {
+    let item = Arguments::new(item).map_err(|_| wrong("entries", "a list of objects"))?;
+    let rank = item.count("rank")?.and_then(|rank| u32::try_from(rank).ok());
+    let rank = rank.ok_or_else(|| wrong("rank", "a number from 1"))?;
+    Ok((item.required_id("entryId")?, rank))
+}

@@ -1,0 +1,53 @@
+//! The tools of a diary. They run on the host as the user, so each call is recorded before it takes effect.
+
+use pinfold_client::Fault;
+use pinfold_host::audit::{Audit, Event};
+use pinfold_memory::MemoryTools;
+use serde_json::{Value, json};
+
+use super::toolset::{Asked, Failure, Toolset};
+
+pub(super) struct Memory {
+    tools: MemoryTools,
+    audit: Audit,
+}
+
+impl Memory {
+    /// Offers tools, and records their calls in this log.
+    pub(super) fn new(tools: MemoryTools, audit: Audit) -> Self {
+        Self { tools, audit }
+    }
+
+    fn text(&self, name: &str, arguments: &Value) -> Result<String, String> {
+        let diary = &self.tools.diary().to_string();
+        self.audit
+            .record(&Event::Memory { tool: name, diary })
+            .map_err(|error| format!("the call cannot be recorded: {error}"))?;
+        self.tools.call(name, &arguments.to_string()).map_err(|error| error.to_string())
+    }
+}
+
+impl Toolset for Memory {
+    fn definitions(&self) -> Vec<Value> {
+        // The file is the program's own, and a test reads it.
+        serde_json::from_str(MemoryTools::definitions()).unwrap_or_default()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        MemoryTools::has(name)
+    }
+
+    fn call(&self, asked: Asked<'_>) -> Result<Value, Fault> {
+        let arguments = if asked.arguments.is_null() { json!({}) } else { asked.arguments };
+        let (text, is_error) = match self.text(asked.name, &arguments) {
+            Ok(text) => (text, false),
+            Err(text) => (text, true),
+        };
+        Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
+    }
+
+    fn note(&self, failure: &Failure<'_>) {
+        let Failure { name, id, arguments, said } = failure;
+        self.tools.note_failure(name, id, &arguments.to_string(), said);
+    }
+}

@@ -1,0 +1,58 @@
+//! Tools that a server offers a model.
+
+use pinfold_client::Fault;
+use serde_json::Value;
+
+use super::call::Call;
+
+/// A call of a tool.
+pub(super) struct Asked<'a> {
+    /// The tool.
+    pub(super) name: &'a str,
+    /// What it is called with.
+    pub(super) arguments: Value,
+    /// The call, which may be taken back.
+    pub(super) call: &'a Call,
+    /// Says how far it has come.
+    pub(super) tell: &'a dyn Fn(u64, &str),
+}
+
+/// A failed call of any tool of the server.
+pub(super) struct Failure<'a> {
+    /// The tool.
+    pub(super) name: &'a str,
+    /// The call's id.
+    pub(super) id: &'a str,
+    /// What it was called with.
+    pub(super) arguments: &'a Value,
+    /// What it said.
+    pub(super) said: &'a str,
+}
+
+/// Some tools.
+pub(super) trait Toolset: Send + Sync {
+    /// Returns them as clients see them.
+    fn definitions(&self) -> Vec<Value>;
+
+    /// Returns whether one has this name.
+    fn has(&self, name: &str) -> bool;
+
+    /// Calls one. What it refuses is a result that the model reads; what is no call is a fault.
+    fn call(&self, asked: Asked<'_>) -> Result<Value, Fault>;
+
+    /// Notes a failed call of any tool.
+    fn note(&self, failure: &Failure<'_>);
+}
+
+/// Returns what a failed call says to the model; none if it did not fail.
+pub(super) fn failed(result: &Result<Value, Fault>) -> Option<String> {
+    match result {
+        Ok(result) if result["isError"] == true => {
+            let parts = result["content"].as_array().into_iter().flatten();
+            let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
+            Some(texts.join("\n"))
+        }
+        Ok(_) => None,
+        Err(fault) => Some(fault.message.clone()),
+    }
+}

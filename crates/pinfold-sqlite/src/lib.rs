@@ -1,0 +1,104 @@
+//! SQLite files that processes of one user share.
+//!
+//! A file is opened only if nobody else can change it, and if it is empty or of a [`Format`] that this program knows. It is
+//! brought to today's format in one transaction. Readers go on while one process writes, and each commit is on the disk
+//! when it returns.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod error;
+mod format;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_host::directories;
+use pinfold_host::io::AtPath as _;
+use pinfold_host::owned;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+pub use error::OpenError;
+pub use format::Format;
+
+/// How long a transaction waits for those of others.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Statements that are kept parsed.
+const STATEMENTS: usize = 32;
+
+/// Opens a file in a directory that nobody else can write to, and makes it if there is none. The last part of the path is
+/// no link.
+///
+/// # Errors
+/// Returns an error if another user could change the file, or if it is not one that this program knows.
+pub fn open(path: &Path, format: &Format) -> Result<Connection, OpenError> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(OpenError::foreign(path, "it is a directory"));
+    };
+    // SQLite refuses a path with a link in it (`SQLITE_OPEN_NOFOLLOW`), and files are checked without any.
+    let directory = directories::resolved(directory);
+    owned::check_directory(&directory)?;
+    let path = &*directory.join(name);
+    // SQLite gives its log and its index the permissions of the database.
+    let mut create = OpenOptions::new();
+    create.read(true).write(true).create_new(true).mode(0o600);
+    match create.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => check(path)?,
+        made => drop(made.at("make", path)?),
+    }
+    for ending in ["-wal", "-shm"] {
+        check(&with_ending(path, ending))?;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags).map_err(OpenError::Database)?;
+    prepare(connection, path, format)
+}
+
+/// Makes a database in memory, which ends with the value.
+///
+/// # Errors
+/// Returns the database's error.
+pub fn in_memory(format: &Format) -> Result<Connection, OpenError> {
+    let connection = Connection::open_in_memory().map_err(OpenError::Database)?;
+    prepare(connection, Path::new(":memory:"), format)
+}
+
+/// Returns the path of a file that SQLite keeps next to a database.
+#[must_use]
+pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn prepare(
+    mut connection: Connection,
+    path: &Path,
+    format: &Format,
+) -> Result<Connection, OpenError> {
+    let failed = |error| OpenError::of(path, error);
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A file that somebody gave us must not run what its schema says.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(failed)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false).map_err(failed)?;
+    format.check(&connection, path)?;
+    // Readers go on while one process writes. Each commit is on the disk when it returns: what was accepted must not
+    // be lost with the machine.
+    connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+    format.migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+/// Checks that a file, if it is there, is the user's and that nobody else can write to it.
+fn check(path: &Path) -> Result<(), OpenError> {
+    Ok(owned::open(path).map(drop)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use fifo::make_fifo;
+use tempfile::TempDir;
+
+use super::*;
+
+const FIRST: Format = Format { application: 0x7066_5430, steps: &["CREATE TABLE one (x)"] };
+const SECOND: Format =
+    Format { application: 0x7066_5430, steps: &["CREATE TABLE one (x)", "CREATE TABLE two (x)"] };
+const OTHER: Format = Format { application: 0x7066_5431, steps: &["CREATE TABLE one (x)"] };
+
+mod fifo {
+    use std::path::Path;
+    use std::process::Command;
+
+    #[expect(clippy::disallowed_methods, reason = "a test makes a FIFO")]
+    pub(super) fn make_fifo(path: &Path) {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    (directory, path)
+}
+
+#[test]
+fn older_file_is_brought_to_the_newer_format_and_then_refused_by_the_older_program() {
+    let (_directory, path) = place();
+    let first = open(&path, &FIRST).unwrap();
+    first.execute("INSERT INTO one VALUES (1)", []).unwrap();
+    drop(first);
+    let second = open(&path, &SECOND).unwrap();
+    second.execute("INSERT INTO two SELECT x FROM one", []).unwrap();
+    drop(second);
+    let error = open(&path, &FIRST).unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(open(&path, &OTHER), Err(OpenError::Foreign { .. })));
+}
+
+#[test]
+fn step_that_fails_changes_nothing() {
+    let (_directory, path) = place();
+    drop(open(&path, &FIRST).unwrap());
+    let broken =
+        Format { application: FIRST.application, steps: &["", "CREATE TABLE two (x); nonsense"] };
+    assert!(open(&path, &broken).is_err());
+    drop(open(&path, &SECOND).unwrap());
+}
+
+#[test]
+fn link_fifo_and_directory_in_place_of_the_file_are_refused() {
+    let (directory, path) = place();
+    let target = directory.path().join("target");
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    assert!(open(&path, &FIRST).is_err());
+    assert!(!target.exists());
+    fs::remove_file(&path).unwrap();
+    // Opening a FIFO would wait for a writer.
+    make_fifo(&path);
+    assert!(open(&path, &FIRST).is_err());
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(open(&path, &FIRST).is_err());
+}
+
+#[test]
+fn file_that_others_can_write_to_is_refused() {
+    let (_directory, path) = place();
+    drop(open(&path, &FIRST).unwrap());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&path, Permissions::from_mode(0o606)).unwrap();
+    assert!(matches!(open(&path, &FIRST), Err(OpenError::NotOwned(_))));
+}

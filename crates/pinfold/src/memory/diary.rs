@@ -1,0 +1,64 @@
+//! Which diary is meant, and what must not be in it.
+
+use clap::Args;
+use pinfold_content::SystemClock;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_memory::{Diary, DiaryName, KnownSecrets};
+use pinfold_secrets::Store;
+
+use crate::exit::Failure;
+
+/// Which diary.
+#[derive(Debug, Args)]
+pub(crate) struct DiaryArgs {
+    /// The identity whose diary it is; without it, your own
+    #[arg(long, value_name = "NAME", help_heading = "Diary")]
+    identity: Option<String>,
+    /// The diary, by its name or id
+    #[arg(long, value_name = "NAME", default_value = DiaryName::DEFAULT, help_heading = "Diary")]
+    diary: String,
+}
+
+/// What the commands use.
+pub(super) struct Scene<'a> {
+    pub(super) places: &'a Places,
+    pub(super) launcher: &'a Launcher,
+}
+
+impl DiaryArgs {
+    pub(super) fn name(&self) -> Result<DiaryName, Failure> {
+        DiaryName::new(self.identity.as_deref(), Some(&self.diary)).map_err(Failure::new)
+    }
+
+    /// Opens the diary, and makes it if there is none.
+    pub(super) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
+        Ok(Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?)
+    }
+
+    /// Opens the diary if there is one. A command that only looks makes none.
+    pub(super) fn existing(&self, scene: &Scene<'_>) -> Result<Option<Diary>, Failure> {
+        let is_there = self.name()?.is_there(scene.places);
+        is_there.then(|| self.open(scene)).transpose()
+    }
+
+    /// Opens the diary that has to be there.
+    pub(super) fn required(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
+        self.existing(scene)?.ok_or_else(|| {
+            Failure::new(format!("there is no diary `{}`", self.diary))
+                .hint(Some("`pinfold memory add` makes one".to_owned()))
+        })
+    }
+}
+
+impl Scene<'_> {
+    /// Returns the secrets that must not be remembered.
+    pub(super) fn secrets(&self) -> Result<KnownSecrets, Failure> {
+        let store = Store::new(self.places.secrets());
+        KnownSecrets::of_store(&store, self.launcher).map_err(|error| {
+            let hint =
+                "`pinfold secret ls` shows where secrets are, `pinfold secret rm` removes one";
+            Failure::new(error).hint(Some(hint.to_owned()))
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! `pinfold memory export`, `import` and `backup`.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::path::PathBuf;
+
+use clap::Args;
+use pinfold_content::{Value, read, times};
+use pinfold_memory::{Diary, Entry, Filter, NewEntry, entry_from_json, entry_to_json};
+use pinfold_policy::path::Escaped;
+use pinfold_terminal::notify;
+
+use super::diary::{DiaryArgs, Scene};
+use super::show;
+use crate::exit::Failure;
+use crate::print::{plain, put, say};
+
+/// Entries that are read at once.
+const PAGE: u32 = 100;
+/// Bytes of a file at most.
+const LARGEST: u64 = 256 << 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Write Markdown for a reader, which cannot be imported
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    diary: DiaryArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The file; without it, standard input
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    diary: DiaryArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file, which must not be there
+    file: PathBuf,
+    #[command(flatten)]
+    diary: DiaryArgs,
+}
+
+pub(super) fn export(args: &ExportArgs, scene: &Scene<'_>) -> Result<(), Failure> {
+    let Some(diary) = args.diary.existing(scene)? else {
+        notify!("pinfold: no entries");
+        return Ok(());
+    };
+    let mut offset = 0;
+    loop {
+        let page = diary.list(&Filter::default(), PAGE, offset)?;
+        for entry in &page {
+            if args.markdown {
+                markdown(entry);
+            } else {
+                say!("{}", plain(&entry_to_json(entry, &diary).to_string()));
+            }
+        }
+        if page.is_empty() {
+            if offset == 0 {
+                notify!("pinfold: no entries");
+            }
+            return Ok(());
+        }
+        offset += PAGE;
+    }
+}
+
+fn markdown(entry: &Entry) {
+    let Entry { id, entry_type, importance, .. } = entry;
+    let created = times::write(entry.created_at);
+    let tags: Vec<String> = entry.tags.iter().map(|tag| format!("`{tag}`")).collect();
+    let title = entry.title.clone().unwrap_or_else(|| format!("Entry {id}"));
+    let text = format!(
+        "# {title}\n\n- Entry ID: `{id}`\n- Type: {entry_type}\n- Importance: {importance}\n- Created: {created}\n\
+         - Tags: {}\n\n{}\n\n",
+        tags.join(", "),
+        entry.content
+    );
+    if io::stdout().is_terminal() {
+        put(format_args!("{}", show::plain_text(&text)));
+    } else {
+        put(format_args!("{text}"));
+    }
+}
+
+pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure> {
+    let name = args
+        .file
+        .as_ref()
+        .map_or_else(|| "standard input".to_owned(), |path| Escaped(path).to_string());
+    let text = match &args.file {
+        Some(path) => File::open(path).and_then(bounded),
+        None => bounded(io::stdin()),
+    };
+    let text = text.map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+    let mut entries = Vec::new();
+    let mut lines = Vec::new();
+    for (line, number) in text.lines().zip(1_usize..) {
+        if !line.trim().is_empty() {
+            let at = |error: &dyn std::fmt::Display| {
+                Failure::new(format!("{name}, line {number}: {error}"))
+                    .hint(Some("nothing was added".to_owned()))
+            };
+            let value: Value = read(line).map_err(|error| at(&error))?;
+            let entry: NewEntry = entry_from_json(&value).map_err(|error| at(&error))?;
+            entries.push(entry);
+            lines.push(number);
+        }
+    }
+    let secrets = scene.secrets()?;
+    let diary: Diary = args.diary.open(scene)?;
+    let added = diary.import(&entries, &secrets).map_err(|(number, error)| {
+        let line = lines.get(number.saturating_sub(1)).copied().unwrap_or_default();
+        let hint = error.hint().map_or_else(
+            || "nothing was added".to_owned(),
+            |hint| format!("{hint}; nothing was added"),
+        );
+        Failure::new(format!("{name}, line {line}: {error}")).hint(Some(hint))
+    })?;
+    say!("{added} of {} entries were added", entries.len());
+    Ok(())
+}
+
+fn bounded(from: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    let count = from.take(LARGEST + 1).read_to_string(&mut text)?;
+    if count as u64 > LARGEST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
+pub(super) fn back_up(args: &BackupArgs, scene: &Scene<'_>) -> Result<(), Failure> {
+    let diary = args.diary.required(scene)?;
+    diary.back_up(&args.file)?;
+    notify!("pinfold: the copy is {}", Escaped(&args.file));
+    Ok(())
+}

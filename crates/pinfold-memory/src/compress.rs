@@ -1,20 +1,24 @@
-//! How large a text is for a model, and shorter texts in its place.
+//! The size of texts in tokens, and the shorter forms of an entry that fit a budget (MoltNet's packs).
+
+use std::collections::HashSet;
 
 use crate::pack::CompressionLevel;
 
-/// Tokens of a text's keywords at most.
-const MOST_KEYWORD_TOKENS: u64 = 30;
+/// The most tokens of the keywords of a text.
+const KEYWORD_BUDGET: u64 = 30;
+/// The length of a sentence, in units of UTF-16, from which on it counts no more.
+const LONG_SENTENCE: usize = 200;
 
-/// Returns about how many tokens a text has: four for three words.
+/// Returns an estimate of the tokens of a text: three words have four.
 pub(crate) fn tokens(text: &str) -> u64 {
-    of_words(text.split_whitespace().count() as u64)
+    tokens_of_words(text.split_whitespace().count())
 }
 
-fn of_words(words: u64) -> u64 {
-    (words * 4).div_ceil(3)
+fn tokens_of_words(count: usize) -> u64 {
+    (4 * count as u64).div_ceil(3)
 }
 
-/// Returns a text at a level.
+/// Returns the form of a text that a level stands for.
 pub(crate) fn compress(text: &str, level: CompressionLevel) -> String {
     match level {
         CompressionLevel::Full => text.to_owned(),
@@ -23,67 +27,62 @@ pub(crate) fn compress(text: &str, level: CompressionLevel) -> String {
     }
 }
 
-/// Returns the sentences that say most: early ones and long ones, in their order.
+/// Returns three tenths of a text's sentences, rounded up, in their order. Early and long ones win; texts of two
+/// sentences stay.
 fn summary(text: &str) -> String {
     let sentences = sentences(text);
-    let count = sentences.len();
-    if count <= 2 {
+    let total = sentences.len();
+    if total <= 2 {
         return text.to_owned();
     }
-    let score = |at: usize| {
-        // JavaScript's length is in units of UTF-16.
-        let length = sentences[at].encode_utf16().count() as f64;
-        1.0 - at as f64 / count as f64 + (length / 200.0).min(1.0)
+    let weight = |index: usize| {
+        let length = sentences[index].encode_utf16().count().min(LONG_SENTENCE);
+        1.0 - index as f64 / total as f64 + length as f64 / LONG_SENTENCE as f64
     };
-    let mut best: Vec<(usize, f64)> = (0..count).map(|at| (at, score(at))).collect();
-    // Equal ones stay in their order.
-    best.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    best.truncate((count as f64 * 0.3).ceil() as usize);
-    best.sort_by_key(|(at, _)| *at);
-    best.iter().map(|(at, _)| sentences[*at]).collect::<Vec<_>>().join(" ")
+    let mut order: Vec<usize> = (0..total).collect();
+    // A stable sort: of equal sentences the earlier one wins.
+    order.sort_by(|one, other| weight(*other).total_cmp(&weight(*one)));
+    let mut kept = order[..(3 * total).div_ceil(10)].to_vec();
+    kept.sort_unstable();
+    kept.into_iter().map(|index| sentences[index]).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the sentences of a text: each ends with `.`, `!` or `?` before a blank.
+/// Returns the sentences of a text. One ends at white space that follows `.`, `!` or `?`.
 fn sentences(text: &str) -> Vec<&str> {
-    let mut sentences = Vec::new();
-    let (mut begin, mut before) = (0, None);
-    for (at, letter) in text.char_indices() {
-        if letter.is_whitespace() && matches!(before, Some('.' | '!' | '?')) {
-            sentences.push(&text[begin..at]);
-            begin = at;
-        }
-        before = Some(letter);
+    let is_end = |index: usize| text[..index].ends_with(['.', '!', '?']);
+    let spaces = text.match_indices(char::is_whitespace).map(|(index, _)| index);
+    let mut start = 0;
+    let mut found = Vec::new();
+    for end in spaces.filter(|index| is_end(*index)).chain([text.len()]) {
+        found.push(text[start..end].trim());
+        start = end;
     }
-    sentences.push(&text[begin..]);
-    sentences.into_iter().map(str::trim).filter(|sentence| !sentence.is_empty()).collect()
+    found.retain(|sentence| !sentence.is_empty());
+    found
 }
 
-/// Returns the words that say most: long ones, and those with a digit or an inner capital, each once.
+/// Returns the telling words of a text once each, as many as fit: names, numbers and words of four letters or more.
 fn keywords(text: &str) -> String {
-    let mut seen: Vec<String> = Vec::new();
-    let mut words: Vec<String> = Vec::new();
-    for raw in text.split_whitespace() {
-        let is_part = |letter: &char| letter.is_ascii_alphanumeric() || "_./-".contains(*letter);
-        let word: String = raw.chars().filter(is_part).collect();
-        let key = word.to_ascii_lowercase();
-        let is_kept = word.len() >= 4 || has_inner_capital(&word) || has_digit(&word);
-        if !is_kept || seen.contains(&key) || of_words(words.len() as u64 + 1) > MOST_KEYWORD_TOKENS
-        {
-            continue;
+    let mut seen = HashSet::new();
+    let mut kept: Vec<String> = Vec::new();
+    for word in text.split_whitespace().map(stripped).filter(|word| is_telling(word)) {
+        let fits = tokens_of_words(kept.len() + 1) <= KEYWORD_BUDGET;
+        if fits && seen.insert(word.to_ascii_lowercase()) {
+            kept.push(word);
         }
-        seen.push(key);
-        words.push(word);
     }
-    words.join(" ")
+    kept.join(" ")
 }
 
-fn has_digit(word: &str) -> bool {
-    word.bytes().any(|byte| byte.is_ascii_digit())
+/// Returns a word without what is neither a letter or digit of ASCII nor one of `_./-`.
+fn stripped(word: &str) -> String {
+    word.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"_./-".contains(letter), "")
 }
 
-fn has_inner_capital(word: &str) -> bool {
-    let is_inner = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
-    word.as_bytes().windows(2).any(is_inner)
+fn is_telling(word: &str) -> bool {
+    let letters = word.as_bytes();
+    let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+    letters.len() >= 4 || letters.iter().any(u8::is_ascii_digit) || letters.windows(2).any(is_hump)
 }
 
 #[cfg(test)]

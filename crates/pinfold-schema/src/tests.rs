@@ -89,7 +89,7 @@ fn schema_and_parser_agree_on_samples() {
                 "files": {"read": ["/srv"], "state": "persistent"},
                 "providers": {"local": {"base_url": "https://x.example"}}}"#,
         ),
-        ("config.schema.json", false, r#"{"boundary": "dokcer"}"#),
+        ("config.schema.json", false, r#"{"boundary": "doc"}"#),
         ("config.schema.json", false, r#"{"files": {"reed": []}}"#),
         (
             "policy.schema.json",

@@ -34,7 +34,7 @@ impl Failed {
         Self::With(Failure::new(code, message).judged())
     }
 
-    /// The repository or this machine does not do what an attempt needs.
+    /// Makes a failure of a repository or machine that lacks what an attempt needs.
     pub(crate) fn setup(what: &str, error: impl Display) -> Self {
         Self::lasting("setup_failed", format!("{what}: {error}"))
     }

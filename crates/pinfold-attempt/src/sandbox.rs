@@ -22,7 +22,8 @@ use crate::log::{Log, Tail};
 
 /// How long a run may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often output is read before signals are looked at again: a program that never stops printing must not hide them.
+/// How often output is read before signals are looked at again: a program that never stops printing must not
+/// hide them.
 /// What a pipe holds at most (1 MiB, pipe(7)) is read at the end.
 const READS: usize = 80;
 
@@ -146,7 +147,8 @@ impl Sandboxes {
         Ok(Ended { status, result, tail, took: began.elapsed() })
     }
 
-    /// From the start of a run to its end. Returns no status for one that was ended because this process is to end.
+    /// Watches a run from its start to its end. Returns no status for one that was ended because this process
+    /// is to end.
     fn watch(
         &mut self,
         mut child: Child,

@@ -64,7 +64,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Of a boundary that cannot be used because of this.
+    /// Returns the capability of a boundary that cannot be used because of this error.
     pub(crate) fn unusable(error: &LaunchError) -> Self {
         let hint = error.hint().map(str::to_owned);
         let finding = Finding { what: error.to_string(), hint, fatal: true };

@@ -138,7 +138,7 @@ impl Inside {
         self.backing.take_mounts()
     }
 
-    /// From now on an init that takes no orders for so long is one that is gone ([`Self::order`]).
+    /// Takes an init that accepts no order for so long for one that is gone ([`Self::order`]).
     ///
     /// # Errors
     /// Returns the error of `setsockopt(2)`.
@@ -305,7 +305,7 @@ fn end(init: BorrowedFd<'_>, channel: Option<BorrowedFd<'_>>) {
 }
 
 impl Drop for Inside {
-    /// Whatever goes wrong in the caller, no inside outlives its supervisor's hold on it.
+    /// Ends the sandbox: whatever goes wrong in the caller, it does not outlive this value.
     fn drop(&mut self) {
         self.kill();
         // Reaped already is fine.

@@ -100,7 +100,7 @@ fn detail_words(detail: &str) -> String {
 }
 
 impl LaunchError {
-    /// What a user can do about it.
+    /// Returns what a user can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Namespaces { hint, .. } => Some(hint),

@@ -38,7 +38,7 @@ pub trait Boundary {
     /// Returns the name by which it is selected (`--boundary`).
     fn name(&self) -> &'static str;
 
-    /// What its sessions cannot have: it is refused where somebody asks for it.
+    /// Returns what its sessions cannot have. It is refused where somebody asks for it.
     fn lacks(&self) -> &'static [Feature] {
         &[]
     }

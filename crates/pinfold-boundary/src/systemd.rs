@@ -177,12 +177,13 @@ impl Backing for SystemdBacking {
         self.group.as_ref()
     }
 
-    /// No process of another user's can be sent a signal. Init ends with its channel, and the unit with init.
+    /// Returns true: no process of another user's can be sent a signal. Init ends with its channel, and the
+    /// unit with init.
     fn ends_with_channel(&self) -> bool {
         true
     }
 
-    /// The service user alone may join the sandbox's namespaces.
+    /// Returns the channel of a helper: the service user alone may join the sandbox's namespaces.
     fn attendant(&self) -> Option<&Channel> {
         Some(&self.attendant)
     }

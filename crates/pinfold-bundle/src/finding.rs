@@ -32,7 +32,7 @@ pub(crate) struct Spot {
 pub(crate) const SAY_IT: &str = "say it in the source as it is, so that it can be read";
 
 impl Spot {
-    /// An interface is reached for.
+    /// Makes the finding that an interface is reached for.
     pub(crate) fn api(offset: u32, api: Api, how: &str) -> Self {
         Self { offset, what: format!("{api} by {how}"), replacement: api.replacement() }
     }

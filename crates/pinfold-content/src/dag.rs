@@ -110,7 +110,7 @@ fn whole(text: &Text) -> Result<String, NotDag> {
     if Text::new(&shown) == *text { Ok(shown) } else { Err(NotDag::HalfCharacter) }
 }
 
-/// Whole numbers that JavaScript can rely on are integers, all others 64-bit floats.
+/// Writes a number: an integer if JavaScript can rely on it, else a 64-bit float.
 fn number(value: f64, out: &mut Vec<u8>) -> Result<(), NotDag> {
     /// `Number.MAX_SAFE_INTEGER`
     const LARGEST: f64 = 9_007_199_254_740_991.0;

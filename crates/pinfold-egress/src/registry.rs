@@ -206,7 +206,7 @@ impl LayerBlob {
 }
 
 impl Integrity {
-    /// From the digest of a manifest: `sha256:` and hexadecimal digits.
+    /// Reads the digest of a manifest: `sha256:` and hexadecimal digits.
     #[must_use]
     pub fn of_oci(digest: &str) -> Option<Self> {
         let digits = digest.strip_prefix("sha256:")?;

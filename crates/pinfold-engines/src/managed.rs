@@ -53,7 +53,7 @@ impl CommandLine {
         Engine::find(&self.launcher, Some(self.engine), &self.not_in)
     }
 
-    /// From an image that is named by its digest: what a name means, others can change.
+    /// Starts a container of an image that is named by its digest: what a name means, others can change.
     fn run(&self, container: &Container) -> Result<(), ImageError> {
         let engine = self.find()?;
         let start = |known: &Known| {

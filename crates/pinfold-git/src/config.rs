@@ -180,7 +180,7 @@ impl Parser<'_> {
         Ok(byte)
     }
 
-    /// `[section]`, `[section "sub section"]` or the old `[section.sub]`.
+    /// Reads `[section]`, `[section "sub section"]` or the old `[section.sub]`.
     fn header(&mut self) -> Result<Bytes, Broken> {
         self.skip(1);
         let mut section = Bytes::default();

@@ -110,7 +110,7 @@ pub struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// By these references.
+    /// Makes the set of these references.
     pub fn new(refs: &'a Refs) -> Self {
         Self { refs, above: refs.keys().flat_map(|name| above(name)).collect() }
     }

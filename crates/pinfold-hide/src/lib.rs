@@ -247,7 +247,7 @@ fn check(name: &Name, stat: &Stat, known: &[Entry], places: &Places) -> Result<(
     refuse_in_use(name, places)
 }
 
-/// A rename over a masked name takes the mask off, in every live session.
+/// Refuses a name that a live session masks: a rename over it takes the mask off.
 fn refuse_in_use(name: &Name, places: &Places) -> Result<(), HideError> {
     let Some(session) = session_with(places, &name.path) else { return Ok(()) };
     let what = format!("the live session {session} uses the directory of {}", Escaped(&name.path));

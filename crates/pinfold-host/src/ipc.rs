@@ -49,7 +49,8 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// A socket's path has room for 107 bytes (unix(7)); by way of a descriptor any directory fits.
+/// Returns the path of a socket by way of a descriptor. A socket's path has room for 107 bytes (unix(7)); by
+/// way of a descriptor any directory fits.
 fn in_directory(directory: &File, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
 }

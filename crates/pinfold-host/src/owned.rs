@@ -186,7 +186,7 @@ pub fn open(path: &Path) -> Result<Option<File>, OwnedError> {
     Ok(Some(File::from(opened)))
 }
 
-/// The directory that a name of pinfold's lies in, wherever a link to it leads.
+/// Checks the directory that a name of pinfold's lies in, wherever a link to it leads.
 fn check_directory_itself(path: &Path) -> Result<(), OwnedError> {
     match fs::canonicalize(path) {
         Ok(real) => check_directory(&real),

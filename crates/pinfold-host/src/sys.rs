@@ -30,7 +30,7 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// From here on this process ignores what the keyboard sends to the whole foreground group.
+/// Ignores, from here on, the signals that the keyboard sends to the whole foreground group.
 pub fn leave_keys_to_others() {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: ignoring a signal runs no code in a handler.

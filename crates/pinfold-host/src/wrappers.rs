@@ -100,7 +100,7 @@ impl Wrappers {
         Ok(())
     }
 
-    /// From now on launches are made for a session of this authority.
+    /// Has all further launches made for a session of this authority.
     pub(crate) fn act_for(&self, authority: &Authority) {
         self.0.lock().bearer = Some(Arc::new(Bearer::of(authority)));
     }

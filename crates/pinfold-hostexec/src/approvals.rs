@@ -225,7 +225,7 @@ impl Approvals {
         Ok(Approver { approvals: Arc::clone(self), number, wake })
     }
 
-    /// The session ends: nobody waits any more.
+    /// Ends all waiting, since the session ends.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;

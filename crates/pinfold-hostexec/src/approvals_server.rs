@@ -52,7 +52,7 @@ pub enum Happening {
     NoDoor,
 }
 
-/// The session's end of it: serves somebody who has come to the control socket, on a thread.
+/// Serves, as the session's end, somebody who has come to the control socket, on a thread.
 pub fn attend(channel: Channel, approvals: Option<&Arc<Approvals>>) {
     let Some(approvals) = approvals.cloned() else {
         let _ = channel.send(&Json(Happening::NoDoor), &[]);

@@ -109,13 +109,13 @@ impl Client {
         self.part();
     }
 
-    /// Nothing more is said or heard.
+    /// Ends the conversation in both directions.
     pub(crate) fn part(&self) {
         // One that has gone is what is wanted.
         let _ = rustix::net::shutdown(self.0.as_ref(), Shutdown::Both);
     }
 
-    /// Nothing more is heard of it; what is left to be said still is.
+    /// Ends hearing; what is left to be sent still is.
     pub(crate) fn stop_hearing(&self) {
         let _ = rustix::net::shutdown(self.0.as_ref(), Shutdown::Read);
     }
@@ -127,7 +127,7 @@ impl Client {
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut gone, Some(&now))) != Ok(0)
     }
 
-    /// Ready when it has gone.
+    /// Returns what is ready when the client has gone.
     pub(crate) fn until_gone(&self) -> PollFd<'_> {
         PollFd::new(self.0.as_ref(), PollFlags::RDHUP)
     }

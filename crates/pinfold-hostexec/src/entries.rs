@@ -34,7 +34,7 @@ pub enum EntriesError {
     System(io::Error),
 }
 
-/// The program, and the names that lead to it.
+/// Returns the entries of the program and of the names that lead to it.
 ///
 /// # Errors
 /// Returns an error for an executable of this program that is gone.

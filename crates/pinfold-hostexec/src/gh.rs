@@ -149,7 +149,7 @@ fn file_options(group: &[u8], command: &[u8]) -> Vec<FileOption> {
     options
 }
 
-/// Every word is looked at as if it were an option: what is the value of another may be refused, and
+/// Checks every word as if it were an option: what is the value of another may be refused, and
 /// what is an option is not overlooked.
 fn check_options(group: &[u8], command: &[u8], words: &[&[u8]]) -> Result<(), Refusal> {
     let by_input = |word: &[u8]| {
@@ -198,7 +198,7 @@ fn value<'a>(option: &FileOption, word: &'a [u8]) -> Option<&'a [u8]> {
     is_short.then(|| rest.strip_prefix(b"=").unwrap_or(rest))
 }
 
-/// What stands behind the tag of a release is a file to be uploaded.
+/// Refuses words after the tag of a release: each is a file to be uploaded.
 fn only_a_tag(words: &[&[u8]]) -> Result<(), Refusal> {
     let is_option = |word: &&[u8]| word.len() > 1 && word.starts_with(b"-") && *word != b"--";
     match words {

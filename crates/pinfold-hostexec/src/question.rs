@@ -40,7 +40,7 @@ enum Done {
 }
 
 impl Question {
-    /// At this terminal.
+    /// Makes the questions of this terminal.
     pub fn new(passage: Arc<Passage>) -> Self {
         let (approver, thread) = (Mutex::default(), Mutex::default());
         Self { passage, approver, is_over: AtomicBool::new(false), thread }

@@ -126,7 +126,7 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// Until the program has ended and everything it wrote was handed on.
+    /// Relays until the program has ended and everything it wrote was passed on.
     fn until_end(mut self) -> Result<(), Parted> {
         let mut is_over = false;
         let mut buffer = vec![0; MAX_DATA];

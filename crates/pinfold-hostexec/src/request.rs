@@ -123,7 +123,7 @@ impl Request {
         Err(Refusal::new(why).hint("give long text on standard input, or have a rule allow it"))
     }
 
-    /// Further notes for the user.
+    /// Returns further notes for the user.
     pub(crate) fn details(&self) -> Vec<String> {
         match &self.job {
             Job::Program(_) => Vec::new(),

@@ -23,7 +23,7 @@ use crate::tag::ImageTag;
 pub struct Sha256([u8; SHA256_OUTPUT_LEN]);
 
 impl Sha256 {
-    /// Of some bytes.
+    /// Returns the hash of some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut context = Context::new(&SHA256);
@@ -55,7 +55,8 @@ impl fmt::Display for Sha256 {
 pub struct ImageHash(String);
 
 impl ImageHash {
-    /// Of an agent's image. `base` is the digest of what it builds on, empty where that cannot be known.
+    /// Returns the hash of an agent's image. `base` is the digest of what it builds on, empty where that
+    /// cannot be known.
     #[must_use]
     pub fn of_agent(dockerfile: &[u8], base: &str, extensions: Option<Sha256>) -> Self {
         let (dockerfile, base) = (Sha256::of(dockerfile), Sha256::of(base.as_bytes()));
@@ -66,7 +67,7 @@ impl ImageHash {
         Self::first_digits(combined.as_bytes())
     }
 
-    /// Of what a repository adds to an agent's image.
+    /// Returns the hash of what a repository adds to an agent's image.
     #[must_use]
     pub fn of_layer(agent: &ImageTag, dockerfile: &[u8], files: Option<Sha256>) -> Self {
         let mut combined = agent.to_string().into_bytes();
@@ -91,7 +92,7 @@ impl fmt::Display for ImageHash {
     }
 }
 
-/// What an image says that it was made of: the hash of its whole context, and what it was built on.
+/// Returns what an image says that it was made of: the hash of its whole context, and what it was built on.
 #[must_use]
 pub fn label(context: Sha256, base: &str) -> Sha256 {
     Sha256::of(format!("pinfold-image-1\0{context}\0{base}").as_bytes())

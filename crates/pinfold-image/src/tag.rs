@@ -35,7 +35,7 @@ impl ImageTag {
     /// What every image of ours begins with.
     pub const PREFIX: &str = "agent-loop-sandbox-";
 
-    /// Of an agent's image.
+    /// Returns the tag of an agent's image.
     ///
     /// # Errors
     /// Returns an error for a name without a letter or digit.
@@ -51,7 +51,7 @@ impl ImageTag {
         Ok(format!("{}{}", Self::PREFIX, component(agent)?))
     }
 
-    /// Of the agent's image with what the repository of this name adds.
+    /// Returns the tag of the agent's image with what the repository of this name adds.
     ///
     /// # Errors
     /// Returns an error for a name without a letter or digit.

@@ -44,7 +44,7 @@ impl From<Program> for Command {
     }
 }
 
-/// Name and value of a variable.
+/// Splits a variable into name and value.
 fn pair(variable: &[u8]) -> (OsString, OsString) {
     let (name, value) = match variable.iter().position(|byte| *byte == b'=') {
         Some(at) => (&variable[..at], &variable[at + 1..]),
@@ -131,7 +131,7 @@ impl Prepared {
         self.execute()
     }
 
-    /// Own process group (in the foreground of the terminal, if there is one), and streams
+    /// Enters an own process group (in the foreground of the terminal, if there is one), and streams
     /// 0, 1 and 2. Sources lie above 2, so no copy overwrites one that is still needed.
     fn take_streams(&self, streams: &Streams, terminal: Option<&Terminal>) -> Result<(), Failure> {
         rustix::process::setpgid(None, None).map_err(Failure::at(Step::Execute))?;
@@ -188,7 +188,7 @@ fn exec(path: &std::ffi::CStr, argv: &[CString], env: &[CString]) -> Errno {
     last_errno()
 }
 
-/// Every signal at its default, except those that are to be ignored, and none blocked: exec(2) would
+/// Sets every signal to its default, except those that are to be ignored, and none blocked: exec(2) would
 /// carry an ignored SIGPIPE (which the Rust runtime sets) and init's blocked set into the command.
 fn reset_signals(ignored: u64) {
     // SAFETY: both dispositions are valid for every signal; the kernel refuses the two that

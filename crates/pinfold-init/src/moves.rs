@@ -47,7 +47,7 @@ pub(crate) fn serve(listener: OwnedFd) -> Result<(), Errno> {
     spawn(serve)
 }
 
-/// Most calls are no affair of ours. One that is may take a while, and others do not wait for it.
+/// Answers a call. Most are no affair of ours. One that is may take a while, and others do not wait for it.
 fn answer(listener: &Arc<Listener>, call: Call) {
     let Some(wanted) = listener.wanted(&call) else { return listener.pass(&call) };
     let Wanted { old, new } = wanted;

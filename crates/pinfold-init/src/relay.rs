@@ -62,7 +62,7 @@ impl Relay {
         self.ending.as_ref()
     }
 
-    /// The command has ended: this process ends when everything was shown.
+    /// Notes that the command has ended: this process ends when everything was shown.
     pub(crate) fn end(&mut self) -> Pid {
         self.ending = None;
         self.process
@@ -114,7 +114,7 @@ const AT_ONCE: usize = 16;
 const MOST_TYPED: usize = 64 * 1024;
 
 impl Ends<'_> {
-    /// Until the command has ended and all was shown, or the outside is gone.
+    /// Serves until the command has ended and all was shown, or the outside is gone.
     fn serve(&self) -> Result<(), Errno> {
         rustix::io::ioctl_fionbio(self.controller, true)?;
         self.line.offer(&LineOut::Open)?;
@@ -256,7 +256,7 @@ impl Ends<'_> {
             .and_then(|group| rustix::process::kill_process_group(group, signal));
     }
 
-    /// The outside is gone, as if somebody had unplugged the terminal (termios(3), modem disconnect).
+    /// Hangs up, as if somebody had unplugged the terminal (termios(3), modem disconnect).
     fn hang_up(&self) {
         self.signal(Signal::HUP);
         self.signal(Signal::CONT);

@@ -263,7 +263,7 @@ impl Loop<'_> {
         }
     }
 
-    /// One that has ended since needs no message.
+    /// Tells a task something. One that has ended since needs no message.
     fn tell_task(&mut self, id: u32, tell: impl FnOnce(&mut Task)) {
         if let Some(task) = self.tasks.iter_mut().find(|task| task.id() == id) {
             tell(task);
@@ -284,7 +284,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Without a socket the supervisor's client waits in vain, which it does not do for long.
+    /// Passes a socket to the supervisor. Without one its client waits in vain, which it does not do for long.
     fn pass_socket(&self) {
         if let Ok(socket) = crate::doors::outlet() {
             let _ = self.channel.send(&Report::Socket, &[socket.as_fd()]);
@@ -370,7 +370,7 @@ pub(crate) fn ended(status: WaitStatus) -> Ended {
     }
 }
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 pub fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -59,7 +59,7 @@ impl Streams {
         }
     }
 
-    /// Through which the terminal is used, if it cannot be handed out; once.
+    /// Takes the channel through which the terminal is used, if it cannot be handed out; once.
     pub(crate) fn take_line(&mut self) -> Option<Channel> {
         self.line.take().map(Channel::from)
     }

@@ -193,7 +193,7 @@ struct Minder<'a> {
 }
 
 impl Minder<'_> {
-    /// What it does, until nothing of its task is left.
+    /// Minds the task until nothing of it is left.
     fn mind(
         self,
         streams: Streams,

@@ -112,12 +112,12 @@ impl Local {
         self.has_message() && endpoint.room(id) > 0
     }
 
-    /// There is room again.
+    /// Notes that there is room again.
     pub(crate) fn set_writable(&mut self) {
         self.is_full = false;
     }
 
-    /// The peer wants no more: its local writer gets an error.
+    /// Ends reading, since the peer wants no more: the local writer gets an error.
     pub(crate) fn stop_reading(&mut self) {
         if std::mem::replace(&mut self.reads, false) {
             self.message.iter_mut().for_each(Vec::clear);

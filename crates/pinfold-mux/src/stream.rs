@@ -97,7 +97,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The peer wants no more.
+    /// Handles that the peer wants no more.
     pub(crate) fn receive_stop(&mut self, id: StreamId) -> Result<(), MuxError> {
         if std::mem::replace(&mut self.is_unwanted, true) {
             return Err(MuxError::AfterEnd(id.0));

@@ -62,7 +62,7 @@ impl Class {
         self.rule.only_files
     }
 
-    /// Why, with the name that lifts it.
+    /// Returns why, with the name that lifts it.
     #[must_use]
     pub fn reason(&self) -> Reason {
         let why = match self.rule.effect {
@@ -202,7 +202,7 @@ pub fn opt_ins() -> Vec<&'static str> {
 }
 
 impl Protection {
-    /// The built-in names without those that `opt_in` lifts.
+    /// Returns the built-in names without those that `opt_in` lifts.
     ///
     /// # Errors
     /// Returns an error when a name in `opt_in` lifts nothing.

@@ -44,7 +44,8 @@ enum Refused {
     Unreadable(String),
 }
 
-/// Returns the caller's configuration as the administrator's policy says where it lies; none if there is no policy for the
+/// Returns the caller's configuration as the administrator's policy says where it lies; none if there is no
+/// policy for the
 /// caller, or the configuration cannot come in, which is reported.
 #[must_use]
 pub fn configuration() -> Option<Configuration> {
@@ -234,7 +235,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What a link leads to, if that lies in a store.
+    /// Follows a link to what lies in a store.
     fn link(&mut self, to: &Path, path: PathBuf, depth: usize) -> Result<(), Refused> {
         let real = installed::canonical(to);
         let stat = |path: &Path| rustix::fs::lstat(path).ok();

@@ -61,7 +61,7 @@ impl Access {
         WORDS.into_iter().filter(move |(bit, _)| self.contains(*bit)).map(|(_, word)| word)
     }
 
-    /// The access a word stands for.
+    /// Returns the access a word stands for.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         WORDS.into_iter().find(|(_, known)| *known == word).map(|(bit, _)| bit)

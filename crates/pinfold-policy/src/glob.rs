@@ -81,7 +81,7 @@ impl Glob {
         (!name.contains(['*', '?'])).then_some(name)
     }
 
-    /// What the last component begins and ends with: a name without them is no match, which is
+    /// Returns what the last component begins and ends with: a name without them is no match, which is
     /// found faster than by [`Self::matches`].
     #[must_use]
     pub fn ends(&self) -> (&[u8], &[u8]) {
@@ -166,7 +166,7 @@ fn one(pattern: &[u8], name: &[u8]) -> bool {
     wild(pattern, name, |token| *token == b'*', |token, byte| *token == b'?' || token == byte)
 }
 
-/// Wildcard matching with one fallback point: only the last wildcard ever needs to be retried.
+/// Matches wildcards with one fallback point: only the last wildcard ever needs to be retried.
 fn wild<P, T>(
     pattern: &[P],
     text: &[T],

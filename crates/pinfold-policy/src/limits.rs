@@ -99,7 +99,7 @@ impl MilliCpus {
         self.0
     }
 
-    /// From a number of CPUs.
+    /// Makes the limit of a number of CPUs.
     ///
     /// # Errors
     /// Returns an error when the number is not finite, is less than a thousandth, or is more than 65
@@ -132,7 +132,7 @@ impl fmt::Display for MilliCpus {
 }
 
 impl WallTime {
-    /// From a duration.
+    /// Makes the limit of a duration.
     #[must_use]
     pub const fn new(duration: Duration) -> Self {
         Self(duration)

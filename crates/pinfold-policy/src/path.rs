@@ -168,7 +168,7 @@ macro_rules! absolute_path {
                 Self::new(Path::new(OsStr::from_bytes(bytes)))
             }
 
-            /// `/`.
+            /// Returns `/`.
             #[must_use]
             pub fn root() -> Self {
                 Self(PathBuf::from("/"))

@@ -155,7 +155,7 @@ fn price(table: &Section<'_>) -> Result<Price, FileError> {
     Ok(Price { usual, above: above.map(|above| (above, long)) })
 }
 
-/// USD for a million tokens as billionths of a USD for one.
+/// Converts USD for a million tokens to billionths of a USD for one.
 fn nano(item: &Item<'_>) -> Result<u64, FileError> {
     amount(item, 1e3)
 }

@@ -54,7 +54,7 @@ impl SshHostRule {
     /// The user that git hosts have.
     pub const USER: &str = "git";
 
-    /// A login is of no use without its host, so that may be reached.
+    /// Returns a rule for the host: a login is of no use without it.
     pub(crate) fn rule(&self) -> NetworkRule {
         let hosts = HostPattern::Exactly(Host::Name(self.host.clone()));
         let (ports, protocol) = (Ports::One(self.port), Some(Protocol::Tcp));

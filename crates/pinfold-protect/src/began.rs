@@ -22,7 +22,7 @@ impl Began {
         Self { real: read(ClockId::RealtimeCoarse), boot: read(ClockId::Boottime) }
     }
 
-    /// This moment by the clock as it is set now, if somebody has set it back since.
+    /// Returns this moment by the clock as it is set now, if somebody has set it back since.
     pub fn by_the_clock(self) -> Self {
         self.by(Self { real: read(ClockId::RealtimeCoarse), boot: read(ClockId::Boottime) })
     }

@@ -295,7 +295,7 @@ impl What {
     }
 }
 
-/// What git takes for a git directory (`is_git_directory` in its setup.c): a HEAD, and the rest
+/// Returns whether git takes this for a git directory (`is_git_directory` in its setup.c): a HEAD, and the rest
 /// here or where `commondir` says.
 fn is_git_layout(listing: &Listing) -> bool {
     listing.kind(b"HEAD").is_some()

@@ -77,7 +77,7 @@ impl Refresh {
 }
 
 impl Drop for Refresh {
-    /// The thread has the channel of the helper that keeps masks, which lives as long.
+    /// Ends the thread, which has the channel of the helper that keeps masks.
     fn drop(&mut self) {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
     }

@@ -55,7 +55,7 @@ struct Record {
 }
 
 impl SetAside {
-    /// For a session of this name.
+    /// Makes the place of a session of this name.
     pub fn of(places: &Places, session: &str) -> Self {
         Self { directory: directory(places).join(session), next: AtomicU32::new(0) }
     }

@@ -31,7 +31,7 @@ pub struct StandIns {
 }
 
 impl StandIns {
-    /// In a session's private directory.
+    /// Makes stand-ins in a session's private directory.
     pub fn new(private: &Path) -> Self {
         Self { directory: private.join("hidden"), files: HashMap::new() }
     }

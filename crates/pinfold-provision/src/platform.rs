@@ -42,7 +42,7 @@ impl Platform {
         Self { cpu: Cpu::Arm64, libc: Libc::Musl },
     ];
 
-    /// This processor with the given C library; `None` on a processor no recipe knows.
+    /// Returns this processor with the given C library; `None` on a processor no recipe knows.
     #[must_use]
     pub fn this_machine(libc: Libc) -> Option<Self> {
         let cpu = match std::env::consts::ARCH {

@@ -79,7 +79,7 @@ fn seal_file(path: &Path, found: &Metadata, stats: &mut Stats) -> Result<(), Sea
     Ok(())
 }
 
-/// A link must be relative and must not climb above the layer's root.
+/// Checks that a link is relative and does not climb above the layer's root.
 fn check_link(inside: &Path, path: &Path) -> Result<(), SealError> {
     let target = fs::read_link(path).map_err(|source| SealError::File {
         doing: "read",

@@ -313,7 +313,7 @@ impl<'a> Systems<'a> {
         Ok(System { id: tree.display().to_string(), tree, over_host: false, held: None })
     }
 
-    /// Whether archives of so many bytes are within what may be written, and leave room for others.
+    /// Checks that archives of so many bytes are within what may be written, and leave room for others.
     fn check_room(&self, dir: &Path, packed: u64, from: &str) -> Result<(), SystemError> {
         if packed > self.most.bytes() {
             return Err(SystemError::TooLarge { base: from.to_owned(), packed, most: self.most });

@@ -149,7 +149,7 @@ fn receive(socket: BorrowedFd<'_>) -> Result<(Request, Vec<OwnedFd>), Refusal> {
     Ok((Request::decode(&message[..got.bytes])?, descriptors))
 }
 
-/// Both ends of init's channel must be the same program, and this one the administrator's.
+/// Checks that both ends of init's channel are the same program, and this one the administrator's.
 fn check_program(policy: &Policy, theirs: &OwnedFd) -> Result<(), Refusal> {
     let path = policy.program.as_path();
     let ours = installed::open(path)?;

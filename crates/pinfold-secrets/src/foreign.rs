@@ -70,7 +70,7 @@ fn one(id: &str, entry: Entry) -> Result<Foreign, ForeignError> {
     Ok(Foreign { provider, id, entry: Ok(entry) })
 }
 
-/// `{"claudeAiOauth": {accessToken, refreshToken, expiresAt, …}}`, in milliseconds.
+/// Reads `{"claudeAiOauth": {accessToken, refreshToken, expiresAt, …}}`, in milliseconds.
 fn claude(file: &Value) -> Result<Entry, ForeignError> {
     let login = file.get("claudeAiOauth").ok_or(ForeignError::Nothing)?;
     let text = |key: &str| secret(&login[key]);
@@ -81,7 +81,7 @@ fn claude(file: &Value) -> Result<Entry, ForeignError> {
     Ok(Entry::Login(Login { access, refresh, expires_at, refreshed_at: None, account: None }))
 }
 
-/// `{"tokens": {access_token, refresh_token, account_id, …}}` or `{"OPENAI_API_KEY": …}`.
+/// Reads `{"tokens": {access_token, refresh_token, account_id, …}}` or `{"OPENAI_API_KEY": …}`.
 fn codex(file: &Value) -> Result<Entry, ForeignError> {
     let tokens = &file["tokens"];
     if tokens.is_null() {
@@ -95,7 +95,7 @@ fn codex(file: &Value) -> Result<Entry, ForeignError> {
     Ok(Entry::Login(Login { access, refresh, expires_at, refreshed_at: None, account }))
 }
 
-/// `{type: "oauth", access, refresh, expires, accountId?}` in milliseconds, or
+/// Reads `{type: "oauth", access, refresh, expires, accountId?}` in milliseconds, or
 /// `{type: "api_key", key}`.
 fn pi(provider: &str, entry: &Value) -> Option<Foreign> {
     let known = PI_PROVIDERS.iter().find(|(name, _)| *name == provider);

@@ -229,7 +229,7 @@ impl PrivateDir {
     }
 }
 
-/// The owner is the caller, and nobody else has any permission.
+/// Checks that the owner is the caller, and that nobody else has any permission.
 fn check_private(stat: &Stat, path: &Path, wanted: u32) -> Result<(), Error> {
     let uid = geteuid().as_raw();
     if stat.st_uid != uid {

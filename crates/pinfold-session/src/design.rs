@@ -43,7 +43,7 @@ pub(crate) struct Design {
     pub(crate) stand_ins: Option<StandIns>,
 }
 
-/// What has to be decided on before a request can be designed.
+/// Decides what a request needs before it can be designed.
 ///
 /// # Errors
 /// Returns an error for a boundary that this version does not have, or a remote that cannot be read.

@@ -67,7 +67,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Of the group that the settings choose; nothing if groups have no files. `agent` is what comes with
+    /// Finds the group that the settings choose; nothing if groups have no files. `agent` is what comes with
     /// the agent: of that its state is the group's own.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl Group {
         Ok(())
     }
 
-    /// The variables that are allowed by name, as variables and as a file for a shell.
+    /// Adds the variables that are allowed by name, as variables and as a file for a shell.
     fn variables(&mut self, own: &Home, home: &GroupHome) -> Result<(), RunError> {
         let Some((shown, bytes)) = own.env()? else { return Ok(()) };
         let mut content = String::new();
@@ -185,7 +185,7 @@ impl Group {
         self.add("worktree", kind, host, PROJECT, Access::FULL, &place.origin)
     }
 
-    /// The file that admins' sessions change. Over a worktree it needs one that it can cover: to make
+    /// Adds the file that admins' sessions change. Over a worktree it needs one that it can cover: to make
     /// one there would leave it in the repository.
     fn config(&mut self, own: &Home) -> Result<(), RunError> {
         let Some(host) = own.config()? else { return Ok(()) };

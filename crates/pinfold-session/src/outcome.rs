@@ -194,7 +194,7 @@ impl RunError {
         Refusal::new(what).with_hint(hint).into()
     }
 
-    /// execve(2) failed for this command, or chdir(2) for its directory.
+    /// Makes the error of a command for which execve(2) failed, or chdir(2) for its directory.
     pub(crate) fn not_begun(step: Step, errno: i32, detail: &[u8]) -> Self {
         let command = detail.escape_ascii().to_string();
         match Errno::from_raw_os_error(errno) {

@@ -42,19 +42,19 @@ pub fn agents(places: &Places) -> Result<Vec<String>, RunError> {
 
 /// What a front end shows while a request is prepared.
 pub trait Progress {
-    /// The agent's layer.
+    /// Reports on the agent's layer.
     fn agent(&self, event: provision::Event);
 
-    /// The system that the session runs on.
+    /// Reports on the system that the session runs on.
     fn system(&self, event: &snapshot::Event<'_>);
 
-    /// The system is there, or cannot be had.
+    /// Reports that the system is there, or cannot be made.
     fn system_ended(&self);
 
-    /// The agent's container image.
+    /// Reports on the agent's container image.
     fn image(&self, event: &image::Event<'_>);
 
-    /// A signal ended a program that was started for it: the front end ends of the same.
+    /// Reports a signal that ended a program of the preparation: the front end ends of the same.
     fn interrupted(&self, signal: i32);
 }
 

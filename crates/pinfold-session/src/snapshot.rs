@@ -197,7 +197,7 @@ impl<'a> Snapshots<'a> {
         Ok(made)
     }
 
-    /// A full disk is reported as such.
+    /// Adds the place to an error, so that a full disk is reported as such.
     fn with_place(&self, error: SnapshotError, staging: &Path) -> SnapshotError {
         match error {
             SnapshotError::System(error) => self.shelf.failed("build in", staging, error).into(),

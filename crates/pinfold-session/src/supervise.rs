@@ -99,7 +99,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A limit was reached: what ends the run counts most, then what came first.
+    /// Notes a limit that was reached: what ends the run counts most, then what came first.
     fn reach(&mut self, limit: LimitReached) {
         if self.limit.is_none_or(|known| limit.ended_the_run() && !known.ended_the_run()) {
             self.limit = Some(limit);

@@ -118,7 +118,7 @@ impl Toolchains {
         Ok(found)
     }
 
-    /// The active virtual environment, unless it is shown anyway. What holds the home is none.
+    /// Adds the active virtual environment, unless it is shown anyway. What holds the home is none.
     fn virtual_environment(
         &mut self,
         root: &Path,

@@ -104,7 +104,7 @@ impl View {
         Ok(())
     }
 
-    /// Of the host's programs what no view can show alone.
+    /// Adds those of the host's programs that no view can show alone.
     fn nested_programs(&mut self) -> Result<(), PathError> {
         for program in userland::PROGRAMS.map(Path::new) {
             if is_nested(program) && program.is_dir() {
@@ -116,7 +116,7 @@ impl View {
         Ok(())
     }
 
-    /// A system of trees, every directory of which can be written to: nothing of it is kept, or all
+    /// Adds a system of trees, every directory of which can be written to: nothing of it is kept, or all
     /// of it for somebody to look at.
     fn stack(&mut self, stack: &Stack) -> io::Result<()> {
         let Seen { views, links } = stack.seen()?;
@@ -157,7 +157,7 @@ impl View {
         Ok(())
     }
 
-    /// A path from the settings appears inside where it is on the host. A link is granted as
+    /// Grants a path from the settings, which appears inside where it is on the host. A link is granted as
     /// what it leads to, if the administrator lets that be granted, too.
     fn setting(
         &mut self,

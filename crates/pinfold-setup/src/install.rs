@@ -215,7 +215,7 @@ impl Planned<'_> {
         Ok(())
     }
 
-    /// A user that sessions run as.
+    /// Plans a user that sessions run as.
     fn service(&mut self, name: &str, home: &Path) -> Result<(), Refusal> {
         if self.machine.has_user(name)? {
             return Ok(());
@@ -244,7 +244,7 @@ impl Planned<'_> {
         }
     }
 
-    /// The runner, and pinfold itself where others than root could replace it.
+    /// Plans the runner, and pinfold itself where others than root could replace it.
     fn programs(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
         self.copy(&wanted.runner, Path::new(RUNNER))?;
         if self.program(wanted) != wanted.program {
@@ -290,7 +290,7 @@ impl Planned<'_> {
         Ok(true)
     }
 
-    /// The policy, and systemd's units.
+    /// Plans the policy, and systemd's units.
     fn files(
         &mut self,
         policy: &PolicyFile,

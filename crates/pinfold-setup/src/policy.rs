@@ -48,7 +48,7 @@ impl PolicyFile {
         self.0.get("stateDir").and_then(Value::as_str).unwrap_or_default().into()
     }
 
-    /// pinfold's executable.
+    /// Sets pinfold's executable.
     pub(crate) fn set_program(&mut self, program: &Path) {
         self.0.insert("program".to_owned(), json!(program));
     }

@@ -57,7 +57,7 @@ fn leftovers(made: &Made, machine: &Machine) -> Vec<Step> {
     parts.filter(|path| machine.has(path)).map(Step::Remove).collect()
 }
 
-/// What is left to do to take one thing back.
+/// Returns what is left to do to take one thing back.
 fn undo(made: &Made, machine: &Machine) -> Result<Option<Step>, Refusal> {
     Ok(match made {
         Made::Group(name) => machine.has_group(name)?.then(|| Step::RemoveGroup(name.clone())),

@@ -62,7 +62,7 @@ impl Disk {
         self.free.saturating_sub(more) < bytes.max(1) || self.lacks_nodes()
     }
 
-    /// Some file systems make index nodes as they need them, and say none.
+    /// Returns whether index nodes run out. Some file systems make them as they need them, and say none.
     fn lacks_nodes(&self) -> bool {
         self.free_nodes < LEFT_NODES.min(self.nodes / PART)
     }

@@ -91,7 +91,7 @@ fn heading(line: &str) -> Option<&str> {
     ((2..=6).contains(&level) && is_numbered).then_some(text)
 }
 
-/// The text of an item of a task list, and whether it is checked (GitHub Flavored Markdown, section 5.3).
+/// Returns the text of an item of a task list, and whether it is checked (GitHub Flavored Markdown, section 5.3).
 fn item(line: &str) -> Option<(&str, bool)> {
     let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = if digits.len() == line.len() {

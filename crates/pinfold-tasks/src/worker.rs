@@ -330,7 +330,7 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
         self.leave(false);
     }
 
-    /// The queue has accepted what the job reported.
+    /// Notes that the queue has accepted what the job reported.
     fn settled(&mut self) {
         let Some(Attempt { claimed, report: Some(report), .. }) = self.attempt.take() else {
             return;

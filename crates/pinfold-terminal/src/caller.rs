@@ -158,7 +158,7 @@ impl Guardian {
         }
     }
 
-    /// The child's part: own process group, deaf to signals, holding nothing but the terminal
+    /// Watches in the child: own process group, deaf to signals, holding nothing but the terminal
     /// and the pipe, until the pipe closes.
     fn watch(orders: &OwnedFd, terminal: BorrowedFd<'_>, saved: &Termios) {
         let _ = rustix::process::setpgid(None, None);

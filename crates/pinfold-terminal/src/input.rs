@@ -34,7 +34,7 @@ pub struct Feeding {
 }
 
 impl FileInput {
-    /// From a file, and the end for the sandbox.
+    /// Makes an input of a file, and the end for the sandbox.
     ///
     /// # Errors
     /// Returns what pipe2(2), fcntl(2) and dup(2) say.

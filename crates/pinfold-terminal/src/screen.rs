@@ -135,7 +135,7 @@ impl Screen {
         self.shared.fit(&mut state);
     }
 
-    /// Somebody has gone.
+    /// Notes that a client has gone.
     pub fn leave(&self, id: u32) {
         let mut state = self.shared.state();
         state.viewers.retain(|viewer| viewer.id != id);
@@ -156,7 +156,7 @@ impl State {
 }
 
 impl Shared {
-    /// What is guarded is whole between any two steps.
+    /// Locks the state, which is whole between any two steps.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -265,7 +265,7 @@ impl Viewer {
         self.is_behind = sent != Ok(bytes.len());
     }
 
-    /// `OUT` once it has taken most of what it was shown (unix_writable in net/unix/af_unix.c).
+    /// Returns `OUT` once it has taken most of what it was shown (unix_writable in net/unix/af_unix.c).
     fn room(&self) -> PollFlags {
         let mut ready = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::OUT)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

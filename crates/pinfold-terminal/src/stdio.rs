@@ -233,14 +233,14 @@ fn write_all(from: &mut File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> 
     }
 }
 
-/// The null device has no state at all.
+/// Returns whether this is the null device, which has no state at all.
 fn is_null(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && stat.st_rdev == rustix::fs::makedev(1, 3)
 }
 
 impl Pump {
-    /// Between the caller's terminal and the sandbox's, in both directions.
+    /// Makes the streams between the caller's terminal and the sandbox's, in both directions.
     ///
     /// # Errors
     /// Returns the error of `fcntl(2)`.

@@ -27,13 +27,13 @@ impl Bytes {
         &self.0
     }
 
-    /// As a path.
+    /// Returns it as a path.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// As text, for people.
+    /// Returns it as text, for people.
     #[must_use]
     pub fn to_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)

@@ -88,7 +88,7 @@ impl ToolError {
         Self::new(ErrorKind::Cancelled, "cancelled")
     }
 
-    /// The service does not answer any more.
+    /// Makes the error of a service that does not answer any more.
     pub(crate) fn gone() -> Self {
         Self::new(ErrorKind::Gone, "the session's tools have ended")
     }

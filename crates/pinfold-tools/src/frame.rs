@@ -83,7 +83,7 @@ pub(crate) fn receive<H: DeserializeOwned>(from: &mut impl Read) -> io::Result<O
     Ok(Some(Frame { id, header, content }))
 }
 
-/// So many bytes. Room is made as they come: who announces much has to send it.
+/// Reads so many bytes. Room is made as they come: who announces much has to send it.
 fn exactly(from: &mut impl Read, length: usize, most: usize) -> io::Result<Vec<u8>> {
     const AT_ONCE: usize = 1 << 20;
     if length > most {

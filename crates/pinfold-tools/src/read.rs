@@ -73,7 +73,7 @@ pub(crate) fn at_most(file: &File, there: u64, most: usize) -> io::Result<Vec<u8
     Ok(content)
 }
 
-/// Some lines with their ends, and how many there are in all if that many bytes were looked through;
+/// Reads some lines with their ends, and how many there are in all if that many bytes were looked through;
 /// none for more than an answer carries, or lines that lie too far behind.
 fn some_lines(
     file: &mut File,

@@ -55,7 +55,7 @@ pub(crate) struct There {
 }
 
 impl Roots {
-    /// Absolute paths inside.
+    /// Makes roots of absolute paths inside.
     #[must_use]
     pub fn new(roots: Vec<PathBuf>, cwd: PathBuf) -> Self {
         Self { roots, cwd }

@@ -75,7 +75,7 @@ impl Writer {
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// From the beginning of a message.
+    /// Reads from the beginning of a message.
     #[must_use]
     pub fn new(message: &'a [u8]) -> Self {
         Self(message)

@@ -129,7 +129,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     Looked { built: after.built, is_cut }
 }
 
-/// Puts `.git` files behind git directories: a repository that is rebuilt rebuilds its submodules, and their files are good
+/// Puts `.git` files behind git directories: a repository that is rebuilt rebuilds its submodules, and their
+/// files are good
 /// then. In a directory either may be listed first.
 fn files_last(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| matches!(finding.what, What::GitFile));
@@ -178,7 +179,7 @@ impl After<'_> {
         self.is_cut
     }
 
-    /// A directory that the look could not enter is set aside if it is new. What was there at the
+    /// Sets a directory aside that the look could not enter, if it is new. What was there at the
     /// start has been masked since.
     fn unseen(&mut self, root: &Walked, unseen: &Unseen) {
         let is_new =
@@ -278,7 +279,7 @@ impl After<'_> {
         }
     }
 
-    /// A directory that looks like a repository to git. One that is new is rebuilt like any other;
+    /// Handles a directory that looks like a repository to git. One that is new is rebuilt like any other;
     /// one that the session only completed stops looking like one.
     fn bare_repository(&mut self, path: &Path) {
         if self.is_known(&path.join(".git"))
@@ -295,7 +296,7 @@ impl After<'_> {
         }
     }
 
-    /// A new `.git` that is not a directory leads git elsewhere.
+    /// Handles a new `.git` that is not a directory: it leads git elsewhere.
     fn git_file(&mut self, path: &Path, kind: FileType) {
         if self.git_files.get(path).is_some_and(|id| FileId::of(path).as_ref() == Ok(id)) {
             return self.note_tree(path);

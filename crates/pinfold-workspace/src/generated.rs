@@ -198,7 +198,7 @@ fn check(
     Err(GuardError::refused(what, Some(hint)))
 }
 
-/// Git configuration that would lie in a grant goes to other files that git reads as well. A file
+/// Moves git configuration that would lie in a grant to other files that git reads as well. A file
 /// that the host has there stays in force.
 fn move_git_settings(tree: &mut Vec<Entry>, authority: &Authority) -> Result<(), GuardError> {
     let mut settings = Vec::new();

@@ -82,7 +82,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// From the current directory.
+    /// Finds the workspace of the current directory.
     ///
     /// # Errors
     /// Returns an error for a directory that is gone or too wide, or a `.git` file that cannot be
@@ -92,7 +92,7 @@ impl Workspace {
         Self::around(&cwd, home)
     }
 
-    /// From a directory.
+    /// Finds the workspace around a directory.
     ///
     /// # Errors
     /// Returns the errors of [`Self::find`].
@@ -139,7 +139,7 @@ impl Workspace {
         }
     }
 
-    /// In a worktree of the same repository, as deep in it as the caller stands in this one.
+    /// Moves to a worktree of the same repository, as deep in it as the caller stands in this one.
     fn in_worktree(&self, top: &Path) -> Result<Self, WorkspaceError> {
         let below = self.cwd.as_path().strip_prefix(self.root.as_path());
         let cwd = below.ok().and_then(|below| fs::canonicalize(top.join(below)).ok());

@@ -194,7 +194,7 @@ fn check_path(
     Ok(ExitCode::from(u8::from(!allowed)))
 }
 
-/// A file that is no grant of anybody's: pinfold makes it for the session, read-only.
+/// Explains a file that nobody granted: pinfold makes it for the session, read-only.
 fn say_generated(explanation: &mut Explanation, access: PathAccess) {
     let text = "pinfold makes it for the session, in place of the host's";
     (explanation.hint, explanation.exists) = (None, true);
@@ -217,7 +217,7 @@ fn there(settings: &Settings, host: Host<'_>, project: &Workspace) -> Result<Sta
     })
 }
 
-/// A grant of a system names its uppermost tree alone: says which tree has the file, and what becomes
+/// Explains a grant of a system, which names its uppermost tree alone: says which tree has the file, and what becomes
 /// of changes.
 fn in_trees(explanation: &mut Explanation, stack: &Stack) {
     let host = explanation.host.as_ref().map(HostPath::as_path);

@@ -57,7 +57,7 @@ impl Failure {
         Self { code: 1, error: error.to_string(), hint: None }
     }
 
-    /// A failure of `run` before there was a command.
+    /// Makes a failure of `run` before there was a command.
     pub(crate) fn own(error: impl fmt::Display) -> Self {
         Self { code: OWN_FAILURE, ..Self::new(error) }
     }

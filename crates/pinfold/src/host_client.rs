@@ -81,7 +81,7 @@ pub(crate) fn ask(name: &OsStr) -> ExitCode {
     run(&executable, args, shown)
 }
 
-/// Of git only what a login is for is the host's; everything else the sandbox has itself.
+/// Returns whether the host has to do it: of git only what a login is for; everything else the sandbox has itself.
 fn needs_the_host(args: &[OsString]) -> bool {
     const TAKE_A_VALUE: [&str; 6] =
         ["-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"];

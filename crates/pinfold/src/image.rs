@@ -185,7 +185,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a user sees who waits.
+/// Shows what happens to a user who waits.
 pub(crate) fn tell(event: &Event<'_>) {
     match event {
         Event::Pulling(reference) => notify!("pinfold: getting {reference}"),

@@ -39,7 +39,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// JSON that drives no terminal and hides nothing on one, wherever its texts come from. Of control
+/// Returns JSON that drives no terminal and hides nothing on one, wherever its texts come from. Of control
 /// characters the writer escapes the lower ones alone; any character of a text may be escaped (RFC 8259,
 /// section 7).
 pub(crate) fn plain(json: &str) -> String {

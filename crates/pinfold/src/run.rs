@@ -257,7 +257,7 @@ fn report(outcome: &Outcome, timings: bool) {
     }
 }
 
-/// Each step with when it ended and how long it took its own process.
+/// Shows each step with when it ended and how long it took its own process.
 fn show(timeline: &Timeline) {
     let marks = timeline.marks();
     let first = marks.first().map_or(0, |mark| mark.at);

@@ -117,7 +117,7 @@ impl Said {
         self.with("it ended and has not started init")
     }
 
-    /// In words, that the container has ended before what runs in it.
+    /// Returns the message that the container has ended before what runs in it.
     fn gone(&self) -> String {
         let engine = self.engine.name();
         self.joined(&format!(

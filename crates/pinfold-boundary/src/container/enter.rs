@@ -86,7 +86,7 @@ fn become_inside(channel: &Channel) -> Result<(), Failure> {
     namespace::last_steps(steps, asked, channel)
 }
 
-/// What is left to do, and what to run then; none when the supervisor is gone.
+/// Returns what is left to do, and what to run then; none when the supervisor is gone.
 fn receive(channel: &Channel) -> Result<Option<(LastSteps, Asked)>, Failure> {
     let failed = |errno| Failure::at(Step::Engine)(errno);
     let (mut steps, mut part) = (None, Vec::new());

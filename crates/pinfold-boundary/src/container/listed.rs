@@ -13,7 +13,7 @@ pub(super) struct Listed {
     pub(super) is_read_only: bool,
 }
 
-/// What is mounted below `root` in this process's namespace and can be seen there, from the root down,
+/// Returns what is mounted below `root` in this process's namespace and can be seen there, from the root down,
 /// except these paths below it, which an engine fills itself.
 ///
 /// # Errors
@@ -78,7 +78,7 @@ fn parse(line: &str, root: &str, but: &[&str]) -> Option<(u64, Listed)> {
     Some((id, Listed { path: path.to_owned(), is_read_only }))
 }
 
-/// Blank, tab, newline and backslash are written as a backslash and three octal digits.
+/// Decodes blanks, tabs, newlines and backslashes, which are written as three octal digits.
 fn unescape(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();

@@ -60,7 +60,7 @@ fn copied(work: impl FnOnce()) -> Result<(), Errno> {
 }
 
 impl Outlets<'_> {
-    /// Until the supervisor is gone.
+    /// Answers requests until the supervisor is gone.
     fn answer(&self) {
         while let Ok(Some(received)) = self.orders.receive::<Order>() {
             // Lines that are over.

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::{Group, MOUNTED, counted, make_directory, parts, quota};
 use crate::plan::ResourceLimits;
 
-/// In each hierarchy that is needed a child of the one of these groups that lies there, or of the
+/// Makes a group in each hierarchy that is needed: a child of the one of these groups that lies there, or of the
 /// caller's.
 pub(super) fn make(own: &str, above: &[PathBuf], limits: &ResourceLimits) -> Option<Group> {
     let settings = [

@@ -22,7 +22,7 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// As who the caller is.
+    /// Returns the grants as the caller may give them.
     ///
     /// # Errors
     /// Root of a namespace, whose ids others do not know by these numbers.

@@ -53,7 +53,7 @@ pub(super) fn enter(birth: Birth) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// First of all: what follows is to be counted, and a thread more would not be moved.
+/// Joins control groups, before all else: what follows is counted, and another thread would not be moved.
 fn join(groups: &[PathBuf]) -> Result<(), Failure> {
     group::join(groups).map_err(|(group, errno)| {
         Failure::about(Step::Identity, group.as_os_str().as_bytes())(errno)

@@ -50,7 +50,7 @@ pub(super) fn hand_over(port: u16, with_v6: bool) -> Result<(), Errno> {
     routes(families).exchange(libc::NETLINK_ROUTE as u32)
 }
 
-/// `ip route add local default dev lo` (rtnetlink(7)).
+/// Does what `ip route add local default dev lo` does (rtnetlink(7)).
 fn routes(families: &[Family]) -> Messages {
     const LOOPBACK_INDEX: u32 = 1;
     const TABLE: u8 = libc::RT_TABLE_LOCAL;
@@ -97,7 +97,7 @@ fn rules(families: &[Family], port: u16) -> Messages {
     messages
 }
 
-/// `type filter hook prerouting priority mangle`.
+/// Returns the attributes of `type filter hook prerouting priority mangle`.
 fn chain() -> Attributes {
     const PRIORITY_MANGLE: i32 = -150;
     let hook = Attributes::default()
@@ -110,7 +110,7 @@ fn chain() -> Attributes {
         .text(nfta::CHAIN_TYPE, "filter")
 }
 
-/// `meta nfproto FAMILY meta l4proto tcp DESTINATION != loopback tproxy to LISTENER:PORT`.
+/// Returns the attributes of `meta nfproto FAMILY meta l4proto tcp DESTINATION != loopback tproxy to LISTENER:PORT`.
 fn rule(family: &Family, port: u16) -> Attributes {
     let (offset, loopback) = family.loopback;
     let expressions = Attributes::default()

@@ -93,7 +93,7 @@ fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     rustix::io::write(out, &Fallen::Over.to_bytes()).map(|_| ())
 }
 
-/// A descriptor is held for each directory with masks. As many as the user may have.
+/// Raises the limit of open files: a descriptor is held for each directory with masks.
 fn allow_many_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// What is left to do for a plan.
+/// Returns what is left to do for a plan.
 pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool) -> LastSteps {
     let is_writable = |place: &Place| {
         matches!(place, Place::Writable(_) | Place::Overlay { .. } | Place::Private)
@@ -55,7 +55,8 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool
     }
 }
 
-/// Takes the last steps and becomes init, whose programs all have these variables; returns when everything inside is to end.
+/// Takes the last steps and becomes init, whose programs all have these variables; returns when everything
+/// inside is to end.
 ///
 /// # Errors
 /// Returns an error for the step that failed; no command.
@@ -110,7 +111,7 @@ fn watched(steps: LastSteps) -> Watched {
 /// bytes for each, and allows a user a hundred thousand.
 const MOST_SIGNALS: u64 = 8192;
 
-/// A crash must not reach the host's core dump handler with the sandbox's memory: a limit of
+/// Sets the limits. A crash must not reach the host's core dump handler with the sandbox's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike (core(5);
 /// fs/coredump.c).
 ///
@@ -135,7 +136,7 @@ fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
     Ok(())
 }
 
-/// From here on this process, like the command, is an ordinary user with nothing to gain from
+/// Drops all privileges: this process, like the command, is an ordinary user with nothing to gain from
 /// any file. Non-dumpable keeps the command, which has the same user id, out of init's memory
 /// and descriptors; it comes after the last change of credentials, which would reset it.
 fn drop_privileges() -> Result<(), Errno> {
@@ -145,7 +146,7 @@ fn drop_privileges() -> Result<(), Errno> {
     Ok(())
 }
 
-/// The second wall, where there is one; `launch` has refused a plan that requires it in vain. This
+/// Puts up the second wall, where there is one; `launch` has refused a plan that requires it in vain. This
 /// process stands behind it too, so that everything it starts is in one domain and can signal and
 /// debug each other.
 fn second_wall(steps: &LastSteps) -> Result<(), Failure> {

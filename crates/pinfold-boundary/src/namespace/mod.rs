@@ -250,7 +250,8 @@ pub fn inside_owner() -> Option<(u32, u32)> {
     identity::caller_is_root().then_some((identity::SUBORDINATE, identity::SUBORDINATE))
 }
 
-/// A clone copies the calling thread alone: whatever lock another thread holds stays taken.
+/// Refuses a process with threads. A clone copies the calling thread alone: whatever lock another thread
+/// holds stays taken.
 fn refuse_threads() -> Result<(), LaunchError> {
     let tasks = std::fs::read_dir("/proc/self/task").map(Iterator::count);
     match tasks {
@@ -296,7 +297,7 @@ fn watched(plan: &LaunchPlan, group: Option<&Group>) -> Watched {
     }
 }
 
-/// Any view whose changes are private: all such lie in one file system, which it tells of.
+/// Returns any view whose changes are private: all such lie in one file system, which it tells of.
 fn view_with_private_changes(plan: &LaunchPlan) -> Option<PathBuf> {
     let is_private =
         |entry: &&Entry| matches!(entry.place, Place::Overlay { changes: Changes::Private, .. });

@@ -36,7 +36,7 @@ struct Made {
 }
 
 impl Network {
-    /// Begins.
+    /// Begins to make the network namespace, on a thread of its own.
     ///
     /// # Errors
     /// Returns the error of starting a thread.

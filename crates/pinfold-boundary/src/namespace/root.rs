@@ -128,7 +128,7 @@ impl Root {
         Ok(())
     }
 
-    /// All private directories lie on one file system, so that one size bounds them together.
+    /// Mounts the file system of all private directories, whose size bounds them together.
     /// It stays attached, read-only, where its directories were cloned from: taking it away
     /// again would cost a grace period of the kernel (80 µs) and win nothing.
     fn mount_private(&self, plan: &LaunchPlan) -> Result<(), Errno> {
@@ -157,7 +157,7 @@ impl Root {
         sys::mount_setattr(private.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
 
-    /// What stands for hidden things, an empty directory and an empty file that everybody may read,
+    /// Makes what stands for hidden things, an empty directory and an empty file that everybody may read,
     /// and for closed ones, which nobody may open.
     fn make_empty(&self) -> Result<(), Errno> {
         for (look, directory, file) in [(HIDDEN, 0o555, 0o444), (CLOSED, 0, 0)] {

@@ -30,7 +30,7 @@ impl Applied {
 }
 
 impl Trace<'_, '_> {
-    /// It is called, or made an object with `new`.
+    /// Handles a call of it, or an object that is made of it with `new`.
     pub(super) fn call(&mut self, kind: Kind, call: NodeId, arguments: &[Argument<'_>]) {
         let offset = self.semantic.nodes().kind(call).span().start;
         match kind {
@@ -53,7 +53,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// One of a function's own methods is taken, which is the value of this node.
+    /// Handles a method of a function's own that is taken: the value of this node.
     pub(super) fn applied(&mut self, kind: Kind, method: NodeId, how: Applied) {
         let nodes = self.semantic.nodes();
         let (parent, span) = (nodes.parent_id(method), nodes.kind(method).span());
@@ -81,7 +81,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// What is called with a list that is written out.
+    /// Handles a call with a list that is written out.
     fn apply_list(&mut self, kind: Kind, call: NodeId, list: &ArrayExpression<'_>) {
         let offset = list.span.start;
         let place =
@@ -126,7 +126,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// Code in a string is read like a file; what is made at run time cannot be.
+    /// Reads code in a string like a file. What is made at run time cannot be read.
     pub(super) fn take_code(&mut self, code: Option<&Argument<'_>>, offset: u32) {
         match code.map(Argument::as_expression) {
             Some(Some(code)) => self.take_value(code, offset),

@@ -96,7 +96,7 @@ impl Trace<'_, '_> {
         matches!(nodes.kind(function), AstKind::ArrowFunctionExpression(arrow) if arrow.expression)
     }
 
-    /// It goes where nobody follows it.
+    /// Notes that it goes where nobody follows it.
     pub(super) fn handed_on(&mut self, kind: Kind, span: Span) {
         if kind.is_held() {
             let what = format!("{}, handed on, so that its use cannot be determined", kind.word());

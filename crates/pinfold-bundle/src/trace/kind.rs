@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// What a name is that the file does not declare.
+    /// Returns what a name is that the file does not declare.
     pub(super) fn of_global(name: &str) -> Option<Self> {
         match name {
             "require" | "__non_webpack_require__" => Some(Self::Loads),

@@ -62,14 +62,14 @@ struct Trace<'s, 'a> {
 }
 
 impl Trace<'_, '_> {
-    /// The value of this node is such.
+    /// Notes that the value of this node is of this kind.
     fn follow(&mut self, node: NodeId, kind: Kind) {
         if self.followed.insert((node, kind)) {
             self.waiting.push((node, kind));
         }
     }
 
-    /// Every use of a declared name is such.
+    /// Notes that every use of a declared name is of this kind.
     fn bind(&mut self, symbol: SymbolId, kind: Kind) {
         if !self.bound.insert((symbol, kind)) {
             return;
@@ -86,7 +86,7 @@ impl Trace<'_, '_> {
         text::values(self.semantic, expression)
     }
 
-    /// A module is loaded by this name.
+    /// Handles a module that is loaded by this name.
     fn load(&mut self, name: &Expression<'_>, how: &str) {
         let offset = name.span().start;
         for value in self.values(name) {

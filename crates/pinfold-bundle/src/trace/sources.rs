@@ -139,7 +139,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// What is exported of a module that leads on is used where this file does not see it.
+    /// Handles an export of a module that leads on: it is used where this file does not see it.
     fn hand_on(&mut self, source: &StringLiteral<'_>) {
         if Kind::of_module(&source.value).is_some() {
             let what = "node:module, node:process or node:vm, exported, which lead to processes";
@@ -151,7 +151,7 @@ impl Trace<'_, '_> {
         self.load_named(source.span.start, &source.value, how);
     }
 
-    /// A module that was loaded may be one that leads on.
+    /// Follows a module that was loaded, which may be one that leads on.
     pub(super) fn follow_module(&mut self, node: NodeId, name: &Expression<'_>) {
         for value in self.values(name) {
             if let Text::Whole(name) = value
@@ -162,7 +162,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// Whatever is called: a word that means but one thing is refused as its argument.
+    /// Checks a call of anything: a word that means only one thing is refused as its argument.
     fn look_at_call(&mut self, call: &CallExpression<'_>) {
         for argument in call.arguments.iter().filter_map(Argument::as_expression) {
             for value in self.values(argument) {

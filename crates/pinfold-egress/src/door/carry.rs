@@ -121,7 +121,7 @@ fn check(
     }
 }
 
-/// The server name must be the host's. Without one the server answers as who it is; a host that
+/// Checks that the server name is the host's. Without one the server answers as who it is; a host that
 /// was allowed by address has no name to compare.
 fn check_name(shared: &Shared, asked: &Endpoint, name: Option<&str>) -> Result<(), NoWay> {
     let (Host::Name(host), Some(name)) = (&asked.host, name) else { return Ok(()) };

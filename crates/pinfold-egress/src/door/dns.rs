@@ -203,7 +203,7 @@ impl Question {
         self.written()
     }
 
-    /// "Try again", with the reason.
+    /// Returns the answer "try again", with the reason.
     fn failed(self, why: &str) -> Vec<u8> {
         self.refused(ResponseCode::ServFail, Some(why))
     }
@@ -255,7 +255,7 @@ struct Missing {
 }
 
 impl Shared {
-    /// Whether a name leads anywhere. Behind a proxy only the proxy knows.
+    /// Checks that a name leads anywhere. Behind a proxy only the proxy knows.
     async fn exists(&self, name: &HostName) -> Result<(), Missing> {
         let host = Host::Name(name.clone());
         let proxies = &self.way.proxies;

@@ -91,7 +91,7 @@ async fn through_tls(
     http::serve_refusal(client, no_way, is_http2).await
 }
 
-/// A reset instead of an orderly end: nothing was served here.
+/// Resets the connection instead of an orderly end: nothing was served here.
 pub(super) fn reset(stream: &TcpStream) -> io::Result<()> {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?;
     Ok(())

@@ -58,7 +58,7 @@ pub(super) fn offered(hello: &ClientHello<'_>) -> Vec<Vec<u8>> {
 }
 
 impl Shared {
-    /// TLS with a server, verified under the host's own name, with one of these protocols.
+    /// Begins TLS with a server, verified under the host's own name, with one of these protocols.
     pub(super) async fn secure(
         &self,
         stream: TcpStream,

@@ -71,7 +71,7 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// What is asked of the host that a request goes to, which begins with a slash also where nothing, or a
+/// Returns what is asked of the host that a request goes to, which begins with a slash also where nothing, or a
 /// query alone, came after the host (RFC 9112, 3.2.1).
 fn target(uri: &Uri) -> Result<PathAndQuery, InvalidUri> {
     match uri.path_and_query().map_or("", PathAndQuery::as_str) {

@@ -70,7 +70,7 @@ async fn connection(
     drop(place);
 }
 
-/// A connection to an address: the one of a name, or one that was known otherwise.
+/// Serves a connection to an address: the one of a name, or one that was known otherwise.
 async fn handed_over(stream: TcpStream, to: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
     let host = match to.ip().to_canonical() {
         IpAddr::V4(address) => match shared.names().name_of(address) {
@@ -100,7 +100,7 @@ pub(super) async fn admitted(
     Ok((protocol, Some(shared.dial(asked).await?)))
 }
 
-/// A client that knows of the proxy: `CONNECT`, or a request with a whole URL.
+/// Serves a client that knows of the proxy: `CONNECT`, or a request with a whole URL.
 async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let mut buffer = vec![0; LONGEST];
     let head = tokio::time::timeout(HEAD_LIMIT, connect_head(&stream, &mut buffer)).await??;

@@ -179,7 +179,7 @@ fn in_header(
     Some(format!("Basic {}", STANDARD.encode(replaced)).into_bytes())
 }
 
-/// User and password of `Basic` (RFC 7617).
+/// Decodes user and password of `Basic` (RFC 7617).
 fn decoded_basic(header: &HeaderValue) -> Option<Vec<u8>> {
     let (scheme, coded) = header.to_str().ok()?.split_once(' ')?;
     let coded = Some(coded.trim()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;

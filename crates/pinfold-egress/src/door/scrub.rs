@@ -235,7 +235,7 @@ where
         }
     }
 
-    /// Of an answer without a body the head is the end: gRPC tells errors so, and takes an empty
+    /// Returns whether the head is the end, as of an answer without a body: gRPC tells errors so, and takes an empty
     /// body after the head for a broken stream.
     fn is_end_stream(&self) -> bool {
         let nothing_left = self.pending.is_empty() && self.trailers.is_none();

@@ -167,7 +167,7 @@ fn of_char(character: char, text: &[u8], at: usize, ends: &mut Ends) {
     }
 }
 
-/// JSON, JavaScript and most other languages: `\"`, `\/`, `\n`, `\u002f`, `\x2f`.
+/// Finds the spellings of JSON, JavaScript and most other languages: `\"`, `\/`, `\n`, `\u002f`, `\x2f`.
 fn of_backslash(character: char, text: &[u8], at: usize, ends: &mut Ends) {
     let run = text[at..].iter().take(MOST_BACKSLASHES).take_while(|byte| **byte == b'\\').count();
     if character == '\\' {
@@ -220,7 +220,7 @@ fn short_escape(character: char) -> Option<u8> {
     }
 }
 
-/// RFC 3986 (2.1), with digits of either case, of any character and also twice.
+/// Finds the spellings of RFC 3986 (2.1), with digits of either case, of any character and also twice.
 fn of_percent(plain: &[u8], text: &[u8], at: usize, ends: &mut Ends) {
     let Some((byte, rest)) = plain.split_first() else { return ends.push(at) };
     let Some(b"%") = ends.bytes(text, at, 1) else { return };
@@ -236,7 +236,7 @@ fn of_percent(plain: &[u8], text: &[u8], at: usize, ends: &mut Ends) {
     }
 }
 
-/// HTML: `&amp;`, `&#38;`, `&#x26;`, also twice.
+/// Finds the spellings of HTML: `&amp;`, `&#38;`, `&#x26;`, also twice.
 fn of_entity(character: char, text: &[u8], at: usize, ends: &mut Ends) {
     let mut begin = at + 1;
     for _ in 0..=MOST_NESTED {
@@ -301,7 +301,7 @@ fn after_line_ends(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// A character of base64 in either alphabet, in any spelling.
+/// Finds a character of base64 in either alphabet, in any spelling.
 fn of_sextet(mask: u8, bits: u8, text: &[u8], at: usize, ends: &mut Ends) {
     let Some([byte]) = ends.bytes(text, at, 1) else { return };
     let fits = |value: u8| value & mask == bits;

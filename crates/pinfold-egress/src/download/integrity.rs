@@ -73,7 +73,7 @@ impl Integrity {
         strongest.ok_or_else(invalid)
     }
 
-    /// From the 32 bytes of a SHA-256.
+    /// Makes the integrity of the 32 bytes of a SHA-256.
     pub(crate) fn sha256(digest: Vec<u8>) -> Self {
         Self { algorithm: Algorithm::Sha256, digest }
     }

@@ -93,7 +93,7 @@ pub(super) fn form_of(parts: &Parts, refusal: &Refusal, routes: &[Route]) -> For
     Form::Api(routes[0].api)
 }
 
-/// The host a request is for, as its sender sees it.
+/// Returns the host a request is for, as its sender sees it.
 pub(super) fn host_of(parts: &Parts) -> &str {
     let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     parts.uri.authority().map_or(named.unwrap_or_default(), Authority::as_str)

@@ -234,7 +234,7 @@ impl Ready {
     }
 }
 
-/// Beyond ASCII a header means something else to every server (RFC 9110, 5.5).
+/// Makes the value of a header. Beyond ASCII a header means something else to every server (RFC 9110, 5.5).
 fn header_value(text: &str) -> Result<HeaderValue, Lack> {
     let plain = Some(text).filter(|text| text.is_ascii());
     plain.and_then(|text| HeaderValue::from_str(text).ok()).ok_or(Lack::Missing)

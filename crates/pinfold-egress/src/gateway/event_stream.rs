@@ -108,7 +108,7 @@ impl Messages {
     }
 }
 
-/// The lengths of a message and of its headers, once its first bytes are there.
+/// Returns the lengths of a message and of its headers, once its first bytes are there.
 fn prelude(kept: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
     let Some(prelude) = kept.get(..PRELUDE) else { return Ok(None) };
     if checksum(&prelude[..8]) != number(&prelude[8..]) {
@@ -120,7 +120,8 @@ fn prelude(kept: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
     if length > LONGEST || length < least { Err(Malformed) } else { Ok(Some((length, headers))) }
 }
 
-/// Reads headers: a name with its length in one byte, a type, and a value. Returns whether they are those of an event,
+/// Reads headers: a name with its length in one byte, a type, and a value. Returns whether they are those of
+/// an event,
 /// or `None` if they are malformed.
 fn is_event(mut headers: &[u8]) -> Option<bool> {
     let mut is_event = false;

@@ -85,7 +85,7 @@ impl Times {
     }
 }
 
-/// Now, in milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -73,7 +73,7 @@ impl Renewal {
         Ok(Renewed::Fresh)
     }
 
-    /// See [`super::LiveCredential::finish`].
+    /// Does what [`super::LiveCredential::finish`] says.
     pub fn finish(&self) {
         self.gate.close();
     }
@@ -118,7 +118,7 @@ fn needs(login: &Login, refused: Option<&Secret>) -> bool {
     (is_refused && !is_young && login.refresh.is_some()) || ends
 }
 
-/// What a login that needs no refresh means to who asked for one.
+/// Returns what a login that needs no refresh means to the one who asked for a refresh.
 fn changed(login: &Login, refused: Option<&Secret>) -> Renewed {
     match refused {
         Some(refused) if refused.expose() == login.access.expose() => Renewed::Same,

@@ -196,7 +196,7 @@ impl Passed {
 }
 
 impl Drop for Passed {
-    /// The client is gone before the end: what was used until then counts.
+    /// Counts what was used until now if the client is gone before the end.
     fn drop(&mut self) {
         let ending = if self.body.is_end_stream() { Ending::Whole } else { Ending::Broken };
         self.finish(ending);

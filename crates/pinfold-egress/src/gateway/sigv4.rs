@@ -94,7 +94,7 @@ impl Signer<'_> {
     }
 }
 
-/// The canonical request and the names of the headers in it.
+/// Returns the canonical request and the names of the headers in it.
 fn canonical(request: &Unsigned<'_>, headers: &HeaderMap) -> Option<(String, String)> {
     let is_signed = |name: &str| SIGNED.contains(&name) || name.starts_with("x-amz-");
     let names = headers.keys().map(HeaderName::as_str).filter(|name| is_signed(name));

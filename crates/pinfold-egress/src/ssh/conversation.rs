@@ -106,7 +106,7 @@ impl<'a> Conversation<'a> {
         answer
     }
 
-    /// A connection serves one session with one host. A second one, or one that is handed on,
+    /// Binds a connection to one session with one host. A second one, or one that is handed on,
     /// would be another machine's: nothing more is signed for it.
     fn bind(
         &mut self,

@@ -12,41 +12,41 @@ impl<'a> Fields<'a> {
         Self(bytes)
     }
 
-    /// So many bytes as they are.
+    /// Takes so many bytes as they are.
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// `byte`.
+    /// Takes a `byte`.
     pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
         Ok(self.take(1)?[0])
     }
 
-    /// `boolean`.
+    /// Takes a `boolean`.
     pub(super) fn flag(&mut self) -> Result<bool, Malformed> {
         Ok(self.byte()? != 0)
     }
 
-    /// `uint32`.
+    /// Takes a `uint32`.
     pub(super) fn number(&mut self) -> Result<u32, Malformed> {
         let bytes = self.take(4)?.try_into().map_err(|_| Malformed)?;
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// `string`.
+    /// Takes a `string`.
     pub(super) fn string(&mut self) -> Result<&'a [u8], Malformed> {
         let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
         self.take(length)
     }
 
-    /// `string` that holds text.
+    /// Takes a `string` that holds text.
     pub(super) fn text(&mut self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.string()?).map_err(|_| Malformed)
     }
 
-    /// `mpint` that is not negative, without leading zeros.
+    /// Takes an `mpint` that is not negative, without leading zeros.
     pub(super) fn natural(&mut self) -> Result<&'a [u8], Malformed> {
         let bytes = self.string()?;
         if bytes.first().is_some_and(|first| *first >= 0x80) {
@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
         self.0
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     pub(super) fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }

@@ -177,7 +177,7 @@ fn rsa(private: &mut Fields<'_>) -> Result<Pair, SshKeyError> {
     pair.map(|pair| Pair::Rsa(Box::new(pair))).map_err(|_| SshKeyError::Unsupported)
 }
 
-/// `number` modulo `prime - 1`, big-endian, bit by bit. OpenSSH's format leaves these two exponents
+/// Returns `number` modulo `prime - 1`, big-endian, bit by bit. OpenSSH's format leaves these two exponents
 /// (RFC 8017, section 3.2) to the reader. Done once, where nobody can watch the time it takes.
 fn remainder(number: &[u8], prime: &[u8]) -> Result<Zeroizing<Vec<u8>>, SshKeyError> {
     const LONGEST: usize = 8192 / 8;

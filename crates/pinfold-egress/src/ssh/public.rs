@@ -24,7 +24,7 @@ pub struct SshPublicKey {
 pub struct InvalidSshKey;
 
 impl SshPublicKey {
-    /// From the key's data.
+    /// Reads a key from its data.
     pub(super) fn from_blob(blob: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(blob);
         let name = fields.text()?;
@@ -141,7 +141,7 @@ impl FromStr for SshPublicKey {
 }
 
 impl fmt::Display for SshPublicKey {
-    /// As in a `.pub` file, without a comment.
+    /// Writes the key as in a `.pub` file, without a comment.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind(), STANDARD.encode(&self.blob))
     }

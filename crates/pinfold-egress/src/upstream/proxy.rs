@@ -58,7 +58,7 @@ pub struct WayOut {
 }
 
 impl From<TrustRoots> for WayOut {
-    /// Straight out.
+    /// Makes a route without a proxy.
     fn from(roots: TrustRoots) -> Self {
         Self { roots, proxies: Proxies::default() }
     }

@@ -260,7 +260,7 @@ impl Engine {
         })
     }
 
-    /// Builds.
+    /// Builds an image.
     ///
     /// # Errors
     /// Returns why it cannot be built.

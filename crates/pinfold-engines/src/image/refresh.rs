@@ -33,7 +33,7 @@ impl Asked {
         is_old(SystemTime::now(), found.created, asked.ok())
     }
 
-    /// A registry has just been asked for an image.
+    /// Notes that a registry has just been asked for an image.
     ///
     /// # Errors
     /// Returns the error of writing.

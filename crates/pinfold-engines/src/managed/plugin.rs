@@ -131,7 +131,7 @@ impl Plugin {
     }
 }
 
-/// What can be shown of what somebody else says.
+/// Returns what can be shown of somebody else's text.
 fn plain(said: &str) -> String {
     said.chars().filter(|c| !c.is_control()).take(400).collect()
 }

@@ -44,7 +44,8 @@ pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Chi
 }
 
 /// Starts this very program in a directory, in its own environment and a process group of its own, with what it says
-/// on both outputs going to one place. It is killed when the thread ends that starts it. It does not get the variables
+/// on both outputs going to one place. It is killed when the thread ends that starts it. It does not get the
+/// variables
 /// that `without` names.
 ///
 /// # Errors
@@ -63,7 +64,8 @@ pub fn start_held(
 }
 
 /// Starts this very program in a directory, in its own environment and a process group of its own, to be talked to by
-/// its standard input and output. It is killed when the thread ends that starts it. It does not get the variables that
+/// its standard input and output. It is killed when the thread ends that starts it. It does not get the
+/// variables that
 /// `without` names.
 ///
 /// # Errors
@@ -76,7 +78,7 @@ pub fn start_worker(
     held(arguments, directory, without)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// This very program in a directory, in a process group of its own, to be killed when this thread ends.
+/// Prepares this very program in a directory, in a process group of its own, to be killed when this thread ends.
 fn held(arguments: &[OsString], directory: &Path, without: &[&str]) -> io::Result<Command> {
     let mut command = command(std::env::current_exe()?);
     for name in without {
@@ -155,13 +157,13 @@ pub fn start_minded(program: &OsStr, name: &OsStr, args: &[OsString]) -> io::Res
     command.arg0(name).args(args).spawn()
 }
 
-/// Inside: replaces this program by another, for which it stands. Returns only if that fails.
+/// Replaces this program, inside, by another, for which it stands. Returns only if that fails.
 #[expect(clippy::disallowed_methods, reason = "inside, and nothing of the host's")]
 pub fn become_program(program: &Path, args: &[OsString]) -> io::Error {
     command(program).args(args).exec()
 }
 
-/// Inside: runs a program to its end with this process's environment and directory.
+/// Runs a program, inside, to its end with this process's environment and directory.
 ///
 /// # Errors
 /// Returns the error of starting it; `TimedOut` after a minute.

@@ -56,7 +56,7 @@ impl Launcher {
     }
 }
 
-/// From the start of a program to its end.
+/// Watches a program from its start to its end.
 fn watch(
     mut child: Child,
     output: &OwnedFd,

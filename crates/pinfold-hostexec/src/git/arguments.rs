@@ -204,7 +204,7 @@ fn is_option(word: &[u8], options: &[&str]) -> bool {
     options.iter().any(known) || is_lease || is_cluster
 }
 
-/// A remote is named, so that where it leads is the host's to say.
+/// Returns the name of a remote: where it leads is the host's to say.
 fn remote_name(name: &[u8]) -> Result<String, Refusal> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
     let text = str::from_utf8(name).ok().filter(|_| name.iter().all(is_part));

@@ -41,7 +41,7 @@ impl Move {
         }
     }
 
-    /// As git tells a hook of it (githooks(5), "pre-push").
+    /// Returns the line that git gives a hook (githooks(5), "pre-push").
     pub(super) fn line(&self) -> String {
         format!("{} {} {} {}\n", self.from, self.object, self.to, self.old)
     }

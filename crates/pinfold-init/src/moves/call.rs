@@ -67,7 +67,7 @@ impl Listener {
         self.send(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }
 
-    /// The call has succeeded.
+    /// Answers that the call has succeeded.
     pub(super) fn done(&self, call: &Call) {
         self.send(call, 0);
     }
@@ -108,7 +108,7 @@ impl Call {
         self.number == libc::SYS_landlock_restrict_self
     }
 
-    /// Directory and address of the old and the new path.
+    /// Returns directory and address of the old and the new path.
     fn names(&self) -> Option<[(i32, u64); 2]> {
         let [a, b, c, d, ..] = self.arguments;
         match self.number {

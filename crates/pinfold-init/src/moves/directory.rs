@@ -30,7 +30,7 @@ pub(super) fn rename(old: &Name, new: &Name) -> Result<(), Errno> {
     }
 }
 
-/// The new name is that of a directory, which must be empty.
+/// Replaces the directory of the new name, which must be empty.
 fn replace(old: &Name, new: &Name) -> Result<(), Errno> {
     if !in_one_view(&old.above, &new.above)? {
         return Err(Errno::XDEV);

@@ -109,7 +109,7 @@ fn segments(files: &mut HashMap<u64, File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Shared memory that a process holds by a descriptor.
+/// Counts shared memory that a process holds by a descriptor.
 fn descriptors(pid: u32, files: &mut HashMap<u64, File>) -> io::Result<()> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
         // By its name first: stat(2) of a file on a network may take for ever.
@@ -125,7 +125,7 @@ fn descriptors(pid: u32, files: &mut HashMap<u64, File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Shared memory that a process has mapped, whose descriptor may be closed.
+/// Counts shared memory that a process has mapped, whose descriptor may be closed.
 fn mappings(pid: u32, files: &mut HashMap<u64, File>) -> io::Result<()> {
     let mut smaps = BufReader::new(fs::File::open(format!("/proc/{pid}/smaps"))?);
     let (mut line, mut inode) = (Vec::new(), None);

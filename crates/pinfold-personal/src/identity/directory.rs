@@ -154,7 +154,7 @@ impl Directory {
         Ok(self.file(name)?.map(|_| self.path.join(name)))
     }
 
-    /// A file has to be there.
+    /// Checks that a file is there.
     ///
     /// # Errors
     /// Returns an error for one that is not, or cannot be trusted.
@@ -239,7 +239,7 @@ fn is_of_this_repository(path: &Path, opened: &OwnedFd) -> Result<(), Refusal> {
     }
 }
 
-/// What git tracks came with the repository.
+/// Refuses a file that git tracks: it came with the repository.
 fn is_untracked(main: &Path, relative: &Path) -> Result<(), Refusal> {
     let file = main.join(".git");
     let Ok(found) = std::fs::symlink_metadata(&file) else { return Ok(()) };

@@ -92,7 +92,7 @@ impl Injected {
         Some(self.inside.join(relative).to_string_lossy().into_owned())
     }
 
-    /// Absolute paths in every text of it.
+    /// Rewrites the absolute paths in every text of it.
     fn json(&self, shown: &str, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
         let bad = |why: String| refusal(format!("{shown}: {why}"), None);
         let mut value: Value = serde_json::from_slice(bytes).map_err(|error| {
@@ -140,7 +140,7 @@ impl Injected {
         Ok((file.into_bytes(), env))
     }
 
-    /// `user.signingKey` and `gpg.ssh.allowedSignersFile` as paths of the sandbox, and the
+    /// Rewrites `user.signingKey` and `gpg.ssh.allowedSignersFile` as paths of the sandbox, and the
     /// directory's own path in the commands of credential helpers.
     fn git_config(&self, shown: &str, file: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut config = Config::parse(file);

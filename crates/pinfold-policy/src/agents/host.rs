@@ -248,7 +248,7 @@ fn missing(provider: &str, key: &str, variables: &[EnvName]) -> AgentError {
     }
 }
 
-/// The value of a variable is not repeated: it may hold a password.
+/// Makes the error for a URL, without the value of a variable: it may hold a password.
 fn refused_url(provider: &str, name: &EnvName, error: BaseUrlError) -> AgentError {
     let and = if error == BaseUrlError::Plain { " and plain_http = true" } else { "" };
     AgentError::OnHost {

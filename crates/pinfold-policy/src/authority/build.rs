@@ -161,7 +161,7 @@ fn merge_grants(mut grants: Vec<Grant>, now: SystemTime) -> Result<Vec<Grant>, A
     Ok(merged)
 }
 
-/// Two grants of one root: what either allows is allowed, and the stricter rules hold.
+/// Unites two grants of one root: what either allows is allowed, and the stricter rules hold.
 fn unite(last: &mut Grant, grant: Grant) -> Result<(), AuthorityError> {
     if last.root.host != grant.root.host {
         return Err(AuthorityError::SamePlace {

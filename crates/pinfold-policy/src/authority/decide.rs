@@ -178,7 +178,7 @@ pub enum DenyReason {
 }
 
 impl DenyReason {
-    /// What a user can do about it, if anything.
+    /// Returns what a user can do about it, if anything.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -303,7 +303,7 @@ impl Authority {
         })
     }
 
-    /// A mount cannot be moved or removed, nor may a directory through which the host finds what
+    /// Checks that no mount is moved or removed, nor may a directory through which the host finds what
     /// is protected.
     fn check_pins(&self, access: Access, located: &Located) -> Option<DenyReason> {
         if !access.intersects(Access::OF_THE_NAME) {

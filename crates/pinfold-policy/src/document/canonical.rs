@@ -20,7 +20,7 @@ impl Document {
     }
 }
 
-/// A kind, for lists and texts the length, and the content: no value is the beginning of another.
+/// Writes a kind, for lists and texts the length, and the content: no value is the beginning of another.
 fn encode(node: &Node, bytes: &mut Vec<u8>) {
     match &node.value {
         Value::Null => bytes.push(b'n'),

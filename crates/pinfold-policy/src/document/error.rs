@@ -58,7 +58,7 @@ impl FileError {
         Self(Box::new(Inner { place, key, fault }))
     }
 
-    /// File and line.
+    /// Returns file and line.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.0.place

@@ -128,7 +128,7 @@ impl<'a> Item<'a> {
         self.name
     }
 
-    /// File and line.
+    /// Returns file and line.
     #[must_use]
     pub fn place(&self) -> Place {
         Place { file: self.file.clone(), line: self.line }
@@ -152,7 +152,7 @@ impl<'a> Item<'a> {
         self.fault(Fault::Invalid(message.to_string()))
     }
 
-    /// Text, without NUL bytes: all text ends up in paths, arguments or the environment.
+    /// Reads text without NUL bytes: all text ends up in paths, arguments or the environment.
     ///
     /// # Errors
     /// Returns an error for another type, or for a NUL byte.
@@ -172,7 +172,7 @@ impl<'a> Item<'a> {
         self.text()?.parse().map_err(|error: T::Err| self.invalid(error.to_string()))
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     ///
     /// # Errors
     /// Returns an error for another type.
@@ -226,7 +226,7 @@ impl<'a> Item<'a> {
         matches!(self.node.value, Value::Array(_))
     }
 
-    /// Any number.
+    /// Reads any number.
     ///
     /// # Errors
     /// Returns an error for another type.

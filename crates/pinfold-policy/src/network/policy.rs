@@ -169,7 +169,7 @@ impl NetworkPolicy {
         self.allow.iter().any(|rule| rule.value.hosts.matches(&host))
     }
 
-    /// Whether a host may be reached at this address of its own.
+    /// Checks that a host may be reached at this address of its own.
     ///
     /// # Errors
     /// Returns an error for an address of the host's own networks without permission.

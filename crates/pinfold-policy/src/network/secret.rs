@@ -69,7 +69,7 @@ impl SecretRule {
         host && self.ports.contains(&asked.port)
     }
 
-    /// A secret is of no use without its hosts, so these may be reached, over TLS.
+    /// Returns rules for the hosts of a secret, over TLS: it is of no use without them.
     pub(crate) fn rules(&self) -> impl Iterator<Item = NetworkRule> + '_ {
         self.hosts.iter().flat_map(|hosts| {
             self.ports.iter().map(|port| NetworkRule {

@@ -229,7 +229,7 @@ impl Settings {
             || !self.publish.is_empty()
     }
 
-    /// What the repository asks for and does not get while nobody trusts its file.
+    /// Returns what the repository asks for and does not get while nobody trusts its file.
     pub fn waiting(&self) -> impl Iterator<Item = &Widening> {
         self.widenings.iter().filter(|widening| !widening.in_effect)
     }

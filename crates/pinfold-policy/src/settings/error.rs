@@ -99,7 +99,7 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    /// What a user can do, where the message does not say it already.
+    /// Returns what a user can do, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

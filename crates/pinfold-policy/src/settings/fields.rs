@@ -69,7 +69,7 @@ pub(super) fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, File
     })
 }
 
-/// `env`. `above` is the least owner that stands above the layer being read.
+/// Reads `env`. `above` is the least owner that stands above the layer being read.
 pub(super) fn env(
     section: &Section<'_>,
     layer: Layer,

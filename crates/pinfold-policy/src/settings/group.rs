@@ -105,7 +105,7 @@ pub(super) fn trust(
     Ok(trust.unwrap_or(Valued::default_of(GroupTrust::Member)))
 }
 
-/// What becomes of a secret: it opens its hosts, or it is brokered.
+/// Admits a secret: it opens its hosts, or it is brokered.
 pub(super) fn admit(
     policy: &mut NetworkPolicy,
     secret: &Valued<SecretRule>,

@@ -113,7 +113,7 @@ fn append_config(
     Ok(())
 }
 
-/// As TOML has text.
+/// Quotes text as TOML has it.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

@@ -53,7 +53,7 @@ impl HostExec {
 }
 
 impl Default for HostExec {
-    /// The sandbox cannot ask.
+    /// Returns settings in which the sandbox cannot ask.
     fn default() -> Self {
         Self {
             enabled: Valued::default_of(false),
@@ -86,7 +86,7 @@ pub struct FlagHostExec {
     pub waits: bool,
 }
 
-/// `hostExec` of the user's file.
+/// Reads `hostExec` of the user's file.
 pub(super) fn of_user(section: &Section<'_>) -> Result<HostExecFile, FileError> {
     let Some(table) = sub_table(section, keys::USER, "hostExec")? else {
         return Ok(HostExecFile::default());
@@ -104,7 +104,7 @@ pub(super) fn of_user(section: &Section<'_>) -> Result<HostExecFile, FileError> 
     })
 }
 
-/// `hostExec` of a repository's file.
+/// Reads `hostExec` of a repository's file.
 pub(super) fn of_project(section: &Section<'_>) -> Result<HostExecFile, FileError> {
     let table = sub_table(section, keys::PROJECT, "hostExec")?;
     table.map_or(Ok(HostExecFile::default()), |table| shared(&table, Origin::Project))
@@ -119,7 +119,7 @@ fn shared(table: &Section<'_>, layer: Layer) -> Result<HostExecFile, FileError> 
     })
 }
 
-/// `autoApprove`: nothing for `false`, which is what holds without it.
+/// Reads `autoApprove`: nothing for `false`, which is what holds without it.
 fn approve(item: &Item<'_>, layer: Layer) -> Result<Vec<Valued<AutoApprove>>, FileError> {
     let valued = |item: &Item<'_>, what| Valued::new(what, layer(item.place()));
     if !item.is_list() {

@@ -27,7 +27,7 @@ pub struct FlagNetwork {
     pub publish: Vec<PublishedPort>,
 }
 
-/// `network` of the user's or a repository's file.
+/// Reads `network` of the user's or a repository's file.
 pub(super) fn policy(section: &Section<'_>, layer: Layer) -> Result<NetworkPolicy, FileError> {
     let table = sub_table(section, keys::USER, "network")?;
     let table = table.as_ref();
@@ -77,7 +77,7 @@ fn method(item: &Item<'_>) -> Result<String, FileError> {
     }
 }
 
-/// `secrets` of the user's or a repository's file.
+/// Reads `secrets` of the user's or a repository's file.
 pub(super) fn secrets(
     section: &Section<'_>,
     layer: Layer,
@@ -136,7 +136,7 @@ fn id(item: &Item<'_>) -> Result<String, FileError> {
     Ok(text.to_owned())
 }
 
-/// A secret goes to hosts that are named: never to every host, never to an address.
+/// Reads a host of a secret: one that is named, never every host, never an address.
 fn host(item: &Item<'_>) -> Result<HostPattern, FileError> {
     match item.parsed()? {
         HostPattern::AnyName | HostPattern::Exactly(crate::network::Host::Address(_)) => {
@@ -150,7 +150,7 @@ fn port(item: &Item<'_>) -> Result<u16, FileError> {
     u16::try_from(item.count()?).map_err(|_| item.invalid("expected at most 65535"))
 }
 
-/// `publish` of the user's or a repository's file.
+/// Reads `publish` of the user's or a repository's file.
 pub(super) fn publish(
     section: &Section<'_>,
     layer: Layer,

@@ -27,7 +27,7 @@ impl fmt::Display for WrapperSetting {
     }
 }
 
-/// `wrappers` of the user's or the administrator's file. A repository's has none: a clone brings no
+/// Reads `wrappers` of the user's or the administrator's file. A repository's has none: a clone brings no
 /// program that the host runs, and that sees what the host runs.
 pub(super) fn of_file(
     section: &Section<'_>,
@@ -61,7 +61,7 @@ fn one(item: &Item<'_>) -> Result<WrapperSetting, FileError> {
     })
 }
 
-/// As the schema has it.
+/// Returns whether this is an id as the schema has it.
 fn is_id(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.chars().all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))

@@ -67,7 +67,7 @@ impl Watched {
         self.is_complete
     }
 
-    /// What is readable when something has changed.
+    /// Returns a descriptor that is readable when something has changed.
     pub(super) fn descriptor(&self) -> Option<&OwnedFd> {
         self.opened.as_ref().map(|(_, watch)| watch)
     }

@@ -29,12 +29,12 @@ impl Listing {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
-    /// Name and kind of each entry; a link is a link.
+    /// Returns name and kind of each entry; a link is a link.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
         self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.kind))
     }
 
-    /// Name, kind and inode number of each entry, as the directory has them (`d_ino`, readdir(3)).
+    /// Returns name, kind and inode number of each entry, as the directory has them (`d_ino`, readdir(3)).
     pub fn inodes(&self) -> impl Iterator<Item = (&[u8], FileType, u64)> {
         let name = |entry: &Entry| &self.names[entry.start..entry.end];
         self.entries.iter().map(move |entry| (name(entry), entry.kind, entry.inode))

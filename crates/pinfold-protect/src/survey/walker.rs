@@ -320,7 +320,7 @@ pub(super) fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
-/// Some file systems do not say in the entry what it is.
+/// Returns what an entry is, which some file systems do not say in the entry.
 fn kind_of(directory: &OwnedFd, name: &[u8]) -> FileType {
     rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))

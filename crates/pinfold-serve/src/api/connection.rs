@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 }
 
 impl Connection {
-    /// Answers, if an answer is wanted.
+    /// Sends an answer, if one is wanted.
     pub(crate) fn answer(&self, asked: &Asked, result: Result<Value, Fault>) -> io::Result<()> {
         match &asked.id {
             Some(id) => self.outgoing.answer(id.clone(), result),

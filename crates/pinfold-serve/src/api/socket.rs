@@ -77,7 +77,8 @@ fn serve(api: &Api, socket: UnixStream) -> io::Result<()> {
     api.serve(reader, socket)
 }
 
-/// The directory keeps others away; a descriptor may still have been passed on (unix(7)).
+/// Returns whether the peer is the user: the directory keeps others away, but a descriptor may still have
+/// been passed on (unix(7)).
 fn is_own(socket: &UnixStream) -> bool {
     socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }

@@ -34,7 +34,7 @@ pub(super) enum Era {
 }
 
 impl Era {
-    /// That of a request.
+    /// Returns the revision of a request.
     ///
     /// # Errors
     /// Returns an error for a revision that is not spoken, or a request that says only half of what it
@@ -80,7 +80,7 @@ impl Era {
     }
 }
 
-/// What a client hears that asks at the beginning: its own revision, if that is spoken, and else the
+/// Answers a client that asks at the beginning: its own revision, if that is spoken, and else the
 /// newest one that begins so.
 pub(super) fn initialize(params: &Value) -> Value {
     let asked = params["protocolVersion"].as_str();

@@ -24,7 +24,7 @@ impl Lines {
         }
     }
 
-    /// All of them, and whether there are more.
+    /// Returns all of them, and whether there are more.
     pub(super) fn finish(mut self, truncated: bool) -> String {
         if truncated || self.is_cut {
             self.text.push_str("[there are more; ask more narrowly, or for a higher limit]\n");

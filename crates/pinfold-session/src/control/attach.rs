@@ -294,7 +294,7 @@ impl Viewer {
         }
     }
 
-    /// The session says how it ended, or is gone: everything that it has written comes before.
+    /// Returns how the session ended, after everything that it has written.
     fn ended(&mut self) -> Result<AttachEnd, RunError> {
         let answer = self.channel.receive::<Json<Answer>>().ok().flatten();
         while self.pass_output()? {}

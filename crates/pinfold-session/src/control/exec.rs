@@ -148,7 +148,7 @@ pub(super) fn request(exec: &Exec) -> Request {
     Request::Exec { timeout, user: exec.user.clone(), files, nice, limits }
 }
 
-/// And then.
+/// Returns the program that an exec asks for.
 pub(super) fn program(exec: Exec) -> Program {
     let variable =
         |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -277,7 +277,7 @@ impl Client {
         }
     }
 
-    /// Everything that was written comes out. A terminal can stay open for what was left running;
+    /// Waits until everything that was written has come out. A terminal can stay open for what was left running;
     /// then it is let go, at the latest after a moment. So are other outputs when the time is over:
     /// a program inside could hold them.
     fn finish_outputs(&mut self, until: Option<Instant>) {

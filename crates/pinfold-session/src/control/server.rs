@@ -368,7 +368,7 @@ impl Control {
     }
 }
 
-/// What somebody hears for whom no descriptor is left.
+/// Returns the message for a client for whom no descriptor is left.
 fn no_descriptor() -> String {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = most.map_or("as many as it likes".to_owned(), |most| most.to_string());

@@ -189,7 +189,7 @@ enum Of {
 }
 
 impl Kept {
-    /// Whether there is something left.
+    /// Checks that something of the budget is left.
     fn spent(&self, count: &Count, when: Of) -> Result<(), Over> {
         let is_over = |used: u64, limit: u64| match when {
             Of::Before => used >= limit,

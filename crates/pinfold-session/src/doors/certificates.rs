@@ -113,7 +113,7 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// In a session's private directory.
+    /// Makes certificates in a session's private directory.
     pub(crate) fn new(private: &Path, stack: Option<Stack>, caller: CallerTrust) -> Self {
         Self { directory: private.join("trust"), stack, caller }
     }

@@ -88,7 +88,7 @@ impl DoorServer {
         Ok(())
     }
 
-    /// Nobody serves any more: the next who comes is served by another thread.
+    /// Notes that nobody serves any more: the next client is served by another thread.
     fn over(&mut self, thread: Thread) {
         let why = match thread.handle.join() {
             Ok(Ok(())) => "ended".to_owned(),

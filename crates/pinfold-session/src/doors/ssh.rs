@@ -301,7 +301,8 @@ fn known_hosts(hosts: &[SshHost]) -> String {
     lines.collect()
 }
 
-/// Only the door's key, only known hosts, and nothing handed on. Logins whose signature names the
+/// Writes a configuration of the door's key and known hosts alone, with nothing forwarded. Logins whose
+/// signature names the
 /// host key are what ssh prefers by itself (ssh_config(5), `PubkeyAuthentication`).
 fn ssh_config(hosts: &[SshHost]) -> String {
     let mut text = String::new();

@@ -146,7 +146,7 @@ impl Home {
         Err(RunError::refused(what, Some(hint.to_owned())))
     }
 
-    /// What a path without links would show that is not the group's: files of other groups, or of pinfold.
+    /// Returns what a path without links would show that is not the group's: files of other groups, or of pinfold.
     pub(super) fn shows(&self, path: &Path) -> Option<PathBuf> {
         // What lies below a path is pinfold's to hide.
         let of_pinfold = self.places.iter().find(|place| path.starts_with(place)).cloned();

@@ -195,7 +195,7 @@ pub fn engine(asked: Option<ImageEngine>, host: Host<'_>) -> Result<Engine, RunE
     Ok(Engine::find(host.launcher, asked, &workspace_here(host.places))?)
 }
 
-/// Whether what a repository adds is trusted, by the hash that was given or by what was looked at.
+/// Checks that what a repository adds is trusted, by the hash that was given or by what was looked at.
 fn check(
     found: ContentHash,
     given: Option<ContentHash>,

@@ -66,7 +66,7 @@ impl Supervised {
     }
 }
 
-/// From the repository's commands to the end of everything inside.
+/// Conducts the session, from the repository's commands to the end of everything inside.
 fn conduct(
     mut supervision: Supervision,
     resume: &Resume<'_>,

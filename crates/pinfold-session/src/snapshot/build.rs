@@ -133,7 +133,7 @@ impl Work<'_> {
         Bound { dir: self.staging.to_owned(), most: most.unwrap_or(Limits::DEFAULT_BUILD) }
     }
 
-    /// Whether the disk was no limit. `during` is what was being done.
+    /// Checks that the disk was no limit. `during` is what was being done.
     fn check_disk(&self, limit: Option<LimitReached>, during: &str) -> Result<(), SnapshotError> {
         let during = during.to_owned();
         match limit {

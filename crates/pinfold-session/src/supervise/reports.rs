@@ -84,13 +84,13 @@ impl Supervision {
         false
     }
 
-    /// The command was executed, which the process that started a detached session waits for.
+    /// Reports that the command was executed, which the process that started a detached session waits for.
     fn runs(&mut self) -> Result<(), RunError> {
         let background = self.background.take();
         background.map_or(Ok(()), Background::started).map_err(RunError::System)
     }
 
-    /// The command stopped: stop as its job would, and go on with it.
+    /// Stops as the command's job would, and goes on with it.
     fn stopped(&mut self) {
         if let Some(terminal) = &self.terminal {
             let stop = || terminal.stop(self.inner.as_ref());

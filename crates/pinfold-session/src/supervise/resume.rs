@@ -171,7 +171,7 @@ impl Supervision {
         Ok(lives)
     }
 
-    /// The end of a command was reported.
+    /// Handles the end of a command.
     pub(crate) fn task_ended(&mut self, id: u32, ended: Ended) {
         if let Some(running) = self.running.as_mut().filter(|running| running.id == id) {
             running.ended = Some(ended);

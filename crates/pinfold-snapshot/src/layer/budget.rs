@@ -24,7 +24,7 @@ pub struct Budget {
 const BETWEEN_LOOKS: u64 = 64 << 20;
 
 impl Budget {
-    /// So many bytes in so many entries.
+    /// Makes a budget of so many bytes in so many entries.
     #[must_use]
     pub fn new(bytes: u64, entries: u64) -> Self {
         Self { most: bytes, bytes, entries, unwatched: 0 }

@@ -27,7 +27,7 @@ impl Tree {
         Ok(Self { root })
     }
 
-    /// A directory; what else lies there makes way. Its owner can always write to it, or what
+    /// Makes a directory; what else lies there makes way. Its owner can always write to it, or what
     /// comes later could not be put there.
     pub(super) fn directory(&self, path: &Path, mode: u32) -> Result<(), LayerError> {
         let mode = Mode::from_raw_mode(mode | 0o700);
@@ -55,14 +55,14 @@ impl Tree {
         made.map_err(LayerError::file(path))
     }
 
-    /// A symbolic link. Where it leads is of no importance: nothing here follows it out.
+    /// Makes a symbolic link. Where it leads is of no importance: nothing here follows it out.
     pub(super) fn symlink(&self, path: &Path, target: &[u8]) -> Result<(), LayerError> {
         self.make_way(path, Kind::Other)?;
         let (above, name) = self.above(path)?;
         rustix::fs::symlinkat(target, above, name).map_err(LayerError::file(path))
     }
 
-    /// A second name of a file of the tree. A link is given one as such.
+    /// Makes a second name of a file of the tree. A link is given one as such.
     pub(super) fn hard_link(&self, path: &Path, to: &Path) -> Result<(), LayerError> {
         let refused = |why| LayerError::refused(path.as_os_str().as_bytes(), why);
         let gone = || refused("which is a second name of a file that is not there");

@@ -101,8 +101,10 @@ impl Modes {
         self.sequences.read(bytes, &mut self.asked);
     }
 
-    /// Notes what has an effect before it ends: a terminal may carry out a command that is broken off. Also notes what
-    /// terminals differ in: some know no control characters U+0080 to U+009F, and GNU screen takes a sequence within a
+    /// Notes what has an effect before it ends: a terminal may carry out a command that is broken off. Also
+    /// notes what
+    /// terminals differ in: some know no control characters U+0080 to U+009F, and GNU screen takes a sequence
+    /// within a
     /// string for text of it.
     fn note(&mut self, byte: u8) {
         let last = std::mem::replace(&mut self.last, byte);
@@ -266,7 +268,7 @@ impl Asked {
         }
     }
 
-    /// What a terminal shows may differ from what is followed here, from now on.
+    /// Notes that what a terminal shows may differ from what is followed here, from now on.
     fn doubt(&mut self) {
         if !self.is_doubtful {
             self.is_doubtful = true;

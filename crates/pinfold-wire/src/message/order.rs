@@ -193,7 +193,7 @@ fn read_bounds(reader: &mut Reader<'_>) -> Result<Bounds, DecodeError> {
     Ok(Bounds { nice, groups, files: number()?, memory: number()?, pids: number()? })
 }
 
-/// A number that need not be there.
+/// Writes a number that need not be there.
 pub(crate) fn write_number(writer: &mut Writer, number: Option<u64>) {
     writer.u8(number.is_some().into()).u64(number.unwrap_or(0));
 }

@@ -213,7 +213,7 @@ impl WorktreeFiles {
     }
 }
 
-/// Where else a directory of objects has some (gitrepository-layout(5)).
+/// Finds where else a directory of objects has some (gitrepository-layout(5)).
 fn alternates(objects: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let listed = read(&objects.join("info"), "alternates").unwrap_or_default();
     for line in listed.split(|byte| *byte == b'\n') {

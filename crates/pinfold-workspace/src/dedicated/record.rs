@@ -111,7 +111,8 @@ impl Record {
         Ok(format!("{word}{}:{}", metadata.dev(), metadata.ino()))
     }
 
-    /// What is as long as what is there, or longer, is written at one stroke: a kill leaves one or the other.
+    /// Writes a record. One as long as what is there, or longer, is written in one call: a kill leaves one or
+    /// the other.
     /// Anything else begins from nothing, which says that there is nothing to remember.
     fn write(&self, text: &str) -> io::Result<()> {
         if (text.len() as u64) < self.file.metadata()?.len() {

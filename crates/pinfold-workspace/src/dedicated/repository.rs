@@ -81,12 +81,12 @@ impl Repository {
         Ok(Self { git, here, root, program })
     }
 
-    /// Git for one of its directories.
+    /// Returns git for one of its directories.
     pub(super) fn git_at<'a>(&'a self, directory: &'a Anchor) -> HostGit<'a> {
         HostGit { program: &self.program, directory }
     }
 
-    /// Git for the repository.
+    /// Returns git for the repository.
     pub(super) fn host(&self) -> HostGit<'_> {
         self.git_at(&self.git)
     }
@@ -165,7 +165,7 @@ impl Repository {
         Err(DedicatedError::OtherBranch { top: top.to_owned(), other, branch: branch.clone() })
     }
 
-    /// Whether no other working tree has the branch.
+    /// Checks that no other working tree has the branch.
     fn check_free(
         &self,
         branch: &BranchName,

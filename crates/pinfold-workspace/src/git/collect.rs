@@ -213,7 +213,7 @@ impl Collect<'_> {
         Ok(Held { refs, symbolic, remotes, stashes, trees })
     }
 
-    /// At the first time, what the working trees had in common at the start: where HEAD was, and
+    /// Completes, the first time, what the working trees had in common at the start: where HEAD was, and
     /// what is staged on the host if that is as it was; else what HEAD holds.
     fn complete(&self, state: &mut State, within: &[Worktree], ours: &Held) {
         if state.is_complete {

@@ -220,7 +220,7 @@ pub fn read_repository(
     borrowed.iter().fold(scratch, lend).run()
 }
 
-/// The number of objects stands in a pack's header (gitformat-pack(5)). What a scratch sandbox left
+/// Reads the number of objects from a pack's header (gitformat-pack(5)). What a scratch sandbox left
 /// may be a link or a FIFO.
 fn objects_in(pack: &Path) -> io::Result<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

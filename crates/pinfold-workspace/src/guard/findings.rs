@@ -14,7 +14,7 @@ use super::repositories::Git;
 use super::state::Guard;
 
 impl Guard {
-    /// What one finding means.
+    /// Takes in what one finding means.
     pub(super) fn take(&mut self, finding: Finding, git: &mut Git) {
         let Finding { path, kind, what } = finding;
         let writable = self.protect.writable_root(&path).is_some();

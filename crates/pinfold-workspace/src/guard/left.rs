@@ -373,7 +373,7 @@ pub fn settle_dead(
     Some(guard.settle(settings, host.places, synced, &saved, patience))
 }
 
-/// What is said of a dead session whose record cannot be read. Its git directories are kept.
+/// Returns what is said of a dead session whose record cannot be read. Its git directories are kept.
 fn unreadable(session: &SessionId, private: &Path) -> Settled {
     let kept = private.with_file_name(format!("kept-{session}"));
     let place = match fs::rename(private.join("git"), &kept) {

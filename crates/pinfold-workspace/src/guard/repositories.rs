@@ -188,7 +188,7 @@ impl Guard {
         self.tops.iter().filter(is_led).map(known).collect()
     }
 
-    /// What the configurations that are in force in a repository name in the granted roots.
+    /// Finds what the configurations that are in force in a repository name in the granted roots.
     fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
         let worktrees = host.join("worktrees");
         let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);

@@ -85,7 +85,7 @@ pub(crate) struct Walked {
 }
 
 impl Guard {
-    /// For a session whose private copies lie in this directory.
+    /// Makes the state of a session whose private copies lie in this directory.
     pub fn new(
         private: &Path,
         session: &SessionId,

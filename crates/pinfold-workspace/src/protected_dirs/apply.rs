@@ -236,7 +236,7 @@ fn exchange(
     Err(Refused::Changed)
 }
 
-/// Permission bits for this kind of file: who may read it may execute it, as git makes it.
+/// Returns permission bits for this kind of file: who may read it may execute it, as git makes it.
 fn with_kind(mode: u32, kind: Kind) -> u32 {
     match kind {
         Kind::Executable => mode | (mode & 0o444) >> 2,

@@ -142,7 +142,7 @@ impl Ask<'_> {
         }
     }
 
-    /// None if git cannot tell.
+    /// Asks git once. Returns none if it cannot tell.
     fn once(&mut self, paths: &[&Path]) -> Option<Vec<PathBuf>> {
         self.left = self.left.checked_sub(1)?;
         let options = ["-c", "core.fsmonitor=false", "check-ignore", "-z", "--stdin"];

@@ -79,7 +79,7 @@ pub enum Content {
 }
 
 impl Review {
-    /// The sessions with changes, the newest first. What an interrupted start or `discard` left is
+    /// Returns the sessions with changes, the newest first. What an interrupted start or `discard` left is
     /// removed.
     ///
     /// # Errors

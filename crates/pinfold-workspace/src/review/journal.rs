@@ -232,7 +232,7 @@ fn remove(
     }
 }
 
-/// A directory's mode, which need not be readable.
+/// Sets a directory's mode, which need not be readable.
 fn set_mode(above: &OwnedFd, name: &OsStr, mode: u32) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = rustix::fs::openat(above, name, flags, Mode::empty())?;
@@ -276,7 +276,7 @@ pub(crate) fn give(
     Ok(())
 }
 
-/// Extended attributes as they are written down.
+/// Returns extended attributes as they are written down.
 pub(crate) fn written(attributes: Vec<(OsString, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     use std::os::unix::ffi::OsStringExt;
     attributes.into_iter().map(|(name, value)| (name.into_vec(), value)).collect()

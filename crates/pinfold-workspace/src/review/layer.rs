@@ -214,7 +214,7 @@ pub fn reviews(places: &Places) -> PathBuf {
     places.state.join("review")
 }
 
-/// Without its record there is nothing to look at, even if this process is killed here.
+/// Removes the record first: without it there is nothing to look at, even if this process is killed here.
 pub(super) fn remove(directory: &Path) {
     let _ = fs::remove_file(directory.join(RECORD));
     sessions::remove_private(directory);

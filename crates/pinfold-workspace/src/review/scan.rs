@@ -42,7 +42,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// One directory of the layer, and what it lies over, if that is one, too.
+    /// Scans one directory of the layer, and what it lies over, if that is a directory, too.
     fn directory(
         &mut self,
         upper: OwnedFd,
@@ -166,7 +166,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// What lay at a name is gone, with everything in it.
+    /// Notes that what lay at a name is gone, with everything in it.
     fn deleted(
         &mut self,
         lower: &OwnedFd,

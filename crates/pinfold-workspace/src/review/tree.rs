@@ -195,7 +195,7 @@ pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-/// Extended attributes that a sandbox may set on a file or directory, sorted by name. A file system
+/// Returns extended attributes that a sandbox may set on a file or directory, sorted by name. A file system
 /// without them has none.
 ///
 /// # Errors

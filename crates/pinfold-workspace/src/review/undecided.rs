@@ -102,7 +102,7 @@ impl Review {
     }
 }
 
-/// Of directories that somebody else removed, only those matter that hold a change.
+/// Drops directories that somebody else removed, except those that hold a change.
 fn drop_needless(list: &mut Vec<Change>) {
     let is_empty = |at: usize| {
         let next = list.get(at + 1);

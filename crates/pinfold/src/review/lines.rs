@@ -47,7 +47,7 @@ pub(super) struct Printer<'o> {
 }
 
 impl Printer<'_> {
-    /// Something that no patch says.
+    /// Writes what no patch says.
     ///
     /// # Errors
     /// Returns the error of writing.
@@ -55,7 +55,7 @@ impl Printer<'_> {
         self.coloured(YELLOW, format!("# {note}").as_bytes())
     }
 
-    /// One file's patch. A file of another kind is removed and made.
+    /// Writes one file's patch. A file of another kind is removed and made.
     ///
     /// # Errors
     /// Returns the error of writing.

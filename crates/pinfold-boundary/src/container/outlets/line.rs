@@ -83,7 +83,7 @@ impl Line {
         Ok((user, signals))
     }
 
-    /// Until all was shown, or one of the ends is gone.
+    /// Carries bytes until all was shown, or one of the ends is gone.
     fn carry(&self, user: &OwnedFd, signals: &OwnedFd) -> Result<(), Errno> {
         let mut pending = Pending::default();
         loop {

@@ -115,7 +115,7 @@ impl Wall {
         Ok(())
     }
 
-    /// What is readable when the process has ended.
+    /// Returns a descriptor that is readable when the process has ended.
     pub(super) fn ended(&self) -> &OwnedFd {
         &self.process
     }

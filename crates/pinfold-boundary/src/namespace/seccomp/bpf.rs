@@ -87,7 +87,7 @@ impl Assembler {
         self.give(verdict);
     }
 
-    /// Another architecture's calls, or x32's, end the process; the number is loaded after.
+    /// Ends the process for calls of another architecture, or x32's; loads the number after.
     pub(super) fn check_architecture(&mut self) {
         self.load(ARCHITECTURE);
         self.emit(JUMP_EQUAL, 1, 0, NATIVE);
@@ -154,7 +154,7 @@ impl Assembler {
         }
     }
 
-    /// clone(2) and unshare(2): the first argument holds the flags on both architectures.
+    /// Filters clone(2) and unshare(2): the first argument holds the flags on both architectures.
     fn namespaces(&mut self) {
         self.emit(JUMP_EQUAL, 0, 3, libc::SYS_unshare as u32);
         self.load(argument(0));
@@ -164,7 +164,7 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// socket(2) and socketpair(2): the families that exist, and of netlink its routing.
+    /// Filters socket(2) and socketpair(2): the families that exist, and of netlink its routing.
     /// AF_VSOCK, for one, has no namespace: it would reach the host from an empty network.
     fn families(&mut self) {
         self.load(argument(0));
@@ -177,7 +177,7 @@ impl Assembler {
         self.give(errno(libc::EAFNOSUPPORT));
     }
 
-    /// ioctl(2): nothing types into a terminal, even into one's own. No directory gets encrypted: without
+    /// Filters ioctl(2): nothing types into a terminal, even into one's own. No directory gets encrypted: without
     /// its key nobody can judge the names in it, and later sessions could show them by bringing the key
     /// back. No file system makes a snapshot, which would hold what masks hide.
     fn requests(&mut self) {
@@ -199,7 +199,7 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// fcntl(2): a lease or a delegation on a file that was granted makes the host's programs wait for
+    /// Filters fcntl(2): a lease or a delegation on a file that was granted makes the host's programs wait for
     /// its holder, up to `/proc/sys/fs/lease-break-time` for each call. Commands that came later are not
     /// known to be harmless.
     fn leases(&mut self) {
@@ -213,7 +213,7 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// chown(2), setuid(2) and the like: the only ids there are, or none.
+    /// Filters chown(2), setuid(2) and the like: the only ids there are, or none.
     fn owner(&mut self, numbers: &Range<u32>) {
         const UNCHANGED: u32 = u32::MAX;
         let Some((user, group)) = self.character.ids else { return self.give(PASS) };
@@ -272,7 +272,7 @@ impl Assembler {
         self.give(REFUSE);
     }
 
-    /// renameat2(2): init itself moves files by it with a flag, and must not be notified of that.
+    /// Filters renameat2(2): init itself moves files by it with a flag, and must not be notified of that.
     fn renames(&mut self) {
         self.load(argument(4));
         if !self.character.nested {
@@ -284,7 +284,7 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// write(2): the last argument holds the number of bytes.
+    /// Filters write(2): the last argument holds the number of bytes.
     fn empty(&mut self) {
         self.load(argument(2));
         self.emit(JUMP_EQUAL, 1, 0, 0);

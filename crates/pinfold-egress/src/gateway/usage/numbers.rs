@@ -3,7 +3,7 @@
 use pinfold_policy::prices::Tokens;
 use serde_json::Value;
 
-/// What an object of an answer says that was used.
+/// Returns what was used according to an object of an answer.
 pub(super) fn usage_of(object: &Value) -> Option<Tokens> {
     let keys = ["usage", "usageMetadata", "amazon-bedrock-invocationMetrics"];
     keys.into_iter().find_map(|key| tokens(&object[key]))

@@ -11,7 +11,7 @@ use super::{Client, Control, State};
 use crate::control::message::{Answer, Request};
 
 impl Control {
-    /// From now on there is a terminal that can be attached to.
+    /// Offers a terminal that can be attached to, from now on.
     pub(crate) fn show(&mut self, screen: Screen) {
         self.screen = Some(screen);
     }
@@ -49,7 +49,7 @@ impl Control {
         }
     }
 
-    /// Who is attached says how large its window is, or goes.
+    /// Hears an attached client: the size of its window, or that it goes.
     pub(super) fn hear_attached(&mut self, client: &mut Client, seat: Option<u32>) {
         let said = client.channel.receive::<Json<Request>>();
         let screen = self.screen.as_ref().zip(seat);

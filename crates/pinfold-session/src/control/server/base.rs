@@ -30,7 +30,7 @@ impl Base {
         self.env.iter().any(|(name, own)| name == "USER" && own == user)
     }
 
-    /// What a client has said, and what it has left to the session: a shell for no words.
+    /// Completes a client's request with what it left to the session: a shell for no words.
     pub(super) fn complete(&self, asked: Program) -> Program {
         let name =
             |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);

@@ -87,7 +87,7 @@ impl Client {
         of_state.into_iter().chain(of_bounds).min()
     }
 
-    /// One that does not take its answers is its own loss.
+    /// Answers a client. One that does not take its answers loses them.
     pub(super) fn answer(&mut self, answer: Answer, descriptors: &[BorrowedFd<'_>]) {
         if self.channel.send(&Json(answer), descriptors).is_err()
             && let State::Running { id, .. } = self.state
@@ -103,7 +103,7 @@ impl Client {
         ready == Ok::<_, Errno>(1)
     }
 
-    /// What it runs is being ended for this limit.
+    /// Notes that what it runs is being ended for this limit.
     pub(super) fn is_over(&mut self, limit: LimitReached) {
         if let State::Running { deadline, over: over @ None, .. } = &mut self.state {
             *over = Some(limit);

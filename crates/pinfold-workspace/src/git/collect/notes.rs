@@ -111,7 +111,7 @@ impl Collect<'_> {
         }
     }
 
-    /// Linked worktrees that the sandbox made. What is checked out in them lies where it was made.
+    /// Reports linked worktrees that the sandbox made. What is checked out in them lies where it was made.
     pub(super) fn tell_worktrees(&self, settled: &mut Settled) {
         for id in worktrees::made(&self.copied.private, self.copied.host.path()) {
             let what = format!("worktree {id} of {}", self.place());

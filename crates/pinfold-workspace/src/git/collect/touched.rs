@@ -118,7 +118,7 @@ impl Collect<'_> {
         Ok(now.iter().find(is_new).map(|(path, _)| Escaped(path).to_string()))
     }
 
-    /// Mode and object of each of these paths in a commit.
+    /// Finds mode and object of each of these paths in a commit.
     fn content(
         &self,
         commit: &str,

@@ -147,7 +147,8 @@ pub struct Managed<M> {
 }
 
 impl<M: Manager> Managed<M> {
-    /// `init` is the static executable that is started in the container, which calls [`run_as_init`].
+    /// Makes the boundary of a manager. `init` is the static executable that is started in the container,
+    /// which calls [`run_as_init`].
     #[must_use]
     pub fn new(manager: M, init: HostPath) -> Self {
         Self { manager, init }

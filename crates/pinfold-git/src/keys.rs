@@ -187,7 +187,8 @@ fn is_line(value: &[u8]) -> bool {
     value.len() <= LONGEST && !value.iter().any(u8::is_ascii_control)
 }
 
-/// git hands `name::rest` to a program `git-remote-name`, and what begins with a dash may become
+/// Returns whether this is a plain URL: git hands `name::rest` to a program `git-remote-name`, and what
+/// begins with a dash may become
 /// an option of ssh (CVE-2017-1000117).
 fn is_url(value: &[u8]) -> bool {
     let Ok(value) = std::str::from_utf8(value) else { return false };

@@ -60,7 +60,7 @@ fn in_directory(directory: &File, name: &str) -> PathBuf {
 pub struct Json<M>(pub M);
 
 impl<M: Serialize + DeserializeOwned> Wire for Json<M> {
-    /// An empty message is none: it ends the conversation.
+    /// Encodes a message, which is never empty: an empty one ends the conversation.
     fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(&self.0).unwrap_or_default()
     }

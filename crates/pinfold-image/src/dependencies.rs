@@ -20,7 +20,7 @@ pub struct DependencyError {
 impl FromStr for Package {
     type Err = ();
 
-    /// The rules are Debian's (Policy 5.6.1, 5.6.12), so none is an option, a pattern, a path or a word
+    /// Reads a name by Debian's rules (Policy 5.6.1, 5.6.12), so none is an option, a pattern, a path or a word
     /// of the shell's. A name that ends with a dash would have apt-get remove the package.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (name, version) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));

@@ -224,7 +224,7 @@ macro_rules! absolute_path {
                 normalise(relative, self.0.clone()).map(Self)
             }
 
-            /// The directory the path lies in; none for `/`.
+            /// Returns the directory the path lies in; none for `/`.
             #[must_use]
             pub fn parent(&self) -> Option<Self> {
                 self.0.parent().map(|parent| Self(parent.to_owned()))
@@ -236,7 +236,7 @@ macro_rules! absolute_path {
                 self.0.file_name()
             }
 
-            /// The path itself, the directory it lies in, and so on up to `/`.
+            /// Returns the path itself, the directory it lies in, and so on up to `/`.
             pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
                 self.0.ancestors().map(|path| Self(path.to_owned()))
             }

@@ -161,7 +161,8 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    /// What git does not take for a repository yet has nothing to be copied; the look at the end
+    /// Protects a git directory. What git does not take for a repository yet has nothing to be copied; the
+    /// look at the end
     /// sees what became of it.
     fn git_directory(&mut self, listing: &Listing, below: &mut Vec<(Vec<u8>, Zone)>) {
         if self.look == Look::After || is_git_layout(listing) {

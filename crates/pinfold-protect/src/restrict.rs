@@ -129,7 +129,7 @@ impl Protect {
         found.map(|(root, _)| root.as_path())
     }
 
-    /// If `path` leads through links: they stay, and what they lead to gets the restriction.
+    /// Restricts what `path` leads to through links, which stay.
     pub fn restrict_targets(&mut self, path: &Path, effect: Effect, reason: &Reason) {
         let Some(followed) = follow(path) else { return };
         for link in followed.links.iter().filter(|link| *link != path) {
@@ -151,7 +151,7 @@ impl Protect {
         }
     }
 
-    /// If a link lies at `path`: what it leads to stays as it is, because the host executes it.
+    /// Keeps what a link at `path` leads to as it is, because the host executes it.
     pub fn keep_targets(&mut self, path: &Path) {
         let text = "a program on the host runs it through a link".into();
         let reason = Reason { why: Why::HostExecutes, text, opt_in: None };

@@ -241,7 +241,7 @@ impl Work<'_> {
         jobs.iter().try_for_each(|job| self.verify(job))
     }
 
-    /// The fetcher compares while it streams, to stop early; this is the check that counts.
+    /// Compares the digest. The fetcher does so while it streams, to stop early; this is the check that counts.
     fn verify(&self, job: &Job) -> Result<(), CacheError> {
         let found = Integrity::of_file(&job.file)
             .map_err(|e| self.cache.shelf.failed("read the download", &job.file, e))?;

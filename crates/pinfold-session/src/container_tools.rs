@@ -29,7 +29,8 @@ pub(crate) fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
     found.map(entry).collect()
 }
 
-/// The real program runs as it would without this one. Only a failure is explained, and not if the tool was
+/// Returns a script that runs the real program as it would run without it. Only a failure is explained, and
+/// not if the tool was
 /// asked to use an engine elsewhere.
 fn script(tool: &str, program: &str) -> String {
     format!(

@@ -66,7 +66,7 @@ fn npm(program: &str) -> String {
     )
 }
 
-/// `corepack enable` links the package managers next to itself.
+/// Returns a script for `corepack`, which would link the package managers next to itself.
 fn corepack(program: &str) -> String {
     format!(
         "#!/bin/sh\n\

@@ -160,7 +160,7 @@ impl Conversation {
         }
     }
 
-    /// A call of step N has `_mock_N_i` in its id.
+    /// Notes a call. One of step N has `_mock_N_i` in its id.
     fn see_call(&mut self, id: &Value) {
         let number = id.as_str().and_then(|id| {
             let (_, rest) = id.split_once("_mock_")?;

@@ -91,7 +91,7 @@ impl Room {
         }
     }
 
-    /// As whom and by what the daemon is started.
+    /// Returns the command that starts the daemon.
     fn starter(&self) -> Command {
         // It takes the places of what it puts into /run for itself.
         const CLEAR: &str =

@@ -108,7 +108,7 @@ impl Request {
     }
 }
 
-/// Of two values with one name, the log has both.
+/// Writes an object. Of two values with one name, the log has both.
 fn as_object<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     let mut object = BTreeMap::<&str, Vec<&str>>::new();
     for (name, value) in pairs {

@@ -51,7 +51,7 @@ pub(crate) fn answer(shared: &Shared, incoming: &Incoming, record: &mut Request)
     }
 }
 
-/// `/v1` is optional and may be doubled, so that any convention of base addresses works.
+/// Removes `/v1`, which is optional and may be doubled, so that any convention of base addresses works.
 fn without_version(mut path: &str) -> &str {
     while let Some(rest) = path.strip_prefix("/v1") {
         if !rest.is_empty() && !rest.starts_with('/') {

@@ -99,7 +99,7 @@ impl ModelServer {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT`, without `/v1`.
+    /// Returns `http://127.0.0.1:PORT`, without `/v1`.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)

@@ -95,7 +95,7 @@ impl Grants {
 }
 
 impl Making<'_> {
-    /// A layer of a view, which nothing writes to and in which the sandbox's user owns everything.
+    /// Gives a layer of a view, to which nothing writes, to the sandbox's user.
     fn owned(&mut self, host: &mut HostPath) -> Result<(), LaunchError> {
         self.put(host, false, self.owner.is_root())
     }

@@ -135,7 +135,8 @@ pub(crate) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Re
     rustix::stdio::dup2_stderr(&null)
 }
 
-/// One user and one group exist inside: the caller's own, or, for a caller who is root, ids
+/// Takes the identity of the one user and group that exist inside: the caller's own, or, for a caller who is
+/// root, ids
 /// that own nothing on the host. The parent-death signal comes last, because a change of
 /// credentials clears it (prctl(2)).
 fn take_identity(

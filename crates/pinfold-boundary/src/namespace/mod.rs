@@ -308,7 +308,7 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
     plan.tree.iter().map(|_| Source::Child).collect()
 }
 
-/// For a caller who is root the child has nobody's rights from the first step, so every source is
+/// Opens the sources of a caller who is root. The child has nobody's rights from the first step, so every source is
 /// opened here; writable ones show their owner as the sandbox's user.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     let open = |host: &HostPath, writable: bool| {

@@ -52,7 +52,7 @@ fn shared() -> &'static Shared {
     })
 }
 
-/// An answer that is given at once is sound, belongs to its question and has no address but the
+/// Checks that an answer that is given at once is sound, belongs to its question and has no address but the
 /// machine's own.
 ///
 /// # Panics
@@ -70,7 +70,7 @@ pub fn question(bytes: &[u8]) {
     }
 }
 
-/// What was seen stays true when more arrives.
+/// Checks that what was seen stays true when more arrives.
 ///
 /// # Panics
 /// When it does not.
@@ -86,7 +86,7 @@ pub fn beginning(bytes: &[u8]) {
     }
 }
 
-/// A tunnel is asked for to a host that has one form.
+/// Checks that a tunnel is asked for to a host that has one form.
 ///
 /// # Panics
 /// When it has not.
@@ -97,7 +97,7 @@ pub fn connect(bytes: &[u8]) {
     }
 }
 
-/// No pattern is left in a stream as it is, however it is cut, unless what stands instead makes one.
+/// Checks that no pattern is left in a stream as it is, however it is cut, unless what stands instead makes one.
 ///
 /// # Panics
 /// When one is.

@@ -12,7 +12,7 @@ use super::event_stream;
 use super::json;
 use super::usage::Reader;
 
-/// What is left of a rewritten body is what a server finds in it, and stays as it is when it is rewritten
+/// Checks that what is left of a rewritten body is what a server finds in it, and stays as it is when it is rewritten
 /// again.
 ///
 /// # Panics
@@ -61,7 +61,7 @@ pub fn event_stream(bytes: &[u8], cut: usize) {
     usage(event_stream::CONTENT_TYPE, &stream, cut);
 }
 
-/// What an answer used is read the same however it is cut.
+/// Checks that what an answer used is read the same however it is cut.
 ///
 /// # Panics
 /// When it is not.

@@ -154,7 +154,7 @@ fn is_due(last: Option<&Count>, used: u64, most: u64) -> bool {
     passed >= last.took * PAUSE && (filled || passed >= LONGEST)
 }
 
-/// Counts; none if it was asked to stop before the end.
+/// Counts what a directory holds; none if it was asked to stop before the end.
 fn count(dir: &Path, used: u64, stop: &AtomicBool) -> Option<Count> {
     let at = Instant::now();
     let bytes = held(dir, &|_| !stop.load(Ordering::Relaxed)).unwrap_or(0);

@@ -222,7 +222,8 @@ impl Perform for Asked {
         }
     }
 
-    /// A terminal takes as many parameters as it has room for, so a sequence that is cut counts.
+    /// Handles a control sequence. A terminal takes as many parameters as it has room for, so a sequence that
+    /// is cut counts.
     fn csi_dispatch(&mut self, numbers: &Params, between: &[u8], is_cut: bool, last: char) {
         let [prefix] = *between else { return };
         let mut numbers = numbers.iter().filter_map(|parts| parts.first().copied());

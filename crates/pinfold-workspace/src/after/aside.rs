@@ -51,7 +51,7 @@ impl After<'_> {
         self.say_how_many(rest);
     }
 
-    /// What git on the host had there at the start stays.
+    /// Sets misleading files aside, except what git on the host had there at the start.
     pub(super) fn set_misleading_aside(&mut self) {
         let mut rest = 0;
         for (number, found) in std::mem::take(&mut self.misleading).into_iter().enumerate() {

@@ -81,7 +81,7 @@ struct Protected {
 }
 
 impl Protected {
-    /// One without a directory on the host has nothing to settle.
+    /// Returns what is left of a directory. One without a directory on the host has nothing to settle.
     fn of(dir: &ProtectedDir) -> Option<Self> {
         Some(Self {
             path: bytes(&dir.path),

@@ -32,7 +32,7 @@ pub(super) struct Git {
 }
 
 impl Guard {
-    /// A `.git` that leads elsewhere stays as it is, and where it leads is a git directory.
+    /// Protects a `.git` that leads elsewhere: it stays as it is, and where it leads is a git directory.
     pub(super) fn git_file(&mut self, path: PathBuf, kind: FileType, git: &mut Git) {
         let text = "it tells git where its directory is".into();
         let reason = Reason { why: Why::HostExecutes, text, opt_in: None };

@@ -215,7 +215,7 @@ impl Action {
     }
 }
 
-/// What stands there as a directory came after the file was removed.
+/// Removes a file. A directory in its place came after the file was removed.
 fn remove(
     above: &OwnedFd,
     name: &OsStr,

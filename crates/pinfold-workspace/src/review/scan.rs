@@ -245,7 +245,7 @@ fn compare(
     Ok(differs_in_mode(before, after, &new, &old)?.then_some(What::Mode))
 }
 
-/// A look is no use of a file: its time of access stays, which also saves writing each inode.
+/// Opens a file to look at it, which is no use of it: its time of access stays, which also saves writing each inode.
 fn file_at(directory: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

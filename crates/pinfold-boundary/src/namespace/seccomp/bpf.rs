@@ -242,7 +242,8 @@ impl Assembler {
         self.give(REFUSE);
     }
 
-    /// Init has the command's user id, so these would reach it although it cannot be traced. A
+    /// Filters calls that reach init. It has the command's user id, so these would reach it although it
+    /// cannot be traced. A
     /// negative number means nothing to them: 1 is the only name of init.
     fn init(&mut self, numbers: &Range<u32>) {
         const INIT: u32 = 1;
@@ -294,7 +295,7 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// The mode is in another argument for each call; open(2) has one only when it creates.
+    /// Filters modes of files. The mode is in another argument for each call; open(2) has one only when it creates.
     fn modes(&mut self, numbers: &Range<u32>) {
         const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE) as u32;
         for (number, mode, flags) in MODES.iter().filter(|(n, ..)| numbers.contains(n)) {

@@ -94,7 +94,7 @@ fn references(next: &mut State, ours: &Held, theirs: &Held) -> String {
     commands
 }
 
-/// Remote-tracking branches are the host's alone.
+/// Returns the updates of remote-tracking branches, which are the host's alone.
 fn remotes(next: &mut State, ours: &Held) -> String {
     let last = std::mem::replace(&mut next.remotes, ours.remotes.clone());
     let moved = ours.remotes.iter().filter(|(name, object)| last.get(*name) != Some(*object));

@@ -3,7 +3,7 @@
 //! Descriptions come from each crate's manifest, sizes and dependencies from the code. The check takes a
 //! count of lines for current until it is a tenth off, so that not every change touches the table. Circles
 //! of more than a few files are listed in a file, so that none is made and none grows: a number there only
-//! goes down. No function takes a tuple apart in its list of arguments.
+//! goes down. Signatures and doc comments of functions are checked as well ([`functions`]).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::Outcome;
 use crate::cargo::{command, output};
-use crate::{arguments, circles};
+use crate::{circles, functions};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 /// The largest circle of each crate that has one of more than [`circles::MOST`] files.
@@ -101,7 +101,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     let (before, table, after) = parts(&document)?;
     let large = large_circles(&metadata)?;
-    check_arguments(&metadata.workspace_root)?;
+    check_functions(&metadata.workspace_root)?;
     let list = metadata.workspace_root.join(CIRCLES);
     let crates = sorted(crates(metadata)?);
     if let Some(large) = crates.iter().find(|each| each.lines > MOST_LINES) {
@@ -126,22 +126,16 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     Ok(fs::write(path, [before, &written, after].concat())?)
 }
 
-/// Checks that each argument of a function is one of its own.
+/// Checks the signatures and doc comments of all functions.
 ///
 /// # Errors
-/// Returns the functions that take a tuple apart in their list of arguments.
-fn check_arguments(root: &Path) -> Outcome {
+/// Returns the functions that do not keep to [`functions`]'s rules.
+fn check_functions(root: &Path) -> Outcome {
     let mut found = Vec::new();
     for entry in fs::read_dir(root.join("crates"))? {
-        found.extend(arguments::tuples(&entry?.path().join("src"))?);
+        found.extend(functions::faults(&entry?.path().join("src"))?);
     }
-    match found.as_slice() {
-        [] => Ok(()),
-        found => {
-            let list = found.join("\n  ");
-            Err(format!("a tuple as an argument list; name each argument:\n  {list}").into())
-        }
-    }
+    if found.is_empty() { Ok(()) } else { Err(found.join("\n").into()) }
 }
 
 /// The circles of more than [`circles::MOST`] files of each crate that has some.

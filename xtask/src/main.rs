@@ -6,13 +6,13 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-mod arguments;
 mod attack;
 mod cargo;
 mod check;
 mod circles;
 mod crates;
 mod e2e;
+mod functions;
 mod hunt;
 mod leftovers;
 mod links;

@@ -36,10 +36,10 @@ pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
     }
 }
 
-/// The same with a copy of this process's memory, and without waiting.
+/// Does the same with a copy of this process's memory, and without waiting.
 ///
 /// # Errors
-/// What fork(2) says.
+/// Returns the error of `fork(2)`.
 #[expect(
     clippy::disallowed_methods,
     reason = "a copy of init above what runs inside, and no other program"

@@ -14,6 +14,8 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
+    /// Takes a descriptor of a stream.
+    ///
     /// # Errors
     /// Returns the error of fstat(2) or ioctl(2).
     pub(crate) fn new(file: OwnedFd) -> Result<Self, Errno> {

@@ -17,6 +17,8 @@ pub fn is_dead(path: &Path) -> bool {
     connect(path) == Err(Errno::CONNREFUSED)
 }
 
+/// Connects to a socket, whose path may be long.
+///
 /// # Errors
 /// Returns the error of open(2) or connect(2).
 fn connect(path: &Path) -> Result<(), Errno> {

@@ -150,7 +150,7 @@ impl Machine {
         Err(failed(&last.unwrap_or_else(|| output.status.to_string())))
     }
 
-    /// A program of the administrator's directories, with nothing of the caller's environment.
+    /// Returns a program of the administrator's directories, with nothing of the caller's environment.
     #[expect(
         clippy::disallowed_methods,
         reason = "an administrator's set-up has no launcher: programs of the system by their names"

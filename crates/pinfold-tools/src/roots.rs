@@ -197,8 +197,10 @@ impl Roots {
 }
 
 impl There {
+    /// Takes an open file.
+    ///
     /// # Errors
-    /// Whatever is not a regular file.
+    /// Returns an error for anything but a regular file.
     pub(crate) fn new(Opened { file, real }: Opened, path: &Bytes) -> Result<Self, ToolError> {
         let about = rustix::fs::fstat(&file).map_err(ToolError::system(path))?;
         regular(&about, path)?;
@@ -215,8 +217,10 @@ fn divided<'a>(at: &'a Path, path: &Bytes) -> Result<(&'a Path, &'a OsStr), Tool
     at.parent().zip(at.file_name()).ok_or_else(is_directory)
 }
 
+/// Checks that a file is regular.
+///
 /// # Errors
-/// Whatever is not a regular file.
+/// Returns an error for anything else.
 fn regular(stat: &Stat, path: &Bytes) -> Result<(), ToolError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),

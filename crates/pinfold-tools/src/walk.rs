@@ -25,6 +25,8 @@ const PATTERN: usize = 64 * 1024;
 /// Characters of what is said about one, which repeats it.
 const SAID: usize = 2_000;
 
+/// Checks the length of a pattern.
+///
 /// # Errors
 /// Returns an error for a pattern that is too long.
 pub(crate) fn check_pattern(pattern: &str) -> Result<(), ToolError> {
@@ -67,8 +69,10 @@ impl Cancel {
         self.flag.load(Ordering::Relaxed)
     }
 
+    /// Checks whether to go on.
+    ///
     /// # Errors
-    /// That it was taken back.
+    /// Returns an error if the walk was cancelled.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }

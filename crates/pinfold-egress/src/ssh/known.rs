@@ -46,7 +46,7 @@ fn names(hosts: &str, label: &str) -> bool {
         && !hosts.any(|host| host.strip_prefix('!').is_some_and(|not| not == label))
 }
 
-/// `|1|salt|HMAC-SHA1 of the name|`.
+/// Returns whether this is `|1|salt|HMAC-SHA1 of the name|` of a label.
 fn is_hash_of(hashed: &str, label: &str) -> Option<bool> {
     let (salt, hash) = hashed.strip_prefix("|1|")?.split_once('|')?;
     let salt = STANDARD.decode(salt).ok()?;

@@ -7,7 +7,7 @@ use pinfold_content::{Clock, Timestamp, Uuid};
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::owned;
-use pinfold_sqlite::with_ending;
+use pinfold_sqlite::{distrust, with_ending};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params_from_iter};
 
@@ -89,6 +89,7 @@ fn open_damaged(path: &Path) -> Result<(Connection, Uuid), StoreError> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let old = Connection::open_with_flags(path, flags)?;
+    distrust(&old)?;
     old.pragma_update(None, "query_only", true)?;
     let application: i64 = old.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if application != super::FORMAT.application {

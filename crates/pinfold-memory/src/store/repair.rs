@@ -26,6 +26,9 @@ pub struct Repaired {
     pub damaged: PathBuf,
 }
 
+/// Numbers of entries that are tried where a table is damaged: more than a diary has, and some minutes.
+const MOST_TRIES: u32 = 10_000_000;
+
 /// Rows that name nothing else, or only what was copied before them: table, columns, and how many of these there are.
 const OTHERS: [(&str, &str, usize); 4] = [
     ("supersedes", "older, entry", 2),
@@ -107,10 +110,8 @@ fn copy(old: &Connection, new: &Transaction<'_>) -> Result<(u64, u64), MemoryErr
     let query = format!("SELECT {COLUMNS} FROM entry WHERE number = ?1");
     let mut statement = old.prepare(&query)?;
     let (mut copied, mut lost) = (0, 0);
-    // Numbers are never given twice, so this is the largest there was.
-    let last: i64 =
-        old.query_row("SELECT coalesce(max(seq), 0) FROM sqlite_sequence", [], |row| row.get(0))?;
-    for number in 1..=last {
+    let mut next = Numbers::of(old)?;
+    while let Some(number) = next.after(old) {
         match statement.query_row([number], Stored::of).optional() {
             Ok(None) => {}
             Ok(Some(stored)) => match stored.entry() {
@@ -129,6 +130,38 @@ fn copy(old: &Connection, new: &Transaction<'_>) -> Result<(u64, u64), MemoryErr
         copy_table(old, new, table, columns, count)?;
     }
     Ok((copied, lost))
+}
+
+/// The numbers of entries. Where the table says which one is next they are taken from it, elsewhere each is tried.
+struct Numbers {
+    current: i64,
+    last: i64,
+    tries: u32,
+}
+
+impl Numbers {
+    fn of(old: &Connection) -> Result<Self, StoreError> {
+        // Numbers are never given twice, so this is the largest there was, unless it is damaged, too.
+        let query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence";
+        let last = old.query_row(query, [], |row| row.get(0))?;
+        Ok(Self { current: 0, last, tries: MOST_TRIES })
+    }
+
+    fn after(&mut self, old: &Connection) -> Option<i64> {
+        let next = old
+            .prepare_cached("SELECT number FROM entry WHERE number > ?1 ORDER BY number LIMIT 1");
+        let next =
+            next.and_then(|mut next| next.query_row([self.current], |row| row.get(0)).optional());
+        self.current = match next {
+            Ok(next) => next?,
+            Err(_) if self.current < self.last => {
+                self.tries = self.tries.checked_sub(1)?;
+                self.current + 1
+            }
+            Err(_) => return None,
+        };
+        Some(self.current)
+    }
 }
 
 /// Has the next entry get this number.

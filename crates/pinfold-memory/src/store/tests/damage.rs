@@ -95,6 +95,20 @@ fn entry_that_was_changed_is_left_out_and_counted() {
 }
 
 #[test]
+fn repair_ends_however_many_entries_a_file_says_there_were() {
+    let scene = Scene::new();
+    scene.text("good", &[]);
+    let other = Connection::open(scene.path()).unwrap();
+    other.execute("UPDATE sqlite_sequence SET seq = 9000000000000000000", []).unwrap();
+    drop(other);
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    let path = directory.path().join("diary.db");
+    let repaired = Diary::repair_file(&path, Box::new(clock)).unwrap();
+    assert_eq!((repaired.entries, repaired.lost), (1, 0));
+}
+
+#[test]
 fn file_that_is_no_diary_is_not_repaired() {
     let scene = Scene::new();
     let path = scene.directory.path().join("other.db");

@@ -256,6 +256,11 @@ fn groups_of_the_settings_are_added_shown_and_removed() {
     let kept = scene.stage.write("home/dotfiles/config.toml", &mine);
     let config = scene.stage.path("home/.config/pinfold/config.toml");
     let _ = std::fs::remove_file(&config);
+    // A link to nothing, as to a disk that is not there, is not replaced.
+    std::os::unix::fs::symlink("/nonexistent/config.toml", &config).unwrap();
+    assert!(refused(&["add", "dev"]).contains("cannot read"));
+    assert!(config.is_symlink() && !config.exists());
+    std::fs::remove_file(&config).unwrap();
     std::os::unix::fs::symlink(&kept, &config).unwrap();
     good(&["add", "dev", "--concurrency", "3", "--trust", "admin", "--timeout", "10m"]);
     let text = std::fs::read_to_string(&kept).unwrap();

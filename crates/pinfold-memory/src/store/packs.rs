@@ -123,7 +123,7 @@ impl Diary {
     }
 }
 
-/// Checks the texts of a pack's parameters, and their keys.
+/// Checks the texts and numbers of a pack's parameters, and their keys.
 fn check_params(value: &Value, secrets: &KnownSecrets) -> Result<(), MemoryError> {
     let check = |text: &Text| secrets.check_text("/params", &text.to_str());
     match value {
@@ -133,7 +133,8 @@ fn check_params(value: &Value, secrets: &KnownSecrets) -> Result<(), MemoryError
             check(key)?;
             check_params(value, secrets)
         }),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::Number(_) => secrets.check_text("/params", &value.to_string()),
+        Value::Null | Value::Bool(_) => Ok(()),
     }
 }
 

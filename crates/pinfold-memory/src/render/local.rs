@@ -167,7 +167,7 @@ fn terms<'a>(items: &[Item<'a>]) -> Vec<&'a str> {
 }
 
 /// Returns a text without what other programs wrap around it: a signed text stays, what is said about it goes.
-fn without_wrappers(content: &str) -> String {
+pub(crate) fn without_wrappers(content: &str) -> String {
     let [signed, others @ ..] = WRAPPERS;
     let mut text = content.to_owned();
     for name in others {

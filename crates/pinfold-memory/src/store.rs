@@ -88,6 +88,8 @@ impl Diary {
     /// # Errors
     /// Returns an error if the file exists or cannot be written.
     pub fn back_up(&self, to: &Path) -> Result<(), StoreError> {
+        // SQLite takes `:memory:` and `file:…` for something else than the names of files.
+        let to = &*std::path::absolute(to).at("find", to)?;
         let Some(name) = to.to_str() else {
             return Err(std::io::Error::from(std::io::ErrorKind::InvalidFilename).into());
         };

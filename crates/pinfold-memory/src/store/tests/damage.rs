@@ -19,6 +19,23 @@ fn backup_is_a_diary_of_its_own_that_only_the_user_can_read() {
 }
 
 #[test]
+fn backup_is_the_file_that_was_named() {
+    let scene = Scene::new();
+    let entry = scene.text("kept", &[]);
+    let here = std::env::current_dir().unwrap();
+    // Tests have a process each, so that no other one is moved.
+    std::env::set_current_dir(scene.directory.path()).unwrap();
+    for name in [":memory:", "file:other.db?mode=rwc"] {
+        scene.diary.back_up(Path::new(name)).unwrap();
+        let path = scene.directory.path().join(name);
+        let copy = Diary::open_file(&path, None, Box::new(scene.clock.clone())).unwrap();
+        assert_eq!(copy.entry(entry.id).unwrap().content, "kept");
+    }
+    std::env::set_current_dir(here).unwrap();
+    assert!(!scene.directory.path().join("other.db").exists());
+}
+
+#[test]
 fn content_that_is_not_what_its_address_says_is_an_error() {
     let scene = Scene::new();
     let entry = scene.text("what was written", &[]);

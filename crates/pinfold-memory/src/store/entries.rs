@@ -192,7 +192,7 @@ impl Diary {
     /// # Errors
     /// Returns an error if it is not in this diary.
     pub fn remove(&self, id: Uuid) -> Result<(), MemoryError> {
-        self.write(|transaction, _| {
+        self.write_less(|transaction, _| {
             let number = number_of(transaction, id)?;
             transaction.execute("DELETE FROM entry_text WHERE rowid = ?1", [number])?;
             transaction.execute("DELETE FROM entry WHERE number = ?1", [number])?;

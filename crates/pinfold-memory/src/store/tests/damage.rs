@@ -157,3 +157,23 @@ fn full_diary_says_so_and_keeps_what_it_has() {
     assert_eq!(scene.found("first"), ["first"]);
     assert_eq!(scene.diary.count(&Filter::default()).unwrap(), 1);
 }
+
+#[test]
+fn entries_of_a_full_diary_can_be_removed() {
+    let scene = Scene::new();
+    let entries: Vec<_> =
+        (0..300).map(|number| scene.text(&format!("word{number}"), &[]).id).collect();
+    let pages = |pragma| -> i64 {
+        scene.diary.connection.lock().pragma_query_value(None, pragma, |row| row.get(0)).unwrap()
+    };
+    let full = pages("page_count") - pages("freelist_count");
+    scene.diary.connection.lock().execute_batch("VACUUM").unwrap();
+    assert!(full > 0);
+    let count = pages("page_count");
+    scene.diary.connection.lock().pragma_update(None, "max_page_count", count).unwrap();
+    while scene.diary.create(&NewEntry::new("more"), &KnownSecrets::default()).is_ok() {}
+    for id in entries {
+        scene.diary.remove(id).unwrap();
+    }
+    assert_eq!(scene.found("word7"), [""; 0]);
+}

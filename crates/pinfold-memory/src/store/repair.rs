@@ -71,7 +71,7 @@ impl Diary {
         let (entries, lost) = made.inspect_err(|_| remove(&new_path))?;
         // Closed before its files are renamed: SQLite removes the log with the last connection.
         drop(old);
-        let damaged = set_aside(path, now)?;
+        let damaged = set_aside(path, now).inspect_err(|_| remove(&new_path))?;
         fs::rename(&new_path, path).at("rename", &new_path).map_err(StoreError::from)?;
         Ok(Repaired { entries, lost, damaged })
     }
@@ -202,10 +202,12 @@ fn copy_table(
     Ok(())
 }
 
-/// Renames a diary's files, and returns the new name.
-fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, StoreError> {
+/// Gives a diary's files another name, and returns it. The diary itself keeps its own until the new one takes that: where
+/// there is none, another process makes an empty one.
+pub(super) fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, StoreError> {
     let damaged = with_ending(path, &format!(".damaged-{}", now.millis()));
-    for ending in ["", "-wal", "-shm"] {
+    fs::hard_link(path, &damaged).at("link", path)?;
+    for ending in ["-wal", "-shm"] {
         let from = with_ending(path, ending);
         match fs::rename(&from, with_ending(&damaged, ending)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

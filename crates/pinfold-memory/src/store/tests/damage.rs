@@ -111,6 +111,21 @@ fn entry_that_was_changed_is_left_out_and_counted() {
     assert_eq!(contents(diary.list(&Filter::default(), 10, 0).unwrap()), ["good"]);
 }
 
+/// A repair that is killed here leaves a diary.
+#[test]
+fn diary_is_there_while_it_is_set_aside() {
+    let scene = Scene::new();
+    let entry = scene.text("kept", &[]);
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    let path = directory.path().join("diary.db");
+    let damaged = repair::set_aside(&path, clock.now()).unwrap();
+    for path in [path, damaged] {
+        let diary = Diary::open_file(&path, None, Box::new(clock.clone())).unwrap();
+        assert_eq!(diary.entry(entry.id).unwrap().content, "kept");
+    }
+}
+
 #[test]
 fn repair_ends_however_many_entries_a_file_says_there_were() {
     let scene = Scene::new();

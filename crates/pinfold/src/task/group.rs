@@ -219,3 +219,25 @@ impl From<GroupEditError> for Failure {
         Self::new(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::put;
+
+    #[test]
+    fn text_that_an_editor_saved_meanwhile_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let [next, path] =
+            ["config.toml.next", "config.toml"].map(|name| directory.path().join(name));
+        let edit = |before| put(File::create(&next).unwrap(), &next, &path, [before, "new"]);
+        edit("").unwrap();
+        fs::write(&path, "of an editor").unwrap();
+        assert!(edit("new").unwrap_err().to_string().contains("changed meanwhile"));
+        assert!(edit("").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of an editor");
+        fs::remove_file(&path).unwrap();
+        assert!(edit("new").is_err());
+    }
+}

@@ -1,6 +1,7 @@
 //! Tasks of groups.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use pinfold_testkit::people;
 
@@ -278,6 +279,12 @@ fn groups_of_the_settings_are_added_shown_and_removed() {
     assert!(refused(&["add", "other", "--folder", "../x"]).contains("folder"));
     assert!(refused(&["rm", "none"]).contains("there is no group none"));
     assert!(refused(&["show", "none"]).contains("there is no group none"));
+    // What root put there stays root's.
+    let uid = std::fs::metadata(&kept).unwrap().uid();
+    std::os::unix::fs::chown(&kept, Some(0), None).unwrap();
+    assert!(refused(&["add", "other"]).contains("another user's"));
+    std::os::unix::fs::chown(&kept, Some(uid), None).unwrap();
+    assert_eq!(std::fs::read(&kept).unwrap(), before);
     let next = kept.with_extension("toml.next");
     std::fs::write(&next, "").unwrap();
     assert!(refused(&["add", "other"]).contains("another edit is at work"));

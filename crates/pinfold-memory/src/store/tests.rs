@@ -305,6 +305,18 @@ fn instruction_that_only_a_rendering_puts_together_is_marked() {
 }
 
 #[test]
+fn query_that_would_take_the_index_hours_does_not() {
+    let scene = Scene::new();
+    scene.text(&"a ".repeat(49_999), &[]);
+    // 249 words at 50 000 places each.
+    assert_eq!(scene.diary.search(&of(&"a ".repeat(249))).unwrap().len(), 1);
+    for query in [format!("\"{}\"", "a ".repeat(65)), "a,".repeat(65)] {
+        let error = scene.diary.search(&of(&query)).unwrap_err().to_string();
+        assert!(error.contains("64 words"), "{error}");
+    }
+}
+
+#[test]
 fn secret_of_digits_or_newer_than_an_entry_is_refused() {
     let scene = Scene::new();
     let entry = scene.text("the code is 12345678", &[]);

@@ -398,7 +398,7 @@ fn of_spec(refusal: Refusal) -> Failed {
     Failed::setup("the specification", format!("{refusal}{hint}"))
 }
 
-/// Text on one line, of a length that people read.
+/// Returns text on one line, of a length that people read.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' }).take(300).collect()
 }

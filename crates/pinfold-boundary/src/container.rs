@@ -50,8 +50,8 @@ impl Container {
         Self { engine, init, not_in: Vec::new() }
     }
 
-    /// The same, with no engine's program taken from these directories, in which a sandbox may have
-    /// written.
+    /// Returns the same, with no engine's program taken from these directories, in which a sandbox may
+    /// have written.
     #[must_use]
     pub fn not_in(self, directories: Vec<PathBuf>) -> Self {
         Self { not_in: directories, ..self }

@@ -166,7 +166,7 @@ impl Inside {
         }
     }
 
-    /// The same with descriptors.
+    /// Does the same with descriptors.
     ///
     /// # Errors
     /// Returns an error for the same.

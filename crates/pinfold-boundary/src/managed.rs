@@ -49,7 +49,7 @@ pub trait Manager: fmt::Debug {
     /// Returns its own name.
     fn name(&self) -> &'static str;
 
-    /// Which limits containers of this caller's do not get.
+    /// Returns which limits containers of this caller's do not get.
     ///
     /// # Errors
     /// Returns an error if it cannot be asked.

@@ -121,7 +121,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// As it crosses a channel.
+    /// Returns it as it crosses a channel.
     #[must_use]
     pub fn to_wire(&self) -> pinfold_wire::Program {
         let bytes = |text: &OsString| text.as_bytes().to_vec();
@@ -180,7 +180,7 @@ impl Stdio {
         Self { ends, window: None, attributes: None }
     }
 
-    /// As they cross a channel, and the descriptors that go along.
+    /// Returns them as they cross a channel, and the descriptors that go along.
     #[must_use]
     pub fn to_wire(&self) -> (Streams, Vec<BorrowedFd<'_>>) {
         let mut descriptors = Vec::with_capacity(3);

@@ -28,7 +28,7 @@ pub(crate) enum Side {
     Child,
 }
 
-/// clone3(2) without shared memory: a fork into new namespaces, and into a cgroup when given. A
+/// Calls clone3(2) without shared memory: a fork into new namespaces, and into a cgroup when given. A
 /// panic ends the child at once.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<S
     Ok(Side::Parent { child, pid: returned as u32 })
 }
 
-/// mount_setattr(2) (Linux 5.12).
+/// Calls mount_setattr(2) (Linux 5.12).
 ///
 /// # Errors
 /// Returns the error of `mount_setattr(2)`.
@@ -89,7 +89,7 @@ pub(crate) fn attributes(set: u64, propagation: u64) -> libc::mount_attr {
     libc::mount_attr { attr_set: set, attr_clr: 0, propagation, userns_fd: 0 }
 }
 
-/// prctl(2) with one argument.
+/// Calls prctl(2) with one argument.
 ///
 /// # Errors
 /// Returns the error of `prctl(2)`.
@@ -142,7 +142,7 @@ pub(crate) fn seccomp_load(program: &[libc::sock_filter]) -> Result<(), Errno> {
     seccomp(program, 0).map(drop)
 }
 
-/// The same, and returns where this process hears of calls (seccomp_unotify(2)). A call that was
+/// Returns the same, and returns where this process hears of calls (seccomp_unotify(2)). A call that was
 /// heard of is interrupted by nothing but the caller's end (Linux 5.19).
 ///
 /// # Errors
@@ -335,7 +335,7 @@ pub(crate) fn execute(
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOEXEC))
 }
 
-/// unshare(2).
+/// Calls unshare(2).
 ///
 /// # Errors
 /// Returns the error of `unshare(2)`.

@@ -37,7 +37,7 @@ impl Spot {
         Self { offset, what: format!("{api} by {how}"), replacement: api.replacement() }
     }
 
-    /// Something could be such an interface.
+    /// Returns something could be such an interface.
     pub(crate) fn unclear(offset: u32, what: impl Into<String>) -> Self {
         Self { offset, what: what.into(), replacement: SAY_IT }
     }

@@ -1,6 +1,6 @@
 //! From bytes to lines and columns.
 
-/// Line and character of a byte, both from 1.
+/// Returns line and character of a byte, both from 1.
 pub(crate) fn of(text: &str, offset: u32) -> (u32, u32) {
     let mut end = (offset as usize).min(text.len());
     while !text.is_char_boundary(end) {

@@ -50,7 +50,7 @@ impl Fault {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Something that cannot be done, with the hint if there is one.
+    /// Returns something that cannot be done, with the hint if there is one.
     #[must_use]
     pub fn refused(message: impl Into<String>, hint: Option<&str>) -> Self {
         let data = hint.map(|hint| serde_json::json!({ "hint": hint }));

@@ -130,7 +130,7 @@ impl<'a> Images<'a> {
         Self { engine, places, tell }
     }
 
-    /// The names that the images would have now. What to build on need not be known, nor here.
+    /// Returns the names that the images would have now. What to build on need not be known, nor here.
     ///
     /// # Errors
     /// Files that no image can be made of; an engine that cannot be asked.

@@ -72,7 +72,7 @@ impl CommandLine {
         start(&known)
     }
 
-    /// Which limits containers of this user's do not get, who is not root.
+    /// Returns which limits containers of this user's do not get, who is not root.
     fn lacks_of_user(&self) -> Result<Lacks, ImageError> {
         if self.engine == ImageEngine::Docker {
             let engine = self.find()?;

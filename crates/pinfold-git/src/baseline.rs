@@ -133,7 +133,7 @@ impl Start {
         refs
     }
 
-    /// The same of remote-tracking branches.
+    /// Returns the same of remote-tracking branches.
     pub fn remotes(&self) -> Refs {
         let packed = self.packed.lines().filter_map(|line| line.split_once(' '));
         let packed = packed.filter(|(object, name)| is_object(object) && is_remote(name));

@@ -29,7 +29,7 @@ impl HostGit<'_> {
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// The same with more variables; returns the bytes that it writes.
+    /// Returns the same with more variables; returns the bytes that it writes.
     ///
     /// # Errors
     /// Returns the errors of [`Self::run`].

@@ -67,7 +67,7 @@ impl<'a> Staging<'a> {
         Self::make(git, common, session, Locked::Briefly)
     }
 
-    /// The same with the lock held for as long as asked.
+    /// Returns the same with the lock held for as long as asked.
     ///
     /// # Errors
     /// Returns the errors of [`Self::copy`], or that git works there.

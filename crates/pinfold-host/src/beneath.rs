@@ -60,7 +60,7 @@ pub fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>
     read_bounded(directory, path, LARGEST)
 }
 
-/// The same with a bound of its own, in bytes.
+/// Returns the same with a bound of its own, in bytes.
 ///
 /// # Errors
 /// Returns the errors of [`read_beneath`].
@@ -113,8 +113,8 @@ pub fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
     stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Who the entry of this name in a directory belongs to, or the directory where it is missing: what
-/// is written for it stays theirs.
+/// Returns who the entry of this name in a directory belongs to, or the directory where it is missing:
+/// what is written for it stays theirs.
 pub fn owner_at(directory: impl AsFd, name: &str) -> Option<(u32, u32)> {
     let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.or_else(|_| rustix::fs::fstat(&directory));

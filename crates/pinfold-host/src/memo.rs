@@ -24,7 +24,7 @@ impl Memo {
         Self(places.cache.join("images/roots-empty"))
     }
 
-    /// The same of daemons that are a user's own.
+    /// Returns the same of daemons that are a user's own.
     pub fn of_users_empty_images(places: &Places) -> Self {
         Self(places.cache.join("images/users-empty"))
     }

@@ -50,7 +50,7 @@ impl std::fmt::Display for SessionId {
 pub struct SessionName(String);
 
 impl SessionName {
-    /// As it was given.
+    /// Returns it as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -272,7 +272,7 @@ pub fn remove_private(path: &Path) {
     }
 }
 
-/// The names of the sessions that run.
+/// Returns the names of the sessions that run.
 pub fn live_sessions(places: &Places) -> HashSet<String> {
     let entries = fs::read_dir(places.state.join("sessions")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

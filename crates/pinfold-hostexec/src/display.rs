@@ -24,7 +24,7 @@ pub(crate) fn word(bytes: &[u8]) -> String {
     }
 }
 
-/// Text of somebody else's as one line, escaped where a terminal would not show it as it is.
+/// Returns text of somebody else's as one line, escaped where a terminal would not show it as it is.
 pub(crate) fn line(bytes: &[u8]) -> String {
     Line(bytes, Quoted::No).to_string()
 }

@@ -38,7 +38,7 @@ impl Broker {
         Ok(Self { listener, context, stop: Arc::new(stop), serving: None })
     }
 
-    /// Readable when somebody comes for the first time.
+    /// Returns a descriptor that is readable when somebody comes for the first time.
     pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(AsFd::as_fd)
     }

@@ -59,7 +59,7 @@ impl ImageTag {
         Ok(Self { repository: format!("{}-{}", self.repository, component(repository)?), hash })
     }
 
-    /// The same as what names an image.
+    /// Returns the same as what names an image.
     #[must_use]
     pub fn reference(&self) -> Reference {
         Reference(self.to_string())

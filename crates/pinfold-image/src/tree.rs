@@ -166,7 +166,7 @@ impl Tree {
         self.files.contains(path.as_bytes())
     }
 
-    /// The same except a file.
+    /// Returns the same except a file.
     #[must_use]
     pub(crate) fn without(mut self, path: &str) -> Self {
         self.files.remove(path.as_bytes());

@@ -97,7 +97,7 @@ impl Task {
         self.is_ending
     }
 
-    /// Readable when what was asked for has ended, until [`Self::go_on`].
+    /// Returns a descriptor that is readable when what was asked for has ended, until [`Self::go_on`].
     pub(crate) fn news(&self) -> Option<BorrowedFd<'_>> {
         self.ended.as_ref().map(OwnedFd::as_fd)
     }

@@ -84,7 +84,7 @@ impl Watch {
         limit
     }
 
-    /// The same at the command's end, of what is still there to be seen then.
+    /// Returns the same at the command's end, of what is still there to be seen then.
     pub(crate) fn last_look(&mut self) -> Option<Limit> {
         let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
         self.report(Limit::Disk, self.limits.disk.as_deref().is_some_and(full))
@@ -120,7 +120,7 @@ impl Watch {
         first.then_some(limit)
     }
 
-    /// Bytes that the tree holds: the processes' own, the private directories', which are memory
+    /// Returns bytes that the tree holds: the processes' own, the private directories', which are memory
     /// too, and, where it could matter, what is shared.
     fn memory(&mut self, usage: &Usage) -> u64 {
         if !*self.is_per_process.get_or_insert_with(processes::shows_memory_per_process) {
@@ -140,7 +140,7 @@ impl Watch {
     }
 }
 
-/// Bytes in the private directories: they share one file system.
+/// Returns bytes in the private directories: they share one file system.
 fn stored() -> u64 {
     let used = |stat: rustix::fs::StatVfs| (stat.f_blocks - stat.f_bfree) * stat.f_frsize;
     // A boundary without private directories stores nothing in them.

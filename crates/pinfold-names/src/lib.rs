@@ -191,7 +191,7 @@ const BY_STRUCTURE: [&str; 6] = [
     misleading::SPARSE_FILES,
 ];
 
-/// The names that lift a protection, sorted.
+/// Returns the names that lift a protection, sorted.
 #[must_use]
 pub fn opt_ins() -> Vec<&'static str> {
     let by_name = tables::RULES.iter().map(|rule| rule.opt_in);

@@ -56,7 +56,7 @@ impl Site {
         self
     }
 
-    /// The names of a path below the root.
+    /// Returns the names of a path below the root.
     pub(super) fn names(&self, relative: &Path) -> Names {
         let relative = folded(relative);
         let deep = self.above.iter().map(|above| above.join(&relative)).collect();

@@ -56,7 +56,7 @@ impl Identity {
         Ok(Some(identity))
     }
 
-    /// Who commits, and the key that signs, which stays outside with everything that is secret.
+    /// Returns who commits, and the key that signs, which stays outside with everything that is secret.
     fn brokered(directory: &Directory) -> Result<Self, Refusal> {
         directory.require(Path::new("moltnet.json"))?;
         let file = directory.secret(Path::new("env"))?;

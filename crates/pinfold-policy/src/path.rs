@@ -160,7 +160,7 @@ macro_rules! absolute_path {
                 normalise(path, PathBuf::from("/")).map(Self)
             }
 
-            /// As [`Self::new`], from the bytes the kernel or a message gave.
+            /// Works like [`Self::new`], from the bytes the kernel or a message gave.
             ///
             /// # Errors
             /// Returns the errors of [`Self::new`].

@@ -300,7 +300,7 @@ fn has_holes(found: &Statx) -> Option<String> {
     (holes > LARGEST_HOLES).then(why)
 }
 
-/// The same for an entry of a directory.
+/// Returns the same for an entry of a directory.
 pub fn claims_too_much(directory: impl AsFd, name: &[u8]) -> Option<String> {
     has_holes(&look(directory, name).ok()?)
 }

@@ -121,7 +121,7 @@ impl Cache {
         Ok(found.and_then(|(home, summary)| layer(id, &home, &summary)))
     }
 
-    /// The layer of a recipe (already narrowed to a platform), made now if need be.
+    /// Returns the layer of a recipe (already narrowed to a platform), made now if need be.
     ///
     /// Of several processes that ask for one layer, one works and the others wait. Nobody removes the layer as
     /// long as the lock is held.

@@ -141,7 +141,7 @@ impl TrustStore {
         }
     }
 
-    /// Everything that is trusted, by repository.
+    /// Returns everything that is trusted, by repository.
     ///
     /// # Errors
     /// Returns the error of reading.

@@ -77,8 +77,8 @@ impl Scratch {
         self
     }
 
-    /// The same for one that somebody hostile may replace by a link at any time: through a link the
-    /// boundary mounts nothing.
+    /// Returns the same for one that somebody hostile may replace by a link at any time: through a link
+    /// the boundary mounts nothing.
     pub fn place_itself(mut self, inside: &str, host: &Path, access: Access) -> Self {
         self.places.push((inside.to_owned(), Shown::Itself(host.to_owned()), access));
         self

@@ -115,20 +115,20 @@ impl<'a> Systems<'a> {
         Self { places, launcher, shelf, memo, refresh: false, most, written: Vec::new(), doing }
     }
 
-    /// The same, but that no engine's program is taken from directories in which a sandbox may have
-    /// written.
+    /// Returns the same, but that no engine's program is taken from directories in which a sandbox may
+    /// have written.
     #[must_use]
     pub fn not_from(self, written: Vec<PathBuf>) -> Self {
         Self { written, ..self }
     }
 
-    /// The same, but that one that is made may fill so much of the disk.
+    /// Returns the same, but that one that is made may fill so much of the disk.
     #[must_use]
     pub fn bounded(self, most: ByteSize) -> Self {
         Self { most, ..self }
     }
 
-    /// The same, but that tags are looked up again.
+    /// Returns the same, but that tags are looked up again.
     #[must_use]
     pub fn refreshing(self, refresh: bool) -> Self {
         Self { refresh, ..self }
@@ -166,7 +166,7 @@ impl<'a> Systems<'a> {
         Ok(self.shelf.remove(plain(id))?)
     }
 
-    /// The system of a base, made now if need be. Paths are relative to `root`.
+    /// Returns the system of a base, made now if need be. Paths are relative to `root`.
     ///
     /// # Errors
     /// See [`SystemError`]; what a failed attempt left is removed.
@@ -195,7 +195,8 @@ impl<'a> Systems<'a> {
         self.host_as_it_is()
     }
 
-    /// The same, of a system that does not change. Those for other versions are of no use any more.
+    /// Returns the same, of a system that does not change. Those for other versions are of no use any
+    /// more.
     fn host_as_it_is(&self) -> Result<System, SystemError> {
         let failed = |source| SystemError::Path { path: PathBuf::from("/"), source };
         if let Some(point) = host::mounted_within().map_err(failed)? {

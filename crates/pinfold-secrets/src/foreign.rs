@@ -133,7 +133,7 @@ fn secret(value: &Value) -> Option<Secret> {
     Secret::from_bytes(value.as_str()?.as_bytes().to_vec()).ok()
 }
 
-/// When a token ends that is a JSON Web Token (RFC 7519, 4.1.4), in milliseconds. Nothing is
+/// Returns when a token ends that is a JSON Web Token (RFC 7519, 4.1.4), in milliseconds. Nothing is
 /// trusted by it: it only says when to ask for the next one.
 fn jwt_end(token: &str) -> Option<u64> {
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;

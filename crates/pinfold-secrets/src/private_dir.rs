@@ -89,8 +89,8 @@ impl PrivateDir {
         self.put(name, content)
     }
 
-    /// As [`PrivateDir::write`], if the file is there and its content is as expected; says whether
-    /// it was.
+    /// Works like [`PrivateDir::write`], if the file is there and its content is as expected; says
+    /// whether it was.
     pub(crate) fn replace(
         &self,
         name: &str,
@@ -132,7 +132,7 @@ impl PrivateDir {
         Ok(true)
     }
 
-    /// The names of the files in it that are not hidden, sorted.
+    /// Returns the names of the files in it that are not hidden, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let mut names = self.all_names()?;
         names.retain(|name| !name.starts_with('.'));

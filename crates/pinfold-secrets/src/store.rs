@@ -82,7 +82,7 @@ impl Store {
         Self { dir, variable: None }
     }
 
-    /// The same store, in which a variable stands in for a secret that nothing else holds.
+    /// Returns the same store, in which a variable stands in for a secret that nothing else holds.
     #[must_use]
     pub fn with_variable(self, id: SecretId, name: EnvName, auth: AuthMode) -> Self {
         Self { variable: Some(Variable { id, name, auth }), ..self }

@@ -208,7 +208,7 @@ impl Output {
     }
 }
 
-/// Bytes without the beginning of a UTF-8 character that is cut short.
+/// Returns bytes without the beginning of a UTF-8 character that is cut short.
 fn whole(bytes: &[u8]) -> usize {
     let last = bytes.iter().rev().take(3).position(|byte| byte & 0xc0 != 0x80);
     let Some(after) = last else { return bytes.len() };

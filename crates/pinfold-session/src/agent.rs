@@ -274,7 +274,7 @@ pub(crate) fn read_grants(
     Ok(grants)
 }
 
-/// No layer, for a program that the session's system has.
+/// Returns no layer, for a program that the session's system has.
 ///
 /// # Errors
 /// Returns an error if it has none.

@@ -102,7 +102,7 @@ impl<'a> Snapshots<'a> {
         Self { host, shelf, refresh: false, tell }
     }
 
-    /// The same, but that the tag of an image is looked up again.
+    /// Returns the same, but that the tag of an image is looked up again.
     #[must_use]
     pub fn refreshing(self, refresh: bool) -> Self {
         Self { refresh, ..self }
@@ -136,7 +136,7 @@ impl<'a> Snapshots<'a> {
         Ok(Some(stack(snapshot, system, made)))
     }
 
-    /// The same, if all of it is there already.
+    /// Returns the same, if all of it is there already.
     ///
     /// # Errors
     /// See [`SnapshotError`].

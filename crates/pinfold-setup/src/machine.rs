@@ -66,7 +66,7 @@ impl Machine {
         Ok(self.entry("passwd", name)?.is_some())
     }
 
-    /// Whose the machine is: root's.
+    /// Returns whose the machine is: root's.
     ///
     /// # Errors
     /// Returns the error of looking at its root directory.

@@ -131,7 +131,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// The names that a file has until it is whole, and until it is checked. sudo reads no file with a dot in its name.
+/// Returns the names that a file has until it is whole, and until it is checked. sudo reads no file with
+/// a dot in its name.
 pub(crate) fn parts(path: &Path) -> [PathBuf; 2] {
     [".new", ".unchecked"].map(|end| {
         let mut name = path.as_os_str().to_owned();

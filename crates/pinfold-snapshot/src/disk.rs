@@ -40,7 +40,7 @@ impl Disk {
         Ok(Self::from(rustix::fs::statvfs(path)?))
     }
 
-    /// The same for an open file.
+    /// Returns the same for an open file.
     ///
     /// # Errors
     /// Returns the error of `fstatvfs(3)`.
@@ -81,9 +81,9 @@ impl From<rustix::fs::StatVfs> for Disk {
     }
 }
 
-/// Bytes of the disk that a tree holds, in which somebody may be writing. No link is followed, and
-/// what cannot be entered, or has gone, is left out. `goes_on` is asked for each name, with the bytes
-/// so far.
+/// Returns bytes of the disk that a tree holds, in which somebody may be writing. No link is followed,
+/// and what cannot be entered, or has gone, is left out. `goes_on` is asked for each name, with the
+/// bytes so far.
 ///
 /// # Errors
 /// Returns an error for a tree that cannot be opened.

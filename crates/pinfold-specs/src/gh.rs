@@ -267,7 +267,7 @@ pub(crate) fn is_login(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Text of others on one line that drives no terminal.
+/// Returns text of others on one line that drives no terminal.
 pub(crate) fn plain(text: &str) -> String {
     let plain = text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' });
     plain.take(300).collect::<String>().trim().to_owned()

@@ -294,7 +294,7 @@ fn recent(all: impl DoubleEndedIterator<Item = Comment>) -> Vec<Comment> {
     recent
 }
 
-/// Text without what is not shown as it is.
+/// Returns text without what is not shown as it is.
 fn readable(text: &str) -> String {
     let shows = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t');
     text.chars().filter(shows).collect()

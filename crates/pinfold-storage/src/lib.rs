@@ -194,7 +194,8 @@ fn entry(path: PathBuf, of: Option<PathBuf>, is_removable: bool) -> Option<Store
     Some(StoredEntry { path, of, bytes, changed, is_removable })
 }
 
-/// When a file or the directory itself last changed. A sandbox that may write to it can set its other times.
+/// Returns when a file or the directory itself last changed. A sandbox that may write to it can set its
+/// other times.
 fn changed(path: &Path) -> Option<SystemTime> {
     let seconds = fs::symlink_metadata(path).ok()?.ctime();
     Some(UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?))

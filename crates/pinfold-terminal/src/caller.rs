@@ -71,7 +71,7 @@ impl CallerTerminal {
         self.raw()
     }
 
-    /// The same for one whose window size comes another way.
+    /// Does the same for one whose window size comes another way.
     ///
     /// # Errors
     /// Returns the error of `tcsetattr(3)`.

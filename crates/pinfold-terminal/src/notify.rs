@@ -38,7 +38,7 @@ pub fn lines(words: &str) {
     put(format_args!("{}\n", Indented(words)));
 }
 
-/// The same after a word that stands out.
+/// Does the same after a word that stands out.
 pub fn marked(mark: fmt::Arguments<'_>, words: &str) {
     put(format_args!("{mark} {}\n", Indented(words)));
 }

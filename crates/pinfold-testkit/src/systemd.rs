@@ -74,7 +74,7 @@ impl Systemd {
         Self::boot_programs(test, policy, Path::new(executable()))
     }
 
-    /// The same with this executable of pinfold's, and the runner next to it.
+    /// Returns the same with this executable of pinfold's, and the runner next to it.
     #[must_use]
     pub fn boot_programs(test: &str, policy: &str, pinfold: &Path) -> Option<Self> {
         Self::start(test, Some(policy), pinfold)

@@ -21,7 +21,7 @@ const KEY: &str = "base64";
 pub struct Bytes(Vec<u8>);
 
 impl Bytes {
-    /// As they are.
+    /// Returns them as they are.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.0

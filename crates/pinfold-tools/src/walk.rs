@@ -113,8 +113,8 @@ fn entries(
     Entries { walk: builder.build(), unreadable, is_over: false }
 }
 
-/// The same in so many threads, in no order. A directory whose rules cannot be read is not entered,
-/// but reported with the file that holds them.
+/// Returns the same in so many threads, in no order. A directory whose rules cannot be read is not
+/// entered, but reported with the file that holds them.
 ///
 /// # Errors
 /// Rules above the directory that cannot be read.

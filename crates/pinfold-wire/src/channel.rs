@@ -51,7 +51,7 @@ pub struct Received<M> {
 pub struct Channel(OwnedFd);
 
 impl Channel {
-    /// Both ends, close-on-exec.
+    /// Returns both ends, close-on-exec.
     ///
     /// # Errors
     /// Returns the error of `socketpair(2)`.
@@ -113,7 +113,7 @@ impl Channel {
         rustix::io::retry_on_intr(send).map(drop)
     }
 
-    /// The same for what can be caused at will, and may be lost.
+    /// Does the same for what can be caused at will, and may be lost.
     pub fn mention<M: Wire>(&self, message: &M) {
         let _ = self.offer(message);
     }

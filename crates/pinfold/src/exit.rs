@@ -86,12 +86,12 @@ impl Failure {
         Self::own(error).hint(hint)
     }
 
-    /// The same of a command that runs nothing inside.
+    /// Returns the same of a command that runs nothing inside.
     pub(crate) fn plain(self) -> Self {
         Self { code: 1, ..self }
     }
 
-    /// The same, with the hint.
+    /// Returns the same, with the hint.
     pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self

@@ -31,7 +31,7 @@ pub(super) fn parents(own: &str) -> impl Iterator<Item = PathBuf> {
     parents.map(Path::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// The same with a group in it to be born in.
+/// Returns the same with a group in it to be born in.
 pub(super) fn with_main(mut group: Group) -> Option<Group> {
     let main = group.directories.first()?.join(MAIN);
     fs::create_dir(&main).ok()?;

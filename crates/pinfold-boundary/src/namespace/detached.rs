@@ -60,7 +60,7 @@ pub(crate) fn open_host(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
 }
 
-/// The same for a layer of a view.
+/// Returns the same for a layer of a view.
 ///
 /// # Errors
 /// Returns the errors of [`clone_host`].

@@ -355,13 +355,13 @@ impl Root {
         }
     }
 
-    /// The directory above a path, made where it is missing, and the path's last component.
+    /// Returns the directory above a path, made where it is missing, and the path's last component.
     fn above<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), Errno> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         Ok((self.directory(path.parent().unwrap_or(path))?, name))
     }
 
-    /// A directory, made where it is missing with those above it.
+    /// Returns a directory, made where it is missing with those above it.
     pub(super) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         if path == Path::new("") {
             return self.resolve(".".as_ref());

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::check;
 
-/// landlock_create_ruleset(2) with a ruleset.
+/// Calls landlock_create_ruleset(2) with a ruleset.
 ///
 /// # Errors
 /// `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.

@@ -151,7 +151,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// The same by an assignment.
+    /// Does the same by an assignment.
     pub(super) fn assign_properties(
         &mut self,
         target: &ObjectAssignmentTarget<'_>,

@@ -39,7 +39,7 @@ pub(super) async fn turn_away(
     turn_away_within(WORDS, shared, stream, asked, no_way).await
 }
 
-/// The same for a client of the proxy that asked for a tunnel. Most show nobody what a proxy
+/// Does the same for a client of the proxy that asked for a tunnel. Most show nobody what a proxy
 /// answers then, so where TLS is to be expected, and the client trusts the session's authority, the
 /// answer comes through it.
 pub(super) async fn turn_away_tunnel(

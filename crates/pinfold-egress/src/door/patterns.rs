@@ -176,7 +176,7 @@ impl Pattern {
         (Some(place), false)
     }
 
-    /// The same for the units from `index` on, of which the first begins at `at`.
+    /// Returns the same for the units from `index` on, of which the first begins at `at`.
     fn end_in_any_spelling(&self, text: &[u8], at: usize, index: usize) -> (Option<usize>, bool) {
         let mut is_open = false;
         let mut places = vec![at];

@@ -130,7 +130,7 @@ impl NoWay {
         text.chars().take(LONGEST).map(shown).collect()
     }
 
-    /// The same as bytes of HTTP/1.1, for a client whose request was read by hand.
+    /// Returns the same as bytes of HTTP/1.1, for a client whose request was read by hand.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let (status, reason, body) = (self.status().as_u16(), self.reason(), format!("{self}\n"));
         let refusal = match self {

@@ -334,10 +334,10 @@ pub(super) fn of_text(text: &str) -> Vec<Unit> {
     text.chars().map(Unit::Char).collect()
 }
 
-/// Bytes within base64, when `before` bytes (modulo three) stand before them: every character that has
-/// bits of theirs, from the second on also where lines end, but not right behind the first: whatever
-/// ends a line with it would be held back. The second value begins with the second character, for a line
-/// that does end there.
+/// Returns bytes within base64, when `before` bytes (modulo three) stand before them: every character
+/// that has bits of theirs, from the second on also where lines end, but not right behind the first:
+/// whatever ends a line with it would be held back. The second value begins with the second character,
+/// for a line that does end there.
 pub(super) fn of_base64(bytes: &[u8], before: usize) -> [Vec<Unit>; 2] {
     let padding = (3 - (before + bytes.len()) % 3) % 3;
     let spread = |inner: Vec<u8>| [vec![0; before], inner, vec![0; padding]].concat();

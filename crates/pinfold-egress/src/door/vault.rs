@@ -23,7 +23,7 @@ const FORMER: usize = 8;
 
 /// Where a secret comes from, as long as the session lives. Called on a thread that may block.
 pub trait LiveSecret: Send + Sync {
-    /// Something that changes when the secret is rotated or revoked. Cheap: called for each use.
+    /// Returns something that changes when the secret is rotated or revoked. Cheap: called for each use.
     fn stamp(&self) -> u64;
 
     /// Returns the value; an error when there is none, or none any more.

@@ -28,7 +28,7 @@ impl Outbound {
         Self { whole: Some(bytes), ..Self::empty() }
     }
 
-    /// No body.
+    /// Returns no body.
     pub(super) fn empty() -> Self {
         Self { whole: None, rest: None, sent: Arc::default() }
     }
@@ -42,7 +42,7 @@ impl Outbound {
         }
     }
 
-    /// Bytes that went out so far.
+    /// Returns bytes that went out so far.
     pub(super) fn sent(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sent)
     }

@@ -201,7 +201,7 @@ impl Upstream {
         Ok(Self { scheme, authority, prefix, versioned: true })
     }
 
-    /// The same address, standing in the place of `/v1` instead of before it.
+    /// Returns the same address, standing in the place of `/v1` instead of before it.
     #[must_use]
     pub fn unversioned(self) -> Self {
         Self { versioned: false, ..self }

@@ -199,7 +199,7 @@ impl Ready {
         Ok(Self { secret, header, aws: None, beta, account })
     }
 
-    /// No credential, for a server that asks for none.
+    /// Returns no credential, for a server that asks for none.
     fn none() -> Self {
         Self { secret: None, header: None, aws: None, beta: false, account: None }
     }

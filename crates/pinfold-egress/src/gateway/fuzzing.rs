@@ -41,8 +41,8 @@ pub fn body(bytes: &[u8]) {
     assert_eq!(again, text, "{escaped}");
 }
 
-/// The same for messages of Amazon's event streams with these payloads, each in Base64 as Bedrock has them and as it is,
-/// so that their checksums are right.
+/// Does the same for messages of Amazon's event streams with these payloads, each in Base64 as Bedrock
+/// has them and as it is, so that their checksums are right.
 ///
 /// # Panics
 /// When it is not.

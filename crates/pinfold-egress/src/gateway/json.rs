@@ -342,8 +342,8 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes that stay as they are: up to a quotation mark, a control character or an escape that has a
-/// shorter form. None if the text does not end.
+/// Returns bytes that stay as they are: up to a quotation mark, a control character or an escape that
+/// has a shorter form. None if the text does not end.
 fn run_as_it_is(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -355,7 +355,7 @@ fn run_as_it_is(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes before the first quotation mark, backslash or control character. None if there is none.
+/// Returns bytes before the first quotation mark, backslash or control character. None if there is none.
 fn plain_run(text: &[u8]) -> Option<usize> {
     /// Texts with many escapes have short runs.
     const SHORT: usize = 16;

@@ -35,7 +35,7 @@ impl Reference {
         self.digest.as_deref()
     }
 
-    /// The same image, fixed to a digest.
+    /// Returns the same image, fixed to a digest.
     ///
     /// # Errors
     /// Returns an error for a text that is no digest.

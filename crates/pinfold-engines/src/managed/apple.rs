@@ -77,7 +77,7 @@ impl Manager for Apple {
         "apple"
     }
 
-    /// Both are the virtual machine's.
+    /// Returns both are the virtual machine's.
     fn lacks(&self) -> Result<Lacks, LaunchError> {
         Ok(Lacks::default())
     }

@@ -35,7 +35,7 @@ impl Usage {
         Ok(usage)
     }
 
-    /// The same of these processes alone.
+    /// Returns the same of these processes alone.
     ///
     /// # Errors
     /// Returns the error of reading one of them if none of them can be read. If others can, one that cannot

@@ -51,7 +51,7 @@ impl Shared {
         Self { with_left: false, ..Self::of_all() }
     }
 
-    /// Bytes of shared memory that these processes hold, or 0 when it is less than `room`
+    /// Returns bytes of shared memory that these processes hold, or 0 when it is less than `room`
     /// whatever they hold.
     pub(super) fn held(&mut self, pids: &[u32], room: u64) -> u64 {
         if of_machine().is_ok_and(|all| all <= room) {
@@ -79,7 +79,7 @@ impl Shared {
     }
 }
 
-/// Bytes of shared memory on the whole machine, swapped out ones included.
+/// Returns bytes of shared memory on the whole machine, swapped out ones included.
 fn of_machine() -> io::Result<u64> {
     let swapped = in_meminfo("SwapTotal:")?.saturating_sub(in_meminfo("SwapFree:")?);
     Ok(in_meminfo("Shmem:")?.saturating_add(swapped))

@@ -111,7 +111,7 @@ impl Directory {
         self.path.join(name).display().to_string()
     }
 
-    /// The names of the files in it, not of those in directories in it.
+    /// Returns the names of the files in it, not of those in directories in it.
     ///
     /// # Errors
     /// Returns the error of `getdents(2)`.

@@ -18,7 +18,7 @@ use pinfold_host::Refusal;
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
-/// Everything that enters.
+/// Returns everything that enters.
 pub(super) fn inject(directory: &Directory) -> Result<Identity, Refusal> {
     let mut inside = Injected {
         host: directory.path.clone(),

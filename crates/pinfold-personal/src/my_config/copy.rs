@@ -110,7 +110,7 @@ impl Copier {
         Self { sources, own, protection: Protection::default() }
     }
 
-    /// The names of the variables that say where something is.
+    /// Returns the names of the variables that say where something is.
     pub(super) fn variables(&self) -> Vec<&str> {
         self.sources.variables()
     }

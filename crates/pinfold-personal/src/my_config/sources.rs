@@ -114,7 +114,7 @@ impl Sources {
         &self.home
     }
 
-    /// The names of the variables that move something.
+    /// Returns the names of the variables that move something.
     pub(super) fn variables(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.moved.iter().map(|one| one.variable.as_str()).collect();
         names.dedup();

@@ -29,7 +29,7 @@ impl Home {
         fs::write(self.path(name), content).unwrap();
     }
 
-    /// The names of what comes in, and of what does not, with the reason.
+    /// Returns the names of what comes in, and of what does not, with the reason.
     fn read(&self) -> Result<(Vec<String>, Vec<String>), Refused> {
         let home = fs::canonicalize(self.0.path()).unwrap();
         let store = [Path::new(STORE)];

@@ -135,7 +135,7 @@ impl<'a> Registry<'a> {
         Self { user }
     }
 
-    /// The names of all agents, sorted.
+    /// Returns the names of all agents, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let built_in = BUILT_IN.iter().map(|(name, ..)| (*name).to_owned());

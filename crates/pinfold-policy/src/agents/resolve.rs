@@ -227,7 +227,7 @@ impl ResolvedAgent {
         Ok((args, server_env.iter().map(variable).collect::<Result<_, AgentError>>()?))
     }
 
-    /// The same agent without some of its first arguments.
+    /// Returns the same agent without some of its first arguments.
     #[must_use]
     pub fn without_flags(mut self, flags: &[String]) -> Self {
         self.left_out.extend_from_slice(flags);

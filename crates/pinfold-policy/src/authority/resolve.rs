@@ -144,7 +144,7 @@ impl Authority {
         Walk::new(self, tree, path.as_ref(), Last::Follow).map(Walk::run)
     }
 
-    /// As [`Self::resolve`], but a link as the last component is itself the end: for accesses to
+    /// Works like [`Self::resolve`], but a link as the last component is itself the end: for accesses to
     /// a name ([`crate::access::Access::OF_THE_NAME`]).
     ///
     /// # Errors
@@ -333,7 +333,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The names of a path in order. A final separator becomes `.`, since it demands a directory.
+/// Returns the names of a path in order. A final separator becomes `.`, since it demands a directory.
 fn components(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     let bytes = path.as_os_str().as_bytes();
     let names = bytes.split(|byte| *byte == b'/').filter(|name| !name.is_empty());

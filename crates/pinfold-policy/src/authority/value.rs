@@ -54,7 +54,7 @@ impl Authority {
         AuthorityBuilder::new(subject)
     }
 
-    /// Whose authority this is.
+    /// Returns whose authority this is.
     #[must_use]
     pub fn subject(&self) -> &Subject {
         &self.subject

@@ -164,7 +164,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Text that a type reads; the error is the type's own.
+    /// Returns text that a type reads; the error is the type's own.
     ///
     /// # Errors
     /// Returns an error for another type, or the error of the text's own type.

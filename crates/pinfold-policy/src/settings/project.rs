@@ -59,7 +59,7 @@ impl Project {
         self.snapshot.base.as_ref().map(|base| &base.value)
     }
 
-    /// Everything that it says except its limits, as bytes that differ where what it says does.
+    /// Returns everything that it says except its limits, as bytes that differ where what it says does.
     pub fn without_limits(&self) -> &[u8] {
         &self.without_limits
     }

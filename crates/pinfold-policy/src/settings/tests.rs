@@ -72,7 +72,7 @@ fn ceiling(text: &'static str, user: &'static str) -> Case {
     Case { ceiling: text, user, ..Case::default() }
 }
 
-/// The same with its file trusted.
+/// Returns the same with its file trusted.
 fn trusted(text: &'static str) -> Case {
     Case { trust: Trust::Trusted, ..project(text) }
 }

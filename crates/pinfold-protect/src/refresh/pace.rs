@@ -32,7 +32,7 @@ impl Pace {
         Self { due: Some(now), earliest: now, follow_up: None, is_complete }
     }
 
-    /// When the next refresh is due.
+    /// Returns when the next refresh is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -88,7 +88,7 @@ const FEW: usize = 1024;
 /// More threads than these do not help: they wait for each other in the kernel.
 const MOST_THREADS: usize = 4;
 
-/// Which of these directories are not the same any more, or may have changed since `began`.
+/// Returns which of these directories are not the same any more, or may have changed since `began`.
 fn changed<'s, Z: Sync>(root: &OwnedFd, seen: &'s [Seen<Z>], began: &Began) -> Vec<&'s Seen<Z>> {
     let among = |seen: &'s [Seen<Z>]| -> Vec<&'s Seen<Z>> {
         let is_changed = |before: &&Seen<Z>| {

@@ -324,7 +324,7 @@ impl Packed<'_> {
     }
 }
 
-/// Which executable this is, and when it last changed.
+/// Returns which executable this is, and when it last changed.
 fn this_executable() -> Option<Vec<u8>> {
     let wanted = StatxFlags::BASIC_STATS;
     let found = statx(CWD, "/proc/self/exe", AtFlags::empty(), wanted).ok()?;

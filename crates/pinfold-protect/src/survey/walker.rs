@@ -158,8 +158,8 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         Ok(())
     }
 
-    /// Which of these directories, named in the order of the last listing, need not be opened if they are
-    /// as they are known.
+    /// Returns which of these directories, named in the order of the last listing, need not be opened if
+    /// they are as they are known.
     fn leaves(&self, below: &[(Vec<u8>, Z)]) -> Vec<bool> {
         let mut listed = self.listing.inodes();
         let mut inode = |name: &[u8]| listed.find(|(listed, ..)| *listed == name);

@@ -45,7 +45,7 @@ impl Systems<'_> {
         })
     }
 
-    /// The same, if it has been unpacked already.
+    /// Returns the same, if it has been unpacked already.
     ///
     /// # Errors
     /// Returns an error if there is no such engine or image.

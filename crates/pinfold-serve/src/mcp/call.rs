@@ -406,7 +406,7 @@ fn the_end_of(output: Option<impl io::Read>) -> String {
     shown(&bytes, dropped)
 }
 
-/// Output whose beginning may be left out.
+/// Returns output whose beginning may be left out.
 fn shown(bytes: &[u8], dropped: u64) -> String {
     let text = String::from_utf8_lossy(bytes);
     match dropped {

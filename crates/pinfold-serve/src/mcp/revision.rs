@@ -69,7 +69,7 @@ impl Era {
         result
     }
 
-    /// The same of one that may be kept.
+    /// Returns the same of one that may be kept.
     pub(super) fn cacheable(self, result: Value) -> Value {
         let mut result = self.complete(result);
         if self == Self::Named {
@@ -93,7 +93,7 @@ pub(super) fn initialize(params: &Value) -> Value {
     })
 }
 
-/// The same for one that may ask at any time.
+/// Returns the same for one that may ask at any time.
 pub(super) fn discover() -> Value {
     json!({
         "supportedVersions": NAMED,

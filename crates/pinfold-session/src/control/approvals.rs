@@ -104,7 +104,7 @@ fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
     }
 }
 
-/// Nothing can be asked of a user for this session.
+/// Returns nothing can be asked of a user for this session.
 #[must_use]
 pub fn no_door() -> RunError {
     let why = "this session's inside cannot ask for commands on the host (--host-exec)";

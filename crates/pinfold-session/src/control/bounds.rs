@@ -79,7 +79,7 @@ impl Limits {
 }
 
 impl Bounded {
-    /// When to look, where that is needed.
+    /// Returns when to look, where that is needed.
     pub(super) fn due(&self) -> Option<Instant> {
         self.group.needs_a_look().then_some(self.look)
     }

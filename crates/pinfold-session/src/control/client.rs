@@ -84,7 +84,7 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
     Ok(channel)
 }
 
-/// The same with its name.
+/// Returns the same with its name.
 ///
 /// # Errors
 /// Returns an error for the same.

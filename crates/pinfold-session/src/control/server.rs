@@ -90,19 +90,19 @@ impl Control {
         Ok(Self { listener, spare, clients, rules, screen, base, audit, next, evidence, approvals })
     }
 
-    /// The same, with requests that wait for answers.
+    /// Returns the same, with requests that wait for answers.
     pub(crate) fn with_approvals(self, approvals: Option<Arc<Approvals>>) -> Self {
         Self { approvals, ..self }
     }
 
-    /// Readable when somebody asks for something.
+    /// Returns a descriptor that is readable when somebody asks for something.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listener = (self.clients.len() < MOST).then(|| self.listener.as_fd());
         let here = self.clients.iter().filter(|client| client.is_here());
         listener.into_iter().chain(here.map(|client| client.channel.as_fd()))
     }
 
-    /// When to look again, whatever happens.
+    /// Returns when to look again, whatever happens.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.clients.iter().filter_map(Client::due).min()
     }

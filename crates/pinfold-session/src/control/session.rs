@@ -184,7 +184,7 @@ impl Running {
 }
 
 impl AsFd for Running {
-    /// Readable when there is something to [hear](Self::hear).
+    /// Returns a descriptor that is readable when there is something to [hear](Self::hear).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }

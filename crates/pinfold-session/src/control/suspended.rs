@@ -45,7 +45,7 @@ pub(super) fn keep_awake(channel: &Channel) {
     }
 }
 
-/// Who listens there (unix(7), SO_PEERCRED).
+/// Returns who listens there (unix(7), SO_PEERCRED).
 fn supervisor(channel: &Channel) -> Option<Pid> {
     rustix::net::sockopt::socket_peercred(channel).ok().map(|peer| peer.pid)
 }

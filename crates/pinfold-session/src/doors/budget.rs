@@ -311,7 +311,7 @@ fn window(per: Window, time: Duration) -> String {
     date.chars().take(length).collect()
 }
 
-/// When the window ends, in words and from now on.
+/// Returns when the window ends, in words and from now on.
 fn reset(per: Window) -> (String, Option<Duration>) {
     if per == Window::Session {
         let more = "the user who started the session can start another one with a larger budget";

@@ -42,7 +42,7 @@ impl Faults {
         Ok(Self { places, bell })
     }
 
-    /// Readable when there is a place to report.
+    /// Returns a descriptor that is readable when there is a place to report.
     pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }

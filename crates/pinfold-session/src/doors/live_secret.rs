@@ -31,7 +31,7 @@ impl StoreSecret {
         Self::of(Store::new(host.places.secrets()), id, host)
     }
 
-    /// The same, of a store that knows a further variable.
+    /// Returns the same, of a store that knows a further variable.
     ///
     /// # Errors
     /// Returns an error for a store that is not private.
@@ -41,7 +41,7 @@ impl StoreSecret {
         Ok(Self { store, launcher, id, kept, renewal: None })
     }
 
-    /// The same, refreshed.
+    /// Returns the same, refreshed.
     pub(crate) fn renewed_by(self, renewal: Renewal) -> Self {
         Self { renewal: Some(renewal), ..self }
     }

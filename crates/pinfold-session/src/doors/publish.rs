@@ -20,7 +20,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Readable when sockets are asked for.
+    /// Returns a descriptor that is readable when sockets are asked for.
     pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
         self.wishes.as_fd()
     }

@@ -126,7 +126,7 @@ impl Home {
         }
     }
 
-    /// Something that the user shows to groups.
+    /// Returns something that the user shows to groups.
     pub(super) fn shared(&self, place: &Valued<HostPath>) -> Result<HostPath, RunError> {
         let found = fs::canonicalize(place.value.as_path());
         let found = found.map_err(|error| unusable(place.value.as_path(), &error))?;

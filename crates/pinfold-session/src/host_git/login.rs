@@ -36,7 +36,7 @@ pub(super) fn places(
     Ok(places)
 }
 
-/// Configuration of git in the scratch sandbox: log in so, and ask nobody else.
+/// Returns configuration of git in the scratch sandbox: log in so, and ask nobody else.
 pub(super) fn settings() -> [Setting; 2] {
     let helper = format!(
         "!f() {{ test \"$1\" != get || \
@@ -48,7 +48,7 @@ pub(super) fn settings() -> [Setting; 2] {
     })
 }
 
-/// Whom the login is of, for the scratch sandbox.
+/// Returns whom the login is of, for the scratch sandbox.
 pub(super) fn user() -> Option<(OsString, OsString)> {
     std::env::var_os(USER).map(|user| (USER.into(), user))
 }

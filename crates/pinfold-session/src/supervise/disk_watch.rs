@@ -86,7 +86,7 @@ impl DiskWatch {
         Ok(Self { reached, stop, thread: Some(thread) })
     }
 
-    /// Readable when a limit is reached.
+    /// Returns a descriptor that is readable when a limit is reached.
     pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
         self.reached.as_fd()
     }

@@ -28,7 +28,7 @@ pub fn open(file: File) -> Result<Box<dyn Read>, LayerError> {
     unpacked(file, &start[..length], packed)
 }
 
-/// The same of what begins with these bytes and has so many.
+/// Returns the same of what begins with these bytes and has so many.
 ///
 /// # Errors
 /// Returns the errors of [`open`].

@@ -147,7 +147,7 @@ impl Tree {
         place.and_then(|place| rustix::fs::fchmod(place, mode)).map_err(LayerError::file(path))
     }
 
-    /// The directory above a path, made where it is missing, and the last component.
+    /// Returns the directory above a path, made where it is missing, and the last component.
     fn above<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), LayerError> {
         let name = path.file_name().ok_or(Errno::INVAL).map_err(LayerError::file(path))?;
         let parent = path.parent().unwrap_or(Path::new(""));

@@ -62,7 +62,7 @@ fn title(item: &Item<'_>) -> Result<String, FileError> {
     Ok(title)
 }
 
-/// Text on one line that shows as it is.
+/// Returns text on one line that shows as it is.
 fn line(item: &Item<'_>) -> Result<String, FileError> {
     let text = item.text()?;
     if text.trim().is_empty() {
@@ -112,7 +112,8 @@ fn inside(item: &Item<'_>) -> Result<String, FileError> {
     }
 }
 
-/// The names of specifications: one or several, as text with blanks between them, as a number, or as a list.
+/// Returns the names of specifications: one or several, as text with blanks between them, as a number,
+/// or as a list.
 pub(super) fn names(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     let one = |item: &Item<'_>| match item.count() {
         Ok(number) => Ok(number.to_string()),

@@ -154,7 +154,7 @@ impl Modes {
         set.into_bytes()
     }
 
-    /// The same as [`Self::leave`], or nothing after text alone.
+    /// Returns the same as [`Self::leave`], or nothing after text alone.
     pub(crate) fn leave_if_touched(&self) -> Vec<u8> {
         if self.is_touched { self.leave() } else { Vec::new() }
     }
@@ -274,7 +274,7 @@ impl Asked {
         }
     }
 
-    /// The same, and modes may have been set that were not seen.
+    /// Does the same, and modes may have been set that were not seen.
     fn doubt_all(&mut self) {
         self.is_doubtful = true;
         self.perhaps = [true; PRIVATE.len()];

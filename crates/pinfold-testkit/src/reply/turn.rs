@@ -55,7 +55,7 @@ impl Reply {
     }
 }
 
-/// Text in pieces of 24 characters, at least one.
+/// Returns text in pieces of 24 characters, at least one.
 pub(super) fn pieces(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     if characters.is_empty() {

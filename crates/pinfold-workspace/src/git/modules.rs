@@ -184,9 +184,9 @@ impl Modules<'_> {
         }
     }
 
-    /// The names of submodules with the git directory that the session has for each. At the end those that
-    /// only the host has count, too: a supervisor that was killed may have rebuilt one and set the
-    /// session's aside.
+    /// Returns the names of submodules with the git directory that the session has for each. At the end
+    /// those that only the host has count, too: a supervisor that was killed may have rebuilt one and
+    /// set the session's aside.
     fn directories_of(&self, parent: &Parent) -> BTreeMap<PathBuf, PathBuf> {
         let of = |git: &Path| {
             let modules = git.join("modules");

@@ -67,7 +67,7 @@ impl Guard {
     }
 }
 
-/// Device and inode of a file that has more than one name.
+/// Returns device and inode of a file that has more than one name.
 fn id_of_linked(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::symlink_metadata(path).ok()?;
     (found.is_file() && found.nlink() > 1).then(|| (found.dev(), found.ino()))

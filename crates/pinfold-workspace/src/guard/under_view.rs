@@ -61,7 +61,7 @@ impl Guard {
         record.tops = self.tops.iter().map(top).collect();
     }
 
-    /// The names that were found in the workspace.
+    /// Returns the names that were found in the workspace.
     pub fn names(&self) -> &crate::review::Names {
         &self.names
     }

@@ -72,7 +72,7 @@ impl Case {
         fs::read_to_string(self.path("host").join(path)).unwrap()
     }
 
-    /// The names in a directory of the host: a temporary file would be one.
+    /// Returns the names in a directory of the host: a temporary file would be one.
     fn names(&self, path: &str) -> usize {
         fs::read_dir(self.path("host").join(path)).unwrap().count()
     }

@@ -62,7 +62,7 @@ impl Selection {
 }
 
 impl Review {
-    /// The changes of a selection that somebody else's changes stand against.
+    /// Returns the changes of a selection that somebody else's changes stand against.
     pub fn conflicts<'c>(&self, changes: &'c Changes, selection: &Selection) -> Vec<&'c Change> {
         let taken = changes.list.iter().filter(|change| selection.takes(change));
         taken.filter(|change| change.conflict.is_some()).collect()
@@ -216,7 +216,7 @@ impl Review {
     }
 }
 
-/// The changes of a selection, with the new directories that they lie in.
+/// Returns the changes of a selection, with the new directories that they lie in.
 fn with_directories<'c>(changes: &'c Changes, selection: &Selection) -> Vec<&'c Change> {
     let chosen: Vec<&Change> =
         changes.list.iter().filter(|change| selection.takes(change)).collect();

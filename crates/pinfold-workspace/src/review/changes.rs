@@ -154,7 +154,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The changes of these paths and below them; of everything when there are none.
+    /// Returns the changes of these paths and below them; of everything when there are none.
     pub fn of<'c>(&'c self, paths: &'c [PathBuf]) -> impl Iterator<Item = &'c Change> {
         self.list.iter().filter(move |change| is_within(&change.path, paths))
     }

@@ -61,7 +61,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// Which file it is, and what it holds. The change time is no part of it: it moves when another
+/// Returns which file it is, and what it holds. The change time is no part of it: it moves when another
 /// name of the same file is removed, which an earlier step may do.
 pub(crate) fn identity(node: Option<&Node>) -> String {
     let Some(node) = node else { return "-".to_owned() };

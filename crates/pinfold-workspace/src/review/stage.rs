@@ -186,7 +186,7 @@ fn empty(workspace: &Tree, name: &str, directory: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// No change brings a program that runs with its owner's rights; one that had them keeps them as
+/// Returns no change brings a program that runs with its owner's rights; one that had them keeps them as
 /// long as it holds the same.
 fn mode_of(change: &Change, after: &Node) -> u32 {
     let kept = match (&change.before, change.what) {

@@ -90,7 +90,7 @@ impl Tree {
         self.root.as_fd()
     }
 
-    /// Device and number of the root's inode.
+    /// Returns device and number of the root's inode.
     ///
     /// # Errors
     /// Returns the error of `fstat(2)`.
@@ -179,7 +179,7 @@ pub(crate) fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd
     rustix::fs::openat(directory, name, flags, Mode::empty())
 }
 
-/// The names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 ///
 /// # Errors
 /// Returns the error of `getdents64(2)`.

@@ -133,7 +133,7 @@ fn texts(review: &Review, change: &Change) -> io::Result<Texts> {
     })
 }
 
-/// The changes to list: a directory that is new or gone speaks through what lies in it.
+/// Returns the changes to list: a directory that is new or gone speaks through what lies in it.
 fn shown<'c>(changes: &'c Changes, paths: &'c [PathBuf]) -> Vec<&'c Change> {
     let mut shown: Vec<&Change> = Vec::new();
     for change in changes.of(paths) {

@@ -25,7 +25,7 @@ pub(super) fn read_value(id: &SecretId) -> Result<Secret, SecretError> {
     read_from(stdin.as_fd(), id)
 }
 
-/// As [`read_value`], from any descriptor. Not through the standard library's buffer, which
+/// Works like [`read_value`], from any descriptor. Not through the standard library's buffer, which
 /// would keep a copy.
 pub(super) fn read_from(input: BorrowedFd<'_>, id: &SecretId) -> Result<Secret, SecretError> {
     let failed = |cause| SecretError::Io { action: "read the secret", cause };

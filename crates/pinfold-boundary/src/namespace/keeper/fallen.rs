@@ -14,7 +14,7 @@ pub enum Fallen {
 }
 
 impl Fallen {
-    /// As it is written to the supervisor: the number with its highest bit for what is lost.
+    /// Returns it as it is written to the supervisor: the number with its highest bit for what is lost.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 4] {
         match self {

@@ -197,7 +197,7 @@ fn obey(
     arrivals.watch(directory, names, permissions, judge)
 }
 
-/// Device and inode of what lies there, through no link.
+/// Returns device and inode of what lies there, through no link.
 fn id(above: &OwnedFd, path: impl rustix::path::Arg) -> Option<Id> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = statx(above, path, flags, StatxFlags::INO).ok()?;

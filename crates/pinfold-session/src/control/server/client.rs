@@ -72,7 +72,7 @@ impl Client {
         !matches!(self.state, State::Left { .. } | State::Done)
     }
 
-    /// When to look at its time and limits.
+    /// Returns when to look at its time and limits.
     pub(super) fn due(&self) -> Option<Instant> {
         let of_state = match self.state {
             State::Running { deadline, .. } => deadline,

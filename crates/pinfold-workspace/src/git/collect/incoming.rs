@@ -134,7 +134,7 @@ fn copy(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<()> {
     copy_if(from, to, name, None)
 }
 
-/// The same, only if the content has this digest (SHA-256).
+/// Does the same, only if the content has this digest (SHA-256).
 fn copy_if(from: &OwnedFd, to: &OwnedFd, name: &str, digest: Option<&str>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(from, name, flags, Mode::empty())?);

@@ -28,7 +28,7 @@ pub(super) fn reason(path: &str, session: &str) -> String {
     reason_with(path, &format!("pinfold accept {}", shell_word(session)))
 }
 
-/// The same with another command.
+/// Returns the same with another command.
 pub(super) fn reason_with(path: &str, command: &str) -> String {
     format!("it changes {path}, which tools run by themselves; `{command}` takes it")
 }
@@ -49,7 +49,7 @@ impl Collect<'_> {
         self.first_new(state, new, names)
     }
 
-    /// The same for a stash: its working tree, and what was staged and untracked, are commits of
+    /// Returns the same for a stash: its working tree, and what was staged and untracked, are commits of
     /// their own.
     pub(super) fn stash_touches(
         &self,
@@ -68,7 +68,7 @@ impl Collect<'_> {
         Ok(None)
     }
 
-    /// The same for what leads from one staged tree to another.
+    /// Returns the same for what leads from one staged tree to another.
     pub(super) fn stages_protected(
         &self,
         state: &State,

@@ -114,7 +114,7 @@ pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// Bytes of the files in a directory that may hold anything, following no link.
+/// Returns bytes of the files in a directory that may hold anything, following no link.
 fn size_of(directory: &Path, left: &mut usize) -> Result<u64, String> {
     let mut size = 0;
     for entry in fs::read_dir(directory).map_err(words)? {

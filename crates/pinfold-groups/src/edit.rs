@@ -86,7 +86,7 @@ pub fn with_group(text: &str, name: &str, group: &NewGroup) -> Result<String, Gr
 }
 
 /// Returns the text without a group: without its tables, which begin with a line like `[groups.NAME]` and end before the next
-/// table.
+/// table and the comments before that.
 ///
 /// # Errors
 /// Returns an error if there is no such group, or if more or less than it would go.
@@ -96,16 +96,28 @@ pub fn without_group(text: &str, name: &str) -> Result<String, GroupEditError> {
     }
     let mut is_its = false;
     let mut after = String::new();
+    // Comments behind the last setting: they are about what comes next.
+    let mut comments = String::new();
     for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with('[') {
+        let start = line.trim_start();
+        if start.starts_with('[') {
             let header: Option<Table> = toml::from_str(line).ok();
             let groups = header.as_ref().and_then(|header| header.get("groups")?.as_table());
             is_its = groups.is_some_and(|groups| groups.contains_key(name));
+            if !is_its {
+                after.push_str(&comments);
+            }
+            comments.clear();
         }
         if !is_its {
             after.push_str(line);
+        } else if start.starts_with('#') || (start.is_empty() && !comments.is_empty()) {
+            comments.push_str(line);
+        } else {
+            comments.clear();
         }
     }
+    after.push_str(&comments);
     let mut expected: Table = toml::from_str(text)?;
     if let Some(groups) = expected.get_mut("groups").and_then(|groups| groups.as_table_mut()) {
         groups.remove(name);
@@ -161,6 +173,21 @@ mod tests {
         );
         assert_eq!(without, expected);
         assert!(matches!(without_group(TEXT, "de"), Err(GroupEditError::Missing(_))));
+    }
+
+    #[test]
+    fn comments_of_what_comes_next_stay() {
+        for (text, expected) in [
+            (
+                "[groups.dev]\n# its\nfolder = 'd'\n\n# mine\n\n# too\n[budget]\n",
+                "# mine\n\n# too\n[budget]\n",
+            ),
+            ("[groups.dev]\nfolder = 'd'\n# last", "# last"),
+            ("[groups.dev]\n# its\n[[groups.dev.mounts]]\nhost_path = '/x'\n", ""),
+            ("[groups.dev]\nfolder = '''\n# text\n'''\n[budget]\n", "[budget]\n"),
+        ] {
+            assert_eq!(without_group(text, "dev").unwrap(), expected, "{text}");
+        }
     }
 
     #[test]

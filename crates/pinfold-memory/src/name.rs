@@ -34,9 +34,9 @@ impl DiaryName {
         Ok(Self { identity, diary })
     }
 
-    /// Returns the id that the name is, if it is one.
+    /// Returns the id that the name is, if it is one. In upper case it names another file, which gets an id of its own.
     pub(crate) fn id(&self) -> Option<Uuid> {
-        self.diary.parse().ok()
+        self.diary.parse().ok().filter(|id: &Uuid| id.to_string() == self.diary)
     }
 
     /// Returns whether there is such a diary.
@@ -76,5 +76,13 @@ mod tests {
             assert!(DiaryName::new(None, Some(wrong)).is_err(), "{wrong}");
         }
         DiaryName::new(Some("builder"), Some("4f9c9c0e-8d0b-4c7e-9b52-0f3c1a6d2e11")).unwrap();
+    }
+
+    #[test]
+    fn two_files_do_not_get_one_id() {
+        let id = "4f9c9c0e-8d0b-4c7e-9b52-0f3c1a6d2e11";
+        let of = |name: &str| DiaryName::new(None, Some(name)).unwrap().id();
+        assert_eq!(of(id), id.parse().ok());
+        assert_eq!(of(&id.to_uppercase()), None);
     }
 }

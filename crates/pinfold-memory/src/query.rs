@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 pub(crate) const MARK: char = '\u{e000}';
 
 /// One word or phrase of a query.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     text: String,
     is_phrase: bool,
@@ -51,6 +51,14 @@ pub(crate) fn expression(query: &str, marks: &Marks) -> Option<String> {
     })
 }
 
+/// Returns how many words a query has, of those that are asked for twice one.
+pub(crate) fn words(query: &str) -> usize {
+    let of_text = |text: &str| {
+        text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).count()
+    };
+    groups(query).iter().flatten().map(|term| of_text(&term.text)).sum()
+}
+
 fn of_group(terms: &[Term]) -> Option<String> {
     let of = |is_negated: bool| -> Vec<String> {
         let terms = terms.iter().filter(|term| term.is_negated == is_negated);
@@ -76,12 +84,22 @@ fn groups(query: &str) -> Vec<Vec<Term>> {
     for term in terms(query) {
         if term.text.eq_ignore_ascii_case("or") && !term.is_phrase && !term.is_negated {
             groups.push(Vec::new());
-        } else if let Some(group) = groups.last_mut() {
+        } else if let Some(group) = groups.last_mut()
+            && !group.contains(&term)
+        {
             group.push(term);
         }
     }
     let is_common =
         |term: &Term| !term.is_phrase && stop_words().contains(&*term.text.to_lowercase());
+    // What is asked for twice costs its square and finds nothing more.
+    let mut unique: Vec<Vec<Term>> = Vec::new();
+    for group in groups {
+        if !unique.contains(&group) {
+            unique.push(group);
+        }
+    }
+    let mut groups = unique;
     if groups.iter().flatten().any(|term| !is_common(term)) {
         for group in &mut groups {
             group.retain(|term| !is_common(term));
@@ -161,7 +179,8 @@ mod tests {
             ("-full", "(((\"\u{e000}e0\") NOT (\"full\")))"),
             ("why is the disk full", r#"(("disk" AND "full"))"#),
             // Nothing else is there to search for.
-            ("who is who", r#"(("who" AND "is" AND "who"))"#),
+            ("who is who", r#"(("who" AND "is"))"#),
+            ("disk disk or disk", r#"(("disk"))"#),
             (r#"a"b"c"#, r#"(("b" AND "c"))"#),
             (r#"unclosed "phrase of"#, r#"(("unclosed" AND "phrase of"))"#),
         ] {
@@ -169,6 +188,13 @@ mod tests {
         }
         for query in ["", "  ", "\"\"", "- -- \"!?\"", "or OR"] {
             assert_eq!(of(query), None, "{query}");
+        }
+    }
+
+    #[test]
+    fn words_are_counted_as_the_index_has_them() {
+        for (query, count) in [("a,b;c \"d e\" -f or g", 7), ("x x x or x", 1), ("- \"\"", 0)] {
+            assert_eq!(super::words(query), count, "{query}");
         }
     }
 

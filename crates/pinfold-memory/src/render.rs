@@ -3,6 +3,8 @@
 mod local;
 mod server;
 
+pub(crate) use local::without_wrappers;
+
 use pinfold_content::{Cid, Dag, NotDag, Timestamp, Uuid};
 
 use crate::MemoryError;

@@ -31,6 +31,9 @@ const FORMAT: Format =
 /// Bytes of a diary at most: some 400000 entries of 1 KiB with their words.
 const QUOTA: i64 = 1 << 30;
 
+/// Bytes beyond the quota for what a removal writes before it frees anything.
+const SLACK: i64 = 64 << 20;
+
 /// A diary. Clones of a process share nothing: each opens the file for itself.
 pub struct Diary {
     connection: Mutex<Connection>,
@@ -71,8 +74,7 @@ impl Diary {
         clock: Box<dyn Clock>,
     ) -> Result<Self, StoreError> {
         let mut connection = pinfold_sqlite::open(path, &FORMAT)?;
-        let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        connection.pragma_update(None, "max_page_count", QUOTA / size.max(1))?;
+        limit(&connection, QUOTA)?;
         let id = identify(&mut connection, id, clock.now())?;
         Ok(Self { connection: Mutex::new(connection), clock, id })
     }
@@ -88,6 +90,8 @@ impl Diary {
     /// # Errors
     /// Returns an error if the file exists or cannot be written.
     pub fn back_up(&self, to: &Path) -> Result<(), StoreError> {
+        // SQLite takes `:memory:` and `file:…` for something else than the names of files.
+        let to = &*std::path::absolute(to).at("find", to)?;
         let Some(name) = to.to_str() else {
             return Err(std::io::Error::from(std::io::ErrorKind::InvalidFilename).into());
         };
@@ -110,6 +114,17 @@ impl Diary {
         self.transact(TransactionBehavior::Immediate, work)
     }
 
+    /// Runs work that removes something, also from a diary that is full.
+    fn write_less(
+        &self,
+        work: impl FnOnce(&Transaction<'_>, Timestamp) -> Result<(), MemoryError>,
+    ) -> Result<(), MemoryError> {
+        limit(&self.connection.lock(), QUOTA + SLACK)?;
+        let done = self.write(work);
+        limit(&self.connection.lock(), QUOTA)?;
+        done
+    }
+
     /// Runs work that only reads, in one transaction that sees one state.
     fn read<T>(
         &self,
@@ -130,6 +145,12 @@ impl Diary {
         transaction.commit()?;
         Ok(done)
     }
+}
+
+/// Limits how large a file becomes. One that is larger already stays so.
+fn limit(connection: &Connection, bytes: i64) -> Result<(), rusqlite::Error> {
+    let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    connection.pragma_update(None, "max_page_count", bytes / size.max(1))
 }
 
 /// Returns the diary's id, and gives it one if it is new.

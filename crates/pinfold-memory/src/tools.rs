@@ -10,6 +10,7 @@ mod packs;
 
 use parking_lot::Mutex;
 use pinfold_content::{Clock as _, SystemClock, Value, read, times};
+use pinfold_policy::path::cut;
 use pinfold_policy::settings::MemoryGrant;
 
 use crate::known_secrets::KnownSecrets;
@@ -18,9 +19,10 @@ use crate::store::Diary;
 use arguments::Arguments;
 pub use errors::ToolError;
 
-/// Failed calls that are kept, the newest ones, and characters of what each said.
+/// Failed calls that are kept, the newest ones, characters of what each said, and bytes of what each was called with.
 const MOST_FAILURES: usize = 100;
 const LONGEST_FAILURE: usize = 500;
+const LONGEST_INPUT: usize = 16 << 10;
 
 /// The tools of one diary, for one agent.
 pub struct MemoryTools {
@@ -129,11 +131,17 @@ impl MemoryTools {
     pub fn note_failure(&self, tool: &str, id: &str, input: &str, error: &str) {
         let error: String = error.chars().take(LONGEST_FAILURE).collect();
         let error = if error.is_empty() { "unknown error".to_owned() } else { error };
+        // A call may be as long as a message, and each that fails would stay.
+        let input = match input.len() {
+            0..=LONGEST_INPUT => read(input).unwrap_or(Value::Null),
+            _ => input.chars().take(LONGEST_FAILURE).collect::<String>().into(),
+        };
+        let (tool, id) = (cut(tool, LONGEST_FAILURE), cut(id, LONGEST_FAILURE));
         let failure = Value::object([
-            ("toolName", tool.into()),
-            ("toolCallId", id.into()),
+            ("toolName", (&*tool).into()),
+            ("toolCallId", (&*id).into()),
             ("timestamp", times::write(SystemClock.now()).into()),
-            ("input", read(input).unwrap_or(Value::Null)),
+            ("input", input),
             ("error", error.into()),
         ]);
         let mut failures = self.failures.lock();

@@ -82,9 +82,7 @@ fn prepare(
     let failed = |error| OpenError::of(path, error);
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A file that somebody gave us must not run what its schema says.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(failed)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false).map_err(failed)?;
+    distrust(&connection).map_err(failed)?;
     format.check(&connection, path)?;
     // Readers go on while one process writes. Each commit is on the disk when it returns: what was accepted must not
     // be lost with the machine.
@@ -93,6 +91,19 @@ fn prepare(
     connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
     format.migrate(&mut connection, path)?;
     Ok(connection)
+}
+
+/// Has a connection run nothing that the schema of its file says: a file that somebody gave us may have triggers, and views in
+/// place of tables. No format of ours has either.
+///
+/// # Errors
+/// Returns the database's error.
+pub fn distrust(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    Ok(())
 }
 
 /// Checks that a file, if it is there, is the user's and that nobody else can write to it.

@@ -76,3 +76,22 @@ fn file_that_others_can_write_to_is_refused() {
     fs::set_permissions(&path, Permissions::from_mode(0o606)).unwrap();
     assert!(matches!(open(&path, &FIRST), Err(OpenError::NotOwned(_))));
 }
+
+#[test]
+fn triggers_and_views_of_a_file_do_not_run() {
+    let (_directory, path) = place();
+    drop(open(&path, &FIRST).unwrap());
+    let foreign = Connection::open(&path).unwrap();
+    foreign
+        .execute_batch(
+            "CREATE TRIGGER twice AFTER INSERT ON one BEGIN INSERT INTO one VALUES ('evil'); END;
+             CREATE VIEW seen AS SELECT x FROM one;",
+        )
+        .unwrap();
+    drop(foreign);
+    let own = open(&path, &FIRST).unwrap();
+    own.execute("INSERT INTO one VALUES ('own')", []).unwrap();
+    let count: i64 = own.query_row("SELECT count(*) FROM one", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 1);
+    assert!(own.prepare("SELECT x FROM seen").is_err());
+}

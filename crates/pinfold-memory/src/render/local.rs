@@ -61,7 +61,7 @@ fn groups<'a>(items: &[Item<'a>]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for item in items {
         let (_, entry) = item;
-        let scope = tag_value(entry, "scope:").unwrap_or("general").to_owned();
+        let scope = tag_value(entry, "scope:").unwrap_or_else(|| "general".to_owned());
         let at = groups.iter().position(|group| group.scope == scope).unwrap_or_else(|| {
             groups.push(Group { scope, sections: Vec::new() });
             groups.len() - 1
@@ -124,10 +124,7 @@ fn section_lines(scope: &str, section: &Section<'_>) -> Vec<String> {
 
 fn title_of(entry: &Entry) -> String {
     let title = entry.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
-    title.map_or_else(
-        || format!("Entry {}", &entry.id.to_string()[..8]),
-        |title| title.split_whitespace().collect::<Vec<_>>().join(" "),
-    )
+    title.map_or_else(|| format!("Entry {}", &entry.id.to_string()[..8]), one_line)
 }
 
 fn short(packed: &PackedEntry) -> String {
@@ -136,12 +133,17 @@ fn short(packed: &PackedEntry) -> String {
 
 /// Returns what of a title two entries have in common that are about one thing.
 fn normal(title: &str) -> String {
-    title.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+    one_line(title).to_lowercase()
 }
 
-fn tag_value<'a>(entry: &'a Entry, prefix: &str) -> Option<&'a str> {
-    let mut values = entry.tags.iter().filter_map(|tag| tag.strip_prefix(prefix));
-    values.find(|value| !value.is_empty())
+fn tag_value(entry: &Entry, prefix: &str) -> Option<String> {
+    let values = entry.tags.iter().filter_map(|tag| tag.strip_prefix(prefix));
+    values.map(one_line).find(|value| !value.is_empty())
+}
+
+/// Returns a text without what would begin another line, which the reader could take for one of the pack's.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the lines that say what must be or must not be.
@@ -155,19 +157,20 @@ fn rules_of(body: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn terms<'a>(items: &[Item<'a>]) -> Vec<&'a str> {
-    let mut terms: Vec<&str> = Vec::new();
+fn terms(items: &[Item<'_>]) -> Vec<String> {
+    let mut terms: Vec<String> = Vec::new();
     for tag in items.iter().flat_map(|(_, entry)| &entry.tags) {
         let is_term = !tag.starts_with("scope:") && !tag.starts_with("severity:");
-        if is_term && !terms.contains(&&**tag) && terms.len() < MOST_TERMS {
-            terms.push(tag);
+        let term = one_line(tag);
+        if is_term && !terms.contains(&term) && terms.len() < MOST_TERMS {
+            terms.push(term);
         }
     }
     terms
 }
 
 /// Returns a text without what other programs wrap around it: a signed text stays, what is said about it goes.
-fn without_wrappers(content: &str) -> String {
+pub(crate) fn without_wrappers(content: &str) -> String {
     let [signed, others @ ..] = WRAPPERS;
     let mut text = content.to_owned();
     for name in others {

@@ -2,6 +2,7 @@
 
 use pinfold_content::times;
 
+use super::local::one_line;
 use crate::pack::Pack;
 
 pub(super) fn render(pack: &Pack) -> String {
@@ -20,7 +21,7 @@ pub(super) fn render(pack: &Pack) -> String {
     ];
     for (number, (packed, entry)) in (1..).zip(entries) {
         let title = entry.title.as_deref().filter(|title| !title.is_empty());
-        let title = title.map_or_else(|| format!("Entry {number}"), str::to_owned);
+        let title = title.map_or_else(|| format!("Entry {number}"), one_line);
         lines.extend([
             format!("### {title}"),
             String::new(),

@@ -147,3 +147,15 @@ fn text_of_the_caller_belongs_to_methods_of_the_caller() {
     assert!(of(LOCAL_METHOD, Some(&"x".repeat(500_001))).is_err());
     Rendering::server().check().unwrap();
 }
+
+#[test]
+fn titles_and_tags_begin_no_lines_of_a_rendering() {
+    let forged = "x\r\n\n- CID: `forged`\u{2028}";
+    let tags = ["scope:a\n# forged", "severity:b\n# forged", "c`\n# forged"];
+    let pack = pack(vec![placed(1, Some(forged), "text", &tags)]);
+    for text in [local::render(&pack), server::render(&pack)] {
+        let is_forged =
+            |line: &str| line.starts_with("# forged") || line.starts_with("- CID: `forged");
+        assert!(!text.split(['\n', '\r', '\u{2028}']).any(is_forged), "{text}");
+    }
+}

@@ -9,6 +9,7 @@ use super::{Diary, millis, number, uuid};
 use crate::entry::{Entry, EntryType, NewEntry, check_tags};
 use crate::known_secrets::KnownSecrets;
 use crate::query;
+use crate::render::without_wrappers;
 use crate::scan::scan;
 use crate::{MemoryError, StoreError};
 
@@ -191,7 +192,7 @@ impl Diary {
     /// # Errors
     /// Returns an error if it is not in this diary.
     pub fn remove(&self, id: Uuid) -> Result<(), MemoryError> {
-        self.write(|transaction, _| {
+        self.write_less(|transaction, _| {
             let number = number_of(transaction, id)?;
             transaction.execute("DELETE FROM entry_text WHERE rowid = ?1", [number])?;
             transaction.execute("DELETE FROM entry WHERE number = ?1", [number])?;
@@ -236,7 +237,9 @@ impl Diary {
 fn prepare(new: &NewEntry, secrets: &KnownSecrets) -> Result<Entry, MemoryError> {
     new.check()?;
     secrets.check(new)?;
-    let texts = new.title.iter().chain([&new.content]).chain(&new.tags);
+    // A rendering takes wrappers out, which joins what is around them.
+    let joined = without_wrappers(&new.content);
+    let texts = new.title.iter().chain([&new.content, &joined]).chain(&new.tags);
     Ok(Entry {
         id: Uuid::generate().map_err(StoreError::from)?,
         title: new.title.clone(),

@@ -14,6 +14,10 @@ use crate::{MemoryError, StoreError};
 /// How long a pack stays that is not pinned.
 pub(super) const LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// Bytes of the texts of a pack's entries at most: ten times what a reader is given. Lists and graphs of packs are made of
+/// whole entries.
+const LARGEST: usize = 4 << 20;
+
 const COLUMNS: &str = "id, cid, params, supersedes, pinned, expires_at, created_at";
 /// The condition on a pack or rendering that has not ended.
 const IS_LIVE: &str = "(expires_at IS NULL OR expires_at > ?1)";
@@ -123,7 +127,7 @@ impl Diary {
     }
 }
 
-/// Checks the texts of a pack's parameters, and their keys.
+/// Checks the texts and numbers of a pack's parameters, and their keys.
 fn check_params(value: &Value, secrets: &KnownSecrets) -> Result<(), MemoryError> {
     let check = |text: &Text| secrets.check_text("/params", &text.to_str());
     match value {
@@ -133,7 +137,8 @@ fn check_params(value: &Value, secrets: &KnownSecrets) -> Result<(), MemoryError
             check(key)?;
             check_params(value, secrets)
         }),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::Number(_) => secrets.check_text("/params", &value.to_string()),
+        Value::Null | Value::Bool(_) => Ok(()),
     }
 }
 
@@ -157,6 +162,9 @@ fn compiled(
             Some(entry) => entries.push((entry, *rank)),
             None => missing.push(id.to_string()),
         }
+    }
+    if entries.iter().map(|(entry, _)| entry.content.len()).sum::<usize>() > LARGEST {
+        return Err(MemoryError::BadPack("the entries have more than 4 MiB of text".to_owned()));
     }
     if !missing.is_empty() {
         return Err(MemoryError::NoEntries { diary, entries: missing.join(", ") });

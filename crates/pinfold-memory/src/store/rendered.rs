@@ -28,15 +28,15 @@ impl Diary {
         secrets: &KnownSecrets,
     ) -> Result<RenderedPack, MemoryError> {
         rendering.check()?;
-        if let Some(markdown) = &rendering.markdown {
-            secrets.check_text("/renderedMarkdown", markdown)?;
-        }
+        secrets.check_text("/renderMethod", &rendering.method)?;
         let id = Uuid::generate().map_err(StoreError::from)?;
         self.write(|transaction, now| {
             sweep(transaction, now)?;
             let pack = load(transaction, pack, self.id, now)?
                 .ok_or_else(|| MemoryError::NoPack(pack.to_string()))?;
             let content = rendering.text(&pack);
+            // Also where this program wrote it: a secret may be newer than an entry.
+            secrets.check_text("/renderedMarkdown", &content)?;
             let hash = HEXLOWER.encode(digest(&SHA256, content.as_bytes()).as_ref());
             let cid = address(&pack.cid, &rendering.method, &hash)
                 .map_err(|error| MemoryError::invalid("/renderMethod", error))?;

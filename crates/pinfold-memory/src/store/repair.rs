@@ -7,7 +7,7 @@ use pinfold_content::{Clock, Timestamp, Uuid};
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::owned;
-use pinfold_sqlite::with_ending;
+use pinfold_sqlite::{distrust, with_ending};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params_from_iter};
 
@@ -25,6 +25,9 @@ pub struct Repaired {
     /// Where the damaged file is now.
     pub damaged: PathBuf,
 }
+
+/// Numbers of entries that are tried where a table is damaged: more than a diary has, and some minutes.
+const MOST_TRIES: u32 = 10_000_000;
 
 /// Rows that name nothing else, or only what was copied before them: table, columns, and how many of these there are.
 const OTHERS: [(&str, &str, usize); 4] = [
@@ -68,7 +71,7 @@ impl Diary {
         let (entries, lost) = made.inspect_err(|_| remove(&new_path))?;
         // Closed before its files are renamed: SQLite removes the log with the last connection.
         drop(old);
-        let damaged = set_aside(path, now)?;
+        let damaged = set_aside(path, now).inspect_err(|_| remove(&new_path))?;
         fs::rename(&new_path, path).at("rename", &new_path).map_err(StoreError::from)?;
         Ok(Repaired { entries, lost, damaged })
     }
@@ -89,6 +92,7 @@ fn open_damaged(path: &Path) -> Result<(Connection, Uuid), StoreError> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let old = Connection::open_with_flags(path, flags)?;
+    distrust(&old)?;
     old.pragma_update(None, "query_only", true)?;
     let application: i64 = old.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if application != super::FORMAT.application {
@@ -106,10 +110,8 @@ fn copy(old: &Connection, new: &Transaction<'_>) -> Result<(u64, u64), MemoryErr
     let query = format!("SELECT {COLUMNS} FROM entry WHERE number = ?1");
     let mut statement = old.prepare(&query)?;
     let (mut copied, mut lost) = (0, 0);
-    // Numbers are never given twice, so this is the largest there was.
-    let last: i64 =
-        old.query_row("SELECT coalesce(max(seq), 0) FROM sqlite_sequence", [], |row| row.get(0))?;
-    for number in 1..=last {
+    let mut next = Numbers::of(old)?;
+    while let Some(number) = next.after(old) {
         match statement.query_row([number], Stored::of).optional() {
             Ok(None) => {}
             Ok(Some(stored)) => match stored.entry() {
@@ -128,6 +130,38 @@ fn copy(old: &Connection, new: &Transaction<'_>) -> Result<(u64, u64), MemoryErr
         copy_table(old, new, table, columns, count)?;
     }
     Ok((copied, lost))
+}
+
+/// The numbers of entries. Where the table says which one is next they are taken from it, elsewhere each is tried.
+struct Numbers {
+    current: i64,
+    last: i64,
+    tries: u32,
+}
+
+impl Numbers {
+    fn of(old: &Connection) -> Result<Self, StoreError> {
+        // Numbers are never given twice, so this is the largest there was, unless it is damaged, too.
+        let query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence";
+        let last = old.query_row(query, [], |row| row.get(0))?;
+        Ok(Self { current: 0, last, tries: MOST_TRIES })
+    }
+
+    fn after(&mut self, old: &Connection) -> Option<i64> {
+        let next = old
+            .prepare_cached("SELECT number FROM entry WHERE number > ?1 ORDER BY number LIMIT 1");
+        let next =
+            next.and_then(|mut next| next.query_row([self.current], |row| row.get(0)).optional());
+        self.current = match next {
+            Ok(next) => next?,
+            Err(_) if self.current < self.last => {
+                self.tries = self.tries.checked_sub(1)?;
+                self.current + 1
+            }
+            Err(_) => return None,
+        };
+        Some(self.current)
+    }
 }
 
 /// Has the next entry get this number.
@@ -168,10 +202,12 @@ fn copy_table(
     Ok(())
 }
 
-/// Renames a diary's files, and returns the new name.
-fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, StoreError> {
+/// Gives a diary's files another name, and returns it. The diary itself keeps its own until the new one takes that: where
+/// there is none, another process makes an empty one.
+pub(super) fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, StoreError> {
     let damaged = with_ending(path, &format!(".damaged-{}", now.millis()));
-    for ending in ["", "-wal", "-shm"] {
+    fs::hard_link(path, &damaged).at("link", path)?;
+    for ending in ["-wal", "-shm"] {
         let from = with_ending(path, ending);
         match fs::rename(&from, with_ending(&damaged, ending)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -10,8 +10,10 @@ use crate::MemoryError;
 use crate::entry::Entry;
 use crate::query::{self, Marks};
 
-/// Characters of a query at most.
+/// Characters and words of a query at most. The index takes time for each word at each place of each other one, and
+/// nothing interrupts it within an entry.
 const LONGEST_QUERY: usize = 500;
+const MOST_WORDS: usize = 64;
 /// Entries that a search returns at most.
 const MOST: u32 = 100;
 /// Matches that are ranked at most: the newest ones. A word that more entries have tells little of any of them, and
@@ -61,6 +63,9 @@ impl Search {
         self.filter.check()?;
         if self.query.as_ref().is_some_and(|query| query.chars().count() > LONGEST_QUERY) {
             return Err(invalid("/query", "must have 500 characters at most"));
+        }
+        if self.query.as_deref().is_some_and(|query| query::words(query) > MOST_WORDS) {
+            return Err(invalid("/query", "must have 64 words at most"));
         }
         if !(1..=MOST).contains(&self.limit) {
             return Err(invalid("/limit", "must be from 1 to 100"));

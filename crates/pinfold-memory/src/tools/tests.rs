@@ -230,3 +230,14 @@ fn entry_is_not_written_when_secrets_are_not_known() {
     assert_eq!(error, "Service Unavailable: the store is locked");
     assert_eq!(tools.call("moltnet_list_entries", "{}").unwrap(), "[]");
 }
+
+#[test]
+fn failed_calls_with_long_names_and_inputs_are_kept_short() {
+    let scene = scene(MemoryGrant::Read);
+    let long = "x".repeat(1 << 20);
+    for _ in 0..200 {
+        scene.tools.note_failure(&long, &long, &format!("{{\"a\":\"{long}\"}}"), &long);
+    }
+    let kept = scene.tools.call("moltnet_review_session_errors", "{}").unwrap();
+    assert!(kept.len() < 400_000, "{}", kept.len());
+}

@@ -17,8 +17,9 @@ use crate::print::{plain, put, say};
 
 /// Entries that are read at once.
 const PAGE: u32 = 100;
-/// Bytes of a file at most.
+/// Bytes of a file at most, and entries in it: they are added all or none, and one of a few bytes takes some hundred in memory.
 const LARGEST: u64 = 256 << 20;
+const MOST: usize = 500_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -106,6 +107,9 @@ pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure
                 Failure::new(format!("{name}, line {number}: {error}"))
                     .hint(Some("nothing was added".to_owned()))
             };
+            if entries.len() == MOST {
+                return Err(at(&"there are more than 500000 entries; import them in parts"));
+            }
             let value: Value = read(line).map_err(|error| at(&error))?;
             let entry: NewEntry = entry_from_json(&value).map_err(|error| at(&error))?;
             entries.push(entry);

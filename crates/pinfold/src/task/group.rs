@@ -1,13 +1,14 @@
 //! `pinfold task group`: the groups of the user's `config.toml`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use pinfold_groups::{GroupEditError, NewGroup, groups_of, with_group, without_group};
 use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::limits::WallTime;
 use pinfold_policy::path::{Escaped, HostPath};
@@ -132,12 +133,21 @@ fn groups(places: &Places) -> Result<Map<String, Value>, Failure> {
 /// Returns where the settings are, through links that the user made, and what they say.
 fn read(places: &Places) -> Result<(PathBuf, String), Failure> {
     let path = places.config.join("config.toml");
-    let path = fs::canonicalize(&path).unwrap_or(path);
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok((path, text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((path, String::new())),
-        Err(error) => Err(Failure::new(format!("cannot read {}: {error}", Escaped(&path)))),
-    }
+    let cannot = |error: &dyn std::fmt::Display| {
+        Failure::new(format!("cannot read {}: {error}", Escaped(&path)))
+    };
+    let real = match fs::canonicalize(&path) {
+        Ok(real) => real,
+        // A link to nothing stays a link: what it is for may come back, such as a disk.
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => path.clone(),
+        Err(error) => return Err(cannot(&error)),
+    };
+    let bytes = owned::read(&real).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })?;
+    let text = String::from_utf8(bytes.unwrap_or_default()).map_err(|error| cannot(&error))?;
+    Ok((real, text))
 }
 
 /// Checks settings as every run does, with a group chosen if one is named.
@@ -165,15 +175,15 @@ fn edit(
         |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", Escaped(&next)));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next);
     let file = file.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => cannot(error)
+        ErrorKind::AlreadyExists => cannot(error)
             .hint(Some("another edit is at work, or was killed: then remove the file".to_owned())),
         _ => cannot(error),
     })?;
     // From here on no other edit is made, so what is read stays.
-    let edited = read(places).and_then(|(path, text)| {
-        let text = change(&text)?;
+    let edited = read(places).and_then(|(path, before)| {
+        let text = change(&before)?;
         check(places, &path, &text, group)?;
-        put(file, &next, &path, &text).map_err(cannot)
+        put(file, &next, &path, [&before, &text]).map_err(cannot)
     });
     if edited.is_err() {
         let _ = fs::remove_file(&next);
@@ -181,19 +191,53 @@ fn edit(
     edited
 }
 
-fn put(mut file: File, next: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+fn put(mut file: File, next: &Path, path: &Path, texts: [&str; 2]) -> std::io::Result<()> {
+    let [before, after] = texts;
     match fs::metadata(path) {
+        // A new file would be the caller's, and its owner could not read it.
+        Ok(old) if old.uid() != file.metadata()?.uid() => {
+            return Err(std::io::Error::other(format!("{} is another user's", Escaped(path))));
+        }
         Ok(old) => file.set_permissions(fs::Permissions::from_mode(old.permissions().mode()))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    file.write_all(text.as_bytes())?;
+    file.write_all(after.as_bytes())?;
     file.sync_all()?;
+    // An editor takes no notice of the file that keeps other edits out.
+    match fs::read(path) {
+        Ok(now) if now == before.as_bytes() => {}
+        Err(error) if error.kind() == ErrorKind::NotFound && before.is_empty() => {}
+        Ok(_) => return Err(std::io::Error::other(format!("{} changed meanwhile", Escaped(path)))),
+        Err(error) => return Err(error),
+    }
     fs::rename(next, path)
 }
 
 impl From<GroupEditError> for Failure {
     fn from(error: GroupEditError) -> Self {
         Self::new(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::put;
+
+    #[test]
+    fn text_that_an_editor_saved_meanwhile_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let [next, path] =
+            ["config.toml.next", "config.toml"].map(|name| directory.path().join(name));
+        let edit = |before| put(File::create(&next).unwrap(), &next, &path, [before, "new"]);
+        edit("").unwrap();
+        fs::write(&path, "of an editor").unwrap();
+        assert!(edit("new").unwrap_err().to_string().contains("changed meanwhile"));
+        assert!(edit("").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of an editor");
+        fs::remove_file(&path).unwrap();
+        assert!(edit("new").is_err());
     }
 }

@@ -121,6 +121,9 @@ fn exported_entries_are_imported_once_and_all_or_none() {
             entries.iter().map(|entry| json!([entry["contentHash"], entry["createdAt"]])).collect()
         };
         assert_eq!(hashes("default"), hashes("copy"));
+        let many = "{\"content\":\"a\"}\n".repeat(500_001);
+        let refused = piped(&stage, &["import", "--diary", "new"], many.as_bytes());
+        assert!(text(&refused).contains("line 500001: there are more than"), "{}", text(&refused));
         let lying = lines.replace("two", "three");
         let refused = piped(&stage, &["import", "--diary", "new"], lying.as_bytes());
         assert!(!refused.status.success());

@@ -1,6 +1,7 @@
 //! Tasks of groups.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use pinfold_testkit::people;
 
@@ -256,6 +257,11 @@ fn groups_of_the_settings_are_added_shown_and_removed() {
     let kept = scene.stage.write("home/dotfiles/config.toml", &mine);
     let config = scene.stage.path("home/.config/pinfold/config.toml");
     let _ = std::fs::remove_file(&config);
+    // A link to nothing, as to a disk that is not there, is not replaced.
+    std::os::unix::fs::symlink("/nonexistent/config.toml", &config).unwrap();
+    assert!(refused(&["add", "dev"]).contains("cannot read"));
+    assert!(config.is_symlink() && !config.exists());
+    std::fs::remove_file(&config).unwrap();
     std::os::unix::fs::symlink(&kept, &config).unwrap();
     good(&["add", "dev", "--concurrency", "3", "--trust", "admin", "--timeout", "10m"]);
     let text = std::fs::read_to_string(&kept).unwrap();
@@ -273,6 +279,12 @@ fn groups_of_the_settings_are_added_shown_and_removed() {
     assert!(refused(&["add", "other", "--folder", "../x"]).contains("folder"));
     assert!(refused(&["rm", "none"]).contains("there is no group none"));
     assert!(refused(&["show", "none"]).contains("there is no group none"));
+    // What root put there stays root's.
+    let uid = std::fs::metadata(&kept).unwrap().uid();
+    std::os::unix::fs::chown(&kept, Some(0), None).unwrap();
+    assert!(refused(&["add", "other"]).contains("another user's"));
+    std::os::unix::fs::chown(&kept, Some(uid), None).unwrap();
+    assert_eq!(std::fs::read(&kept).unwrap(), before);
     let next = kept.with_extension("toml.next");
     std::fs::write(&next, "").unwrap();
     assert!(refused(&["add", "other"]).contains("another edit is at work"));

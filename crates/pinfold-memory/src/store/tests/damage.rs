@@ -19,6 +19,23 @@ fn backup_is_a_diary_of_its_own_that_only_the_user_can_read() {
 }
 
 #[test]
+fn backup_is_the_file_that_was_named() {
+    let scene = Scene::new();
+    let entry = scene.text("kept", &[]);
+    let here = std::env::current_dir().unwrap();
+    // Tests have a process each, so that no other one is moved.
+    std::env::set_current_dir(scene.directory.path()).unwrap();
+    for name in [":memory:", "file:other.db?mode=rwc"] {
+        scene.diary.back_up(Path::new(name)).unwrap();
+        let path = scene.directory.path().join(name);
+        let copy = Diary::open_file(&path, None, Box::new(scene.clock.clone())).unwrap();
+        assert_eq!(copy.entry(entry.id).unwrap().content, "kept");
+    }
+    std::env::set_current_dir(here).unwrap();
+    assert!(!scene.directory.path().join("other.db").exists());
+}
+
+#[test]
 fn content_that_is_not_what_its_address_says_is_an_error() {
     let scene = Scene::new();
     let entry = scene.text("what was written", &[]);
@@ -94,6 +111,35 @@ fn entry_that_was_changed_is_left_out_and_counted() {
     assert_eq!(contents(diary.list(&Filter::default(), 10, 0).unwrap()), ["good"]);
 }
 
+/// A repair that is killed here leaves a diary.
+#[test]
+fn diary_is_there_while_it_is_set_aside() {
+    let scene = Scene::new();
+    let entry = scene.text("kept", &[]);
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    let path = directory.path().join("diary.db");
+    let damaged = repair::set_aside(&path, clock.now()).unwrap();
+    for path in [path, damaged] {
+        let diary = Diary::open_file(&path, None, Box::new(clock.clone())).unwrap();
+        assert_eq!(diary.entry(entry.id).unwrap().content, "kept");
+    }
+}
+
+#[test]
+fn repair_ends_however_many_entries_a_file_says_there_were() {
+    let scene = Scene::new();
+    scene.text("good", &[]);
+    let other = Connection::open(scene.path()).unwrap();
+    other.execute("UPDATE sqlite_sequence SET seq = 9000000000000000000", []).unwrap();
+    drop(other);
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    let path = directory.path().join("diary.db");
+    let repaired = Diary::repair_file(&path, Box::new(clock)).unwrap();
+    assert_eq!((repaired.entries, repaired.lost), (1, 0));
+}
+
 #[test]
 fn file_that_is_no_diary_is_not_repaired() {
     let scene = Scene::new();
@@ -125,4 +171,24 @@ fn full_diary_says_so_and_keeps_what_it_has() {
     assert!(error.hint().is_some());
     assert_eq!(scene.found("first"), ["first"]);
     assert_eq!(scene.diary.count(&Filter::default()).unwrap(), 1);
+}
+
+#[test]
+fn entries_of_a_full_diary_can_be_removed() {
+    let scene = Scene::new();
+    let entries: Vec<_> =
+        (0..300).map(|number| scene.text(&format!("word{number}"), &[]).id).collect();
+    let pages = |pragma| -> i64 {
+        scene.diary.connection.lock().pragma_query_value(None, pragma, |row| row.get(0)).unwrap()
+    };
+    let full = pages("page_count") - pages("freelist_count");
+    scene.diary.connection.lock().execute_batch("VACUUM").unwrap();
+    assert!(full > 0);
+    let count = pages("page_count");
+    scene.diary.connection.lock().pragma_update(None, "max_page_count", count).unwrap();
+    while scene.diary.create(&NewEntry::new("more"), &KnownSecrets::default()).is_ok() {}
+    for id in entries {
+        scene.diary.remove(id).unwrap();
+    }
+    assert_eq!(scene.found("word7"), [""; 0]);
 }

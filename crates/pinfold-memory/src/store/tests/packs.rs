@@ -168,3 +168,13 @@ fn parameters_are_kept_as_they_were_given() {
     let (id, _) = create(&scene, &NewPack { params: params.clone(), ..NewPack::new([entry.id]) });
     assert_eq!(scene.diary.pack(id).unwrap().params, params);
 }
+
+#[test]
+fn pack_with_more_text_than_anybody_reads_is_refused() {
+    let scene = Scene::new();
+    let text = "x".repeat(100_000);
+    let entries: Vec<Uuid> =
+        (10..52).map(|number| scene.text(&format!("{number}{}", &text[2..]), &[]).id).collect();
+    assert!(refused(&scene, &NewPack::new(entries.clone())).contains("4 MiB"));
+    create(&scene, &NewPack::new(entries[1..].to_vec()));
+}

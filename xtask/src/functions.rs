@@ -1,6 +1,6 @@
 //! What every function has to keep to. Each argument has a name of its own: a tuple that is taken apart in a list of
-//! arguments hides how many there are, and what each is at the place of the call. A doc comment begins with a verb in
-//! the third person.
+//! arguments hides how many there are, and what each is at the place of the call. A doc comment begins with a verb, as in
+//! "Returns the size".
 
 use std::error::Error;
 use std::fs;
@@ -103,7 +103,7 @@ fn documentation(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Returns whether a word may be a verb in the third person: `Returns`.
+/// Returns whether a word may be such a verb.
 fn is_verb(word: &str) -> bool {
     let word = word.trim_end_matches([',', '.', ';', ':']);
     word.ends_with('s')

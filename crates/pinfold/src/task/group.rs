@@ -208,7 +208,12 @@ fn put(mut file: File, next: &Path, path: &Path, texts: [&str; 2]) -> std::io::R
     match fs::read(path) {
         Ok(now) if now == before.as_bytes() => {}
         Err(error) if error.kind() == ErrorKind::NotFound && before.is_empty() => {}
-        Ok(_) => return Err(std::io::Error::other(format!("{} changed meanwhile", Escaped(path)))),
+        Ok(_) => {
+            return Err(std::io::Error::other(format!(
+                "{} changed at the same time",
+                Escaped(path)
+            )));
+        }
         Err(error) => return Err(error),
     }
     fs::rename(next, path)
@@ -227,14 +232,14 @@ mod tests {
     use super::put;
 
     #[test]
-    fn text_that_an_editor_saved_meanwhile_stays() {
+    fn text_that_an_editor_saved_during_an_edit_stays() {
         let directory = tempfile::tempdir().unwrap();
         let [next, path] =
             ["config.toml.next", "config.toml"].map(|name| directory.path().join(name));
         let edit = |before| put(File::create(&next).unwrap(), &next, &path, [before, "new"]);
         edit("").unwrap();
         fs::write(&path, "of an editor").unwrap();
-        assert!(edit("new").unwrap_err().to_string().contains("changed meanwhile"));
+        assert!(edit("new").unwrap_err().to_string().contains("changed at the same time"));
         assert!(edit("").is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "of an editor");
         fs::remove_file(&path).unwrap();

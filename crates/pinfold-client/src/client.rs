@@ -191,7 +191,7 @@ impl Exec<'_> {
     /// Writes to its input.
     ///
     /// # Errors
-    /// That it has none, or has ended.
+    /// Returns that it has none, or has ended.
     pub fn write(&self, data: &[u8]) -> Result<(), ClientError> {
         self.client.call(&ExecWrite { exec: self.id, data: data.into(), end: false }).map(drop)
     }
@@ -199,7 +199,7 @@ impl Exec<'_> {
     /// Ends its input.
     ///
     /// # Errors
-    /// That it has none, or has ended.
+    /// Returns that it has none, or has ended.
     pub fn end_input(&self) -> Result<(), ClientError> {
         let end = ExecWrite { exec: self.id, end: true, ..ExecWrite::default() };
         self.client.call(&end).map(drop)
@@ -208,7 +208,7 @@ impl Exec<'_> {
     /// Gives its terminal another size.
     ///
     /// # Errors
-    /// That it has none, or has ended.
+    /// Returns that it has none, or has ended.
     pub fn resize(&self, terminal: TerminalSize) -> Result<(), ClientError> {
         self.client.call(&ExecResize { exec: self.id, terminal }).map(drop)
     }
@@ -216,7 +216,7 @@ impl Exec<'_> {
     /// Sends it a signal.
     ///
     /// # Errors
-    /// That it has ended.
+    /// Returns that it has ended.
     pub fn signal(&self, signal: i32) -> Result<(), ClientError> {
         self.client.call(&ExecSignal { exec: self.id, signal }).map(drop)
     }

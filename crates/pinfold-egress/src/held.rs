@@ -66,7 +66,7 @@ impl HeldBytes {
     /// Holds a body of at most `most` bytes once it is whole.
     ///
     /// # Errors
-    /// [`HoldError`].
+    /// Returns [`HoldError`].
     pub(crate) async fn collect<B>(&self, body: B, most: usize) -> Result<HeldBody, HoldError>
     where
         B: Body<Data = Bytes> + Unpin,

@@ -101,7 +101,7 @@ pub struct Images<'a> {
 /// pinfold's own.
 ///
 /// # Errors
-/// None of them, or one that cannot be read.
+/// Returns an error for none of them, or one that cannot be read.
 pub fn files_of(agent: &str, places: &Places) -> Result<AgentFiles, ImageError> {
     let own = places.config.join("images").join(agent);
     for directory in [&own, &Path::new("/etc/pinfold/images").join(agent)] {
@@ -133,7 +133,7 @@ impl<'a> Images<'a> {
     /// Returns the names that the images would have now. What to build on need not be known, nor here.
     ///
     /// # Errors
-    /// Files that no image can be made of; an engine that cannot be asked.
+    /// Returns an error for files that no image can be made of; an engine that cannot be asked.
     pub fn tag(&self, wanted: &Wanted) -> Result<Tagged, ImageError> {
         let context = &wanted.context;
         let base = match context.dockerfile().base(wanted.base.as_ref()) {

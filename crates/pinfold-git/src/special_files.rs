@@ -16,7 +16,7 @@ const MOST: usize = 2_000_000;
 /// is skipped.
 ///
 /// # Errors
-/// Which one it is, that there is too much to look at, or the file system's error.
+/// Returns which one it is, that there is too much to look at, or the file system's error.
 pub fn refuse(git: &Path) -> io::Result<()> {
     let linked = LINKED.map(|name| git.join(name));
     let mut look = Look { git, objects: git.join("objects"), left: MOST };

@@ -83,7 +83,7 @@ impl Wrappers {
     /// label, or the id where there is none.
     ///
     /// # Errors
-    /// Settings that cannot be read: their wrappers come first.
+    /// Returns an error for settings that cannot be read: their wrappers come first.
     pub fn register(
         &self,
         id: &str,

@@ -101,7 +101,7 @@ impl Conversation<'_> {
     /// Returns whether it may run, by whom.
     ///
     /// # Errors
-    /// Who denies it, and why.
+    /// Returns who denies it, and why.
     fn decide(&self, request: &Request) -> Result<Allowed, Denied> {
         let rule = request.rule(&self.context.repository);
         match self.by_rule(request, rule.as_ref())? {

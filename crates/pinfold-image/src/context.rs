@@ -45,7 +45,7 @@ impl AgentContext {
     /// Returns an agent's files, and the folder of its extensions: every directory there is one.
     ///
     /// # Errors
-    /// See [`NoContext`].
+    /// Returns [`NoContext`].
     pub fn new(files: AgentFiles, extensions: Option<&Path>) -> Result<Self, NoContext> {
         let dockerfile = Dockerfile::parse(files.dockerfile().to_vec())?;
         let extensions = extensions.map(Tree::list_folders).transpose()?;

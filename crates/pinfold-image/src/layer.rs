@@ -99,7 +99,7 @@ impl Layer {
     /// Returns what the repository at `root` adds, if it adds anything.
     ///
     /// # Errors
-    /// See [`LayerError`].
+    /// Returns [`LayerError`].
     pub fn find(root: &Path) -> Result<Option<Self>, LayerError> {
         let Some(tree) = Tree::list_below(root, DIRECTORY)? else { return Ok(None) };
         if tree.has(DOCKERFILE) {

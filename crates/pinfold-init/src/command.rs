@@ -66,7 +66,7 @@ impl Command {
     /// Looks the program up along `PATH` of its own environment and converts every string.
     ///
     /// # Errors
-    /// `EINVAL` for a NUL byte, `ENOENT` for an empty command.
+    /// Returns `EINVAL` for a NUL byte, `ENOENT` for an empty command.
     pub(crate) fn prepare(self) -> Result<Prepared, Failure> {
         let bad = Failure::about(Step::Execute, b"a NUL byte in the command or its environment");
         self.convert().map_err(bad)
@@ -107,7 +107,7 @@ impl Prepared {
     /// Adds variables (`NAME=VALUE`), each in place of one of the same name.
     ///
     /// # Errors
-    /// `EINVAL` for a NUL byte.
+    /// Returns `EINVAL` for a NUL byte.
     pub(crate) fn add_variables(&mut self, variables: Vec<Vec<u8>>) -> Result<(), Failure> {
         let name =
             |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);

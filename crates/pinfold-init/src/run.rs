@@ -37,7 +37,7 @@ pub struct Start {
 /// and during the command. The caller exits after this returns, and with it everything inside ends.
 ///
 /// # Errors
-/// Whatever kept the command from being started.
+/// Returns what kept the command from being started.
 pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let signals = block_signals(libc::SIGCHLD).map_err(Failure::at(Step::Execute))?;
     start.command.set(&start.variables);

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// (signalfd(2)).
 ///
 /// # Errors
-/// `ENOSYS` where there is no such descriptor.
+/// Returns `ENOSYS` where there is no such descriptor.
 pub fn block_signals(heard: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: the sets are initialised before use and outlive the calls; signalfd returns a new
     // descriptor that nobody else owns.

@@ -40,7 +40,7 @@ impl Streams {
     /// Puts the descriptors that came along where they belong.
     ///
     /// # Errors
-    /// `EMFILE` for fewer than the streams ask for, which is how those are lost that could not be handed
+    /// Returns `EMFILE` for fewer than the streams ask for, which is how those are lost that could not be handed
     /// over; `EINVAL` for more.
     pub fn new(wanted: pinfold_wire::Streams, descriptors: Vec<OwnedFd>) -> Result<Self, Errno> {
         let mut descriptors = descriptors.into_iter();

@@ -126,7 +126,7 @@ impl MyConfig {
     /// Returns the entries of the sandbox's tree for the copies in a session's private directory.
     ///
     /// # Errors
-    /// Never: the paths are valid.
+    /// Returns no error: the paths are valid.
     pub fn entries(&self, private: &Path) -> Result<Vec<Entry>, Refusal> {
         let entry = |copied: &Copied| {
             let host = HostPath::new(staged(private).join(&copied.path)).map_err(Refusal::new)?;

@@ -73,7 +73,7 @@ impl Prices {
     /// Returns the reviewed list, and a user's own before it.
     ///
     /// # Errors
-    /// Never for the list that this program was built with.
+    /// Returns no error for the list that this program was built with.
     pub fn new(own: BTreeMap<String, Price>) -> Result<Self, FileError> {
         let (path, bytes) = BUILT_IN;
         let document = Document::parse(SettingsFile { path: Path::new(path), bytes })?;

@@ -48,7 +48,7 @@ impl StandIns {
     /// Returns the directory's place in the sandbox.
     ///
     /// # Errors
-    /// Never: the paths are valid.
+    /// Returns no error: the paths are valid.
     pub fn entry(&self) -> Result<Entry, Refusal> {
         let host = HostPath::new(&self.directory).map_err(Refusal::new)?;
         let path = InsidePath::from_static(INSIDE);

@@ -127,7 +127,7 @@ impl Cache {
     /// long as the lock is held.
     ///
     /// # Errors
-    /// See [`CacheError`]. What a failed attempt left is removed; what a killed one left is
+    /// Returns [`CacheError`]. What a failed attempt left is removed; what a killed one left is
     /// removed by the next call.
     pub fn ensure(
         &self,

@@ -25,7 +25,7 @@ impl Integrity {
     /// Reads `sha512-<base64>`. Weaker algorithms and lists of several are refused.
     ///
     /// # Errors
-    /// Anything but one SHA-512 value.
+    /// Returns an error for anything but one SHA-512 value.
     pub fn parse(text: &str) -> Result<Self, IntegrityError> {
         text.strip_prefix("sha512-")
             .and_then(|encoded| STANDARD.decode(encoded).ok())

@@ -63,7 +63,7 @@ impl LayerPath {
     /// Checks a path written with `/`.
     ///
     /// # Errors
-    /// [`NameError::Path`].
+    /// Returns [`NameError::Path`].
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let clean = |part: &str| {
             !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']) && part.len() <= 255
@@ -95,7 +95,7 @@ impl PackageName {
     /// Checks `name` or `@scope/name`.
     ///
     /// # Errors
-    /// [`NameError::Package`].
+    /// Returns [`NameError::Package`].
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let (scope, name) = match text.strip_prefix('@').and_then(|rest| rest.split_once('/')) {
             Some((scope, name)) => (Some(scope), name),
@@ -116,7 +116,7 @@ impl PackageVersion {
     /// Checks an exact version; ranges and tags are refused.
     ///
     /// # Errors
-    /// [`NameError::Version`].
+    /// Returns [`NameError::Version`].
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
         let fine = text.len() <= 128
@@ -137,7 +137,7 @@ impl Word {
     /// Checks the name of an agent or a command.
     ///
     /// # Errors
-    /// [`NameError::Word`].
+    /// Returns [`NameError::Word`].
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let fine = text.len() <= 64 && is_word(text);
         if fine { Ok(Self(text.to_owned())) } else { Err(NameError::Word(quoted(text))) }
@@ -158,7 +158,7 @@ impl Registry {
     /// not the transport, decide what is accepted.
     ///
     /// # Errors
-    /// [`NameError::Registry`].
+    /// Returns [`NameError::Registry`].
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let trimmed = text.trim_end_matches('/');
         let rest = trimmed.strip_prefix("https://").or_else(|| trimmed.strip_prefix("http://"));

@@ -185,7 +185,7 @@ impl Recipe {
     /// Reads a recipe file.
     ///
     /// # Errors
-    /// Anything that is not a recipe this build understands in full.
+    /// Returns an error for anything that is not a recipe this build understands in full.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecipeError> {
         if bytes.len() > LARGEST_FILE {
             return Err(RecipeError::TooLarge(bytes.len()));
@@ -205,7 +205,7 @@ impl Recipe {
     /// Puts a recipe together and checks that its parts fit each other.
     ///
     /// # Errors
-    /// Two entries for one place, a package outside `node_modules`, a command without a file.
+    /// Returns an error for two entries for one place, a package outside `node_modules`, a command without a file.
     pub fn new(
         name: Word,
         version: PackageVersion,
@@ -245,7 +245,7 @@ impl Recipe {
     /// package and command, defaults left out.
     ///
     /// # Errors
-    /// None in practice: every field is text or a number.
+    /// Returns no error in practice: every field is text or a number.
     pub fn to_bytes(&self) -> Result<Vec<u8>, RecipeError> {
         let packages = lines(self.packages.iter().map(Package::to_raw))?;
         let bin = lines(self.bin.iter().map(Bin::to_raw))?;

@@ -115,7 +115,7 @@ impl Shelf {
     /// removes it.
     ///
     /// # Errors
-    /// [`ShelfError`], or what `make` says. What a failed attempt left is removed; what a killed
+    /// Returns [`ShelfError`], or what `make` says. What a failed attempt left is removed; what a killed
     /// one left is removed by the next call.
     pub fn ensure<T, E: From<ShelfError>>(
         &self,

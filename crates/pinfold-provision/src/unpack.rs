@@ -105,7 +105,7 @@ impl UnpackError {
 /// Unpacks a directory that [`Cache`](crate::Cache) prepared: tarballs and their recipe.
 ///
 /// # Errors
-/// See [`UnpackError`]; `tree` is then not to be used.
+/// Returns [`UnpackError`]; `tree` is then not to be used.
 pub fn unpack_dir(tarballs: &Path, tree: &Path) -> Result<Stats, UnpackError> {
     let path = tarballs.join(RECIPE_FILE);
     let bytes = fs::read(&path).map_err(|source| file_error("read", &path, source))?;
@@ -116,7 +116,7 @@ pub fn unpack_dir(tarballs: &Path, tree: &Path) -> Result<Stats, UnpackError> {
 /// its commands into `tree/bin`.
 ///
 /// # Errors
-/// See [`UnpackError`]; `tree` is then not to be used.
+/// Returns [`UnpackError`]; `tree` is then not to be used.
 pub fn unpack(recipe: &Recipe, tarballs: &Path, tree: &Path) -> Result<Stats, UnpackError> {
     let mut packages: Vec<_> = recipe.packages().iter().collect();
     packages.sort_by_key(|package| std::cmp::Reverse(package.size));

@@ -58,7 +58,7 @@ pub fn is_generated(path: &Path) -> bool {
 /// Files that describe the sandbox instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).
 ///
 /// # Errors
-/// Never: the paths are constants.
+/// Returns no error: the paths are constants.
 pub fn generated(uid: u32, gid: u32, stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
     let shell = shell(stack);
     let known = |file: &str, id: u32| others(stack, file, id);

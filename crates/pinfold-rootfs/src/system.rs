@@ -169,7 +169,7 @@ impl<'a> Systems<'a> {
     /// Returns the system of a base, made now if need be. Paths are relative to `root`.
     ///
     /// # Errors
-    /// See [`SystemError`]; what a failed attempt left is removed.
+    /// Returns [`SystemError`]; what a failed attempt left is removed.
     pub fn ensure(&self, base: &Base, root: &Path) -> Result<System, SystemError> {
         match base {
             Base::Host => self.host(),
@@ -228,7 +228,7 @@ impl<'a> Systems<'a> {
     /// Returns the system of a base if it is there already, as [`Systems::ensure`] would give it.
     ///
     /// # Errors
-    /// See [`SystemError`].
+    /// Returns [`SystemError`].
     pub fn find(&self, base: &Base, root: &Path) -> Result<Option<System>, SystemError> {
         let known = |name: &str| match self.memo.get(name) {
             Some(digest) => self.held(&digest),

@@ -81,7 +81,7 @@ pub enum Piece {
 /// Looks at what of the userland this host has.
 ///
 /// # Errors
-/// Never on a system whose own paths are valid.
+/// Returns no error on a system whose own paths are valid.
 pub fn pieces() -> Result<Vec<Piece>, PathError> {
     let programs = PROGRAMS.iter().map(PathBuf::from);
     let configuration = CONFIGURATION.iter().map(|name| Path::new("/etc").join(name));

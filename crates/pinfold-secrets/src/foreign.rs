@@ -52,7 +52,7 @@ const PI_PROVIDERS: [(&str, &str); 4] = [
 /// Reads the credentials in a file of a program.
 ///
 /// # Errors
-/// [`ForeignError`].
+/// Returns [`ForeignError`].
 pub fn read_foreign(client: Client, bytes: &[u8]) -> Result<Vec<Foreign>, ForeignError> {
     let file: Value = serde_json::from_slice(bytes).map_err(|_| ForeignError::NotJson)?;
     let object = file.as_object().ok_or(ForeignError::NotJson)?;

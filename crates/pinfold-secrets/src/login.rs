@@ -99,7 +99,7 @@ impl Store {
     /// Returns the login that is kept under an id; `None` if what is kept is something else.
     ///
     /// # Errors
-    /// [`Error::BadLogin`], or the file system's error.
+    /// Returns [`Error::BadLogin`], or the file system's error.
     pub fn login(&self, id: &SecretId) -> Result<Option<Login>, Error> {
         if self.record(id)?.is_none_or(|record| record.source != (Source::Login {})) {
             return Ok(None);

@@ -35,7 +35,7 @@ impl Secret {
     /// keys of AWS's, is put on one line.
     ///
     /// # Errors
-    /// [`InvalidSecret`] when the value is empty, has control characters or outer spaces, is
+    /// Returns [`InvalidSecret`] when the value is empty, has control characters or outer spaces, is
     /// not text, or is too long. The input is overwritten in every case.
     pub fn from_bytes(value: Vec<u8>) -> Result<Self, InvalidSecret> {
         let value = Zeroizing::new(value);

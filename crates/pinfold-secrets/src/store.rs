@@ -63,7 +63,7 @@ pub struct Resolved {
 /// Specification (0.8) asks.
 ///
 /// # Errors
-/// [`Error::NoHome`] when neither variable holds an absolute path.
+/// Returns [`Error::NoHome`] when neither variable holds an absolute path.
 pub fn default_dir(
     xdg_config_home: Option<OsString>,
     home: Option<OsString>,
@@ -92,7 +92,7 @@ impl Store {
     /// `auth` overrides the kind that the value's shape or the variable's name shows.
     ///
     /// # Errors
-    /// [`Error::EmptyCommand`], [`Error::NoKeyring`], or the file system's error. Either the
+    /// Returns [`Error::EmptyCommand`], [`Error::NoKeyring`], or the file system's error. Either the
     /// old or the new entry is in force afterwards, never a mixture.
     pub fn set(
         &self,
@@ -211,7 +211,7 @@ impl Store {
     /// order; a variable or a command itself is not touched.
     ///
     /// # Errors
-    /// [`Error::Missing`] when nothing is kept under the id, or the file system's error.
+    /// Returns [`Error::Missing`] when nothing is kept under the id, or the file system's error.
     pub fn remove(&self, id: &SecretId, runner: &dyn RunCommand) -> Result<Vec<Place>, Error> {
         let record = self.record(id)?;
         let mut removed = Vec::new();
@@ -245,7 +245,7 @@ impl Store {
     /// Reads a secret from where [`Store::check`] finds it.
     ///
     /// # Errors
-    /// [`Error::Missing`] with the places looked at; [`Error::Unusable`] when what is there is
+    /// Returns [`Error::Missing`] with the places looked at; [`Error::Unusable`] when what is there is
     /// no secret; what the command or the file system says.
     pub fn resolve(&self, id: &SecretId, runner: &dyn RunCommand) -> Result<Resolved, Error> {
         let report = self.check(id)?;

@@ -132,7 +132,7 @@ pub(crate) struct Context<'a> {
 /// Prepares a run: provisions the layer if need be and makes the session's key.
 ///
 /// # Errors
-/// Whatever is missing, with the hint.
+/// Returns an error for what is missing, with the hint.
 pub(crate) fn prepare(
     mut agent: ResolvedAgent,
     secret: Option<SecretId>,

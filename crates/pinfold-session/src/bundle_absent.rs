@@ -54,7 +54,7 @@ impl CheckError {
 /// Refuses a bundle.
 ///
 /// # Errors
-/// Always [`CheckError::NotBuiltIn`].
+/// Returns [`CheckError::NotBuiltIn`] always.
 pub fn check(_: &Path, _: NodeModules) -> Result<Checked, CheckError> {
     Err(CheckError::NotBuiltIn)
 }
@@ -62,7 +62,7 @@ pub fn check(_: &Path, _: NodeModules) -> Result<Checked, CheckError> {
 /// Refuses the files that standard input names.
 ///
 /// # Errors
-/// Always [`CheckError::NotBuiltIn`].
+/// Returns [`CheckError::NotBuiltIn`] always.
 pub fn read(_: &Path) -> Result<(), CheckError> {
     Err(CheckError::NotBuiltIn)
 }

@@ -87,7 +87,7 @@ impl CallerTrust {
     /// Returns the files that these variables name and that the session does not have.
     ///
     /// # Errors
-    /// Never: the paths are valid.
+    /// Returns no error: the paths are valid.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, PathError> {
         let entry = |one: &Authorities| {
             let content = one.certificates.clone()?;

@@ -14,7 +14,7 @@ const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 /// Returns one program for each container tool that the session's system has.
 ///
 /// # Errors
-/// Never: the paths are constants.
+/// Returns no error: the paths are constants.
 pub(crate) fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
     let has = |path: &Path| stack.map_or_else(|| path.exists(), |stack| stack.has(path));
     let found = TOOLS.into_iter().filter_map(|tool| {

@@ -25,7 +25,7 @@ impl NodeTools {
     /// Finds those of the host's own system. One that was made for the session can be written.
     ///
     /// # Errors
-    /// Never: the paths are constants.
+    /// Returns no error: the paths are constants.
     pub(crate) fn find(stack: Option<&Stack>) -> Result<Self, PathError> {
         if stack.is_some() {
             return Ok(Self::default());

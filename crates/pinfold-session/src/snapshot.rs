@@ -82,7 +82,7 @@ pub struct Snapshots<'a> {
 /// Hosts that set-up commands may always reach.
 ///
 /// # Errors
-/// Never: a test reads the list.
+/// Returns no error: a test reads the list.
 pub fn build_hosts() -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
     let lines = BUILD_HOSTS.lines().map(str::trim);
     let rules = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -112,7 +112,7 @@ impl<'a> Snapshots<'a> {
     /// machine's own. Paths are relative to `root`.
     ///
     /// # Errors
-    /// See [`SnapshotError`]; what a failed attempt left is removed.
+    /// Returns [`SnapshotError`]; what a failed attempt left is removed.
     pub fn ensure(&self, settings: &Settings, root: &Path) -> Result<Option<Stack>, SnapshotError> {
         let snapshot = &settings.snapshot;
         if snapshot.is_host() {
@@ -139,7 +139,7 @@ impl<'a> Snapshots<'a> {
     /// Returns the same, if all of it is there already.
     ///
     /// # Errors
-    /// See [`SnapshotError`].
+    /// Returns [`SnapshotError`].
     pub fn find(&self, settings: &Settings, root: &Path) -> Result<Option<Stack>, SnapshotError> {
         let snapshot = &settings.snapshot;
         let about_base = |doing| (self.tell)(Event::Base(doing));

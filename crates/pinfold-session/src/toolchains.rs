@@ -63,7 +63,7 @@ impl Toolchains {
     /// `active` is the virtual environment that is active where the caller is, if there is one.
     ///
     /// # Errors
-    /// Never on a system whose own paths are valid.
+    /// Returns no error on a system whose own paths are valid.
     pub(crate) fn find(
         home: &Path,
         workspace: &Path,
@@ -97,7 +97,7 @@ impl Toolchains {
     /// sources come from the registry.
     ///
     /// # Errors
-    /// Never on a system whose own paths are valid.
+    /// Returns no error on a system whose own paths are valid.
     pub(crate) fn for_build(home: &Path, over_host: bool) -> Result<Self, PathError> {
         let mut found = Self { path: at_home_inside().collect(), ..Self::default() };
         let Ok(home) = fs::canonicalize(home) else { return Ok(found) };

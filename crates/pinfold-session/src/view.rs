@@ -182,7 +182,7 @@ impl View {
     /// Returns the authority over these grants alone.
     ///
     /// # Errors
-    /// Grants that contradict each other.
+    /// Returns an error for grants that contradict each other.
     pub(crate) fn authority(&self) -> Result<Authority, RunError> {
         self.restricted(Vec::new())
     }
@@ -190,7 +190,7 @@ impl View {
     /// Returns the authority with restrictions within the grants.
     ///
     /// # Errors
-    /// Grants or restrictions that contradict each other.
+    /// Returns an error for grants or restrictions that contradict each other.
     pub(crate) fn restricted(
         &self,
         restrictions: Vec<pinfold_policy::authority::Restriction>,

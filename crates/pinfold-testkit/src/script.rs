@@ -172,7 +172,7 @@ impl Script {
     /// Reads a script from JSON.
     ///
     /// # Errors
-    /// Anything that is not a script.
+    /// Returns an error for anything that is not a script.
     pub fn parse(json: &[u8]) -> Result<Self, ScriptError> {
         Ok(serde_json::from_slice(json)?)
     }

@@ -121,7 +121,7 @@ fn entries(
 /// entered, but reported with the file that holds them.
 ///
 /// # Errors
-/// Rules above the directory that cannot be read.
+/// Returns an error for rules above the directory that cannot be read.
 pub(crate) fn walk_at_once(
     root: &Path,
     ignored: bool,
@@ -186,7 +186,7 @@ fn builder(
 /// Returns whether a walk would come to a directory, by the rules in those above it.
 ///
 /// # Errors
-/// Rules that cannot be read.
+/// Returns an error for rules that cannot be read.
 pub(crate) fn comes_to(directory: &Path) -> Result<bool, ToolError> {
     let Some((above, name)) = directory.parent().zip(directory.file_name()) else {
         return Ok(true);

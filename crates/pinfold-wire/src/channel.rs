@@ -70,7 +70,7 @@ impl Channel {
     /// ms; then the message goes without any, as it comes where there is no room for them.
     ///
     /// # Errors
-    /// `TooLarge` for more than [`MAX_MESSAGE`] bytes or [`MAX_DESCRIPTORS`]; `Io` when the
+    /// Returns `TooLarge` for more than [`MAX_MESSAGE`] bytes or [`MAX_DESCRIPTORS`]; `Io` when the
     /// peer is gone (`EPIPE`; no signal is raised).
     pub fn send<M: Wire>(
         &self,
@@ -106,7 +106,7 @@ impl Channel {
     /// Sends one message if there is room for it.
     ///
     /// # Errors
-    /// `EAGAIN` where there is none, `EPIPE` when the peer is gone.
+    /// Returns `EAGAIN` where there is none, `EPIPE` when the peer is gone.
     pub fn offer<M: Wire>(&self, message: &M) -> Result<(), Errno> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let send = || rustix::net::send(&self.0, &message.encode(), flags);

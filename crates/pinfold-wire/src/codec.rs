@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     /// Sees that nothing is left.
     ///
     /// # Errors
-    /// Something is.
+    /// Returns an error if something is left.
     pub fn finish(self) -> Result<(), DecodeError> {
         match self.0.len() {
             0 => Ok(()),

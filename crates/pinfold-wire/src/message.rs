@@ -26,6 +26,6 @@ pub trait Wire: Sized {
     /// Reads a message back.
     ///
     /// # Errors
-    /// Whatever is not exactly one well-formed message.
+    /// Returns an error for what is not exactly one well-formed message.
     fn decode(message: &[u8]) -> Result<Self, DecodeError>;
 }

@@ -95,7 +95,7 @@ impl Guard {
     /// and fail.
     ///
     /// # Errors
-    /// Never: the paths are valid.
+    /// Returns no error: the paths are valid.
     pub fn entries(&self, workspace: &Path, places: &Places) -> Result<[Entry; 3], GuardError> {
         let path = InsidePath::from_static(PRIVATE);
         let host = HostPath::new(&self.private).map_err(GuardError::path)?;

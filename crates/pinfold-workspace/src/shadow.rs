@@ -110,7 +110,7 @@ impl Shadow {
     /// Returns what the boundary makes for it.
     ///
     /// # Errors
-    /// Never: the paths are valid.
+    /// Returns no error: the paths are valid.
     pub fn entries(&self) -> Result<Vec<Entry>, GuardError> {
         if self.mode == ShadowMode::Deny {
             return Ok(Vec::new());

@@ -27,7 +27,7 @@ use result::ResultFile;
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
 ///
 /// # Errors
-/// Whatever kept it from being run.
+/// Returns what kept it from being run.
 pub(crate) fn run(
     mut args: RunArgs,
     learn: bool,

@@ -135,7 +135,7 @@ pub(crate) enum SecretError {
 /// Carries out one command. Data goes to `out`, words for a user to standard error.
 ///
 /// # Errors
-/// [`SecretError`]; `check` fails when the secret cannot be used.
+/// Returns [`SecretError`]; `check` fails when the secret cannot be used.
 pub(crate) fn run(
     command: SecretCommand,
     store: &Store,

@@ -35,7 +35,7 @@ pub(super) fn below(root: &str, but: &[&str]) -> Result<Vec<Listed>, Errno> {
 /// Makes sure that the path of every mount in this process's namespace is text.
 ///
 /// # Errors
-/// `EILSEQ` if one is not; what reading /proc/self/mountinfo says.
+/// Returns `EILSEQ` if one is not; what reading /proc/self/mountinfo says.
 pub(super) fn are_text() -> Result<(), Errno> {
     str::from_utf8(&read()?).map(drop).map_err(|_| Errno::ILSEQ)
 }

@@ -25,7 +25,7 @@ impl Owner {
     /// Returns the grants as the caller may give them.
     ///
     /// # Errors
-    /// Root of a namespace, whose ids others do not know by these numbers.
+    /// Returns an error for root of a namespace, whose ids others do not know by these numbers.
     pub(super) fn of_caller() -> Result<Self, &'static str> {
         match (namespace::inside_owner(), namespace::caller_ids()) {
             (Some((uid, gid)), _) => Ok(Self::Root(uid, gid)),

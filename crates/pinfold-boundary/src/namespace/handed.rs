@@ -25,7 +25,7 @@ impl Handed {
     /// Returns where each entry of a plan comes from.
     ///
     /// # Errors
-    /// `EBADF` for a number that no mount has, or one that was taken.
+    /// Returns `EBADF` for a number that no mount has, or one that was taken.
     pub(super) fn sources(&mut self, plan: &LaunchPlan) -> Result<Vec<Source>, Errno> {
         let source = |place: &Place| match place {
             Place::ReadOnly(host) | Place::Writable(host) => {

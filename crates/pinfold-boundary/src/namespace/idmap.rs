@@ -13,7 +13,7 @@ use crate::sys::{self, Side};
 /// done where they are it already.
 ///
 /// # Errors
-/// `EINVAL` where the file system does not know idmapped mounts: run as an ordinary user then.
+/// Returns `EINVAL` where the file system does not know idmapped mounts: run as an ordinary user then.
 pub(super) fn show_owner_as(mount: BorrowedFd<'_>, shown: u32) -> io::Result<()> {
     let stat = rustix::fs::fstat(mount)?;
     if (stat.st_uid, stat.st_gid) == (shown, shown) {

@@ -243,7 +243,7 @@ impl Root {
     /// returned itself.
     ///
     /// # Errors
-    /// `ELOOP` where the path leads through a link, `EXDEV` where it would leave the root.
+    /// Returns `ELOOP` where the path leads through a link, `EXDEV` where it would leave the root.
     pub(crate) fn resolve(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

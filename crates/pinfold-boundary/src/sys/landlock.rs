@@ -9,7 +9,7 @@ use super::check;
 /// Calls landlock_create_ruleset(2) with a ruleset.
 ///
 /// # Errors
-/// `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
+/// Returns `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
 pub(crate) fn create(fs: u64, scoped: u64) -> Result<OwnedFd, Errno> {
     #[repr(C)]
     struct RulesetAttr {
@@ -31,7 +31,7 @@ pub(crate) fn create(fs: u64, scoped: u64) -> Result<OwnedFd, Errno> {
 /// Returns the Landlock ABI of the running kernel.
 ///
 /// # Errors
-/// `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
+/// Returns `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
 pub(crate) fn abi() -> Result<u32, Errno> {
     const VERSION: u32 = 1;
     // SAFETY: with the version flag the kernel reads no structure.

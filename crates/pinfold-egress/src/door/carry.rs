@@ -21,7 +21,7 @@ const FIRST_WORDS: Duration = Duration::from_secs(30);
 /// longer allows it.
 ///
 /// # Errors
-/// Whatever broke it.
+/// Returns the error that broke it.
 pub(super) async fn carry(
     shared: &Arc<Shared>,
     client: TcpStream,
@@ -38,7 +38,7 @@ pub(super) async fn carry(
 /// Carries one connection to its end without looking at what is spoken.
 ///
 /// # Errors
-/// Whatever broke it.
+/// Returns the error that broke it.
 pub(super) async fn pass(
     shared: &Shared,
     client: TcpStream,

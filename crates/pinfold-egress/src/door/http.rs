@@ -34,7 +34,7 @@ const CONNECTION_WINDOW: u32 = 256 * 1024;
 /// Serves a client of the explicit proxy: every request names its host in its URL.
 ///
 /// # Errors
-/// Whatever broke the connection.
+/// Returns the error that broke the connection.
 pub(super) async fn serve_proxy(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
     let line = Arc::new(Line::new(shared, None, false, None));
     tokio::select! {
@@ -47,7 +47,7 @@ pub(super) async fn serve_proxy(shared: &Arc<Shared>, client: TcpStream) -> io::
 /// the first request.
 ///
 /// # Errors
-/// Whatever broke a connection.
+/// Returns the error that broke a connection.
 pub(super) async fn serve_host(
     shared: &Arc<Shared>,
     client: TcpStream,
@@ -66,7 +66,7 @@ pub(super) async fn serve_host(
 /// Serves a client whose TLS with one host is ended here.
 ///
 /// # Errors
-/// Whatever broke a connection.
+/// Returns the error that broke a connection.
 pub(super) async fn serve_secure(
     shared: &Arc<Shared>,
     client: impl Stream,
@@ -82,7 +82,7 @@ pub(super) async fn serve_secure(
 /// Answers every request of a client with the reason why there is no server.
 ///
 /// # Errors
-/// Whatever broke the connection.
+/// Returns the error that broke the connection.
 pub(super) async fn serve_refusal(
     client: impl Stream,
     no_way: &NoWay,

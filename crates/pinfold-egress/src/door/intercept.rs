@@ -24,7 +24,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Serves one connection on which TLS to an allowed host was begun.
 ///
 /// # Errors
-/// Whatever broke the client's side.
+/// Returns the error that broke the client's side.
 pub(super) async fn intercept(
     shared: &Arc<Shared>,
     client: TcpStream,

@@ -35,7 +35,7 @@ static STREAMS: Semaphore = Semaphore::const_new(64);
 /// other, which may go on.
 ///
 /// # Errors
-/// Whatever broke one of the connections; both are useless then.
+/// Returns the error that broke one of the connections; both are useless then.
 pub(crate) async fn join(left: &mut TcpStream, right: &mut TcpStream) -> io::Result<()> {
     let (left_read, left_write) = left.split();
     let (right_read, right_write) = right.split();

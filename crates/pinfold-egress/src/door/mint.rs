@@ -46,7 +46,7 @@ impl SessionAuthority {
     /// Returns a new authority. Its name tells a user who meets it in a list what it is.
     ///
     /// # Errors
-    /// See [`NoAuthority`].
+    /// Returns [`NoAuthority`].
     pub fn generate() -> Result<Self, NoAuthority> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

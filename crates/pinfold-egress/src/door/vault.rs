@@ -29,7 +29,7 @@ pub trait LiveSecret: Send + Sync {
     /// Returns the value; an error when there is none, or none any more.
     ///
     /// # Errors
-    /// Whatever the source says.
+    /// Returns the source's error.
     fn value(&self) -> Result<Secret, pinfold_secrets::Error>;
 }
 

@@ -87,7 +87,7 @@ impl Downloader {
     /// many. Blocks; must not be called inside an async runtime.
     ///
     /// # Errors
-    /// [`DownloadError`]; what is in the file then must not be used.
+    /// Returns [`DownloadError`]; what is in the file then must not be used.
     pub fn fetch(
         &self,
         url: &str,
@@ -104,7 +104,7 @@ impl Downloader {
     /// runtime.
     ///
     /// # Errors
-    /// [`DownloadError`]; a status that is no success is none.
+    /// Returns [`DownloadError`]; a status that is no success is none.
     pub(crate) fn ask(
         &self,
         url: &str,
@@ -134,7 +134,7 @@ impl Downloader {
     /// first failure ends all. Blocks; must not be called inside an async runtime.
     ///
     /// # Errors
-    /// [`DownloadError`] of the first that failed; what is in the files then must not be used.
+    /// Returns [`DownloadError`] of the first that failed; what is in the files then must not be used.
     pub fn fetch_all(
         &self,
         downloads: &mut [Download],

@@ -18,13 +18,13 @@ pub trait Budget: Send + Sync {
     /// Counts a request and reserves what it may use, before it is sent.
     ///
     /// # Errors
-    /// [`Over`]; nothing is counted or reserved then.
+    /// Returns [`Over`]; nothing is counted or reserved then.
     fn admit(&self, model: Option<&str>, reserved: &Tokens) -> Result<(), Over>;
 
     /// Corrects what an answer has used so far.
     ///
     /// # Errors
-    /// [`Over::Spent`] when that is more than there was; it is counted nevertheless.
+    /// Returns [`Over::Spent`] when that is more than there was; it is counted nevertheless.
     fn spend(&self, model: Option<&str>, before: &Tokens, now: &Tokens) -> Result<(), Over>;
 
     /// Gives back what was reserved for a request. What it has used is counted before.

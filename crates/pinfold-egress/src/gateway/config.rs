@@ -59,7 +59,7 @@ impl AccountHeader {
     /// Checks a header.
     ///
     /// # Errors
-    /// [`ConfigError::BadHeader`] when it chooses no account, or cannot be sent.
+    /// Returns [`ConfigError::BadHeader`] when it chooses no account, or cannot be sent.
     pub fn new(name: &str, value: &str) -> Result<Self, ConfigError> {
         let bad = || ConfigError::BadHeader { name: name.to_owned() };
         let name = HeaderName::try_from(name).map_err(|_| bad())?;
@@ -122,7 +122,7 @@ impl ProviderId {
     /// Checks a name.
     ///
     /// # Errors
-    /// [`ConfigError::BadProvider`].
+    /// Returns [`ConfigError::BadProvider`].
     pub fn new(name: impl Into<String>) -> Result<Self, ConfigError> {
         let name = name.into();
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -159,7 +159,7 @@ impl Upstream {
     /// `/v1` is left out, because every request brings its own.
     ///
     /// # Errors
-    /// [`ConfigError::BadUpstream`] when it is no such address, has a user name or a query, or
+    /// Returns [`ConfigError::BadUpstream`] when it is no such address, has a user name or a query, or
     /// is plain `http` towards anything but a loopback address.
     pub fn parse(address: &str) -> Result<Self, ConfigError> {
         Self::read(address, is_loopback)
@@ -168,7 +168,7 @@ impl Upstream {
     /// Reads an address that may be plain `http` towards a server of the user's own network.
     ///
     /// # Errors
-    /// [`ConfigError::BadUpstream`], except for the host of plain `http`.
+    /// Returns [`ConfigError::BadUpstream`], except for the host of plain `http`.
     pub fn parse_plain(address: &str) -> Result<Self, ConfigError> {
         Self::read(address, |_| true)
     }

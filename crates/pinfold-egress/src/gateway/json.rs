@@ -33,7 +33,7 @@ pub(super) enum Invalid {
 /// finds in the text that is left.
 ///
 /// # Errors
-/// [`Invalid`]. The text is of no use then.
+/// Returns [`Invalid`]. The text is of no use then.
 pub(super) fn rewrite(text: &mut Vec<u8>) -> Result<Request, Invalid> {
     if let Err(error) = std::str::from_utf8(text) {
         return Err(Invalid::Json(error.valid_up_to()));

@@ -16,14 +16,14 @@ pub trait LiveCredential: LiveSecret {
     /// Returns the credential as it is now. Called on a thread that may block; sends nothing.
     ///
     /// # Errors
-    /// [`Lack::Missing`].
+    /// Returns [`Lack::Missing`].
     fn current(&self) -> Result<Current, Lack>;
 
     /// Refreshes a login that needs it: it ends soon, or `refused` is its token and the upstream
     /// has answered 401 to it. Called on a thread that may block.
     ///
     /// # Errors
-    /// [`Lack`].
+    /// Returns [`Lack`].
     fn renew(&self, refused: Option<&Secret>) -> Result<Renewed, Lack>;
 
     /// Waits until no refresh is under way, and lets none begin any more. An answer that the

@@ -48,7 +48,7 @@ impl Renewal {
     /// Refreshes the login if it needs it; see [`super::LiveCredential::renew`].
     ///
     /// # Errors
-    /// [`Lack`].
+    /// Returns [`Lack`].
     pub fn renew(&self, refused: Option<&Secret>) -> Result<Renewed, Lack> {
         let before = self.login()?;
         if !needs(&before, refused) {

@@ -43,7 +43,7 @@ impl Gateway {
     /// Checks a configuration. Opens and starts nothing.
     ///
     /// # Errors
-    /// [`ConfigError::Empty`], [`ConfigError::TwoRoutes`].
+    /// Returns [`ConfigError::Empty`], [`ConfigError::TwoRoutes`].
     pub fn new(config: GatewayConfig) -> Result<Self, ConfigError> {
         if config.routes.is_empty() || config.session_keys.is_empty() {
             return Err(ConfigError::Empty);

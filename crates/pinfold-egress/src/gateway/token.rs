@@ -58,7 +58,7 @@ impl LoginTerms {
     /// Checks the address: https, or http towards this machine.
     ///
     /// # Errors
-    /// [`ConfigError::BadUpstream`].
+    /// Returns [`ConfigError::BadUpstream`].
     pub fn new(
         url: &str,
         client_id: impl Into<String>,

@@ -82,7 +82,7 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
 /// Reads a manifest or an index.
 ///
 /// # Errors
-/// In words what is wrong with it.
+/// Returns in words what is wrong with it.
 pub(super) fn read(bytes: &[u8], architecture: &str) -> Result<Found, String> {
     let manifest: Manifest =
         serde_json::from_slice(bytes).map_err(|error| format!("it is not a manifest ({error})"))?;

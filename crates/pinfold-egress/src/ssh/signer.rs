@@ -63,7 +63,7 @@ async fn ask(socket: &Path, key: &SshPublicKey, permit: &Permit) -> io::Result<V
 /// Reads one message; none at the end of the stream.
 ///
 /// # Errors
-/// `InvalidData` for one that is empty or longer than 256 KiB.
+/// Returns `InvalidData` for one that is empty or longer than 256 KiB.
 pub(super) async fn read_message(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length).await {

@@ -132,7 +132,7 @@ impl Engine {
     /// sandbox may have written.
     ///
     /// # Errors
-    /// Not installed.
+    /// Returns an error if it is not installed.
     pub fn find(
         launcher: &Launcher,
         asked: Option<ImageEngine>,

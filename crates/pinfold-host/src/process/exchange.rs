@@ -37,7 +37,7 @@ pub(crate) fn see_to_end(
 /// Reads a program's two outputs until they are closed.
 ///
 /// # Errors
-/// `TimedOut` at the deadline; `FileTooLarge` when one of them has more than the most bytes.
+/// Returns `TimedOut` at the deadline; `FileTooLarge` when one of them has more than the most bytes.
 fn read_outputs(
     child: &mut Child,
     deadline: Instant,
@@ -87,7 +87,7 @@ fn wait_for_end(child: &Child, deadline: Instant) -> io::Result<()> {
 /// Waits for one of these.
 ///
 /// # Errors
-/// `TimedOut` at the deadline.
+/// Returns `TimedOut` at the deadline.
 fn wait_until(deadline: Instant, wanted: &mut [PollFd<'_>]) -> io::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -29,7 +29,7 @@ pub(super) fn is_there(url: &str, context: &Context) -> bool {
 /// None if they have none, and nobody is asked for one.
 ///
 /// # Errors
-/// Git cannot be started.
+/// Returns an error if git cannot be started.
 pub(super) fn login(
     url: &str,
     context: &Context,

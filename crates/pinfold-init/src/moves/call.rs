@@ -48,7 +48,7 @@ impl Listener {
     /// Waits for a call.
     ///
     /// # Errors
-    /// `ENOENT` for one whose caller has ended.
+    /// Returns `ENOENT` for one whose caller has ended.
     pub(super) fn next(&self) -> Result<Call, Errno> {
         // SAFETY: all of these structures' fields are integers, for which zero is a value. The kernel
         // wants them zeroed, and writes no more than this one.

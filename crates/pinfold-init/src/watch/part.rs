@@ -28,7 +28,7 @@ impl PartWatch {
     /// Watches what of these bounds is to be watched, from now on.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where the kernel does not tell process by process what is used: it is not the one
+    /// Returns `EOPNOTSUPP` where the kernel does not tell process by process what is used: it is not the one
     /// whose control groups those are, either.
     pub(crate) fn new(bounds: Bounds) -> Result<Option<Self>, Errno> {
         let Bounds { memory, pids, groups, .. } = bounds;

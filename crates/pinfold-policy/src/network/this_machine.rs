@@ -28,7 +28,7 @@ impl Host {
     /// Returns the machine's loopback interface, by its usual name.
     ///
     /// # Errors
-    /// Never: the name is a constant.
+    /// Returns no error: the name is a constant.
     pub fn localhost() -> Result<Self, InvalidHost> {
         LOCALHOST.parse()
     }

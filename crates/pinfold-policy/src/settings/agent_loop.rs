@@ -34,7 +34,7 @@ impl AgentLoop {
     /// Reads the file. `{}` says nothing.
     ///
     /// # Errors
-    /// Anything but a JSON object, an invalid `pi` (in Ralph's words), an unknown type.
+    /// Returns an error for anything but a JSON object, an invalid `pi` (in Ralph's words), an unknown type.
     pub fn read(file: SettingsFile<'_>) -> Result<Self, SettingsError> {
         let document = Document::parse(file)?;
         let section = Item::of_document(&document).map()?;

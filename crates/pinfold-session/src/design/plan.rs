@@ -19,7 +19,7 @@ use crate::view::View;
 /// Gives the sandbox a view of the workspace instead of the workspace.
 ///
 /// # Errors
-/// Never: the path is valid.
+/// Returns no error: the path is valid.
 pub(super) fn put_view(
     plan: &mut LaunchPlan,
     root: &HostPath,

@@ -80,7 +80,7 @@ pub(crate) fn environment() -> impl Iterator<Item = (&'static str, String)> {
 /// need not know them, behind a gateway whose authority only the host knows, or without a store at all.
 ///
 /// # Errors
-/// Never: the paths are valid.
+/// Returns no error: the paths are valid.
 pub(crate) fn of_host(caller: &CallerTrust) -> Result<Vec<Entry>, PathError> {
     let bundle = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
     let certificates = caller.certificates();
@@ -129,7 +129,7 @@ impl Trust {
     /// Returns the directory's place inside.
     ///
     /// # Errors
-    /// Never: the paths are valid.
+    /// Returns no error: the paths are valid.
     pub(crate) fn entry(&self) -> Result<Entry, RunError> {
         let host = HostPath::new(&self.directory).map_err(RunError::path)?;
         let path = InsidePath::from_static(INSIDE);

@@ -15,7 +15,7 @@ use crate::doors::ssh::Ssh;
 /// is in the other one (git-config(1), "FILES"), which this one wins over.
 ///
 /// # Errors
-/// Never: the path is a constant.
+/// Returns no error: the path is a constant.
 pub(crate) fn entry(settings: &Settings, ssh: Option<&Ssh>) -> Result<Option<Entry>, RunError> {
     let signing = ssh.map_or_else(Vec::new, Ssh::git_settings);
     let helpers = settings.placed().flat_map(|secret| helpers(&secret.value));

@@ -115,7 +115,7 @@ impl Ssh {
     /// Returns the files that make ssh use the door.
     ///
     /// # Errors
-    /// Never: the paths are constants.
+    /// Returns no error: the paths are constants.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, RunError> {
         let known = known_hosts(&self.hosts);
         let file = |path: &str, content: Vec<u8>, mode| -> Result<Entry, PathError> {

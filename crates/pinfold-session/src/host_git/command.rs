@@ -64,7 +64,7 @@ pub(super) fn execute(
 /// Opens the way to a remote, and to nothing else, in a session's settings.
 ///
 /// # Errors
-/// Never: all of it was read from settings before.
+/// Returns no error: all of it was read from settings before.
 fn open(remote: &Remote, settings: &mut Settings) -> Result<(), RunError> {
     let Way::Host { rule, is_internal, login } = &remote.way else { return Ok(()) };
     let refused = |error: &dyn std::fmt::Display| RunError::refused(error, None);

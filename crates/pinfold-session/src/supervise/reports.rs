@@ -109,7 +109,7 @@ impl Supervision {
 /// Returns the descriptor that comes with a report, if it has one and there was room for it.
 ///
 /// # Errors
-/// Descriptors that it does not have, or that are something else.
+/// Returns an error for descriptors that it does not have, or that are something else.
 fn expected(
     report: &Report,
     mut descriptors: Vec<OwnedFd>,

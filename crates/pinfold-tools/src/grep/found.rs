@@ -86,7 +86,7 @@ impl Found {
     /// Returns the answer.
     ///
     /// # Errors
-    /// Rules that cannot be read, unless the answer is full before.
+    /// Returns an error for rules that cannot be read, unless the answer is full before.
     pub(super) fn in_order(&self) -> Result<GrepDone, ToolError> {
         let mut done = GrepDone { lines: Vec::new(), matches: 0, truncated: false, binary: false };
         let mut weight = Weight::default();

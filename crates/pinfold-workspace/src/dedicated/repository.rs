@@ -48,7 +48,7 @@ impl Repository {
     /// Returns the one that a workspace belongs to.
     ///
     /// # Errors
-    /// None is there, or no git to look at it with.
+    /// Returns an error if none is there, or no git to look at it with.
     pub(super) fn of(workspace: &Workspace, launcher: &Launcher) -> Result<Self, DedicatedError> {
         let top = workspace.root.as_path();
         let dot = top.join(".git");

@@ -61,7 +61,7 @@ impl AgentArg {
 /// Takes the credentials of a file over.
 ///
 /// # Errors
-/// [`SecretError::Foreign`] when the file is not there or not understood; the store's errors.
+/// Returns [`SecretError::Foreign`] when the file is not there or not understood; the store's errors.
 pub(super) fn import(
     args: &ImportArgs,
     store: &Store,

@@ -23,7 +23,7 @@ impl Engine {
     /// Returns an image to run on.
     ///
     /// # Errors
-    /// None of this name; an engine that cannot be asked.
+    /// Returns an error for none of this name; an engine that cannot be asked.
     pub fn stored(&self, name: &str) -> Result<Stored, ImageError> {
         let engine = self.name;
         let named = || name.to_owned();

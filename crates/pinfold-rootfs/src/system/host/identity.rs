@@ -28,7 +28,7 @@ pub(in crate::system) fn is_id(id: &str) -> bool {
 /// Returns the id of the system as it is now.
 ///
 /// # Errors
-/// Never on a system whose own directories can be read.
+/// Returns no error on a system whose own directories can be read.
 pub(in crate::system) fn id() -> io::Result<String> {
     let mut context = Context::new(&SHA256);
     context.update(b"pinfold-host-2");

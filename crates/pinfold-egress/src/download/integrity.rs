@@ -49,7 +49,7 @@ impl Integrity {
     /// Reads one or more hashes separated by spaces and keeps the strongest.
     ///
     /// # Errors
-    /// Returns an error for none of them is a sha256 or sha512 of the right length, or one of these is damaged.
+    /// Returns an error if none of them is a sha256 or sha512 of the right length, or one of these is damaged.
     pub fn parse(text: &str) -> Result<Self, InvalidIntegrity> {
         let invalid = || InvalidIntegrity { text: text.to_owned() };
         let mut strongest: Option<Self> = None;

@@ -14,7 +14,7 @@ pub(crate) const RESULT_WAITS: &str = "result_waits";
 pub(crate) enum Failed {
     /// It was asked to end.
     Stopped,
-    /// It failed.
+    /// The attempt failed.
     With(Failure),
 }
 

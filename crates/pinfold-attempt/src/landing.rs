@@ -47,7 +47,7 @@ const CONFLICT: &str = "conflict: ";
 /// Whether a landing moves its branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {
-    /// It does.
+    /// The branch moves.
     Branch,
     /// It only merges, verifies and looks whether the branch could move.
     Nothing,

@@ -29,9 +29,9 @@ pub enum LaunchError {
     /// A limit that was asked for cannot be enforced here.
     #[error("cannot enforce the {limit} limit: {cause}")]
     Limit {
-        /// Which.
+        /// The limit.
         limit: &'static str,
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// A wall that the policy requires is missing.
@@ -51,7 +51,7 @@ pub enum LaunchError {
     /// A step inside failed.
     #[error("failed while {}{}: {source}", step.words(), detail_words(detail))]
     Step {
-        /// Where.
+        /// The step.
         step: Step,
         /// The path or value that it was about.
         detail: String,

@@ -35,7 +35,7 @@ pub struct LaunchPlan {
 pub struct Entry {
     /// Where, inside.
     pub path: InsidePath,
-    /// What.
+    /// The place.
     pub place: Place,
 }
 

@@ -29,7 +29,7 @@ pub type Id = Value;
 pub struct Fault {
     /// One of [`code`].
     pub code: i64,
-    /// In words.
+    /// The text for people.
     pub message: String,
     /// For programs: `kind` and `path` of what a tool says, `hint` with the hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,23 +72,23 @@ pub enum Message {
     Request {
         /// By what its answer is known.
         id: Id,
-        /// What.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Value,
     },
     /// A notification.
     Notification {
-        /// What.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Value,
     },
     /// What was asked is answered.
     Response {
         /// Which request.
         id: Id,
-        /// How.
+        /// The result.
         result: Result<Value, Fault>,
     },
 }

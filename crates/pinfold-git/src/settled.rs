@@ -10,11 +10,11 @@ const ADOPT: &str = "`pinfold adopt` puts back what was set aside";
 /// Something that the sandbox wrote and the host did not take.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
-    /// What.
+    /// What it is about.
     pub what: String,
     /// The command that puts it back, if it was set aside.
     pub adopt: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: Cow<'static, str>,
     /// The opt-in that lets it through another time.
     pub opt_in: Option<Cow<'static, str>>,

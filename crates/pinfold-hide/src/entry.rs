@@ -51,7 +51,7 @@ pub enum Condition {
     Older,
     /// Something else.
     Replaced,
-    /// Nothing.
+    /// Nothing is there any more.
     Gone,
 }
 

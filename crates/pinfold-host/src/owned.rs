@@ -59,7 +59,7 @@ pub enum OwnedError {
     Unreadable {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
 }

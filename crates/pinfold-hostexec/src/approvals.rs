@@ -38,13 +38,13 @@ pub struct Pending {
 /// A user's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// This once.
+    /// Allow it this once.
     Once,
     /// This, and the same again in this session.
     Session,
     /// This, and the same again in this repository: a rule is written to the user's settings.
     Always,
-    /// No.
+    /// Refuse it.
     Deny {
         /// Why, for the sandbox.
         reason: Option<String>,

@@ -19,7 +19,7 @@ use crate::client::{Client, Parted};
 /// How a program on the host ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relayed {
-    /// By itself.
+    /// The program ended by itself.
     Ended(Ended),
     /// Its time was over.
     TimedOut,

@@ -29,7 +29,7 @@ pub struct Content {
     /// What a tag has of the files next to the Dockerfile, if there are any: an agent's extensions,
     /// a repository's others.
     pub listed: Option<Sha256>,
-    /// Everything.
+    /// The hash of all of it.
     pub whole: Sha256,
 }
 

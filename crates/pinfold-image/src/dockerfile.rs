@@ -64,7 +64,7 @@ impl DockerfileError {
 /// What a build begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// Nothing.
+    /// An empty image.
     Scratch,
     /// An image.
     Image(Reference),

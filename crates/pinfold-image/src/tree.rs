@@ -34,7 +34,7 @@ pub enum ContextError {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
     /// Neither a file nor a directory.

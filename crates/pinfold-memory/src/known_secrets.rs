@@ -17,7 +17,7 @@ pub struct KnownSecrets(Vec<(SecretId, Secret)>);
 pub struct UnreadableSecret {
     /// The secret.
     pub id: SecretId,
-    /// Why.
+    /// The cause.
     pub cause: Error,
 }
 

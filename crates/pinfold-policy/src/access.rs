@@ -42,7 +42,7 @@ impl Access {
     pub const READ_ONLY: Self =
         Self::READ.union(Self::EXECUTE).union(Self::LIST).union(Self::WATCH).union(Self::METADATA);
 
-    /// Everything.
+    /// Every access.
     pub const FULL: Self = Self::all();
 
     /// The accesses that change the host.

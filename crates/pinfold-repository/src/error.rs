@@ -17,7 +17,7 @@ pub enum RepositoryError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
     /// A mistake in one.

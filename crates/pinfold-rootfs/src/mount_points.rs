@@ -15,7 +15,7 @@ pub struct Mount {
     device: Vec<u8>,
     /// What of the file system is mounted, from its own root.
     root: PathBuf,
-    /// Where.
+    /// The mount point.
     point: PathBuf,
 }
 

@@ -14,7 +14,7 @@ use crate::request::Wanted;
 /// What a caller may have.
 #[derive(Debug)]
 pub struct Allowed<'a> {
-    /// Who asks.
+    /// The user who asks.
     pub caller: &'a Caller,
     /// The caller's account.
     pub account: &'a Account,

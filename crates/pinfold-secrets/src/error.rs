@@ -50,7 +50,7 @@ pub enum Error {
         path: PathBuf,
         /// Who owns it.
         owner: u32,
-        /// Who asks.
+        /// The user who asks.
         uid: u32,
     },
     /// A symbolic link, a FIFO or the like where a file should be.

@@ -51,7 +51,7 @@ pub struct Front {
 
 /// How the start of a session ended.
 pub enum Started {
-    /// It runs.
+    /// The session runs.
     Session(SessionId),
     /// It does not, with this status.
     Failed(u8),

@@ -142,7 +142,7 @@ pub enum RunError {
     /// A command of the repository's that comes before failed; MoltNet's words.
     #[error("resume step \"resumeCommands[{index}]\" failed (exit {status}):\n{tail}")]
     Resume {
-        /// Which.
+        /// The place in the list, from 0.
         index: usize,
         /// Its status, 128 + the signal that ended it.
         status: u8,

@@ -10,9 +10,9 @@ use crate::document::Document;
 /// What somebody said of a specification whose words count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// Who.
+    /// The author.
     pub author: String,
-    /// What.
+    /// The text.
     pub body: String,
 }
 

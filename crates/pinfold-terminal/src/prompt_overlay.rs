@@ -30,7 +30,7 @@ const MOST_KEYS: usize = 64 * 1024;
 pub struct Typed {
     /// When.
     pub at: Instant,
-    /// What.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 

@@ -52,9 +52,9 @@ pub enum ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolError {
-    /// Which kind.
+    /// The kind.
     pub kind: ErrorKind,
-    /// In words.
+    /// The text for people.
     pub message: String,
     /// The path that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

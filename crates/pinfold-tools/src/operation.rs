@@ -56,7 +56,7 @@ pub enum Range {
     Bytes {
         /// From this one on, counted from 0.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         length: u64,
     },
     /// So many lines at most.
@@ -64,7 +64,7 @@ pub enum Range {
     Lines {
         /// From this one on, counted from 1.
         first: u64,
-        /// How many.
+        /// The number of lines.
         count: u64,
     },
 }
@@ -282,7 +282,7 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// What.
+    /// What happened.
     pub change: Change,
     /// Where; nothing for what is about no single place.
     pub path: Bytes,

@@ -53,7 +53,7 @@ pub enum ModuleError {
     Unpack {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: UnpackError,
     },
     /// A file is not a module.

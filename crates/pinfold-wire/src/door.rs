@@ -108,7 +108,7 @@ pub enum Reply {
     Errors(Vec<u8>),
     /// It is not run, or was ended: why, and the hint if there is one.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
         /// The hint; empty if there is none to name.
         hint: String,

@@ -127,7 +127,7 @@ pub(crate) enum SecretError {
     Unusable {
         /// The secret.
         id: SecretId,
-        /// Why not.
+        /// The cause.
         cause: Error,
     },
 }

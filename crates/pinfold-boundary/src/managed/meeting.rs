@@ -19,7 +19,7 @@ use crate::LaunchError;
 
 /// The init of a container that has come.
 pub(super) struct Met {
-    /// To it.
+    /// The channel.
     pub(super) channel: Channel,
     /// A descriptor of it.
     pub(super) init: OwnedFd,

@@ -49,13 +49,13 @@ pub struct ApprovalsWatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalAnswer {
-    /// This once.
+    /// Allow it this once.
     Once,
     /// This, and the same again in this session.
     Session,
     /// This, and the same again in this repository: a rule is written to the user's settings.
     Always,
-    /// No.
+    /// Refuse it.
     Deny,
 }
 
@@ -65,9 +65,9 @@ pub enum ApprovalAnswer {
 pub struct ApprovalsAnswer {
     /// In which session.
     pub session: String,
-    /// Which.
+    /// The number of the request.
     pub id: u64,
-    /// What.
+    /// The answer.
     pub answer: ApprovalAnswer,
     /// Why not, for the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +88,6 @@ pub struct ApprovalAsked {
 pub struct ApprovalSettled {
     /// Which session's.
     pub session: String,
-    /// Which.
+    /// The number of the request.
     pub id: u64,
 }

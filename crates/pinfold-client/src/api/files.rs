@@ -22,7 +22,7 @@ macro_rules! of_session {
         pub struct $name {
             /// In which session.
             pub session: String,
-            /// What.
+            /// The operation.
             pub $field: $type,
             $($($(#[$more])* pub $extra: $extra_type,)*)?
         })*
@@ -64,7 +64,7 @@ pub struct WatchStarted {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilesUnwatch {
-    /// Which.
+    /// The number of the watch.
     pub watch: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct FilesChanged {
     /// What happened; nothing if no more events follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// Where.
+    /// The path.
     pub path: Bytes,
     /// Why no more events follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]

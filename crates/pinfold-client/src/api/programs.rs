@@ -100,9 +100,9 @@ pub struct ExecStarted {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecWrite {
-    /// Which.
+    /// The number of the program.
     pub exec: u64,
-    /// What.
+    /// The bytes.
     #[serde(default)]
     pub data: Bytes,
     /// Whether that is all.
@@ -114,7 +114,7 @@ pub struct ExecWrite {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecResize {
-    /// Whose.
+    /// The number of the program.
     pub exec: u64,
     /// Its size from now on.
     pub terminal: TerminalSize,
@@ -187,11 +187,11 @@ pub enum Stream {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecOutput {
-    /// Which.
+    /// The number of the program.
     pub exec: u64,
-    /// Where.
+    /// The stream.
     pub stream: Stream,
-    /// What.
+    /// The bytes.
     pub data: Bytes,
 }
 
@@ -199,12 +199,12 @@ pub struct ExecOutput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecExit {
-    /// Which.
+    /// The number of the program.
     pub exec: u64,
     /// How; nothing if it could not be executed, or its session ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// Why not.
+    /// Why it did not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

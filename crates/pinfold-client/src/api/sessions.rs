@@ -61,7 +61,7 @@ pub struct SessionInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionStop {
-    /// Which.
+    /// The session.
     pub session: String,
     /// Milliseconds after which what is left is killed; 10 000 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

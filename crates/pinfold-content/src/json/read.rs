@@ -11,7 +11,7 @@ pub const MOST_DEPTH: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON at byte {at}: {why}")]
 pub struct InvalidJson {
-    /// Where.
+    /// The place.
     at: usize,
     why: &'static str,
 }

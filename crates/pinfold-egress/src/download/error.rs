@@ -39,7 +39,7 @@ pub enum DownloadError {
     Redirect {
         /// The address.
         url: String,
-        /// Where to.
+        /// The URL that it leads to.
         to: String,
         /// What is wrong with that.
         reason: &'static str,
@@ -59,7 +59,7 @@ pub enum DownloadError {
         url: String,
         /// Bytes that had come.
         received: u64,
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// It is not the file that was expected. What was written must not be used.

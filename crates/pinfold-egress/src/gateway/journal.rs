@@ -34,7 +34,7 @@ pub enum Event<'a> {
     },
     /// An answer has ended.
     Usage {
-        /// Whose.
+        /// The provider.
         provider: &'a ProviderId,
         /// The model.
         model: &'a str,
@@ -92,7 +92,7 @@ pub enum Event<'a> {
     SignatureRefused {
         /// What, in a word.
         what: &'a str,
-        /// Why.
+        /// The reason.
         reason: &'a str,
         /// What would allow it.
         hint: Option<&'a str>,
@@ -116,7 +116,7 @@ pub enum Event<'a> {
     /// A provider gave no answer for a while, or one that nothing but a change on the host mends.
     /// Nothing of it has to be recorded.
     ProviderFailed {
-        /// Whose.
+        /// The provider.
         provider: &'a ProviderId,
         /// The host that was asked.
         host: &'a str,

@@ -36,9 +36,9 @@ pub(super) struct Request {
 /// What a value of a body means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Nothing here.
+    /// It holds nothing that is judged.
     Plain,
-    /// The whole.
+    /// The whole body.
     Body,
     /// The name of a model.
     Model,

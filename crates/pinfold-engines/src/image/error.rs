@@ -132,7 +132,7 @@ pub enum ImageError {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
 }

@@ -59,7 +59,7 @@ pub enum Event<'a> {
     },
     /// A command is started.
     Launch {
-        /// What for.
+        /// What the program is for.
         purpose: Purpose,
         /// The program and its arguments.
         argv: Vec<String>,
@@ -74,11 +74,11 @@ pub enum Event<'a> {
     Decision {
         /// What was asked for.
         access: &'a str,
-        /// Of what.
+        /// The path of the access.
         path: String,
         /// `allow` or `deny`.
         outcome: &'a str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A real credential is about to be put into a request.
@@ -176,7 +176,7 @@ pub enum Event<'a> {
         /// By which rule, or for how long.
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
-        /// Why not.
+        /// Why it was refused.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -194,9 +194,9 @@ pub enum Event<'a> {
     Denial {
         /// At which door.
         door: &'a str,
-        /// What.
+        /// What it is about.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// An agent's tool uses a diary of the user's.
@@ -213,9 +213,9 @@ pub enum Event<'a> {
     },
     /// What the sandbox wrote and the host did not take.
     Kept {
-        /// What.
+        /// What it is about.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Records of the session were not written, because it provoked too many.

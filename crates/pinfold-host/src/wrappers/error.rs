@@ -16,7 +16,7 @@ pub enum WrapError {
     /// A wrapper refuses, or fails.
     #[error("the wrapper {id} {wrong}")]
     Wrapper {
-        /// Which.
+        /// The id.
         id: String,
         /// What is wrong.
         wrong: Wrong,
@@ -39,7 +39,7 @@ pub enum Wrong {
     /// Its program may be changed by who should be kept from it.
     #[error("cannot be trusted: {0}")]
     Untrusted(String),
-    /// It failed.
+    /// The program failed.
     #[error("failed with status {status}: {said}")]
     Failed {
         /// Its status.

@@ -90,7 +90,7 @@ pub enum AgentError {
     /// Something on the host chooses a provider or its place in a way that cannot be followed.
     #[error("{what}")]
     OnHost {
-        /// What.
+        /// What it is about.
         what: String,
         /// The setting to make.
         hint: String,
@@ -102,7 +102,7 @@ pub enum AgentError {
         agent: String,
         /// The variable or file.
         place: String,
-        /// Why.
+        /// The cause.
         error: TemplateError,
     },
 }

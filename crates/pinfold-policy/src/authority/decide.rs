@@ -104,7 +104,7 @@ pub enum DenyReason {
     Hidden {
         /// The path inside.
         inside: InsidePath,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A restriction keeps it as it is.
@@ -112,7 +112,7 @@ pub enum DenyReason {
     Protected {
         /// The path inside.
         inside: InsidePath,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// It cannot be moved or removed: it is a mount, or leads to something protected.
@@ -166,7 +166,7 @@ pub enum DenyReason {
     Blocked {
         /// The component that stopped it.
         at: InsidePath,
-        /// Why.
+        /// The reason.
         why: Block,
     },
     /// A question without a user.

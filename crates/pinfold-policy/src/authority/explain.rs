@@ -86,7 +86,7 @@ pub struct RestrictionLine {
     pub host: HostPath,
     /// `hidden`, `read-only` or `private copy`.
     pub effect: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Who said so.
     pub source: Origin,

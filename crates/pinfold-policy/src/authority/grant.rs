@@ -206,7 +206,7 @@ pub struct Restriction {
     pub host: HostPath,
     /// What happens to it.
     pub effect: Effect,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// Who said so.
     pub source: Origin,

@@ -84,7 +84,7 @@ pub enum Place {
     Blocked {
         /// The component that stopped it.
         at: InsidePath,
-        /// Why.
+        /// The reason.
         why: Block,
     },
 }

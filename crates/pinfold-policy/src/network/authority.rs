@@ -7,7 +7,7 @@ use super::host::{Host, InvalidHost};
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// Who.
+    /// The host.
     pub host: Host,
     /// The TCP port.
     pub port: u16,

@@ -49,7 +49,7 @@ pub enum Refused {
     },
     /// The request's method or path is not among those of the rule.
     Request {
-        /// Where.
+        /// The host and port.
         asked: Endpoint,
         /// The rule.
         rule: Box<NetworkRule>,
@@ -63,14 +63,14 @@ pub enum Refused {
     },
     /// The host belongs to a token that the session does not get.
     Brokered {
-        /// Where.
+        /// The host and port.
         asked: Endpoint,
         /// The token.
         brokered: Box<Brokered>,
     },
     /// Something else is spoken than the rule says.
     Protocol {
-        /// Where.
+        /// The host and port.
         asked: Endpoint,
         /// What the rule says.
         expected: &'static str,

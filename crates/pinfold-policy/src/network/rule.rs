@@ -47,7 +47,7 @@ pub enum Ports {
     Web,
     /// This one.
     One(u16),
-    /// All.
+    /// Every port.
     All,
 }
 

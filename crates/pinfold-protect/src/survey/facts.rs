@@ -54,7 +54,7 @@ type Identity = [u8; IDENTITY];
 /// Which entries of a remembered directory a walk asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Entries {
-    /// All.
+    /// All entries.
     #[default]
     All,
     /// Those that some rule may know by name or kind. Directories that are read are shown with all their entries.

@@ -76,7 +76,7 @@ pub struct Unseen {
     pub path: PathBuf,
     /// Which directory it is, if that is known.
     pub(super) id: Option<FileId>,
-    /// Why.
+    /// The reason.
     pub why: Obstacle,
 }
 

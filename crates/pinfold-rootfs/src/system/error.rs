@@ -23,7 +23,7 @@ pub enum SystemError {
     Image {
         /// The base, as it was asked for.
         base: String,
-        /// Why.
+        /// The cause.
         source: RegistryError,
     },
     /// An image of an engine's that cannot be had.
@@ -43,15 +43,15 @@ pub enum SystemError {
     /// A file or directory that cannot be used.
     #[error("snapshot.base: cannot use {}: {source}", Escaped(.path))]
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Something else lies there.
     #[error("snapshot.base: {} is not {what}", Escaped(.path))]
     NotWhatItSays {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// What it should be.
         what: &'static str,
@@ -65,7 +65,7 @@ pub enum SystemError {
     /// A file that somebody is writing.
     #[error("snapshot.base: {} changes while it is read", Escaped(.path))]
     Changing {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
     /// Archives that cannot be unpacked.
@@ -73,7 +73,7 @@ pub enum SystemError {
     Unpack {
         /// The base, as it was asked for.
         base: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
     /// Archives that are larger than what they may unpack to.
@@ -96,7 +96,7 @@ pub enum SystemError {
     DiskFull {
         /// The base, as it was asked for.
         base: String,
-        /// Where.
+        /// The directory.
         dir: PathBuf,
     },
     /// What a name stood for cannot be read or written.

@@ -29,7 +29,7 @@ const INSTRUCTIONS: &str = "These tools read, change and search files, and run c
 pub(super) enum Era {
     /// By what was said at the beginning.
     Begun,
-    /// By itself.
+    /// Each request names its revision.
     Named,
 }
 

@@ -42,7 +42,7 @@ pub enum Building<'a> {
     Waiting,
     /// A command begins.
     Command {
-        /// Which.
+        /// The place in the list, from 0.
         index: usize,
         /// Of how many.
         of: usize,

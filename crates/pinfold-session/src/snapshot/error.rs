@@ -44,7 +44,7 @@ pub enum SnapshotError {
         "setup step \"snapshot.setupCommands[{index}]\" failed (exit {status}): {command}\n{tail}"
     )]
     Command {
-        /// Which.
+        /// The place in the list, from 0.
         index: usize,
         /// What it is, escaped.
         command: String,
@@ -70,7 +70,7 @@ pub enum SnapshotError {
     /// What is left of the disk is for others.
     #[error("the disk of {} is nearly full, so set-up commands were ended: {during}", Escaped(.dir))]
     NoRoom {
-        /// Where.
+        /// The directory.
         dir: PathBuf,
         /// What was being done: the command, and the end of what it said.
         during: String,

@@ -27,7 +27,7 @@ pub trait SqlDatabase {
 /// A value in a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing.
+    /// No value.
     Null,
     /// A whole number.
     Number(i64),

@@ -97,7 +97,7 @@ pub struct Grep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineKind {
-    /// It does.
+    /// The line matches.
     Match,
     /// It is shown next to one that does.
     Context,

@@ -73,7 +73,7 @@ pub enum Order {
     },
     /// Send this signal to the process group of a program that runs next to the command.
     SignalTask {
-        /// Which.
+        /// The number of the task.
         id: u32,
         /// The signal's number.
         signal: i32,

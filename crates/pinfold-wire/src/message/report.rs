@@ -196,14 +196,14 @@ pub enum Report {
     TaskStopped(u32),
     /// A program next to the command has reached a limit of its own, and is being ended.
     TaskLimit {
-        /// Which.
+        /// The number of the task.
         id: u32,
         /// The limit.
         limit: Limit,
     },
     /// A program that was to run next to the command could not be executed.
     TaskFailed {
-        /// Which.
+        /// The number of the task.
         id: u32,
         /// Where it failed.
         step: Step,
@@ -214,14 +214,14 @@ pub enum Report {
     },
     /// A program that ran next to the command ended.
     TaskEnded {
-        /// Which.
+        /// The number of the task.
         id: u32,
-        /// How.
+        /// How it ended.
         ended: Ended,
     },
     /// The start failed at a step.
     Failed {
-        /// Where.
+        /// The step.
         step: Step,
         /// The system's error number.
         errno: i32,

@@ -38,7 +38,7 @@ pub enum DedicatedError {
     CheckedOut {
         /// The branch.
         branch: BranchName,
-        /// Where.
+        /// The top of the working tree.
         top: PathBuf,
     },
     /// The same, in a directory that is gone.

@@ -59,7 +59,7 @@ pub struct Summary {
     pub session: String,
     /// The directory that it worked on.
     pub workspace: PathBuf,
-    /// Who ran.
+    /// The agent or program.
     pub subject: String,
     /// What was run, for people.
     pub command: String,

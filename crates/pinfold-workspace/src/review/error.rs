@@ -13,7 +13,7 @@ pub enum ReviewError {
     /// There is no such session.
     #[error("no session {0} has changes to review")]
     Missing(String),
-    /// It runs.
+    /// The session still runs.
     #[error("session {0} still runs")]
     Live(String),
     /// Another process holds it.

@@ -38,7 +38,7 @@ pub struct Record {
     pub(crate) started: (i64, u64),
     /// In which run of the kernel.
     pub(crate) boot: String,
-    /// Who ran.
+    /// The agent or program.
     pub(crate) subject: String,
     /// The command, for people.
     pub(crate) command: String,

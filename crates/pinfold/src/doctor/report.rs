@@ -45,7 +45,7 @@ pub(super) enum Verdict<'a> {
     WorksWithLimits(Vec<&'a Finding>),
     /// A run fails by default.
     DoesNotWork {
-        /// Why.
+        /// What was found.
         finding: Option<&'a Finding>,
         /// Another boundary that works.
         other: Option<&'a str>,

@@ -64,7 +64,7 @@ fn a_time_that_is_over_ends_the_whole_tree() {
              (trap '' TERM; sleep {mark}) & sleep {mark}"
         );
         let output = session.exec(&["--timeout", "500ms"], &["sh", "-c", &script]);
-        assert_eq!(output.status.code(), Some(128 + 9));
+        assert_eq!(output.status.code(), Some(124));
         assert!(errors(&output).contains("the timeout limit ended"), "{}", errors(&output));
         wait_until("nothing is left", || processes_with(&mark).is_empty());
         assert_eq!(said(&session.shell("echo on")), "on\n");
@@ -129,7 +129,7 @@ fn exec_ends_with_the_session_and_says_so() {
                 // Who stops it has waited for its end.
                 assert!(
                     stage.pinfold(&["stop", &session.id]).output().unwrap().status.code()
-                        == Some(1)
+                        == Some(125)
                 );
             } else {
                 session.process.kill().unwrap();
@@ -192,7 +192,7 @@ fn stopped_minder_of_a_task_does_not_stop_its_time_limit() {
         output.read_line(&mut String::new()).unwrap();
         let stop = format!("{ABOVE} | while read above; do kill -STOP $above; done");
         session.shell(&stop);
-        assert_eq!(exec.wait().unwrap().code(), Some(128 + 9));
+        assert_eq!(exec.wait().unwrap().code(), Some(124));
         assert!(begun.elapsed() < PATIENCE);
         assert_eq!(said(&session.shell("echo on")), "on\n");
         session.end();

@@ -72,7 +72,7 @@ pub enum Tty {
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecEnd {
-    /// Its own status, or 128 + the signal that ended it.
+    /// Its own status, 124 if its time limit ended it, or 128 + the signal that did.
     pub status: u8,
     /// The limit of its own that ended or hindered it.
     pub limit: Option<LimitReached>,

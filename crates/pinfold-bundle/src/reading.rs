@@ -98,7 +98,7 @@ fn read(root: &Path, file: &Path) -> (Vec<Finding>, HashSet<PathBuf>) {
     (spots.into_iter().map(finding).collect(), loads)
 }
 
-/// Returns a file's text, or why there is none.
+/// Returns a file's text, or why it cannot be read.
 fn text(path: &Path) -> Result<String, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map(File::from);

@@ -66,7 +66,7 @@ impl Meeting {
     /// Waits for the container's init, which is to be this user.
     ///
     /// # Errors
-    /// Returns why there is none, in words.
+    /// Returns why init did not come.
     pub(super) fn wait(&self, user: u32) -> Result<Met, String> {
         const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
         let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];

@@ -34,7 +34,7 @@ const DEVICE: u64 = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV;
 /// The oldest ABI that is of use: the first one breaks renames between directories.
 pub(crate) const OLDEST: u32 = 2;
 
-/// Returns the ABI to use for a plan; 0 where there is none that is of use, or where the plan gives the
+/// Returns the ABI to use for a plan; 0 where the kernel has no useful one, or where the plan gives the
 /// second wall up: Landlock forbids changing mounts, so nested sandboxes do without it.
 pub(super) fn abi_for(plan: &LaunchPlan) -> u32 {
     let kernel = sys::landlock::abi().unwrap_or(0);

@@ -26,7 +26,7 @@ pub trait LiveSecret: Send + Sync {
     /// Returns something that changes when the secret is rotated or revoked. Cheap: called for each use.
     fn stamp(&self) -> u64;
 
-    /// Returns the value; an error when there is none, or none any more.
+    /// Returns the value; an error when it is missing, or not valid any more.
     ///
     /// # Errors
     /// Returns the source's error.

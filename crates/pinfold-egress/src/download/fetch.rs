@@ -104,7 +104,7 @@ impl Downloader {
     /// runtime.
     ///
     /// # Errors
-    /// Returns [`DownloadError`]; a status that is no success is none.
+    /// Returns [`DownloadError`]. A status without success is not an error.
     pub(crate) fn ask(
         &self,
         url: &str,

@@ -355,7 +355,7 @@ fn run_as_it_is(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns bytes before the first quotation mark, backslash or control character. None if there is none.
+/// Returns bytes before the first quotation mark, backslash or control character, or `None` without one.
 fn plain_run(text: &[u8]) -> Option<usize> {
     /// Texts with many escapes have short runs.
     const SHORT: usize = 16;

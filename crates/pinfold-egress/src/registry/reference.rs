@@ -24,7 +24,7 @@ pub struct InvalidReference(String);
 const HUB: [&str; 2] = ["docker.io", "registry-1.docker.io"];
 
 impl Reference {
-    /// Returns the digest, or the tag where there is none.
+    /// Returns the digest, or else the tag.
     pub(super) fn manifest(&self) -> &str {
         self.digest.as_deref().unwrap_or(&self.tag)
     }

@@ -92,7 +92,7 @@ fn tunnel(door: &Door, port: u16) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// Returns the answer about a name; none if there is none within the time.
+/// Returns the answer about a name; none if it does not come in time.
 fn ask(door: &Door, name: &str, patience: Duration) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind(local(0)).unwrap();
     socket.connect(door.names).unwrap();

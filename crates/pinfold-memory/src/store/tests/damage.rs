@@ -46,6 +46,18 @@ fn content_that_is_not_what_its_address_says_is_an_error() {
     assert!(error.hint().unwrap().contains("pinfold memory repair"));
 }
 
+#[test]
+fn entry_whose_marks_or_tags_are_no_list_is_an_error() {
+    for column in ["threats", "tags"] {
+        let scene = Scene::new();
+        let entry = scene.text("what was written", &[]);
+        let other = Connection::open(scene.path()).unwrap();
+        other.execute(&format!("UPDATE entry SET {column} = '{{}}'"), []).unwrap();
+        let error = scene.diary.entry(entry.id).unwrap_err();
+        assert!(error.to_string().contains("no list"), "{column}: {error}");
+    }
+}
+
 /// Writes over the page on which a table begins.
 fn damage(path: &Path, table: &str) {
     let connection = Connection::open(path).unwrap();

@@ -59,8 +59,11 @@ impl Inside {
             }
             pinfold_wire::Report::Listening { handed_over, has_view } => {
                 let mut sockets = received.descriptors;
-                let view = has_view.then(|| sockets.pop()).flatten();
-                let view = view.map(|view| self.live_view(view)).transpose()?;
+                let view = has_view
+                    .then(|| sockets.pop())
+                    .flatten()
+                    .map(|view| self.live_view(view))
+                    .transpose()?;
                 let mounts = sockets.pop();
                 Ok(Doors { sockets, handed_over, mounts, view })
             }
@@ -72,8 +75,9 @@ impl Inside {
         let attendant = self
             .backing
             .attendant()
-            .map(|attendant| attendant.as_fd().try_clone_to_owned().map(Channel::from));
-        let attendant = attendant.transpose().map_err(|_| LaunchError::HandOver)?;
+            .map(|attendant| attendant.as_fd().try_clone_to_owned().map(Channel::from))
+            .transpose()
+            .map_err(|_| LaunchError::HandOver)?;
         Ok(LiveView::new(context, attendant))
     }
 
@@ -200,8 +204,8 @@ impl Inside {
         let (ends, groups) =
             descriptors.split_at(descriptors.len().saturating_sub(bounds.groups.into()));
         let line = line.iter().map(AsFd::as_fd);
-        let descriptors = ends.iter().copied().chain(line).chain(groups.iter().copied());
-        let descriptors: Vec<_> = descriptors.collect();
+        let descriptors: Vec<_> =
+            ends.iter().copied().chain(line).chain(groups.iter().copied()).collect();
         let sent = self.channel.run(id, bounds, program, streams, &descriptors);
         sent.inspect_err(|_| self.kill())
     }
@@ -250,8 +254,12 @@ impl Inside {
     /// # Errors
     /// Returns an error if no descriptor is left.
     pub fn ender(&self) -> io::Result<Ender> {
-        let channel = self.backing.ends_with_channel().then(|| self.channel.as_fd());
-        let channel = channel.map(|channel| channel.try_clone_to_owned()).transpose()?;
+        let channel = self
+            .backing
+            .ends_with_channel()
+            .then(|| self.channel.as_fd())
+            .map(|channel| channel.try_clone_to_owned())
+            .transpose()?;
         Ok(Ender { init: self.init.try_clone()?, channel })
     }
 

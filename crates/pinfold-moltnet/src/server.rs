@@ -82,8 +82,7 @@ impl Server {
         address: SocketAddr,
         config: ServerConfig<S>,
     ) -> io::Result<Self> {
-        let tls = config.tls.map(|files| files.acceptor()).transpose();
-        let tls = tls.map_err(io::Error::other)?;
+        let tls = config.tls.map(|files| files.acceptor()).transpose().map_err(io::Error::other)?;
         let listener = TcpListener::bind(address)?;
         let api = Arc::new(Api {
             service: Service::new(config.store, config.files),
@@ -192,8 +191,10 @@ fn check_team(head: &Head, caller: &Caller) -> Result<(), Problem> {
     if !head.headers.contains_key(HEADER) {
         return Ok(());
     }
-    let named = head.header(HEADER).and_then(|text| text.parse::<Uuid>().ok());
-    let named = named.ok_or_else(|| Problem::field(HEADER, "must match format \"uuid\""))?;
+    let named = head
+        .header(HEADER)
+        .and_then(|text| text.parse::<Uuid>().ok())
+        .ok_or_else(|| Problem::field(HEADER, "must match format \"uuid\""))?;
     if named.to_string() == caller.agent.team {
         Ok(())
     } else {
@@ -272,8 +273,10 @@ impl<S: Store + Send + Sync + 'static> Api<S> {
             Route::LatestSlot => {
                 let task = query.parsed("taskId", |id| id.to_ascii_lowercase().parse().ok())?;
                 let number = query.number("attemptN", 1, u32::MAX)?;
-                let id = task.zip(number).map(|(task, number)| AttemptId { task, number });
-                let id = id.ok_or_else(|| Problem::field("query/taskId", "is required"))?;
+                let id = task
+                    .zip(number)
+                    .map(|(task, number)| AttemptId { task, number })
+                    .ok_or_else(|| Problem::field("query/taskId", "is required"))?;
                 service.latest_slot(caller, id)
             }
         };

@@ -35,8 +35,10 @@ pub fn covers(
     authority: &Authority,
     special: &dyn Fn(Effect, &HostPath) -> Option<CoverKind>,
 ) -> Vec<Cover> {
-    let pins = authority.pins().into_iter();
-    let pins = pins.map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
+    let pins = authority
+        .pins()
+        .into_iter()
+        .map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
     let placements = authority.placements();
     let restrictions = placements.iter().map(|placement| {
         let Restriction { effect, host, .. } = placement.restriction;

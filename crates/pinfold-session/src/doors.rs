@@ -143,16 +143,18 @@ pub(crate) fn open(
         None => None,
     };
     let ports = policy.loopback_ports();
-    let loopback = ports.iter().map(|_| next().map(TcpListener::from));
-    let loopback = loopback.collect::<Result<Vec<_>, LaunchError>>()?;
+    let loopback = ports
+        .iter()
+        .map(|_| next().map(TcpListener::from))
+        .collect::<Result<Vec<_>, LaunchError>>()?;
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
     let secrets = placeholders::place(settings, host)?;
     let variables = placeholders::environment(&secrets);
     let (authority, covers) = match trust {
         Some(trust) => {
-            let authority = SessionAuthority::generate();
-            let authority = authority.map_err(|error| RunError::refused(error, None))?;
+            let authority =
+                SessionAuthority::generate().map_err(|error| RunError::refused(error, None))?;
             let covers = trust.fill(&authority).map_err(RunError::System)?;
             (Some(authority), covers)
         }

@@ -96,8 +96,9 @@ fn launch_orders() -> Vec<LaunchOrder> {
     let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::NOCTTY).unwrap();
     let attributes = Some(Attributes::of(&rustix::termios::tcgetattr(&terminal).unwrap()));
     let relayed = Streams { attributes, is_relayed: true, ..streams(None) };
-    let covers = [CoverKind::Pin, CoverKind::Replace(b"/l".to_vec())];
-    let covers = covers.map(|kind| Cover { path: b"/p".to_vec(), kind }).to_vec();
+    let covers = [CoverKind::Pin, CoverKind::Replace(b"/l".to_vec())]
+        .map(|kind| Cover { path: b"/p".to_vec(), kind })
+        .to_vec();
     vec![
         LaunchOrder::Cover(covers.clone()),
         LaunchOrder::Mapped,

@@ -97,8 +97,8 @@ impl Guard {
     /// # Errors
     /// Returns no error: the paths are valid.
     pub fn entries(&self, workspace: &Path, places: &Places) -> Result<[Entry; 3], GuardError> {
-        let path = InsidePath::from_static(PRIVATE);
         let host = HostPath::new(&self.private).map_err(GuardError::path)?;
+        let path = InsidePath::from_static(PRIVATE);
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
         let site = Site::of_names(workspace);
@@ -108,15 +108,10 @@ impl Guard {
             |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
         let absent = missing.filter(is_placed);
         let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
-        let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
-        let path = Path::new(HOME).join(".config/git/ignore");
-        let ignore = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
+        let ignore = git_file("ignore", lines.collect())?;
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
         let content = user_config::settings(&user_config::files(places), owners);
-        let place = Place::File { content, mode: 0o644, keep: true };
-        let path = Path::new(HOME).join(".config/git/config");
-        let user = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
-        Ok([private, ignore, user])
+        Ok([private, ignore, git_file("config", content)?])
     }
 
     /// Looks the granted roots over and returns what was found.
@@ -282,4 +277,11 @@ impl Guard {
         });
         self.copies.covers().chain(covers).collect()
     }
+}
+
+/// Returns a file among git's own settings in the sandbox's home.
+fn git_file(name: &str, content: Vec<u8>) -> Result<Entry, GuardError> {
+    let path = Path::new(HOME).join(".config/git").join(name);
+    let path = InsidePath::new(path).map_err(GuardError::path)?;
+    Ok(Entry { path, place: Place::File { content, mode: 0o644, keep: true } })
 }

@@ -161,8 +161,7 @@ impl Trust {
     /// could not say why.
     fn known(&self) -> io::Result<Vec<u8>> {
         const MOST: u64 = LARGEST + 1;
-        let host = BUNDLES.iter().map(Path::new).find(|path| path.exists());
-        let host = host.map(|path| {
+        let host = BUNDLES.iter().map(Path::new).find(|path| path.exists()).map(|path| {
             let mut bytes = Vec::new();
             let read = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
             (path, read.map(|_| bytes))

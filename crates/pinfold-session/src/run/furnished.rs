@@ -67,8 +67,8 @@ impl Furnished {
         let approvals = self.broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
         let control = control.map_err(RunError::System)?.with_approvals(approvals);
         let (outputs, input) = self.caller.moved.start().map_err(RunError::thread)?;
-        let disk_watch = request.bound.take().map(DiskWatch::watch).transpose();
-        let disk_watch = disk_watch.map_err(RunError::thread)?;
+        let disk_watch =
+            request.bound.take().map(DiskWatch::watch).transpose().map_err(RunError::thread)?;
         let timeout = request.settings.limits.timeout.as_ref();
         let background = request.background.take();
         let mut supervision = Supervision {

@@ -66,10 +66,11 @@ impl Registered {
         let path_map = PathMap::new(authority, over.cloned());
         let over = over.map(HostPath::as_path);
         let masks = keep(self.masks, live, &mut self.inside, over).map_err(RunError::thread)?;
-        let broker = host_exec.map(|listener| {
-            broker(listener, path_map, &self.session, &self.audit, self.passage.as_ref())
-        });
-        let broker = broker.transpose()?;
+        let broker = host_exec
+            .map(|listener| {
+                broker(listener, path_map, &self.session, &self.audit, self.passage.as_ref())
+            })
+            .transpose()?;
         self.session.request.timeline.done("looks the workspace over");
         let Self { records, passage, audit, launch, inside, session, caller, .. } = self;
         Ok(Furnished {

@@ -294,8 +294,8 @@ impl Copies {
         }
         // As much as may be, whatever it has grown to.
         let room = LARGEST - self.copied;
-        let ahead = self.ahead.take_if(|ahead| ahead.is_of(&file));
-        let ahead = ahead.and_then(|ahead| ahead.take(&file, to));
+        let ahead =
+            self.ahead.take_if(|ahead| ahead.is_of(&file)).and_then(|ahead| ahead.take(&file, to));
         let mut new = OpenOptions::new();
         let copy = match ahead {
             Some(_) => new.write(true).open(to)?,

@@ -81,13 +81,15 @@ pub(super) fn serve(args: ServeArgs, places: &Places) -> Result<ExitCode, Failur
     }
     let directory = directory(places)?;
     // A store of its own: what `pinfold task add` queues names files and commands of this machine.
-    let store = SqliteStore::open_file(&directory.join("served.db"), Box::new(SystemClock));
-    let store = store.map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })?;
-    let tls = args.tls_certificate.zip(args.tls_key);
-    let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
+    let store = SqliteStore::open_file(&directory.join("served.db"), Box::new(SystemClock))
+        .map_err(|error| {
+            let hint = error.hint();
+            Failure::new(error).hint(hint)
+        })?;
+    let tls = args
+        .tls_certificate
+        .zip(args.tls_key)
+        .map(|(certificate, key)| TlsFiles { certificate, key });
     let scheme = if tls.is_some() { "https" } else { "http" };
     let profile = args.provider.zip(args.model);
     let agents = agents(places)?;

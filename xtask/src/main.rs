@@ -11,6 +11,7 @@ mod cargo;
 mod check;
 mod circles;
 mod crates;
+mod dist;
 mod e2e;
 mod functions;
 mod hunt;
@@ -48,6 +49,11 @@ tasks:
         [--on DIRECTORY]        workspace and tools: on this directory's disk
         [--rounds N]            work and workspace: so many turns of each piece
   bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows
+  dist DIRECTORY                write what is released for this machine: a tarball, packages for Debian, npm and PyPI, and
+                                a list of crates
+       [--profile PROFILE]      as built by this profile (default: dist)
+  dist sign URL KEY DIRECTORY   write the digests of all of it, signed by a key of ssh-keygen's, and an install.sh that
+                                fetches from the URL and checks them
   man [DIRECTORY]               write the manual pages (default: to target/man/man1), and check them
   lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm
   words [--write | --files]     search for words that xtask/data/words.txt lists, lower the numbers of those that
@@ -71,6 +77,7 @@ fn main() -> ExitCode {
         ["attack", rest @ ..] => attack::run(rest),
         ["simulate", rest @ ..] => simulate::run(rest),
         ["links"] => links::run(),
+        ["dist", rest @ ..] => dist::run(rest),
         ["man", rest @ ..] => manual::run(rest),
         ["leftovers", rest @ ..] => leftovers::run(rest),
         // A program of its own: it links the product, which this one must not.

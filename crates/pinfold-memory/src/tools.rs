@@ -8,11 +8,14 @@ mod entries;
 mod errors;
 mod packs;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use parking_lot::Mutex;
 use pinfold_content::{Clock as _, SystemClock, Value, read, times};
 use pinfold_policy::path::cut;
 use pinfold_policy::settings::MemoryGrant;
 
+use crate::MemoryError;
 use crate::known_secrets::KnownSecrets;
 use crate::store::Diary;
 
@@ -23,6 +26,8 @@ pub use errors::ToolError;
 const MOST_FAILURES: usize = 100;
 const LONGEST_FAILURE: usize = 500;
 const LONGEST_INPUT: usize = 16 << 10;
+/// Entries that held a secret, after which no more are taken: each refusal says that a guess was right.
+const MOST_LEAKS: u32 = 3;
 
 /// The tools of one diary, for one agent.
 pub struct MemoryTools {
@@ -31,6 +36,8 @@ pub struct MemoryTools {
     /// Reads the secrets that entries must not hold, again for each entry: they change while an agent works.
     secrets: Box<dyn Fn() -> Result<KnownSecrets, String> + Send + Sync>,
     failures: Mutex<Vec<Value>>,
+    /// Entries that held a secret.
+    leaks: AtomicU32,
 }
 
 impl std::fmt::Debug for MemoryTools {
@@ -81,7 +88,8 @@ impl MemoryTools {
     ) -> Option<Self> {
         let failures = Mutex::default();
         let secrets = Box::new(secrets);
-        (grant != MemoryGrant::None).then_some(Self { diary, grant, secrets, failures })
+        let leaks = AtomicU32::new(0);
+        (grant != MemoryGrant::None).then_some(Self { diary, grant, secrets, failures, leaks })
     }
 
     /// Returns names, descriptions and parameters of the tools, as JSON.
@@ -166,9 +174,22 @@ impl MemoryTools {
 
     fn may_write(&self) -> Result<(), ToolError> {
         match self.grant {
+            MemoryGrant::Write if self.leaks.load(Ordering::SeqCst) >= MOST_LEAKS => {
+                Err(ToolError::forbidden("too many entries of this session held a secret"))
+            }
             MemoryGrant::Write => Ok(()),
-            MemoryGrant::Read | MemoryGrant::None => Err(ToolError::forbidden()),
+            MemoryGrant::Read | MemoryGrant::None => Err(ToolError::forbidden(
+                "the user lets this session read the diary, and not write to it",
+            )),
         }
+    }
+
+    /// Returns the error of a write as the agent reads it, and counts it if a secret was the reason.
+    fn refused(&self, error: MemoryError) -> ToolError {
+        if matches!(error, MemoryError::Secret { .. }) {
+            self.leaks.fetch_add(1, Ordering::SeqCst);
+        }
+        error.into()
     }
 
     fn secrets(&self) -> Result<KnownSecrets, ToolError> {

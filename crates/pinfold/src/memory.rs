@@ -21,7 +21,8 @@ use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 use crate::print::say;
-use diary::{DiaryArgs, Scene};
+pub(crate) use diary::{DiaryArgs, Scene};
+pub(crate) use find::short;
 pub(crate) use tools::tools;
 
 #[derive(Debug, Subcommand)]

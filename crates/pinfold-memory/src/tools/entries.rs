@@ -126,7 +126,8 @@ impl MemoryTools {
             entry_type: kind.transpose()?.unwrap_or_default(),
             ..NewEntry::new(arguments.required("content")?)
         };
-        let entry = self.diary.create(&new, &self.secrets()?)?;
+        let created = self.diary.create(&new, &self.secrets()?);
+        let entry = created.map_err(|error| self.refused(error))?;
         Ok(Value::object([
             ("id", entry.id.to_string().into()),
             ("title", entry.title.as_deref().into()),

@@ -36,9 +36,8 @@ impl ToolError {
         Self { title: "Not Found", detail: format!("{what} not found") }
     }
 
-    pub(super) fn forbidden() -> Self {
-        let detail = "the user lets this session read the diary, and not write to it".to_owned();
-        Self { title: "Forbidden", detail }
+    pub(super) fn forbidden(detail: &str) -> Self {
+        Self { title: "Forbidden", detail: detail.to_owned() }
     }
 
     pub(super) fn unavailable(detail: String) -> Self {

@@ -241,3 +241,30 @@ fn failed_calls_with_long_names_and_inputs_are_kept_short() {
     let kept = scene.tools.call("moltnet_review_session_errors", "{}").unwrap();
     assert!(kept.len() < 400_000, "{}", kept.len());
 }
+
+#[test]
+fn session_that_guesses_secrets_writes_no_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("diary.db");
+    let diary = Diary::open_file(&path, None, Box::new(SystemClock)).unwrap();
+    let secrets = || {
+        let secret = pinfold_secrets::Secret::from_bytes(b"271828".to_vec()).unwrap();
+        Ok(KnownSecrets::default().with("pin".to_owned(), secret))
+    };
+    let tools = MemoryTools::new(diary, MemoryGrant::Write, secrets).unwrap();
+    let guess = r#"{"title":"t","content":"271827 271828 271829"}"#;
+    for _ in 0..super::MOST_LEAKS {
+        let error = tools.call("moltnet_create_entry", guess).unwrap_err().to_string();
+        assert!(error.contains("holds the secret `pin`"), "{error}");
+    }
+    let harmless = r#"{"title":"t","content":"nothing"}"#;
+    for (tool, arguments) in [
+        ("moltnet_create_entry", guess),
+        ("moltnet_create_entry", harmless),
+        ("moltnet_pack_create", r#"{"entries":[]}"#),
+    ] {
+        let error = tools.call(tool, arguments).unwrap_err().to_string();
+        assert!(error.starts_with("Forbidden: too many"), "{error}");
+    }
+    tools.call("moltnet_list_entries", "{}").unwrap();
+}

@@ -47,6 +47,8 @@ pub struct Wanted {
     pub prompt: Option<String>,
     /// A specification, which the command finds at [`pinfold_policy::agents::SPEC`] and which comes back.
     pub spec: Option<Vec<u8>>,
+    /// Notes about earlier sessions, which the command finds at [`crate::NOTES`].
+    pub notes: Option<String>,
     /// Whether nothing is to be run.
     pub idle: bool,
     /// Whether the user said that nobody answers.
@@ -101,7 +103,7 @@ impl Preparation {
         let configuration = is_systemd.then(pinfold_personal::configuration).flatten();
         let (subject, mut run) =
             self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
-        let Wanted { name, background, window, discards_commits, spec, .. } = wanted;
+        let Wanted { name, background, window, discards_commits, spec, notes, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -127,6 +129,7 @@ impl Preparation {
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);
         let returns_spec = spec.is_some();
         let files = files.chain(spec.map(spec::entry));
+        let files = files.chain(notes.map(|notes| spec::notes(notes.into_bytes())));
         let extra = run.extra.into_iter().chain(extra).chain(group.extra);
         Ok(Request {
             only: presence.only_branch(&settings),

@@ -98,6 +98,9 @@ pub(crate) struct RunArgs {
     /// Write how the run ended to this file, as JSON: status, limit, session, and use of models
     #[arg(long, value_name = "FILE", conflicts_with = "detach", help_heading = SESSION)]
     pub(crate) result: Option<PathBuf>,
+    /// Give the sandbox notes about the last sessions in this workspace: /run/pinfold/earlier-sessions.md
+    #[arg(long, help_heading = SESSION)]
+    pub(crate) remember: bool,
     /// Run on the agent's own container image, with the agent in it (`pinfold image`)
     #[arg(long, conflicts_with_all = ["base", "idle"], help_heading = AGENT)]
     pub(crate) agent_image: bool,

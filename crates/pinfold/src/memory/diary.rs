@@ -21,29 +21,29 @@ pub(crate) struct DiaryArgs {
 }
 
 /// What the commands use.
-pub(super) struct Scene<'a> {
-    pub(super) places: &'a Places,
-    pub(super) launcher: &'a Launcher,
+pub(crate) struct Scene<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) launcher: &'a Launcher,
 }
 
 impl DiaryArgs {
-    pub(super) fn name(&self) -> Result<DiaryName, Failure> {
+    pub(crate) fn name(&self) -> Result<DiaryName, Failure> {
         DiaryName::new(self.identity.as_deref(), Some(&self.diary)).map_err(Failure::new)
     }
 
     /// Opens the diary, and makes it if there is none.
-    pub(super) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
+    pub(crate) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
         Ok(Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?)
     }
 
     /// Opens the diary if there is one. A command that only looks makes none.
-    pub(super) fn existing(&self, scene: &Scene<'_>) -> Result<Option<Diary>, Failure> {
+    pub(crate) fn existing(&self, scene: &Scene<'_>) -> Result<Option<Diary>, Failure> {
         let is_there = self.name()?.is_there(scene.places);
         is_there.then(|| self.open(scene)).transpose()
     }
 
     /// Opens the diary that has to be there.
-    pub(super) fn required(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
+    pub(crate) fn required(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
         self.existing(scene)?.ok_or_else(|| {
             Failure::new(format!("there is no diary `{}`", self.diary))
                 .hint(Some("`pinfold memory add` makes one".to_owned()))
@@ -53,7 +53,7 @@ impl DiaryArgs {
 
 impl Scene<'_> {
     /// Returns the secrets that must not be remembered.
-    pub(super) fn secrets(&self) -> Result<KnownSecrets, Failure> {
+    pub(crate) fn secrets(&self) -> Result<KnownSecrets, Failure> {
         let store = Store::new(self.places.secrets());
         KnownSecrets::of_store(&store, self.launcher).map_err(|error| {
             let hint =

@@ -1,10 +1,8 @@
-//! The diary that tools of a session may use.
+//! The diary that tools of `pinfold mcp` may use.
 
-use pinfold_content::SystemClock;
 use pinfold_host::Host;
-use pinfold_memory::{Diary, DiaryName, KnownSecrets, MemoryTools};
-use pinfold_policy::settings::MemoryGrant;
-use pinfold_secrets::Store;
+use pinfold_mcp::tools_of;
+use pinfold_memory::MemoryTools;
 
 use crate::cli::PolicyArgs;
 use crate::exit::Failure;
@@ -16,17 +14,5 @@ use crate::policy;
 /// Returns an error for settings that are wrong, or a diary that cannot be used.
 pub(crate) fn tools(args: &PolicyArgs, host: Host<'_>) -> Result<Option<MemoryTools>, Failure> {
     let start = policy::prepare(args, None, policy::presence(args), host)?;
-    let settings = start.settings();
-    let grant = settings.memory.value;
-    if grant == MemoryGrant::None {
-        return Ok(None);
-    }
-    let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
-    let name = DiaryName::new(identity, None).map_err(Failure::new)?;
-    let diary = Diary::open(host.places, &name, Box::new(SystemClock))?;
-    let (places, launcher) = (host.places.clone(), host.launcher.clone());
-    Ok(MemoryTools::new(diary, grant, move || {
-        let store = Store::new(places.secrets());
-        KnownSecrets::of_store(&store, &launcher).map_err(|error| error.to_string())
-    }))
+    tools_of(start.settings(), host, Vec::new()).map_err(Failure::new)
 }

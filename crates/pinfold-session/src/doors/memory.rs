@@ -1,0 +1,49 @@
+//! The door to the diary that the session's user keeps.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use pinfold_boundary::{Door, Entry};
+use pinfold_host::audit::Audit;
+use pinfold_hostexec::{EntriesError, own_program};
+use pinfold_mcp::{Memory, MemoryDoor, PROGRAM, Placeholder, tools_of};
+use pinfold_policy::settings::Settings;
+
+use crate::outcome::RunError;
+use crate::request::Request;
+
+/// Returns the door, where the settings let the sandbox use a diary.
+pub(crate) fn door(settings: &Settings) -> Option<Door> {
+    pinfold_mcp::door(settings.memory.value)
+}
+
+/// Returns the program in the sandbox that uses the door.
+///
+/// # Errors
+/// Returns an error for an executable of this program that is gone.
+pub(crate) fn entry() -> Result<Entry, EntriesError> {
+    own_program(PROGRAM)
+}
+
+/// Serves the door. Entries must not hold the values of `variables`, which stand for secrets.
+///
+/// # Errors
+/// Returns an error for a diary that cannot be used.
+pub(crate) fn serve(
+    listener: OwnedFd,
+    request: &Request,
+    audit: &Arc<Audit>,
+    variables: &[Vec<u8>],
+) -> Result<Option<MemoryDoor>, RunError> {
+    let placeholder = |variable: &Vec<u8>| {
+        let text = String::from_utf8_lossy(variable);
+        let (name, value) = text.split_once('=')?;
+        Some(Placeholder { name: name.to_owned(), value: value.to_owned() })
+    };
+    let placeholders = variables.iter().filter_map(placeholder).collect();
+    let tools = tools_of(&request.settings, request.host(), placeholders)
+        .map_err(|error| RunError::refused(error, None))?;
+    let memory = tools.map(|tools| Memory::new(tools, Arc::clone(audit)));
+    let door = memory.map(|memory| MemoryDoor::serve(listener, memory));
+    door.transpose().map_err(RunError::System)
+}

@@ -1,0 +1,125 @@
+//! The diary as a sandbox reaches it.
+
+use std::process::{Output, Stdio};
+
+use pinfold_testkit::{Stage, people};
+use serde_json::Value;
+
+fn text(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+fn done(stage: &Stage, args: &[&str]) -> String {
+    let output = stage.pinfold(args).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const CREATE: &str =
+    r#"pinfold-memory moltnet_create_entry '{"title":"Disk","content":"The disk was full."}'"#;
+
+#[test]
+fn sandbox_uses_the_diary_that_its_user_grants() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let none =
+            stage.run_shell(&[], "command -v pinfold-memory || test ! -e /run/pinfold/memory");
+        assert!(none.status.success() && none.stdout.is_empty(), "{}", text(&none));
+
+        let output = stage.run_shell(&["--memory-grant", "write"], CREATE);
+        assert!(output.status.success(), "{}", text(&output));
+        let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let listed = done(&stage, &["memory", "ls", "--json"]);
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        assert_eq!(listed["entries"][0]["id"], made["id"]);
+
+        let read = &["--memory-grant", "read"];
+        let found = stage.run_shell(
+            read,
+            r#"echo '{"query":"disks"}' | pinfold-memory moltnet_search_entries -"#,
+        );
+        assert!(text(&found).contains("The disk was full."), "{}", text(&found));
+        let refused = stage.run_shell(read, CREATE);
+        assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+        assert!(text(&refused).contains("Forbidden"), "{}", text(&refused));
+
+        // The protocol, as an agent speaks it.
+        let lines = [
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#,
+        ];
+        let script =
+            format!("{{ printf '%s\\n' '{}'; sleep 1; }} | pinfold-memory", lines.join("' '"));
+        let answers = stage.run_shell(read, &script);
+        let answers: Vec<Value> =
+            text(&answers).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        assert_eq!(answers[0]["result"]["protocolVersion"], "2025-06-18", "{answers:?}");
+        assert_eq!(answers[1]["result"]["tools"].as_array().unwrap().len(), 12);
+
+        let audit = done(&stage, &["audit", "--json"]);
+        let calls: Vec<Value> = audit
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .filter(|record| record["event"] == "memory")
+            .collect();
+        assert_eq!(calls.len(), 3, "{audit}");
+        assert!(calls.iter().all(|record| record["session"].is_string()));
+    }
+}
+
+#[test]
+fn sandbox_that_lies_reaches_no_other_diary_and_no_file() {
+    let stage = Stage::new(people()[0]);
+    done(&stage, &["memory", "add", "a note of another diary", "--diary", "other"]);
+    let script = r#"
+        pinfold-memory moltnet_create_entry '{"title":"t","content":"c","diaryId":"other"}'
+        pinfold-memory moltnet_create_entry '{"title":"t","content":"c","diaryId":"../../own/other"}'
+        PINFOLD_IDENTITY=x MOLTNET_DIARY_ID=other pinfold-memory moltnet_search_entries '{"query":"note"}'
+        pinfold-memory moltnet_get_entry '{"entryId":"00000000-0000-4000-8000-000000000000"}'
+        pinfold-memory moltnet_search_entries '{"query":"'"'"' OR 1=1; --\u0000"}'
+        pinfold-memory bash '{"command":"id"}'
+        rm -f /run/pinfold/memory; mv /run/pinfold/memory /tmp; echo > /run/pinfold/bin/pinfold-memory
+        find / -name '*.db' -path '*pinfold*' 2>/dev/null
+        pinfold-memory moltnet_diary_tags
+    "#;
+    let output = stage.run_shell(&["--memory-grant", "write"], script);
+    let shown = text(&output);
+    assert!(!shown.contains("a note of another"), "{shown}");
+    assert_eq!(shown.matches("Diary not found").count(), 2, "{shown}");
+    assert!(shown.contains("no tool bash") && !shown.contains(".db"), "{shown}");
+    assert!(output.status.success(), "the last call is answered: {shown}");
+    assert_eq!(done(&stage, &["memory", "ls"]), "no entries\n");
+}
+
+#[test]
+fn placeholder_and_secret_are_in_no_entry() {
+    let stage = Stage::new(people()[0]);
+    let mut set = stage.pinfold(&["secret", "set", "token"]);
+    let mut set = set.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut set.stdin.take().unwrap(), b"hunter2-hunter2").unwrap();
+    assert!(set.wait().unwrap().success());
+    let settings = "memory = \"write\"\n\n[[secrets]]\nid = \"token\"\nenv = \"TOKEN\"\nhosts = [\"api.example.com\"]\n";
+    stage.write("home/.config/pinfold/config.toml", settings);
+    let script = r#"
+        pinfold-memory moltnet_create_entry '{"title":"t","content":"it is hunter2-hunter2"}'
+        pinfold-memory moltnet_create_entry "{\"title\":\"$TOKEN\",\"content\":\"c\"}"
+    "#;
+    let output = stage.run_shell(&[], script);
+    let shown = text(&output);
+    assert!(shown.contains("/content holds the secret `token`"), "{shown}");
+    assert!(shown.contains("placeholder in TOKEN"), "{shown}");
+    assert_eq!(done(&stage, &["memory", "ls"]), "no entries\n");
+}
+
+#[test]
+fn diary_that_cannot_be_used_starts_no_session() {
+    let stage = Stage::new(people()[0]);
+    done(&stage, &["memory", "add", "x"]);
+    std::fs::write(stage.state().join("memory/own/default.db"), b"no diary").unwrap();
+    let output = stage.run_shell(&["--memory-grant", "read"], "echo ran");
+    assert_eq!(output.status.code(), Some(125), "{}", text(&output));
+    assert!(text(&output).contains("the diary cannot be used"), "{}", text(&output));
+    assert!(!text(&output).contains("ran\n"));
+}

@@ -2,7 +2,9 @@
 
 use pinfold_content::SystemClock;
 use pinfold_host::Host;
-use pinfold_memory::{Diary, DiaryName, InvalidName, KnownSecrets, MemoryTools, StoreError};
+use pinfold_memory::{
+    Diary, DiaryName, InvalidName, KnownSecrets, MemoryTools, Signer, StoreError,
+};
 use pinfold_policy::settings::{MemoryGrant, Settings};
 use pinfold_secrets::{Secret, Store};
 use thiserror::Error;
@@ -27,7 +29,8 @@ pub struct Placeholder {
     pub value: String,
 }
 
-/// Returns the tools that settings give an agent; none without a grant. The diary is made if it is missing.
+/// Returns the tools that settings give an agent; none without a grant. The diary is made if it is missing. Entries are
+/// signed if there is somebody who signs.
 ///
 /// # Errors
 /// Returns an error for a diary that cannot be used.
@@ -35,6 +38,7 @@ pub fn tools_of(
     settings: &Settings,
     host: Host<'_>,
     placeholders: Vec<Placeholder>,
+    signer: Option<Signer>,
 ) -> Result<Option<MemoryTools>, DiaryError> {
     let grant = settings.memory.value;
     if grant == MemoryGrant::None {
@@ -42,7 +46,7 @@ pub fn tools_of(
     }
     let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
     let name = DiaryName::new(identity, None)?;
-    let diary = Diary::open(host.places, &name, Box::new(SystemClock))?;
+    let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);
     let (places, launcher) = (host.places.clone(), host.launcher.clone());
     let secrets = move || {
         let store = Store::new(places.secrets());

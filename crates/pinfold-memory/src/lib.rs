@@ -19,6 +19,7 @@ mod provenance;
 mod query;
 mod render;
 mod scan;
+mod sign;
 mod store;
 mod tools;
 
@@ -33,5 +34,6 @@ pub use pack::{
 pub use provenance::MOST_DEPTH;
 pub use render::{LOCAL_METHOD, RenderedPack, Rendering, SERVER_METHOD};
 pub use scan::Threat;
+pub use sign::{Signature, Signer, SignerError};
 pub use store::{Diary, Filter, Repaired, Search, TagCount, Weights};
 pub use tools::{MemoryTools, ToolError};

@@ -20,6 +20,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
+use zeroize::Zeroizing;
 
 use self::directory::Directory;
 use crate::refusal;
@@ -38,6 +39,30 @@ pub struct Identity {
     pub key: Option<PathBuf>,
     /// What the identity says about when git signs.
     pub signing: Vec<Setting>,
+    /// Its directory, for what stays outside; none in the mode `inject`.
+    pub private: Option<PrivateFiles>,
+}
+
+/// The directory of an identity, as it was checked.
+#[derive(Debug)]
+pub struct PrivateFiles(Directory);
+
+impl PrivateFiles {
+    /// Finds the identity of this name.
+    ///
+    /// # Errors
+    /// Returns an error for a directory that is missing, or that cannot be trusted.
+    pub fn find(name: &str, workspace: &Workspace) -> Result<Self, Refusal> {
+        Directory::find(name, workspace).map(Self)
+    }
+
+    /// Reads `moltnet.json`, in which the identity's key is.
+    ///
+    /// # Errors
+    /// Returns an error for a file that is missing, or that others can read or write.
+    pub fn moltnet(&self) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        self.0.secret(Path::new("moltnet.json"))
+    }
 }
 
 impl Identity {
@@ -50,14 +75,14 @@ impl Identity {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
         let identity = match settings.identity_mode.value {
-            IdentityMode::Brokered => Self::brokered(&directory)?,
+            IdentityMode::Brokered => Self::brokered(directory)?,
             IdentityMode::Inject => inject::inject(&directory)?,
         };
         Ok(Some(identity))
     }
 
     /// Returns who commits, and the key that signs, which stays outside with everything that is secret.
-    fn brokered(directory: &Directory) -> Result<Self, Refusal> {
+    fn brokered(directory: Directory) -> Result<Self, Refusal> {
         directory.require(Path::new("moltnet.json"))?;
         let file = directory.secret(Path::new("env"))?;
         let mut env = variables::public(&directory.shown("env"), &file)?;
@@ -78,7 +103,8 @@ impl Identity {
             let key = directory.shown("ssh/id_ed25519");
             notify!("pinfold: note: there is no {key}, so nothing is signed in this run");
         }
-        Ok(Self { env, files: Vec::new(), key, signing })
+        let private = Some(PrivateFiles(directory));
+        Ok(Self { env, files: Vec::new(), key, signing, private })
     }
 }
 

@@ -65,7 +65,10 @@ impl MemoryTools {
                 ("tags", entry.tags.iter().map(String::as_str).collect()),
                 ("importance", u32::from(entry.importance).into()),
                 ("contentHash", entry.cid.as_str().into()),
-                ("contentSignature", Value::Null),
+                (
+                    "contentSignature",
+                    entry.signature.as_ref().map(|by| by.signature.as_str()).into(),
+                ),
                 ("createdAt", times::write(entry.created_at).into()),
             ])
         });

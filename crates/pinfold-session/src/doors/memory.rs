@@ -7,6 +7,8 @@ use pinfold_boundary::{Door, Entry};
 use pinfold_host::audit::Audit;
 use pinfold_hostexec::{EntriesError, own_program};
 use pinfold_mcp::{Memory, MemoryDoor, PROGRAM, Placeholder, tools_of};
+use pinfold_memory::Signer;
+use pinfold_personal::identity::PrivateFiles;
 use pinfold_policy::settings::Settings;
 
 use crate::outcome::RunError;
@@ -25,10 +27,10 @@ pub(crate) fn entry() -> Result<Entry, EntriesError> {
     own_program(PROGRAM)
 }
 
-/// Serves the door. Entries must not hold the values of `variables`, which stand for secrets.
+/// Serves the door. Entries are signed by the session's identity, and must not hold the values of `variables`, which stand for secrets.
 ///
 /// # Errors
-/// Returns an error for a diary that cannot be used.
+/// Returns an error for a diary or a key that cannot be used.
 pub(crate) fn serve(
     listener: OwnedFd,
     request: &Request,
@@ -41,7 +43,11 @@ pub(crate) fn serve(
         Some(Placeholder { name: name.to_owned(), value: value.to_owned() })
     };
     let placeholders = variables.iter().filter_map(placeholder).collect();
-    let tools = tools_of(&request.settings, request.host(), placeholders)
+    // The key is read now, after init was cloned.
+    let moltnet = request.private.as_ref().map(PrivateFiles::moltnet).transpose()?;
+    let signer = moltnet.map(|file| Signer::of_identity(&file)).transpose();
+    let signer = signer.map_err(|error| RunError::refused(error, None))?.flatten();
+    let tools = tools_of(&request.settings, request.host(), placeholders, signer)
         .map_err(|error| RunError::refused(error, None))?;
     let memory = tools.map(|tools| Memory::new(tools, Arc::clone(audit)));
     let door = memory.map(|memory| MemoryDoor::serve(listener, memory));

@@ -115,8 +115,8 @@ impl Preparation {
         let identity = Identity::find(&settings, &project)?;
         let author = identity::author_of_group(&settings, &project, &places);
         let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
-        let (identity_env, identity_files) =
-            identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
+        let Identity { env: identity_env, files: identity_files, private, .. } =
+            identity.unwrap_or_default();
         let env = run.env.into_iter().chain(author).chain(identity_env).chain(group.env).collect();
         let Surroundings { caller, extra, files } = surroundings;
         let has_ssh = ssh.is_some();
@@ -142,6 +142,7 @@ impl Preparation {
             stack,
             provider: run.provider,
             ssh,
+            private,
             nested: run.nested,
             silent_hosts: run.silent_hosts,
             attended: presence.is_at_the_terminal(),

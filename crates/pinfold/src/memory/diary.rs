@@ -4,9 +4,12 @@ use clap::Args;
 use pinfold_content::SystemClock;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_memory::{Diary, DiaryName, KnownSecrets};
+use pinfold_memory::{Diary, DiaryName, KnownSecrets, Signer};
+use pinfold_personal::identity::PrivateFiles;
 use pinfold_secrets::Store;
+use pinfold_session::prepare;
 
+use super::tools;
 use crate::exit::Failure;
 
 /// Which diary.
@@ -34,6 +37,16 @@ impl DiaryArgs {
     /// Opens the diary, and makes it if there is none.
     pub(crate) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
         Ok(Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?)
+    }
+
+    /// Returns who signs for the identity.
+    pub(crate) fn signer(&self, scene: &Scene<'_>) -> Result<Option<Signer>, Failure> {
+        let Some(name) = &self.identity else { return Ok(None) };
+        let workspace = prepare::workspace(scene.places)?;
+        let private = PrivateFiles::find(name, &workspace).map_err(tools::refused)?;
+        let signer = tools::signer(&private)?;
+        let none = || Failure::new(format!("the identity {name} has no key in moltnet.json"));
+        signer.ok_or_else(none).map(Some)
     }
 
     /// Opens the diary if there is one. A command that only looks makes none.

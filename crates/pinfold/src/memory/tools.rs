@@ -1,8 +1,10 @@
 //! The diary that tools of `pinfold mcp` may use.
 
-use pinfold_host::Host;
+use pinfold_host::{Host, Refusal};
 use pinfold_mcp::tools_of;
-use pinfold_memory::MemoryTools;
+use pinfold_memory::{MemoryTools, Signer};
+use pinfold_personal::identity::PrivateFiles;
+use pinfold_session::RunError;
 
 use crate::cli::PolicyArgs;
 use crate::exit::Failure;
@@ -14,5 +16,22 @@ use crate::policy;
 /// Returns an error for settings that are wrong, or a diary that cannot be used.
 pub(crate) fn tools(args: &PolicyArgs, host: Host<'_>) -> Result<Option<MemoryTools>, Failure> {
     let start = policy::prepare(args, None, policy::presence(args), host)?;
-    tools_of(start.settings(), host, Vec::new()).map_err(Failure::new)
+    let settings = start.settings();
+    let name = settings.identity.as_ref().map(|identity| &*identity.value);
+    let private = name.map(|name| PrivateFiles::find(name, start.workspace())).transpose();
+    let signer = private.map_err(refused)?.map(|private| signer(&private)).transpose()?.flatten();
+    tools_of(settings, host, Vec::new(), signer).map_err(Failure::new)
+}
+
+/// Returns who signs for an identity.
+///
+/// # Errors
+/// Returns an error for a key that cannot be used.
+pub(super) fn signer(private: &PrivateFiles) -> Result<Option<Signer>, Failure> {
+    let file = private.moltnet().map_err(refused)?;
+    Signer::of_identity(&file).map_err(Failure::new)
+}
+
+pub(super) fn refused(refusal: Refusal) -> Failure {
+    RunError::from(refusal).into()
 }

@@ -123,3 +123,42 @@ fn diary_that_cannot_be_used_starts_no_session() {
     assert!(text(&output).contains("the diary cannot be used"), "{}", text(&output));
     assert!(!text(&output).contains("ran\n"));
 }
+
+#[test]
+fn entry_is_signed_by_the_identity_whose_key_stays_outside() {
+    let stage = Stage::new(people()[0]);
+    let ws = stage.workspace();
+    let git = |args: &[&str]| {
+        assert!(stage.command("git").args(args).current_dir(&ws).status().unwrap().success())
+    };
+    git(&["init", "-q"]);
+    let seed = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+    let moltnet = format!(r#"{{"identity_id":"i-1","keys":{{"private_key":"{seed}"}}}}"#);
+    for (name, content) in [("moltnet.json", &*moltnet), ("env", "MOLTNET_AGENT_NAME=builder\n")] {
+        let path = stage.write(&format!("ws/.moltnet/builder/{name}"), content);
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(path, private).unwrap();
+    }
+    let script =
+        format!("{CREATE}; grep -r BwcHBwcHBwc / --include=moltnet.json 2>/dev/null; true");
+    let output = stage.run_shell(&["--identity", "builder", "--memory-grant", "write"], &script);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(!text(&output).contains("BwcHBw"), "{}", text(&output));
+    let list = ["memory", "ls", "--identity", "builder", "--json"];
+    let listed: Value = serde_json::from_str(&done(&stage, &list)).unwrap();
+    let entry = &listed["entries"][0];
+    assert_eq!(entry["creator"]["fingerprint"], "FE81-2C12-F3AB-4CE6", "{listed:#}");
+    assert_eq!(entry["creator"]["identityId"], "i-1");
+    let id = entry["id"].as_str().unwrap();
+    let shown = done(&stage, &["memory", "show", id, "--identity", "builder"]);
+    assert!(shown.contains("signed by:  FE81-2C12-F3AB-4CE6 (identity i-1)"), "{shown}");
+    let added = stage
+        .pinfold(&["memory", "add", "by hand", "--identity", "builder", "--sign"])
+        .output()
+        .unwrap();
+    assert!(added.status.success(), "{}", text(&added));
+    let listed: Value = serde_json::from_str(&done(&stage, &list)).unwrap();
+    let signed = listed["entries"].as_array().unwrap().iter();
+    assert!(signed.clone().all(|entry| entry["contentSignature"].is_string()), "{listed:#}");
+    assert_eq!(signed.count(), 2);
+}

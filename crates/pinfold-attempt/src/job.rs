@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pinfold_git::refs::is_object;
-use pinfold_tasks::{Failure, Usage};
+use pinfold_tasks::{Claimed, Failure, Provenance, Usage};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -18,6 +18,22 @@ pub struct Job {
     pub spec: String,
     /// The file that what runs is logged in.
     pub log: PathBuf,
+    /// The diary and tags of entries that are written in the attempt, for `pinfold run`.
+    pub memory: String,
+}
+
+/// Returns the diary and tags of entries that are written in an attempt, as JSON.
+pub(crate) fn memory_of(claimed: &Claimed) -> String {
+    let Claimed { holder, provenance, .. } = claimed;
+    let task = provenance.as_ref().map_or(holder.task, |provenance| provenance.task);
+    let mut tags = vec![format!("task:id:{task}")];
+    if let Some(Provenance { kind, correlation, .. }) = provenance {
+        tags.push(format!("task:type:{kind}"));
+        tags.extend(correlation.as_ref().map(|id| format!("task:correlation:{id}")));
+    }
+    tags.push(format!("task:attempt:{}", holder.attempt));
+    let diary = provenance.as_ref().and_then(|provenance| provenance.diary.as_ref());
+    serde_json::json!({ "diary": diary, "tags": tags }).to_string()
 }
 
 /// What the process says.

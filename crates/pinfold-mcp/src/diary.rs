@@ -3,7 +3,7 @@
 use pinfold_content::SystemClock;
 use pinfold_host::Host;
 use pinfold_memory::{
-    Diary, DiaryName, InvalidName, KnownSecrets, MemoryTools, Signer, StoreError,
+    Diary, DiaryName, InvalidName, KnownSecrets, MemoryTools, Signer, StoreError, TaskDiary,
 };
 use pinfold_policy::settings::{MemoryGrant, Settings};
 use pinfold_secrets::{Secret, Store};
@@ -18,6 +18,19 @@ pub enum DiaryError {
     /// The diary cannot be opened.
     #[error("the diary cannot be used: {0}")]
     Store(#[from] StoreError),
+}
+
+/// Whose tools they are, apart from the settings.
+#[derive(Debug, Default)]
+pub struct Agent {
+    /// What the session has in the place of secrets.
+    pub placeholders: Vec<Placeholder>,
+    /// Who signs entries.
+    pub signer: Option<Signer>,
+    /// The diary that the identity names.
+    pub diary: Option<String>,
+    /// What the task says that the agent works on.
+    pub task: Option<TaskDiary>,
 }
 
 /// What a session has in the place of a secret. No entry may hold it.
@@ -37,15 +50,16 @@ pub struct Placeholder {
 pub fn tools_of(
     settings: &Settings,
     host: Host<'_>,
-    placeholders: Vec<Placeholder>,
-    signer: Option<Signer>,
+    agent: Agent,
 ) -> Result<Option<MemoryTools>, DiaryError> {
     let grant = settings.memory.value;
     if grant == MemoryGrant::None {
         return Ok(None);
     }
     let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
-    let name = DiaryName::new(identity, None)?;
+    let Agent { placeholders, signer, diary, task } = agent;
+    let of_task = task.as_ref().and_then(|task| task.diary).map(|id| id.to_string());
+    let name = DiaryName::new(identity, of_task.or(diary).as_deref())?;
     let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);
     let (places, launcher) = (host.places.clone(), host.launcher.clone());
     let secrets = move || {
@@ -57,5 +71,5 @@ pub fn tools_of(
             Ok(known.with(format!("placeholder in {name}"), value))
         })
     };
-    Ok(MemoryTools::new(diary, grant, secrets))
+    Ok(MemoryTools::new(diary, grant, secrets).map(|tools| tools.for_task(task)))
 }

@@ -23,7 +23,7 @@ impl Memory {
     }
 
     fn text(&self, name: &str, arguments: &Value) -> Result<String, String> {
-        let diary = &self.tools.diary().to_string();
+        let diary = &self.tools.diary().id().to_string();
         self.audit
             .record(&Event::Memory { tool: name, diary })
             .map_err(|error| format!("the call cannot be recorded: {error}"))?;

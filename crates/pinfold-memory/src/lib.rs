@@ -21,6 +21,7 @@ mod render;
 mod scan;
 mod sign;
 mod store;
+mod task;
 mod tools;
 
 pub use entry::{Entry, EntryType, NewEntry, UnknownEntryType};
@@ -36,4 +37,5 @@ pub use render::{LOCAL_METHOD, RenderedPack, Rendering, SERVER_METHOD};
 pub use scan::Threat;
 pub use sign::{Signature, Signer, SignerError};
 pub use store::{Diary, Filter, Repaired, Search, TagCount, Weights};
+pub use task::{InvalidTaskDiary, TaskDiary};
 pub use tools::{MemoryTools, ToolError};

@@ -96,6 +96,17 @@ impl Diary {
         self.id
     }
 
+    /// Returns when it was made.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    pub fn created_at(&self) -> Result<Timestamp, MemoryError> {
+        self.read(|transaction, _| {
+            let made = transaction.query_row("SELECT created_at FROM diary", [], |row| row.get(0));
+            Ok(timestamp(made?)?)
+        })
+    }
+
     /// Writes a copy of the diary, as it is at one moment, to a file that must not be there.
     ///
     /// # Errors

@@ -26,6 +26,8 @@ use self::directory::Directory;
 use crate::refusal;
 use pinfold_host::Refusal;
 
+/// The variable that names an identity's diary.
+const DIARY: &str = "MOLTNET_DIARY_ID";
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };
 
 /// What a run in somebody's name needs.
@@ -54,6 +56,24 @@ impl PrivateFiles {
     /// Returns an error for a directory that is missing, or that cannot be trusted.
     pub fn find(name: &str, workspace: &Workspace) -> Result<Self, Refusal> {
         Directory::find(name, workspace).map(Self)
+    }
+
+    /// Returns the diary that the identity's `env` names, by its id.
+    ///
+    /// # Errors
+    /// Returns an error for a file that others can read or write, or a name that is no UUID.
+    pub fn diary(&self) -> Result<Option<String>, Refusal> {
+        let file = self.0.secret(Path::new("env"))?;
+        let shown = self.0.shown("env");
+        let all = variables::parse(&shown, &file)?;
+        let named = all.into_iter().rev().find(|(name, _)| name.as_str() == DIARY);
+        let Some((_, id)) = named.filter(|(_, id)| !id.is_empty()) else { return Ok(None) };
+        let groups = id.split('-').map(str::len);
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+        if !groups.eq([8, 4, 4, 4, 12]) || !id.bytes().all(is_digit) {
+            return Err(refusal(format!("{shown}: {DIARY}: expected a UUID"), None));
+        }
+        Ok(Some(id.to_ascii_lowercase()))
     }
 
     /// Reads `moltnet.json`, in which the identity's key is.

@@ -23,6 +23,7 @@ use crate::doors::ssh::Ssh;
 use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use crate::view::Extra;
+use pinfold_memory::TaskDiary;
 use pinfold_personal::MyConfig;
 use pinfold_personal::identity::PrivateFiles;
 
@@ -54,6 +55,8 @@ pub struct Request {
     pub(crate) ssh: Option<Ssh>,
     /// Where the key of the identity is.
     pub(crate) private: Option<PrivateFiles>,
+    /// What the task says about entries of a diary, if it works on one.
+    pub(crate) task: Option<TaskDiary>,
     /// Whether the agent needs namespaces of its own.
     pub(crate) nested: bool,
     /// Hosts of which a refusal is recorded and not shown.
@@ -111,6 +114,7 @@ impl Request {
             provider: None,
             ssh: None,
             private: None,
+            task: None,
             nested: false,
             silent_hosts: Vec::new(),
             bound: None,

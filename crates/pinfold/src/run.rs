@@ -55,6 +55,7 @@ pub(crate) fn run(
     let prompt = prompt(&mut args)?;
     let spec = args.spec.take().map(|path| spec(&path)).transpose()?;
     let result = args.result.as_deref().map(ResultFile::open).transpose()?;
+    let task = args.memory_task.take();
     let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, remember, .. } =
         args;
     let prompt = prompt.map(|prompt| if remember { hindsight::prompt(&prompt) } else { prompt });
@@ -64,6 +65,7 @@ pub(crate) fn run(
         prompt,
         spec,
         notes: None,
+        task,
         idle,
         is_unattended: flags.unattended,
         discards_commits: args.discard_commits,

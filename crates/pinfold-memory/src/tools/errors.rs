@@ -23,6 +23,18 @@ impl fmt::Display for ToolError {
 impl std::error::Error for ToolError {}
 
 impl ToolError {
+    /// Returns the title of the error; empty for one that a tool itself gives.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// Returns what went wrong.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
         Self { title: "Validation Failed", detail: detail.into() }
     }

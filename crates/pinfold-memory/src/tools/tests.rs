@@ -268,3 +268,30 @@ fn session_that_guesses_secrets_writes_no_more() {
     }
     tools.call("moltnet_list_entries", "{}").unwrap();
 }
+
+#[test]
+fn entries_of_a_task_land_in_its_diary_with_its_tags() {
+    let Scene { _directory, tools } = scene(MemoryGrant::Write);
+    let task = r#"{"diary":null,"tags":["task:id:7","task:attempt:1"]}"#;
+    let tools = tools.for_task(Some(crate::TaskDiary::from_json(task).unwrap()));
+    let own = tools.diary().id().to_string();
+    let scene = Scene { _directory, tools };
+    let arguments =
+        format!(r#"{{"title":"t","content":"c","tags":["x","task:id:7"],"diaryId":"{own}"}}"#);
+    let created = scene.ok("moltnet_create_entry", &arguments);
+    let tags = created.get("tags").unwrap().to_string();
+    assert_eq!(tags, r#"["task:id:7","task:attempt:1","x"]"#);
+    let other = "11111111-2222-4333-8444-555555555555";
+    let arguments = format!(r#"{{"title":"t","content":"c","diaryId":"{other}"}}"#);
+    let error = scene.error("moltnet_create_entry", &arguments);
+    assert_eq!(
+        error,
+        format!(
+            "entries_create: diaryId \"{other}\" does not match the active task diary \"{own}\". \
+             Entries created during a task must land in the task diary."
+        )
+    );
+    let many: Vec<String> = (0..20).map(|number| format!("\"t{number}\"")).collect();
+    let arguments = format!(r#"{{"title":"t","content":"c","tags":[{}]}}"#, many.join(","));
+    assert!(scene.error("moltnet_create_entry", &arguments).contains("must be 20 at most"));
+}

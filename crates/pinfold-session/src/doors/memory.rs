@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pinfold_boundary::{Door, Entry};
 use pinfold_host::audit::Audit;
 use pinfold_hostexec::{EntriesError, own_program};
-use pinfold_mcp::{Memory, MemoryDoor, PROGRAM, Placeholder, tools_of};
+use pinfold_mcp::{Agent, Memory, MemoryDoor, PROGRAM, Placeholder, tools_of};
 use pinfold_memory::Signer;
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_policy::settings::Settings;
@@ -47,7 +47,9 @@ pub(crate) fn serve(
     let moltnet = request.private.as_ref().map(PrivateFiles::moltnet).transpose()?;
     let signer = moltnet.map(|file| Signer::of_identity(&file)).transpose();
     let signer = signer.map_err(|error| RunError::refused(error, None))?.flatten();
-    let tools = tools_of(&request.settings, request.host(), placeholders, signer)
+    let diary = request.private.as_ref().map(PrivateFiles::diary).transpose()?.flatten();
+    let agent = Agent { placeholders, signer, diary, task: request.task.clone() };
+    let tools = tools_of(&request.settings, request.host(), agent)
         .map_err(|error| RunError::refused(error, None))?;
     let memory = tools.map(|tools| Memory::new(tools, Arc::clone(audit)));
     let door = memory.map(|memory| MemoryDoor::serve(listener, memory));

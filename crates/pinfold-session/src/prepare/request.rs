@@ -34,6 +34,7 @@ use crate::spec;
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::view::Extra;
+use pinfold_memory::TaskDiary;
 use pinfold_personal::identity::{self, Identity};
 
 /// What is to be run.
@@ -49,6 +50,8 @@ pub struct Wanted {
     pub spec: Option<Vec<u8>>,
     /// Notes about earlier sessions, which the command finds at [`crate::NOTES`].
     pub notes: Option<String>,
+    /// The diary and tags of entries, if it works on a task.
+    pub task: Option<TaskDiary>,
     /// Whether nothing is to be run.
     pub idle: bool,
     /// Whether the user said that nobody answers.
@@ -103,7 +106,7 @@ impl Preparation {
         let configuration = is_systemd.then(pinfold_personal::configuration).flatten();
         let (subject, mut run) =
             self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
-        let Wanted { name, background, window, discards_commits, spec, notes, .. } = wanted;
+        let Wanted { name, background, window, discards_commits, spec, notes, task, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -143,6 +146,7 @@ impl Preparation {
             provider: run.provider,
             ssh,
             private,
+            task,
             nested: run.nested,
             silent_hosts: run.silent_hosts,
             attended: presence.is_at_the_terminal(),

@@ -1,7 +1,7 @@
 //! The diary that tools of `pinfold mcp` may use.
 
 use pinfold_host::{Host, Refusal};
-use pinfold_mcp::tools_of;
+use pinfold_mcp::{Agent, tools_of};
 use pinfold_memory::{MemoryTools, Signer};
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_session::RunError;
@@ -19,8 +19,11 @@ pub(crate) fn tools(args: &PolicyArgs, host: Host<'_>) -> Result<Option<MemoryTo
     let settings = start.settings();
     let name = settings.identity.as_ref().map(|identity| &*identity.value);
     let private = name.map(|name| PrivateFiles::find(name, start.workspace())).transpose();
-    let signer = private.map_err(refused)?.map(|private| signer(&private)).transpose()?.flatten();
-    tools_of(settings, host, Vec::new(), signer).map_err(Failure::new)
+    let private = private.map_err(refused)?;
+    let signer = private.as_ref().map(signer).transpose()?.flatten();
+    let diary = private.as_ref().map(PrivateFiles::diary).transpose().map_err(refused)?.flatten();
+    let agent = Agent { signer, diary, ..Agent::default() };
+    tools_of(settings, host, agent).map_err(Failure::new)
 }
 
 /// Returns who signs for an identity.

@@ -162,3 +162,23 @@ fn entry_is_signed_by_the_identity_whose_key_stays_outside() {
     assert!(signed.clone().all(|entry| entry["contentSignature"].is_string()), "{listed:#}");
     assert_eq!(signed.count(), 2);
 }
+
+#[test]
+fn entries_of_a_task_are_in_its_diary_with_its_tags() {
+    let stage = Stage::new(people()[0]);
+    let diary = "11111111-2222-4333-8444-555555555555";
+    let task = format!(r#"{{"diary":"{diary}","tags":["task:id:7","task:attempt:1"]}}"#);
+    let options = ["--memory-grant", "write", "--memory-task", &task];
+    let script = format!(
+        "{CREATE}; pinfold-memory moltnet_create_entry '{}'",
+        r#"{"title":"t","content":"c","diaryId":"22222222-2222-4333-8444-555555555555"}"#
+    );
+    let output = stage.run_shell(&options, &script);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains(&format!("does not match the active task diary \"{diary}\"")));
+    assert_eq!(done(&stage, &["memory", "ls"]), "no entries\n");
+    let listed = done(&stage, &["memory", "ls", "--diary", diary, "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["entries"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["entries"][0]["tags"], serde_json::json!(["task:id:7", "task:attempt:1"]));
+}

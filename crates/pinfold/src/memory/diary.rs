@@ -34,6 +34,11 @@ impl DiaryArgs {
         DiaryName::new(self.identity.as_deref(), Some(&self.diary)).map_err(Failure::new)
     }
 
+    /// Returns what the diary is called.
+    pub(crate) fn shown(&self) -> &str {
+        &self.diary
+    }
+
     /// Opens the diary, and makes it if there is none.
     pub(crate) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
         Ok(Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?)

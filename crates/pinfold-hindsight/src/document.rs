@@ -124,7 +124,7 @@ impl Document {
 fn code_span(text: &str) -> String {
     let line: Cow<'_, str> = plain_line(text);
     let line = line.replace('`', "\\u{60}");
-    // A span of nothing but blanks is none.
+    // A span of blanks alone is not one.
     if line.trim().is_empty() { "(empty)".to_owned() } else { format!("`{line}`") }
 }
 

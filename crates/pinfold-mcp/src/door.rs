@@ -102,7 +102,7 @@ fn accept_all(listener: &UnixListener, stop: &OwnedFd, toolset: &Arc<dyn Toolset
         threads.retain(|thread| !thread.is_finished());
         match listener.accept() {
             Ok((stream, _)) if clients.streams.lock().len() < MOST => {
-                // Before it is served, so that whoever stops the door parts with it, too.
+                // Before it is served, so that the end of the door closes it, too.
                 let Ok(known) = stream.try_clone() else { continue };
                 clients.streams.lock().push((number, known));
                 let (of_client, toolset) = (Arc::clone(&clients), Arc::clone(toolset));
@@ -170,7 +170,7 @@ pub fn pump(mut input: impl Read + Send + 'static, output: &mut impl Write) -> i
 /// Asks one thing through the door, from the sandbox, and returns the answer.
 ///
 /// # Errors
-/// Returns the error of connecting, reading or writing, also for an answer that is none.
+/// Returns the error of connecting, reading or writing, also for an answer that is not JSON.
 pub fn ask(message: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(SOCKET)?;
     write_line(&mut stream, message)?;

@@ -13,6 +13,7 @@ mod entry;
 mod error;
 mod json;
 mod known_secrets;
+mod markdown;
 mod name;
 mod pack;
 mod provenance;
@@ -28,6 +29,7 @@ pub use entry::{Entry, EntryType, NewEntry, UnknownEntryType};
 pub use error::{MemoryError, StoreError};
 pub use json::{entry_from_json, entry_to_json, pack_to_json, rendered_to_json};
 pub use known_secrets::{KnownSecrets, SecretsError, UnreadableSecret};
+pub use markdown::{entries_from_markdown, entry_to_markdown};
 pub use name::{DiaryName, InvalidName};
 pub use pack::{
     Compiled, CompressionLevel, NewPack, Pack, PackEntry, PackedEntry, Stats, compiled_to_json,

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_is_none_is_an_error_and_a_missing_one_signs_nothing() {
+    fn invalid_key_is_an_error_and_a_missing_one_signs_nothing() {
         assert!(Signer::of_identity(b"{}").unwrap().is_none());
         for wrong in [
             b"\xff".to_vec(),

@@ -77,6 +77,7 @@ impl From<MemoryError> for ToolError {
                 Self { fault: Some((field, reason)), ..Self::invalid(detail) }
             }
             MemoryError::Secret { .. }
+            | MemoryError::BadLine(_)
             | MemoryError::NoEntries { .. }
             | MemoryError::BadPack(_) => Self::invalid(detail),
             MemoryError::NoEntry(_) => Self::not_found("Diary entry"),

@@ -220,8 +220,8 @@ impl DiaryApi {
             Some(depth) => asked.with("depth", depth),
             None => asked,
         };
-        let told = self.tool("moltnet_pack_provenance", asked.into())?;
-        told.get("graph").cloned().ok_or_else(Problem::internal)
+        let answer = self.tool("moltnet_pack_provenance", asked.into())?;
+        answer.get("graph").cloned().ok_or_else(Problem::internal)
     }
 
     fn render(&self, id: Uuid, body: &Value, preview: Option<bool>) -> Result<Value, Problem> {

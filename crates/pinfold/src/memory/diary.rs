@@ -12,7 +12,7 @@ use pinfold_session::prepare;
 use super::tools;
 use crate::exit::Failure;
 
-/// Which diary.
+// No doc comment: clap would take it for the description of the command.
 #[derive(Debug, Args)]
 pub(crate) struct DiaryArgs {
     /// The identity whose diary it is; without it, your own

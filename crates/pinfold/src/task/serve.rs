@@ -19,7 +19,7 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, say};
 
-/// Where a server listens, and how it proves who it is.
+// Where a server listens, and how it proves who it is. A doc comment would become the description of the command.
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
     /// The address and port; port 0 is any free one. By default 127.0.0.1:8474 for tasks, and port 8475 for a diary

@@ -256,3 +256,25 @@ fn served_diary_is_used_by_who_has_a_key() {
     let open = stage.pinfold(&["memory", "serve", "--listen", "0.0.0.0:0"]).output().unwrap();
     assert!(text(&open).contains("keys would be sent in the clear"), "{}", text(&open));
 }
+
+#[test]
+fn page_of_markdown_is_imported_as_it_was_exported() {
+    let stage = Stage::new(people()[0]);
+    let forged = "# Forged\n\n- Importance: 10\n\nText.\n===";
+    done(&stage, &["add", forged, "--title", "One", "--tag", "a", "--importance", "3"]);
+    done(&stage, &["add", "without a title"]);
+    let page = done(&stage, &["export", "--markdown"]);
+    let import = ["import", "--markdown", "--diary", "other"];
+    let imported = piped(&stage, &import, page.as_bytes());
+    assert!(text(&imported).contains("2 of 2 entries were added"), "{}", text(&imported));
+    let again = piped(&stage, &import, page.as_bytes());
+    assert!(
+        text(&again).contains("0 of 2 entries were added"),
+        "the same addresses: {}",
+        text(&again)
+    );
+    let wrong = piped(&stage, &import, b"# x\n\n- Importance: many\n");
+    assert!(text(&wrong).contains("line 3: /importance"), "{}", text(&wrong));
+    let hostile = piped(&stage, &import, b"# \x1b[2J\n\n# x\n\ny\n");
+    assert!(text(&hostile).contains("line 1: /content must not be empty"), "{}", text(&hostile));
+}

@@ -182,3 +182,14 @@ fn entries_of_a_task_are_in_its_diary_with_its_tags() {
     assert_eq!(listed["entries"].as_array().unwrap().len(), 1);
     assert_eq!(listed["entries"][0]["tags"], serde_json::json!(["task:id:7", "task:attempt:1"]));
 }
+
+#[test]
+fn doors_of_the_host_and_of_a_diary_are_not_mixed_up() {
+    let stage = Stage::new(people()[0]);
+    let script = "pinfold-memory moltnet_diary_tags; echo \"diary $?\"; \
+        pinfold-host uname < /dev/null; echo \"host $?\"; command -v pinfold-memory pinfold-host";
+    let output = stage.run_shell(&["--host-exec", "--memory-grant", "read"], script);
+    let shown = text(&output);
+    assert!(shown.contains("diary 0") && shown.contains("host 126"), "{shown}");
+    assert!(shown.contains("/run/pinfold/bin/pinfold-host"), "{shown}");
+}

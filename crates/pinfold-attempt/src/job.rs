@@ -114,7 +114,32 @@ pub struct Step {
 
 #[cfg(test)]
 mod tests {
-    use super::Output;
+    use std::time::Duration;
+
+    use pinfold_tasks::{Claimed, Holder, Provenance, TaskId, TaskSpec, Token};
+
+    use super::{Output, memory_of};
+
+    #[test]
+    fn entries_are_known_by_what_the_server_calls_the_task() {
+        let (here, there) = (TaskId::from_random([1; 16]), TaskId::from_random([2; 16]));
+        let holder = Holder { task: here, attempt: 3, token: Token::from_random([0; 16]) };
+        let (spec, lasts) = (TaskSpec::new("t", "b"), Duration::ZERO);
+        let own = Claimed { holder, spec, lasts, provenance: None };
+        let text = memory_of(&own);
+        assert_eq!(text, format!(r#"{{"diary":null,"tags":["task:id:{here}","task:attempt:3"]}}"#));
+        let provenance = Some(Provenance {
+            task: there,
+            kind: "freeform".to_owned(),
+            correlation: Some("c".to_owned()),
+            diary: Some("d".to_owned()),
+        });
+        let text = memory_of(&Claimed { provenance, ..own });
+        let tags = format!(
+            r#"["task:id:{there}","task:type:freeform","task:correlation:c","task:attempt:3"]"#
+        );
+        assert_eq!(text, format!(r#"{{"diary":"d","tags":{tags}}}"#));
+    }
 
     #[test]
     fn commit_of_a_result_is_nothing_but_a_commit() {

@@ -187,9 +187,9 @@ fn entries_of_a_task_are_in_its_diary_with_its_tags() {
 fn doors_of_the_host_and_of_a_diary_are_not_mixed_up() {
     let stage = Stage::new(people()[0]);
     let script = "pinfold-memory moltnet_diary_tags; echo \"diary $?\"; \
-        pinfold-host uname < /dev/null; echo \"host $?\"; command -v pinfold-memory pinfold-host";
+        pinfold-host uname < /dev/null; echo \"host $?\"; command -v pinfold-memory";
     let output = stage.run_shell(&["--host-exec", "--memory-grant", "read"], script);
     let shown = text(&output);
     assert!(shown.contains("diary 0") && shown.contains("host 126"), "{shown}");
-    assert!(shown.contains("/run/pinfold/bin/pinfold-host"), "{shown}");
+    assert!(shown.contains("/run/pinfold/bin/pinfold-memory"), "{shown}");
 }

@@ -68,8 +68,8 @@ pub(super) fn show_memory(pid: u32) -> Outcome {
 /// A process and those below it. The kernel lists the children of each thread (proc_pid_task(5)).
 fn below(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children = threads.filter_map(|thread| read(thread.path().join("children")));
-    let children: String = children.collect();
+    let children: String =
+        threads.filter_map(|thread| read(thread.path().join("children"))).collect();
     let below = children.split_whitespace().filter_map(|pid| pid.parse().ok()).flat_map(below);
     [pid].into_iter().chain(below.collect::<Vec<_>>()).collect()
 }

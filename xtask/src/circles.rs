@@ -42,9 +42,11 @@ pub(crate) fn of(source: &Path) -> Result<Vec<Vec<String>>, Box<dyn Error>> {
         let file = files[*file].strip_prefix(source).unwrap_or(&files[*file]);
         file.display().to_string()
     };
-    let circles = circles(needs).into_iter().filter(|circle| circle.len() > MOST);
-    let mut circles: Vec<Vec<String>> =
-        circles.map(|circle| circle.iter().map(shown).collect()).collect();
+    let mut circles: Vec<Vec<String>> = circles(needs)
+        .into_iter()
+        .filter(|circle| circle.len() > MOST)
+        .map(|circle| circle.iter().map(shown).collect())
+        .collect();
     circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
     Ok(circles)
 }

@@ -207,9 +207,12 @@ fn crates(metadata: Metadata) -> Result<Vec<Crate>, Box<dyn Error>> {
             let name = package.name;
             let source = package.manifest_path.with_file_name("src");
             let never = package.metadata.and_then(|sections| sections.architecture);
-            let uses = package.dependencies.into_iter();
-            let uses = uses.filter(|other| other.path.is_some() && other.kind.is_none());
-            let mut uses: Vec<String> = uses.map(|other| other.name).collect();
+            let mut uses: Vec<String> = package
+                .dependencies
+                .into_iter()
+                .filter(|other| other.path.is_some() && other.kind.is_none())
+                .map(|other| other.name)
+                .collect();
             uses.sort();
             uses.dedup();
             Ok(Crate {
@@ -286,8 +289,11 @@ fn render(crates: &[Crate], shown: &BTreeMap<&str, usize>) -> String {
         let is_close = |shown: &&usize| shown.abs_diff(*lines) <= (lines / 10).max(100);
         let rounded = lines.next_multiple_of(100);
         let lines = shown.get(name.as_str()).filter(is_close).unwrap_or(&rounded);
-        let uses = uses.iter().map(|name| name.trim_start_matches("pinfold-"));
-        let uses = uses.collect::<Vec<_>>().join(", ");
+        let uses = uses
+            .iter()
+            .map(|name| name.trim_start_matches("pinfold-"))
+            .collect::<Vec<_>>()
+            .join(", ");
         table += &format!("| `{name}` | {description} | {never} | {lines} | {uses} |\n");
     }
     table

@@ -55,8 +55,12 @@ impl Workspace {
         let metadata: Metadata = serde_json::from_str(metadata)?;
         let mut directories = BTreeMap::new();
         for package in metadata.packages {
-            let directory = package.manifest_path.parent().unwrap_or(Path::new(""));
-            let directory = directory.strip_prefix(&metadata.workspace_root)?.to_owned();
+            let directory = package
+                .manifest_path
+                .parent()
+                .unwrap_or(Path::new(""))
+                .strip_prefix(&metadata.workspace_root)?
+                .to_owned();
             directories.insert(package.name, directory);
         }
         Ok(Self { root: metadata.workspace_root, directories })

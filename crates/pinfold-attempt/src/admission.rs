@@ -81,8 +81,12 @@ impl Admission {
         }
         // The repository of a directory may begin above it, and above what is allowed.
         let top = Workspace::around(&real, &self.home).map_err(|_| not_allowed())?.root;
-        let allowed = self.rules.repositories.iter().map(|path| path.as_path());
-        let mut allowed = allowed.filter_map(|path| fs::canonicalize(path).ok());
+        let mut allowed = self
+            .rules
+            .repositories
+            .iter()
+            .map(|path| path.as_path())
+            .filter_map(|path| fs::canonicalize(path).ok());
         if allowed.any(|allowed| top.as_path().starts_with(allowed)) {
             Ok(real)
         } else {

@@ -50,15 +50,16 @@ impl<'a> Attempt<'a> {
     /// Finds the repository and makes the branch of the attempt.
     fn begin(job: &Job, host: Host<'a>) -> Result<Self, Failed> {
         let spec = from_stored(&job.spec).map_err(|error| Failed::setup("the task", error))?;
-        let directory = spec.repository.clone();
-        let directory =
-            directory.ok_or_else(|| Failed::setup("the task", "it has no repository"))?;
+        let directory = spec
+            .repository
+            .clone()
+            .ok_or_else(|| Failed::setup("the task", "it has no repository"))?;
         let of_git = |error| Failed::setup("the repository", error);
         let repository = Repository::of(&directory, host).map_err(of_git)?;
         let names = Branches::of(job, job.attempt, &spec)?;
         let earlier = (1..job.attempt).rev().take(TaskSpec::MOST_STEPS);
-        let earlier = earlier.map(|attempt| Branches::of(job, attempt, &spec));
-        let earlier = earlier.collect::<Result<_, _>>()?;
+        let earlier =
+            earlier.map(|attempt| Branches::of(job, attempt, &spec)).collect::<Result<_, _>>()?;
         // Only a branch that the task names is gone on from. One that is called as the task is, is there if a server offers
         // the task again. What an agent made of the tests there is not what they are restored from.
         let base = repository.begin_at(spec.base.as_ref(), spec.branch.as_ref()).map_err(of_git)?;

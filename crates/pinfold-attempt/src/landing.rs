@@ -145,8 +145,11 @@ pub fn land(
     host: Host<'_>,
     say: &mut dyn FnMut(String),
 ) -> Result<Landed, NotLanded> {
-    let directory = order.spec.repository.as_deref();
-    let directory = directory.ok_or_else(|| NotLanded::setup("it has no repository".to_owned()))?;
+    let directory = order
+        .spec
+        .repository
+        .as_deref()
+        .ok_or_else(|| NotLanded::setup("it has no repository".to_owned()))?;
     let repository = Repository::of(directory, host).map_err(NotLanded::setup)?;
     if let Some(other) = repository.alias(&order.onto) {
         // The files of a checkout of that one would stay behind.
@@ -154,8 +157,9 @@ pub fn land(
         let what = format!("branch {} is another name for {other}: say --onto {other}", order.onto);
         return Err(NotLanded::setup(what));
     }
-    let at = repository.branch(&order.onto);
-    let at = at.ok_or_else(|| NotLanded::setup(format!("there is no branch {}", order.onto)))?;
+    let at = repository
+        .branch(&order.onto)
+        .ok_or_else(|| NotLanded::setup(format!("there is no branch {}", order.onto)))?;
     let tip = order.tip.clone().unwrap_or_else(|| at.clone());
     let result = &order.output.commit;
     if !is_object(result) || repository.commit(result).as_ref() != Ok(result) {
@@ -271,9 +275,9 @@ impl<'a> Landing<'a> {
             let hint = format!("look at them, and take them with `pinfold accept {session}`");
             return Err(NotLanded::new(Obstacle::Waits, format!("{what}; {hint}")));
         }
-        let merged = repository.branch(branch);
-        let merged =
-            merged.ok_or_else(|| NotLanded::setup("the branch of the merge is gone".to_owned()))?;
+        let merged = repository
+            .branch(branch)
+            .ok_or_else(|| NotLanded::setup("the branch of the merge is gone".to_owned()))?;
         // Of a sandbox only this is believed.
         let parents = repository.parents(&merged).map_err(NotLanded::setup)?;
         if parents != [self.work.base.as_str(), result.as_str()] {

@@ -45,13 +45,14 @@ impl Repository {
     pub fn of(directory: &Path, host: Host<'_>) -> Result<Self, String> {
         let workspace = Workspace::around(directory, &host.places.home)
             .map_err(|error| format!("{}: {error}", Escaped(directory)))?;
-        let git = workspace.git_directory();
-        let none = || format!("{} is in no git repository", Escaped(directory));
-        let git = std::fs::canonicalize(&git).map_err(|_| none())?;
-        let writable = [workspace.root.as_path().to_owned(), git.clone()];
-        let program = host.launcher.find("git", &writable);
-        let program = program.ok_or("there is no git in PATH outside of the repository")?;
-        let git = Anchor::of(&git).map_err(|error| error.to_string())?;
+        let none = format!("{} is in no git repository", Escaped(directory));
+        let directory = std::fs::canonicalize(workspace.git_directory()).map_err(|_| none)?;
+        let git = Anchor::of(&directory).map_err(|error| error.to_string())?;
+        let writable = [workspace.root.as_path().to_owned(), directory];
+        let program = host
+            .launcher
+            .find("git", &writable)
+            .ok_or("there is no git in PATH outside of the repository")?;
         Ok(Self { workspace, git, program })
     }
 
@@ -114,9 +115,12 @@ impl Repository {
         let sized = ["cat-file", "--batch-check=%(objectname) %(objectsize)"];
         let sized = self.host().run(&sized, Some(listed.as_bytes()))?;
         let is_short = |size: &str| size.parse().is_ok_and(|size: u64| size <= LONGEST_COMMIT);
-        let short = sized.lines().filter_map(|line| line.split_once(' '));
-        let short: String =
-            short.filter(|(_, size)| is_short(size)).map(|(name, _)| format!("{name}\n")).collect();
+        let short: String = sized
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(_, size)| is_short(size))
+            .map(|(name, _)| format!("{name}\n"))
+            .collect();
         // Without a name git would show the current commit.
         let shown = if short.is_empty() {
             String::new()
@@ -126,8 +130,8 @@ impl Repository {
             let words = [&words[..], &["--stdin"]].concat();
             self.host().run(&words, Some(short.as_bytes()))?
         };
-        let shown = shown.split('\0').filter_map(|text| text.trim().split_once(' '));
-        let shown: HashMap<&str, &str> = shown.collect();
+        let shown: HashMap<&str, &str> =
+            shown.split('\0').filter_map(|text| text.trim().split_once(' ')).collect();
         let message = |name| shown.get(name).map_or("(a message that is too long)", |it| it.trim());
         Ok(listed.lines().map(|name| (name.to_owned(), message(name).to_owned())).collect())
     }

@@ -133,8 +133,8 @@ impl Sandboxes {
         rustix::io::ioctl_fionbio(&output, true).map_err(|errno| system(errno.into()))?;
         let child = start_held(&arguments, directory, self.hidden, its).map_err(system)?;
         let (status, tail) = self.watch(child, &output).map_err(system)?;
-        let result = fs::read(&self.result).ok();
-        let result = result.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let result =
+            fs::read(&self.result).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         // The next one makes it again.
         let _ = fs::remove_file(&self.result);
         let status = status.ok_or(Failed::Stopped)?;
@@ -167,8 +167,9 @@ impl Sandboxes {
             if is_open {
                 wanted.push(PollFd::new(output, PollFlags::IN));
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let left = deadline
+                .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+                .and_then(|left| Timespec::try_from(left).ok());
             match poll(&mut wanted, left.as_ref()) {
                 Ok(0) => {
                     let _ = kill_process(Pid::from_child(&child), Signal::KILL);

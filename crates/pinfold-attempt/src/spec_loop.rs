@@ -109,8 +109,8 @@ pub fn run_spec_loop(
 fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Failed> {
     let of_git = |error| Failed::setup("the repository", error);
     let task = order.task.clone();
-    let directory = task.repository.clone();
-    let directory = directory.ok_or_else(|| Failed::setup("the loop", "it has no repository"))?;
+    let directory =
+        task.repository.clone().ok_or_else(|| Failed::setup("the loop", "it has no repository"))?;
     let repository = Repository::of(&directory, host).map_err(of_git)?;
     let named =
         |text: String| text.parse().map_err(|error| Failed::setup("the branch of the loop", error));
@@ -140,10 +140,10 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
             (record.base, commit)
         }
         None => {
-            let at = repository.begin_at(task.base.as_ref(), Some(&branches.result));
-            let at = at.map_err(of_git)?;
-            let base = first_base(order, &repository, &branches.result)?;
-            let base = base.unwrap_or_else(|| at.clone());
+            let at =
+                repository.begin_at(task.base.as_ref(), Some(&branches.result)).map_err(of_git)?;
+            let base =
+                first_base(order, &repository, &branches.result)?.unwrap_or_else(|| at.clone());
             let record = Record { base: base.clone(), branch: branches.result.to_string() };
             write_record(&path, &record)
                 .map_err(|error| Failed::setup("the record of the loop", error))?;
@@ -265,8 +265,8 @@ impl Running<'_, '_, '_> {
         }
         let (count, done) = Steps::of(keeper.known().body()).count();
         say(format!("iteration {iteration}: {done} of {count} steps are done; the agent works"));
-        let prompt = prompt::of_spec(&work.spec, self.failed.as_ref(), keeper.home().comments());
-        let prompt = prompt.map_err(|why| Failed::setup("the prompt", why))?;
+        let prompt = prompt::of_spec(&work.spec, self.failed.as_ref(), keeper.home().comments())
+            .map_err(|why| Failed::setup("the prompt", why))?;
         let given = keeper.keep("spec.md").map_err(of_spec)?;
         let ended = work.agent(iteration, &prompt, vec!["--spec".into(), given.into()])?;
         let before = std::mem::replace(&mut self.commit, work.commit_rest()?);

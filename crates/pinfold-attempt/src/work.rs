@@ -95,8 +95,11 @@ impl<'a> Work<'a> {
         options.extend(more);
         // In one word: a prompt may begin with a dash.
         options.push(format!("--prompt={ask}").into());
-        let name = self.spec.agent.clone();
-        let name = name.ok_or_else(|| Failed::setup("the task", "it names no agent"))?;
+        let name = self
+            .spec
+            .agent
+            .clone()
+            .ok_or_else(|| Failed::setup("the task", "it names no agent"))?;
         let heading = format!("agent {name}, iteration {iteration}");
         let ended = self.sandboxes.run(&heading, options, vec![name.into()])?;
         let Some(result) = &ended.result else {
@@ -126,8 +129,10 @@ impl<'a> Work<'a> {
         if ended.status != 0 {
             return Err(Failed::lasting("commit_failed", ended.tail.reason()));
         }
-        let waiting = self.repository.waiting(&self.branches.work);
-        let waiting = waiting.map_err(|error| Failed::setup("the branch of the attempt", error))?;
+        let waiting = self
+            .repository
+            .waiting(&self.branches.work)
+            .map_err(|error| Failed::setup("the branch of the attempt", error))?;
         if let [session, ..] = waiting.as_slice() {
             let hint = format!("`pinfold accept {session}` takes it");
             let what = "the result changes files that tools on this machine run by themselves";

@@ -80,8 +80,8 @@ impl HeldBytes {
         B: Body<Data = Bytes> + Unpin,
     {
         let too_large = HoldError::TooLarge { most };
-        let declared = body.size_hint().exact();
-        let declared = declared.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+        let declared =
+            body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
         if declared.is_some_and(|length| length > most) {
             return Err(too_large);
         }
@@ -113,8 +113,9 @@ impl HeldBytes {
 
     /// Takes more memory if it is free now.
     pub(crate) fn try_grow(&self, share: &mut HeldShare, by: usize) -> bool {
-        let more = u32::try_from(by).ok();
-        let more = more.and_then(|count| Arc::clone(&self.free).try_acquire_many_owned(count).ok());
+        let more = u32::try_from(by)
+            .ok()
+            .and_then(|count| Arc::clone(&self.free).try_acquire_many_owned(count).ok());
         more.map(|more| share.add(more)).is_some()
     }
 }

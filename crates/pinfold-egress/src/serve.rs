@@ -40,11 +40,13 @@ pub struct Publishing {
 impl Egress {
     /// Returns every socket that something may come to.
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
-        let gateway = self.gateway.iter().flat_map(|(_, listeners)| listeners);
-        let gateway = gateway.map(AsFd::as_fd);
+        let gateway = self.gateway.iter().flat_map(|(_, listeners)| listeners).map(AsFd::as_fd);
         let door = self.door.iter().flat_map(NetworkDoor::sockets);
-        let published = self.publishing.iter().flat_map(|publishing| &publishing.published);
-        let published = published.map(|published| published.listener.as_fd());
+        let published = self
+            .publishing
+            .iter()
+            .flat_map(|publishing| &publishing.published)
+            .map(|published| published.listener.as_fd());
         let ssh = self.ssh.iter().map(SshDoor::socket);
         gateway.chain(door).chain(published).chain(ssh).collect()
     }

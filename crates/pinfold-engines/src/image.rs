@@ -204,8 +204,8 @@ impl<'a> Images<'a> {
         how: &How<'_>,
     ) -> Result<ImageTag, ImageError> {
         let (tag, base) = (layer.tag(agent, name, content)?, agent.reference());
-        let found = self.engine.inspect(base.as_str())?;
-        let found = found.ok_or_else(|| ImageError::NotHere(base.clone()))?;
+        let found =
+            self.engine.inspect(base.as_str())?.ok_or_else(|| ImageError::NotHere(base.clone()))?;
         let image = Image {
             tag: &tag,
             dockerfile: Layer::DOCKERFILE,

@@ -135,8 +135,11 @@ impl Start {
 
     /// Returns the same of remote-tracking branches.
     pub fn remotes(&self) -> Refs {
-        let packed = self.packed.lines().filter_map(|line| line.split_once(' '));
-        let packed = packed.filter(|(object, name)| is_object(object) && is_remote(name));
+        let packed = self
+            .packed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(object, name)| is_object(object) && is_remote(name));
         let mut remotes: Refs =
             packed.map(|(object, name)| (name.to_owned(), object.to_owned())).collect();
         for (name, value) in self.loose.iter().filter(|(name, _)| is_remote(name)) {

@@ -54,8 +54,8 @@ impl Foreign {
     pub fn from(out: &Path, size: u64) -> Result<Self, String> {
         let directory = open_directory(out).map_err(words)?;
         let bytes = |name: &str| -> Result<Vec<u8>, String> {
-            let content = read_bounded(&directory, Path::new(name), LONGEST_LIST);
-            let content = content.map_err(|unread| format!("{name} {unread}"))?;
+            let content = read_bounded(&directory, Path::new(name), LONGEST_LIST)
+                .map_err(|unread| format!("{name} {unread}"))?;
             Ok(content.map(|content| content.bytes).unwrap_or_default())
         };
         let text =
@@ -64,11 +64,13 @@ impl Foreign {
         if !matches!(format.as_str(), "sha1" | "sha256") {
             return Err("it cannot be rebuilt: its hash function is unknown".to_owned());
         }
-        let refs = text("refs")?;
-        let refs = refs.lines().filter_map(|line| {
+        let reference = |line: &str| {
             let (object, name) = line.split_once(' ')?;
             (is_object(object) && is_reference(name)).then(|| (name.to_owned(), object.to_owned()))
-        });
+        };
+        let mut refs: Vec<(String, String)> = text("refs")?.lines().filter_map(reference).collect();
+        refs.sort();
+        refs.dedup_by(|one, other| one.0 == other.0);
         let head = text("head")?;
         let head = match head.trim() {
             branch if is_branch(branch) => format!("ref: {branch}\n"),
@@ -89,9 +91,6 @@ impl Foreign {
             .map(|line| line.escape_debug().to_string())
             .collect();
         left_out.extend(dropped);
-        let mut refs: Vec<(String, String)> = refs.collect();
-        refs.sort();
-        refs.dedup_by(|one, other| one.0 == other.0);
         Ok(Self {
             head,
             refs,
@@ -151,8 +150,11 @@ impl Foreign {
 
     /// Returns what the user should know of it.
     pub fn note(&self, path: &Path) -> String {
-        let urls = self.remotes.iter().filter(|setting| setting.key.ends_with(".url"));
-        let urls = urls.filter_map(|setting| String::from_utf8(setting.value.clone()?).ok());
+        let urls = self
+            .remotes
+            .iter()
+            .filter(|setting| setting.key.ends_with(".url"))
+            .filter_map(|setting| String::from_utf8(setting.value.clone()?).ok());
         let mut parts = vec![format!("{:.1} MB", self.size as f64 / f64::from(1 << 20))];
         parts.extend(urls.take(3).map(|url| url.escape_debug().to_string()));
         let mut note = format!("{} ({})", Escaped(path), parts.join(", "));

@@ -53,8 +53,11 @@ impl HostGit<'_> {
         variables.extend(more);
         let spot = Spot { path: self.directory.path(), opened: &directory };
         let owner = owner_at(&directory, "HEAD");
-        let output = self.program.launcher().run_in(spot, owner, &argv, &variables, input);
-        let output = output.map_err(|error| error.to_string())?;
+        let output = self
+            .program
+            .launcher()
+            .run_in(spot, owner, &argv, &variables, input)
+            .map_err(|error| error.to_string())?;
         if output.code == Some(0) {
             return Ok(output.stdout.to_vec());
         }

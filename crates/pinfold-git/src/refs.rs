@@ -57,8 +57,7 @@ pub fn parse_stashes(listed: &str) -> Vec<Stash> {
     let entry = |line: &str| {
         let (commit, message) = line.split_once(' ').unwrap_or((line, ""));
         // It is shown in a terminal.
-        let message = message.chars().filter(|c| !c.is_control()).take(LONGEST);
-        let message: String = message.collect();
+        let message: String = message.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
         // git-update-ref(1) takes no empty one.
         let message = if message.trim().is_empty() { "made inside".to_owned() } else { message };
         is_object(commit).then(|| Stash { commit: commit.to_owned(), message })

@@ -68,8 +68,8 @@ pub struct Settled {
 impl Settled {
     /// Returns what the user should know.
     pub fn notes(&self) -> Vec<Note> {
-        let taken = self.taken.iter();
-        let taken = taken.map(|what| Note::named(Topic::Changed, "taken over", what, ""));
+        let taken =
+            self.taken.iter().map(|what| Note::named(Topic::Changed, "taken over", what, ""));
         taken
             .chain(self.kept.iter().map(Kept::note))
             .chain(self.built.clone().map(Note::warning))

@@ -81,8 +81,14 @@ impl<'a> Staging<'a> {
         let objects = common.open_below(Path::new("objects")).map_err(|error| error.to_string())?;
         // git removes what is left of it with other temporary files (git-prune(1)).
         let name = format!("tmp_pinfold_index_{session}");
-        let up = git.directory.path().strip_prefix(common.path()).map_err(|it| it.to_string())?;
-        let up: String = up.components().map(|_| "../").collect();
+        let up: String = git
+            .directory
+            .path()
+            .strip_prefix(common.path())
+            .map_err(|it| it.to_string())?
+            .components()
+            .map(|_| "../")
+            .collect();
         let path = format!("{up}objects/{name}");
         // What an interrupted attempt left.
         let _ = unlinkat(&objects, &name, AtFlags::empty());

@@ -40,9 +40,12 @@ impl Worktree {
 /// anyone may have written, so it counts only where the repository says the same.
 pub fn list(git: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
     let mut all: Vec<Worktree> = main(git, tops).into_iter().collect();
-    let linked = fs::read_dir(git.path().join("worktrees")).into_iter().flatten().flatten();
-    let mut linked: Vec<Worktree> =
-        linked.filter_map(|entry| one(git, entry.file_name().to_str()?, tops)).collect();
+    let mut linked: Vec<Worktree> = fs::read_dir(git.path().join("worktrees"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| one(git, entry.file_name().to_str()?, tops))
+        .collect();
     linked.sort_by(|one, other| one.head.cmp(&other.head));
     all.append(&mut linked);
     all
@@ -58,8 +61,10 @@ fn main(anchor: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
             .extend(content.map(|it| Config::parse_last(it.bytes).settings).unwrap_or_default());
     }
     let config = Config { settings, broken: false };
-    let named = config.last("core.worktree").map(|named| normal(&git.join(named)));
-    let named = named.map(|named| fs::canonicalize(&named).unwrap_or(named));
+    let named = config
+        .last("core.worktree")
+        .map(|named| normal(&git.join(named)))
+        .map(|named| fs::canonicalize(&named).unwrap_or(named));
     let bare = config.last("core.bare").unwrap_or_default().to_ascii_lowercase();
     let is_bare = ["true", "yes", "on", "1"].iter().any(|word| bare == *word);
     if is_bare && named.is_none() {

@@ -102,8 +102,8 @@ impl Mailbox {
     /// Returns what is wrong with it, in words for the agent.
     pub fn read(&self, name: &OsStr) -> Result<Option<Found>, String> {
         let path = Path::new(TASKS).join(name);
-        let content = read_bounded(&self.directory, &path, LONGEST);
-        let content = content.map_err(|unread| format!("the file {unread}"))?;
+        let content = read_bounded(&self.directory, &path, LONGEST)
+            .map_err(|unread| format!("the file {unread}"))?;
         let Some(content) = content else { return Ok(None) };
         if !is_name(name) {
             return Err(format!(
@@ -139,8 +139,8 @@ impl Mailbox {
         } else {
             format!("{}{ENDING}", &name_of(name.as_bytes())[..16]).into()
         };
-        let tasks = beneath(&self.directory, Path::new(TASKS));
-        let tasks = tasks.map_err(|errno| self.failed("set aside", name, errno))?;
+        let tasks = beneath(&self.directory, Path::new(TASKS))
+            .map_err(|errno| self.failed("set aside", name, errno))?;
         let moved = self.errors().and_then(|errors| {
             if renameat(&tasks, name, &errors, &kept).is_ok() {
                 return Ok((errors, kept));

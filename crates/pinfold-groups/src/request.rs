@@ -84,8 +84,11 @@ impl Request {
                 Self { title, brief, priority, schedule: Some(schedule) }
             }
             Some(other) => {
-                let why = NOT_TAKEN.iter().find(|(kind, _)| *kind == other).map(|(_, why)| *why);
-                let why = why.unwrap_or("only task and schedule_task are");
+                let why = NOT_TAKEN
+                    .iter()
+                    .find(|(kind, _)| *kind == other)
+                    .map(|(_, why)| *why)
+                    .unwrap_or("only task and schedule_task are");
                 return Err(format!("messages of the type {other:?} are not taken: {why}"));
             }
         };

@@ -41,8 +41,7 @@ impl Schedule {
     pub(crate) fn read(kind: &str, value: &str) -> Result<Self, String> {
         match kind {
             "once" => {
-                let time = humantime::parse_rfc3339_weak(value);
-                let time = time.map_err(|_| {
+                let time = humantime::parse_rfc3339_weak(value).map_err(|_| {
                     format!("schedule_value {value:?} is no time such as 2026-02-01T15:30:00Z")
                 })?;
                 let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -197,8 +197,10 @@ fn tidy(places: &Places) -> Vec<Entry> {
 /// Names files in a directory whose links were replaced, which an editor does that saves by
 /// renaming.
 pub fn replaced(places: &Places, root: &Path) -> Vec<PathBuf> {
-    let all = entries(places).into_iter().filter(|entry| entry.path().starts_with(root));
-    let all = all.map(|entry| entry.describe());
+    let all = entries(places)
+        .into_iter()
+        .filter(|entry| entry.path().starts_with(root))
+        .map(|entry| entry.describe());
     let mut paths: Vec<PathBuf> =
         all.filter(|it| it.condition == Condition::Replaced).map(|it| it.path).collect();
     paths.sort();

@@ -43,8 +43,8 @@ impl Case {
     }
 
     fn places(&self) -> Places {
-        let base = self.elsewhere.as_ref().unwrap_or(&self.directory).path();
-        let base = base.canonicalize().unwrap();
+        let base =
+            self.elsewhere.as_ref().unwrap_or(&self.directory).path().canonicalize().unwrap();
         let at = |name: &str| base.join(name);
         Places { home: at("home"), config: at("config"), state: at("state"), cache: at("cache") }
     }

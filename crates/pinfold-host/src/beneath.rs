@@ -116,8 +116,8 @@ pub fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
 /// Returns who the entry of this name in a directory belongs to, or the directory where it is missing:
 /// what is written for it stays theirs.
 pub fn owner_at(directory: impl AsFd, name: &str) -> Option<(u32, u32)> {
-    let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    let stat = stat.or_else(|_| rustix::fs::fstat(&directory));
+    let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .or_else(|_| rustix::fs::fstat(&directory));
     stat.ok().map(|stat| (stat.st_uid, stat.st_gid))
 }
 

@@ -182,9 +182,12 @@ impl Pool {
                 Places::make_private(directory).ok().and_then(|()| fs::read_dir(directory).ok())
             }
         };
-        let names = entries.into_iter().flatten().flatten();
-        let names: VecDeque<u32> =
-            names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let names: VecDeque<u32> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
         let next = names.iter().max().map_or(0, |name| name.wrapping_add(1));
         Self { directory: directory.to_owned(), names, next }
     }

@@ -134,8 +134,9 @@ impl Client {
 
     fn wait(&self, flags: PollFlags, deadline: Option<Instant>) -> Result<(), Parted> {
         let mut wanted = [PollFd::new(self.0.as_ref(), flags)];
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let left = left.map(timespec);
+        let left = deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+            .map(timespec);
         match rustix::event::poll(&mut wanted, left.as_ref()) {
             Ok(0) => Err(Parted::Late),
             Ok(_) | Err(Errno::INTR) => Ok(()),

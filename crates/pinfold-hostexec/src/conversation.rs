@@ -136,16 +136,19 @@ impl Conversation<'_> {
     /// Asks a user.
     fn by_user(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
         let context = self.context;
-        let pending = request.question(self.id, rule.as_ref());
-        let pending = pending.map_err(|refusal| ("pinfold".to_owned(), refusal))?;
+        let pending = request
+            .question(self.id, rule.as_ref())
+            .map_err(|refusal| ("pinfold".to_owned(), refusal))?;
         let host_exec = &context.settings.host_exec;
         let patience = host_exec.patience.value.duration();
         let terms = Terms { patience, waits: host_exec.waits.value };
         context.presence();
         // One that has gone is noticed while it is waited for.
         let _ = self.client.say(&Reply::Waiting, Instant::now() + patience);
-        let answered = context.approvals.ask(pending, terms, || self.client.has_gone());
-        let answered = answered.map_err(|no_answer| self.unanswered(no_answer, request))?;
+        let answered = context
+            .approvals
+            .ask(pending, terms, || self.client.has_gone())
+            .map_err(|no_answer| self.unanswered(no_answer, request))?;
         let by = answered.by;
         match (answered.answer, rule) {
             (Answer::Once, _) => Ok(Allowed { by, rule: None, lasting: Lasting::Nothing }),

@@ -89,8 +89,11 @@ impl PathMap {
     pub(crate) fn directory(&self, inside: &[u8]) -> Result<Directory, NoDirectory> {
         let shown = || Escaped(Path::new(std::ffi::OsStr::from_bytes(inside))).to_string();
         let path = InsidePath::from_bytes(inside).map_err(|_| NoDirectory::NotGranted(shown()))?;
-        let root = self.roots.iter().find(|root| path.starts_with(&root.inside));
-        let root = root.ok_or_else(|| NoDirectory::NotGranted(shown()))?;
+        let root = self
+            .roots
+            .iter()
+            .find(|root| path.starts_with(&root.inside))
+            .ok_or_else(|| NoDirectory::NotGranted(shown()))?;
         let below = path.strip_prefix(&root.inside).unwrap_or(Path::new(""));
         let host = root.host.join(below).map_err(|_| NoDirectory::NotGranted(shown()))?;
         let differs = self

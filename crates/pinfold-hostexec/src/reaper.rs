@@ -116,8 +116,10 @@ fn children() -> io::Result<Vec<Pid>> {
         let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
         // The name stands in brackets and may hold anything.
         let rest = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
-        let parent = rest.split(|byte| *byte == b' ').nth(2);
-        let parent = parent.and_then(|text| str::from_utf8(text).ok()?.parse::<i32>().ok());
+        let parent = rest
+            .split(|byte| *byte == b' ')
+            .nth(2)
+            .and_then(|text| str::from_utf8(text).ok()?.parse::<i32>().ok());
         if parent == Some(own) {
             children.extend(Pid::from_raw(pid));
         }

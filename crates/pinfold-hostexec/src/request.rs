@@ -54,11 +54,16 @@ impl Request {
         context: &Context,
         client: &Client,
     ) -> Result<Self, Refusal> {
-        let name = str::from_utf8(&command.executable).ok().filter(|name| is_executable(name));
-        let name = name.ok_or_else(|| {
-            Refusal::new(format!("{} is not the name of an executable", line(&command.executable)))
+        let name = str::from_utf8(&command.executable)
+            .ok()
+            .filter(|name| is_executable(name))
+            .ok_or_else(|| {
+                Refusal::new(format!(
+                    "{} is not the name of an executable",
+                    line(&command.executable)
+                ))
                 .hint("give a name without a slash: the host looks for it along its own PATH")
-        })?;
+            })?;
         if let HostExecVerdict::NotListed =
             context.settings.host_exec_verdict(&command.executable, &command.args, &[])
         {

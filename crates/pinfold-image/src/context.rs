@@ -48,8 +48,8 @@ impl AgentContext {
     /// Returns [`NoContext`].
     pub fn new(files: AgentFiles, extensions: Option<&Path>) -> Result<Self, NoContext> {
         let dockerfile = Dockerfile::parse(files.dockerfile().to_vec())?;
-        let extensions = extensions.map(Tree::list_folders).transpose()?;
-        let extensions = extensions.filter(|tree| !tree.is_empty());
+        let extensions =
+            extensions.map(Tree::list_folders).transpose()?.filter(|tree| !tree.is_empty());
         Ok(Self { files, dockerfile, extensions })
     }
 
@@ -66,8 +66,11 @@ impl AgentContext {
     pub fn read(&self, into: Option<&Path>) -> Result<Content, ContextError> {
         let mut whole = ContextDigest::default();
         self.files.digest(&mut whole, into)?;
-        let listed = self.extensions.as_ref();
-        let listed = listed.map(|tree| tree.digest(EXTENSIONS, &mut whole, into)).transpose()?;
+        let listed = self
+            .extensions
+            .as_ref()
+            .map(|tree| tree.digest(EXTENSIONS, &mut whole, into))
+            .transpose()?;
         Ok(Content { listed, whole: whole.finish() })
     }
 

@@ -99,8 +99,8 @@ impl Dockerfile {
                 "FROM" => {
                     let from = words.next().ok_or(DockerfileError::NoFrom)?;
                     // A stage may build on one before it.
-                    let from = stages.get(&from.to_lowercase()).map_or(from, |from| from);
-                    let from = from.to_owned();
+                    let from =
+                        stages.get(&from.to_lowercase()).map_or(from, |from| from).to_owned();
                     let is_named = words.next().is_some_and(|word| word.eq_ignore_ascii_case("as"));
                     if let Some(name) = words.next().filter(|_| is_named) {
                         stages.insert(name.to_lowercase(), from.clone());

@@ -328,9 +328,9 @@ impl Copy {
         }
         let path = into.join(place);
         let mode = Permissions::from_mode(if may_be_executed { 0o755 } else { 0o644 });
-        let file = File::create_new(&path);
-        let file = file.and_then(|file| file.set_permissions(mode).map(|()| file));
-        let file = file.map_err(|cause| failed("write", &path, cause))?;
+        let file = File::create_new(&path)
+            .and_then(|file| file.set_permissions(mode).map(|()| file))
+            .map_err(|cause| failed("write", &path, cause))?;
         Ok(Self { file, path })
     }
 

@@ -86,8 +86,11 @@ impl Command {
         let candidates = if program.contains(&b'/') {
             vec![text(program)?]
         } else {
-            let path = self.env.iter().find(|(name, _)| name == "PATH");
-            let path = path.map_or(&b""[..], |(_, value)| value.as_bytes());
+            let path = self
+                .env
+                .iter()
+                .find(|(name, _)| name == "PATH")
+                .map_or(&b""[..], |(_, value)| value.as_bytes());
             path.split(|byte| *byte == b':')
                 .filter(|directory| directory.first() == Some(&b'/'))
                 .map(|directory| text(&[directory, b"/", program].concat()))

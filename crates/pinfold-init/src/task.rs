@@ -202,13 +202,19 @@ impl Minder<'_> {
     ) -> Result<(), Failure> {
         let Self { id, tell, prepared, groups, supervisor } = self;
         stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
-        let relay = terminal.as_ref().zip(line.as_ref());
-        let relay = relay.map(|(terminal, line)| Relay::start(terminal, line)).transpose();
-        let mut relay = relay.map_err(Failure::at(Step::Terminal))?;
-        let kept =
-            streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
-        let kept = kept.chain(groups.iter().map(AsFd::as_fd)).chain(held(&relay));
-        let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
+        let mut relay = terminal
+            .as_ref()
+            .zip(line.as_ref())
+            .map(|(terminal, line)| Relay::start(terminal, line))
+            .transpose()
+            .map_err(Failure::at(Step::Terminal))?;
+        let kept: Vec<BorrowedFd<'_>> = streams
+            .descriptors()
+            .chain(terminal.iter().map(|terminal| terminal.user.as_fd()))
+            .chain(groups.iter().map(AsFd::as_fd))
+            .chain(held(&relay))
+            .chain([supervisor.as_fd(), tell.as_fd()])
+            .collect();
         close_all_but(&kept)
             .and_then(|()| gvisor::adopt_orphans())
             .map_err(Failure::at(Step::Execute))?;

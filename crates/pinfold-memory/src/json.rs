@@ -53,16 +53,19 @@ pub fn entry_from_json(value: &Value) -> Result<NewEntry, MemoryError> {
     let invalid = |field, reason: &str| MemoryError::invalid(field, reason);
     let object = value.as_object().ok_or_else(|| invalid("", "must be an object"))?;
     let given = |key: &str| object.get(key).filter(|value| **value != Value::Null);
-    let content = given("content").and_then(Value::as_text);
-    let content = content.ok_or_else(|| invalid("/content", "must be a text"))?;
+    let content = given("content")
+        .and_then(Value::as_text)
+        .ok_or_else(|| invalid("/content", "must be a text"))?;
     let mut new = NewEntry::new(content);
     if let Some(title) = given("title") {
         let title = title.as_text().ok_or_else(|| invalid("/title", "must be a text"))?;
         new.title = Some(title.into_owned());
     }
     if let Some(tags) = given("tags") {
-        let tags = tags.as_array().map(|tags| tags.iter().map(Value::as_text));
-        let tags = tags.and_then(|tags| tags.map(|tag| tag.map(|tag| tag.into_owned())).collect());
+        let tags = tags
+            .as_array()
+            .map(|tags| tags.iter().map(Value::as_text))
+            .and_then(|tags| tags.map(|tag| tag.map(|tag| tag.into_owned())).collect());
         new.tags = tags.ok_or_else(|| invalid("/tags", "must be a list of texts"))?;
     }
     if let Some(importance) = given("importance") {

@@ -220,8 +220,8 @@ impl Agents {
 
     /// Replaces the file as a whole: a reader sees the old one or the new one.
     fn write(&self, content: &Content) -> Result<(), AgentsError> {
-        let bytes = serde_json::to_vec_pretty(content);
-        let bytes = bytes.map_err(|error| AgentsError::Invalid(error.to_string()))?;
+        let bytes = serde_json::to_vec_pretty(content)
+            .map_err(|error| AgentsError::Invalid(error.to_string()))?;
         let new = self.path.with_extension("new");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);

@@ -180,8 +180,7 @@ impl<'a> Remote<'a> {
 
     /// Says once why a task is not worked on here.
     fn skip(&self, item: &Value, why: &str) {
-        let id = item.text_of("id").unwrap_or_default();
-        let id: String = id.chars().take(64).collect();
+        let id: String = item.text_of("id").unwrap_or_default().chars().take(64).collect();
         let mut skipped = self.skipped.lock();
         if skipped.len() < MOST_SKIPPED && skipped.insert(id.clone()) {
             (self.config.notify)(&format!("skipped task {id}: {why}"));
@@ -203,8 +202,8 @@ impl<'a> Remote<'a> {
         }
         let answer = answer?;
         if answer.get("cancelled").and_then(Value::as_bool) == Some(true) {
-            let reason = answer.text_of("cancelReason").unwrap_or_default();
-            let reason = reason.chars().take(1_000).collect();
+            let reason =
+                answer.text_of("cancelReason").unwrap_or_default().chars().take(1_000).collect();
             return Ok(Answer::Heartbeat(Heartbeat::Cancelled(reason)));
         }
         if let Some(held) = self.held.lock().get_mut(&holder.task) {

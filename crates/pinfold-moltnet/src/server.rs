@@ -203,8 +203,10 @@ fn check_team(head: &Head, caller: &Caller) -> Result<(), Problem> {
     if !head.headers.contains_key(HEADER) {
         return Ok(());
     }
-    let named = head.header(HEADER).and_then(|text| text.parse::<Uuid>().ok());
-    let named = named.ok_or_else(|| Problem::field(HEADER, "must match format \"uuid\""))?;
+    let named = head
+        .header(HEADER)
+        .and_then(|text| text.parse::<Uuid>().ok())
+        .ok_or_else(|| Problem::field(HEADER, "must match format \"uuid\""))?;
     if named.to_string() == caller.agent.team {
         Ok(())
     } else {
@@ -284,8 +286,10 @@ impl<S: Store + Send + Sync + 'static> Api<S> {
             Route::LatestSlot => {
                 let task = query.parsed("taskId", |id| id.to_ascii_lowercase().parse().ok())?;
                 let number = query.number("attemptN", 1, u32::MAX)?;
-                let id = task.zip(number).map(|(task, number)| AttemptId { task, number });
-                let id = id.ok_or_else(|| Problem::field("query/taskId", "is required"))?;
+                let id = task
+                    .zip(number)
+                    .map(|(task, number)| AttemptId { task, number })
+                    .ok_or_else(|| Problem::field("query/taskId", "is required"))?;
                 service.latest_slot(caller, id)
             }
         };

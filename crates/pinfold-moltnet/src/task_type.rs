@@ -77,19 +77,22 @@ impl TaskType<'_> {
         if !self.flag("producer") {
             return Ok(input.clone());
         }
-        let given = criteria.and_then(|criteria| criteria.get("gates")).and_then(Value::as_array);
-        let given = given.unwrap_or_default();
+        let given = criteria
+            .and_then(|criteria| criteria.get("gates"))
+            .and_then(Value::as_array)
+            .unwrap_or_default();
         if given.iter().any(|gate| gate.text_of("id").is_some_and(|id| id == SUBMIT)) {
             return Ok(input.clone());
         }
         let mut gates = given.to_vec();
         gates.push(self.gate());
-        let criteria = criteria.and_then(Value::as_object).cloned().unwrap_or_default();
+        let asked = criteria.and_then(Value::as_object).cloned().unwrap_or_default();
         let version = Value::object([("version", 1_u32.into())]);
         let first = version.as_object().cloned().unwrap_or_default();
-        let rest = criteria.members().filter(|(key, _)| key.escaped() != "version");
-        let criteria = rest.fold(first, |all, (key, value)| all.with(&key.to_str(), value.clone()));
-        let criteria = criteria.with("gates", Value::Array(gates));
+        let rest = asked.members().filter(|(key, _)| key.escaped() != "version");
+        let criteria = rest
+            .fold(first, |all, (key, value)| all.with(&key.to_str(), value.clone()))
+            .with("gates", Value::Array(gates));
         Ok(object.with("successCriteria", criteria).into())
     }
 

@@ -39,8 +39,10 @@ impl Built {
         changed.sort();
         changed.dedup();
         let shown = |path: &&PathBuf| {
-            let below = roots.iter().filter_map(|root| path.strip_prefix(root).ok());
-            let below = below.min_by_key(|below| below.as_os_str().len());
+            let below = roots
+                .iter()
+                .filter_map(|root| path.strip_prefix(root).ok())
+                .min_by_key(|below| below.as_os_str().len());
             Escaped(below.unwrap_or(path)).to_string()
         };
         let names: Vec<String> = changed.iter().take(MOST).map(shown).collect();

@@ -220,8 +220,9 @@ pub fn executed(protection: &Protection, site: &Site, path: &Path) -> Option<Str
         if INSTALLED.contains(&name) {
             return None;
         }
-        let class = Some(path).filter(|_| Protection::may_match(&Folded::of(name)));
-        let class = class.and_then(|path| protection.classify(site, path)?.executed());
+        let class = Some(path)
+            .filter(|_| Protection::may_match(&Folded::of(name)))
+            .and_then(|path| protection.classify(site, path)?.executed());
         if let Some(class) = class {
             return Some(class.reason().text.into_owned());
         }

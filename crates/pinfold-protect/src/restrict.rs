@@ -86,9 +86,13 @@ impl Protect {
     pub fn place_missing(&mut self, path: &Path, content: Option<&'static [u8]>) -> bool {
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return false };
         // Those above it too: one that is there may be another session's, and go with it.
-        let above = path.ancestors().skip(1).take_while(|above| above.starts_with(&root));
-        let above: Vec<PathBuf> =
-            above.filter(|above| *above != root).map(Path::to_owned).collect();
+        let above: Vec<PathBuf> = path
+            .ancestors()
+            .skip(1)
+            .take_while(|above| above.starts_with(&root))
+            .filter(|above| *above != root)
+            .map(Path::to_owned)
+            .collect();
         let made = above.into_iter().rev().map(|path| Placeholder { path, content: None });
         self.placeholders.extend(made);
         self.placeholders.push(Placeholder { path: path.to_owned(), content });

@@ -66,11 +66,11 @@ impl SetAside {
     /// Returns the error of the call that failed. It may still be there, which the caller must say.
     pub fn take_beneath(&self, root: &OwnedFd, path: &Path, whole: &Path) -> io::Result<()> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let above = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let parent = parent.unwrap_or(Path::new("."));
-        let parent = rustix::fs::openat2(root, parent, flags, Mode::empty(), how)?;
+        let above = above.unwrap_or(Path::new("."));
+        let parent = rustix::fs::openat2(root, above, flags, Mode::empty(), how)?;
         self.take(&parent, Path::new(name), whole)
     }
 
@@ -304,8 +304,10 @@ pub fn remove_all(places: &Places, is_live: &dyn Fn(&str) -> bool) -> io::Result
 /// user is.
 pub fn kept(path: &Path, why: impl Into<Cow<'static, str>>) -> Kept {
     let current = std::env::current_dir().ok().filter(|it| it.parent().is_some());
-    let near = current.as_ref().and_then(|it| path.strip_prefix(it).ok());
-    let near = near.filter(|near| !near.as_os_str().as_bytes().starts_with(b"-"));
+    let near = current
+        .as_ref()
+        .and_then(|it| path.strip_prefix(it).ok())
+        .filter(|near| !near.as_os_str().as_bytes().starts_with(b"-"));
     let command = match near.unwrap_or(path).to_str() {
         Some(word) if !word.chars().any(char::is_control) => {
             format!("pinfold adopt {}", shell_word(word))

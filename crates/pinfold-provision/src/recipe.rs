@@ -226,10 +226,17 @@ impl Recipe {
     /// # Errors
     /// Returns an error if the agent gives no command there.
     pub fn for_platform(&self, platform: Platform) -> Result<Self, RecipeError> {
-        let packages = self.packages.iter().filter(|p| platform.matches(p.cpu, p.libc));
-        let packages = packages.map(|p| Package { cpu: None, libc: None, ..p.clone() });
-        let bin = self.bin.iter().filter(|b| platform.matches(b.cpu, b.libc));
-        let bin: Vec<_> = bin.map(|b| Bin { cpu: None, libc: None, ..b.clone() }).collect();
+        let packages = self
+            .packages
+            .iter()
+            .filter(|p| platform.matches(p.cpu, p.libc))
+            .map(|p| Package { cpu: None, libc: None, ..p.clone() });
+        let bin: Vec<_> = self
+            .bin
+            .iter()
+            .filter(|b| platform.matches(b.cpu, b.libc))
+            .map(|b| Bin { cpu: None, libc: None, ..b.clone() })
+            .collect();
         // A layer without the agent's own command is of no use, although node may be in it.
         if !bin.iter().any(|b| b.command == self.name) {
             return Err(RecipeError::Platform {

@@ -243,8 +243,9 @@ impl Shelf {
     /// set-user-ID bits lie in it while a system is built.
     fn open(&self) -> Result<(), ShelfError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
-        let found = made.and_then(|()| fs::metadata(&self.dir));
-        let found = found.map_err(|error| self.failed("create", &self.dir, error))?;
+        let found = made
+            .and_then(|()| fs::metadata(&self.dir))
+            .map_err(|error| self.failed("create", &self.dir, error))?;
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(ShelfError::NotOwn { dir: self.dir.clone() });
         }

@@ -84,7 +84,7 @@ pub enum Doing {
     Saving,
     /// A boundary is unpacking.
     Unpacking,
-    /// This machine's own system is looked over.
+    /// This machine's own system is scanned.
     Reading,
 }
 

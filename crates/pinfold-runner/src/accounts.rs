@@ -58,8 +58,9 @@ pub fn is_name(text: &str) -> bool {
 }
 
 fn find(key: &str, is_meant: impl Fn(&Account) -> bool) -> Option<Account> {
-    let local = std::fs::read_to_string(DATABASE).ok();
-    let local = local.and_then(|text| text.lines().filter_map(parse).find(&is_meant));
+    let local = std::fs::read_to_string(DATABASE)
+        .ok()
+        .and_then(|text| text.lines().filter_map(parse).find(&is_meant));
     local.or_else(|| look_up(key).lines().filter_map(parse).find(is_meant))
 }
 

@@ -33,8 +33,12 @@ impl Allowed<'_> {
         let path = wanted.path.as_path();
         let shown = path.display();
         if root_of(self.directories, path).is_none() {
-            let given = self.directories.iter().map(|it| it.display().to_string());
-            let given = given.collect::<Vec<_>>().join(", ");
+            let given = self
+                .directories
+                .iter()
+                .map(|it| it.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ");
             return Err(Refusal::new(
                 format!("{shown} is in no project of {}", self.account.name),
                 format!("the administrator gives: {given}"),

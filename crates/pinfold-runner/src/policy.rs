@@ -173,8 +173,8 @@ impl Policy {
         };
         let roots = user.project_roots.iter().map(|root| expand(root, &account.home));
         let own = OWN.iter().map(|own| expand(&format!("~/{own}"), &account.home));
-        let all = roots.chain(own).map(|root| root.map(|root| installed::canonical(&root)));
-        let all: Option<Vec<PathBuf>> = all.collect();
+        let all: Option<Vec<PathBuf>> =
+            roots.chain(own).map(|root| root.map(|root| installed::canonical(&root))).collect();
         let all = all.ok_or_else(|| {
             let (home, name) = (account.home.display(), &account.name);
             Refusal::plain(format!("a root, or the home {home} of {name}, is no usable path"))

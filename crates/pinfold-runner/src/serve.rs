@@ -35,8 +35,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     prepare(socket)?;
     let caller = Caller::of_socket(socket)?;
-    let sudo = std::env::var_os("SUDO_UID");
-    let sudo = sudo.map(|uid| uid.to_string_lossy().into_owned());
+    let sudo = std::env::var_os("SUDO_UID").map(|uid| uid.to_string_lossy().into_owned());
     caller.agrees_with_sudo(sudo.as_deref())?;
     let _turn = turn::take(caller.uid)?;
 
@@ -68,13 +67,16 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     }
     check_program(&policy, program)?;
     let allowed = Allowed { caller: &caller, account: &account, directories: &directories };
-    let opened =
-        request.grants.iter().zip(theirs).map(|(wanted, theirs)| allowed.open(wanted, theirs));
-    let opened: Vec<OwnedFd> = opened.collect::<Result<_, _>>()?;
+    let opened: Vec<OwnedFd> = request
+        .grants
+        .iter()
+        .zip(theirs)
+        .map(|(wanted, theirs)| allowed.open(wanted, theirs))
+        .collect::<Result<_, _>>()?;
     drop(descriptors);
 
-    let files = policy.environment_files.iter();
-    let files = files.map(|file| installed::open(&installed::canonical(file)));
+    let files =
+        policy.environment_files.iter().map(|file| installed::open(&installed::canonical(file)));
     let mut handed: Vec<OwnedFd> = files.collect::<Result<_, _>>()?;
     let said = [unit::HANDED, handed.len() as u8];
 

@@ -95,9 +95,9 @@ impl Starting {
         let failed =
             |error: &dyn std::fmt::Display| Refusal::plain(format!("cannot start a unit: {error}"));
         let (said, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(&errno))?;
-        let program =
-            PROGRAMS.into_iter().find(|program| std::fs::exists(program).is_ok_and(|is| is));
-        let program = program
+        let program = PROGRAMS
+            .into_iter()
+            .find(|program| std::fs::exists(program).is_ok_and(|is| is))
             .ok_or_else(|| Refusal::new("systemd-run is not installed", "install systemd"))?;
         let mut command = Command::new(program);
         command.args(arguments).env_clear().current_dir("/");

@@ -318,14 +318,17 @@ fn layer(
     let libc = if libc { Libc::Musl } else { Libc::Glibc };
     let platform = Platform::this_machine(libc)
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
-    let recipe = Recipe::parse(&bytes).map_err(refused)?;
-    let recipe = recipe.for_platform(platform).map_err(|error| match (refused(error), libc) {
-        (RunError::Refused(what), Libc::Musl) => {
-            let hint = "the session's system is built on musl: name a base with glibc (debian)";
-            RunError::refused(what, Some(hint.to_owned()))
-        }
-        (error, _) => error,
-    })?;
+    let recipe =
+        Recipe::parse(&bytes).map_err(refused)?.for_platform(platform).map_err(|error| {
+            match (refused(error), libc) {
+                (RunError::Refused(what), Libc::Musl) => {
+                    let hint =
+                        "the session's system is built on musl: name a base with glibc (debian)";
+                    RunError::refused(what, Some(hint.to_owned()))
+                }
+                (error, _) => error,
+            }
+        })?;
     let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
     let (layer, lock) = cache.ensure(&recipe, &Npm, &ScratchUnpacker, progress).map_err(refused)?;
     Ok(Some(Extra {

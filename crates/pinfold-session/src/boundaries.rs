@@ -98,8 +98,11 @@ pub(crate) fn insist(
     if !boundary.lacks().contains(&on) {
         return Ok(());
     }
-    let has = all(None, &[], launcher)?.into_iter().filter(|other| !other.lacks().contains(&on));
-    let has: Vec<&str> = has.map(|other| other.name()).collect();
+    let has: Vec<&str> = all(None, &[], launcher)?
+        .into_iter()
+        .filter(|other| !other.lacks().contains(&on))
+        .map(|other| other.name())
+        .collect();
     let what = format!("the boundary {} has no {}", boundary.name(), on.words());
     Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
 }

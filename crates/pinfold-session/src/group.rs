@@ -111,8 +111,10 @@ impl Group {
         // What agents keep is the group's, not the user's.
         let states = agent.extract_if(.., |extra| extra.kind == RootKind::AgentState);
         let relative = |extra: Extra| extra.inside.as_path().strip_prefix(HOME).map(PathBuf::from);
-        let states = states.filter_map(|extra| relative(extra).ok());
-        let mut states: Vec<PathBuf> = states.chain([PathBuf::from(CLAUDE)]).collect();
+        let mut states: Vec<PathBuf> = states
+            .filter_map(|extra| relative(extra).ok())
+            .chain([PathBuf::from(CLAUDE)])
+            .collect();
         states.sort();
         states.dedup_by(|later, earlier| later.starts_with(earlier));
         let (group, ipc) = ("/workspace/group".into(), "/workspace/ipc".into());
@@ -185,7 +187,7 @@ impl Group {
         self.add("worktree", kind, host, PROJECT, Access::FULL, &place.origin)
     }
 
-    /// Adds the file that admins' sessions change. Over a worktree it needs one that it can cover: to make
+    /// Adds the file that admins' sessions change. Over a worktree it needs one that it can mask: to make
     /// one there would leave it in the repository.
     fn config(&mut self, own: &Home) -> Result<(), RunError> {
         let Some(host) = own.config()? else { return Ok(()) };
@@ -228,8 +230,11 @@ impl Group {
                 Err(why) => self.notes.push(format!("{inside} ({origin}) is left out: {why}")),
             }
         }
-        let own_ones = self.extra.iter().filter(|extra| extra.access == Access::FULL);
-        let own_ones = own_ones.map(|extra| extra.host.as_path());
+        let own_ones = self
+            .extra
+            .iter()
+            .filter(|extra| extra.access == Access::FULL)
+            .map(|extra| extra.host.as_path());
         allowed.check_place(own, own_ones.chain(others.iter().map(HostPath::as_path)))
     }
 

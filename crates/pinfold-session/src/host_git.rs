@@ -117,9 +117,9 @@ fn make(task: &Task) -> io::Result<()> {
     fs::write(git.join("packed-refs"), &packed)?;
     let head = fs::read_to_string(out.join("head")).unwrap_or_default();
     let live = task.common.join(&task.own).join("HEAD");
-    let branch = pinfold_git::pointer::line(&live, b"ref: refs/heads/");
-    let branch = branch.and_then(|it| it.into_os_string().into_string().ok());
-    let branch = branch.filter(|it| it.split('/').all(is_component));
+    let branch = pinfold_git::pointer::line(&live, b"ref: refs/heads/")
+        .and_then(|it| it.into_os_string().into_string().ok())
+        .filter(|it| it.split('/').all(is_component));
     let head = match branch {
         Some(branch) => format!("ref: refs/heads/{branch}\n"),
         None if is_object(head.trim()) => head,

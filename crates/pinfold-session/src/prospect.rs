@@ -52,8 +52,8 @@ pub fn prospect(
     let mut extra = Vec::new();
     if named.is_some() {
         let files = AgentFiles::read(places)?;
-        let profile = files.registry().load(agent);
-        let profile = profile.map_err(|error| RunError::refused(error, None))?;
+        let profile =
+            files.registry().load(agent).map_err(|error| RunError::refused(error, None))?;
         extra = read_grants(&profile, settings, places)?;
     }
     let group = Group::find(settings, workspace, places, Missing::LeaveOut, &mut extra)?;

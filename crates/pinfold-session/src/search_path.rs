@@ -41,8 +41,12 @@ impl Shown {
         if stack.is_some_and(|stack| !stack.over_host) {
             return Self::default();
         }
-        let granted = settings.files.read.iter().chain(&settings.files.write);
-        let granted = granted.filter_map(|grant| fs::canonicalize(grant.value.as_path()).ok());
+        let granted = settings
+            .files
+            .read
+            .iter()
+            .chain(&settings.files.write)
+            .filter_map(|grant| fs::canonicalize(grant.value.as_path()).ok());
         let in_place = extra.iter().filter(|extra| extra.host.as_path() == extra.inside.as_path());
         let workspace = (!workspace.is_scratch).then(|| workspace.root.as_path().to_owned());
         let system = userland::PROGRAMS.map(PathBuf::from);

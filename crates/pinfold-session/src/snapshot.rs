@@ -125,8 +125,10 @@ impl<'a> Snapshots<'a> {
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let most = settings.limits.build.as_ref().map_or(Limits::DEFAULT_BUILD, |most| most.value);
         let written = crate::boundaries::written(settings, root);
-        let systems = Systems::new(self.host, &about_base).refreshing(self.refresh);
-        let systems = systems.bounded(most).not_from(written);
+        let systems = Systems::new(self.host, &about_base)
+            .refreshing(self.refresh)
+            .bounded(most)
+            .not_from(written);
         let system = systems.ensure(&base, root)?;
         let made = if snapshot.setup.is_empty() {
             None

@@ -148,8 +148,8 @@ impl Supervision {
             }
         }
         if let (Some(window), Some(inner)) = (self.window, &self.inner) {
-            let log = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
-            let log = log.map_err(|errno| RunError::System(errno.into()))?;
+            let log = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)
+                .map_err(|errno| RunError::System(errno.into()))?;
             let (screen, shown) = Screen::show(inner, window, log).map_err(RunError::thread)?;
             self.control.show(screen);
             self.outputs.push(shown);

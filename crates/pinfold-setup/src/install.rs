@@ -165,8 +165,10 @@ impl Planned<'_> {
         sudo: bool,
     ) -> Result<(), Refusal> {
         let above = |path: &str| Path::new(path).parent().map(Path::to_owned);
-        let written = [Some(policy::PATH), Some(RUNNER), sudo.then_some(RULES)];
-        let written = written.into_iter().flatten().filter_map(above);
+        let written = [Some(policy::PATH), Some(RUNNER), sudo.then_some(RULES)]
+            .into_iter()
+            .flatten()
+            .filter_map(above);
         let users = policy.state_dir().join("users");
         for directory in written.chain([PathBuf::from(UNITS), users.clone()]) {
             prepared::check_directory(self.machine, &directory)?;

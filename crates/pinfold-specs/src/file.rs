@@ -67,10 +67,11 @@ impl FileHome {
 
     fn content(&self, directory: &OwnedFd, name: &Path) -> Result<(Vec<u8>, u32), Refusal> {
         let read = read_bounded(directory, name, LONGEST_FILE as u64);
-        let content = read.map_err(|why| {
-            Refusal::new(format!("cannot read specification {}: it {why}", Escaped(&self.path)))
-        })?;
-        let content = content.ok_or_else(|| self.cannot("read")(io::ErrorKind::NotFound.into()))?;
+        let content = read
+            .map_err(|why| {
+                Refusal::new(format!("cannot read specification {}: it {why}", Escaped(&self.path)))
+            })?
+            .ok_or_else(|| self.cannot("read")(io::ErrorKind::NotFound.into()))?;
         Ok((content.bytes, content.mode))
     }
 

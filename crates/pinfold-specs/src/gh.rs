@@ -245,8 +245,9 @@ impl Gh {
         argv.extend(arguments.iter().map(OsString::from));
         let bounds = Bounds { patience: PATIENCE, most: MOST };
         let launcher = self.program.launcher();
-        let output = launcher.run_bounded(argv, &CLOSED, &KEPT, input, bounds);
-        let output = output.map_err(|error| failed().because(error))?;
+        let output = launcher
+            .run_bounded(argv, &CLOSED, &KEPT, input, bounds)
+            .map_err(|error| failed().because(error))?;
         if output.code == Some(0) {
             return Ok(output.stdout.to_vec());
         }

@@ -138,8 +138,8 @@ impl IssueHome {
         let is_authors = |comment: &&ViewedComment| {
             comment.author.login.eq_ignore_ascii_case(&viewed.author.login)
         };
-        let said = viewed.comments.iter().filter(is_authors).map(|comment| comment.body.clone());
-        let said: Vec<String> = said.collect();
+        let said: Vec<String> =
+            viewed.comments.iter().filter(is_authors).map(|comment| comment.body.clone()).collect();
         // The user has looked at another text, and at other comments of its author.
         let is_other = |body: &String| *body != viewed.body || self.said != said;
         if self.body.as_ref().is_some_and(is_other) && !is_trusted {
@@ -169,8 +169,11 @@ impl IssueHome {
         self.labels = viewed.labels.into_iter().map(|label| label.name).collect();
         // Ralph's `[branch] Title`.
         let title = plain(&viewed.title);
-        let branch = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let branch = branch.filter(|_| is_trusted).map(|(branch, _)| branch.to_owned());
+        let branch = title
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'))
+            .filter(|_| is_trusted)
+            .map(|(branch, _)| branch.to_owned());
         let title = if title.is_empty() { name } else { title };
         Ok(read.titled(&title, branch.as_deref()))
     }
@@ -224,8 +227,7 @@ impl Home for IssueHome {
         let done = format!("{STATUS}{}", SpecStatus::Done);
         let mut unmet = Vec::new();
         for name in depends {
-            let number = name.trim_start_matches('#').parse();
-            let number = number.map_err(|_| {
+            let number = name.trim_start_matches('#').parse().map_err(|_| {
                 Refusal::new(format!("depends: {} is no number of an issue", plain(name)))
             })?;
             let other = self.gh.view(number)?;

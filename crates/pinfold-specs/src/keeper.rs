@@ -121,8 +121,8 @@ impl<'a> Keeper<'a> {
             self.home.name(),
             Escaped(&kept)
         ));
-        let theirs = self.home.read();
-        let theirs = theirs.map_err(|refusal| self.kept_despite(&refusal, &name, &new))?;
+        let theirs =
+            self.home.read().map_err(|refusal| self.kept_despite(&refusal, &name, &new))?;
         self.known = theirs;
         Ok(taken)
     }
@@ -167,8 +167,10 @@ impl<'a> Keeper<'a> {
             return Err(format!("has more than {} KiB", self.home.most() >> 10));
         }
         let body = body_of(text).ok_or("has front matter that does not end")?;
-        let new = self.known.with_body(body);
-        let new = new.map_err(|refusal| format!("is no specification: {refusal}"))?;
+        let new = self
+            .known
+            .with_body(body)
+            .map_err(|refusal| format!("is no specification: {refusal}"))?;
         if new.text().len() > self.home.most() {
             Err(format!("has more than {} KiB", self.home.most() >> 10))
         } else {

@@ -1,15 +1,14 @@
 //! SQLite files that processes of one user share.
 //!
-//! A file is opened only if nobody else can change it, and if it is empty or of a [`Format`] that this program knows. It is
-//! brought to today's format in one transaction. Readers go on while one process writes, and each commit is on the disk
+//! A file is opened only if nobody else can change it, and if it is of a [`Format`] that this program knows. It is made
+//! whole, so one that is empty was cut off, and is refused. An older one is brought to today's format in one transaction. Readers go on while one process writes, and each commit is on the disk
 //! when it returns.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod error;
 mod format;
+mod make;
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,12 +39,17 @@ pub fn open(path: &Path, format: &Format) -> Result<Connection, OpenError> {
     let directory = directories::resolved(directory);
     owned::check_directory(&directory)?;
     let path = &*directory.join(name);
-    // SQLite gives its log and its index the permissions of the database.
-    let mut create = OpenOptions::new();
-    create.read(true).write(true).create_new(true).mode(0o600);
-    match create.open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => check(path)?,
-        made => drop(made.at("make", path)?),
+    match owned::open(path)? {
+        // SQLite would make a new one of it, and remove the log of the old one.
+        Some(file) if file.metadata().at("look at", path)?.len() == 0 => {
+            return Err(OpenError::foreign(path, "it is empty: it was cut off"));
+        }
+        Some(_) => {}
+        None => {
+            let image = in_memory(format)?.serialize("main").map_err(OpenError::Database)?.to_vec();
+            // SQLite gives its log and its index the permissions of the database.
+            make::whole(&directory, path, &image).at("make", path)?;
+        }
     }
     for ending in ["-wal", "-shm"] {
         check(&with_ending(path, ending))?;

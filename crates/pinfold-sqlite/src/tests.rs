@@ -69,6 +69,39 @@ fn link_fifo_and_directory_in_place_of_the_file_are_refused() {
 }
 
 #[test]
+fn file_that_was_cut_off_is_refused_and_its_log_stays() {
+    let (_directory, path) = place();
+    let first = open(&path, &FIRST).unwrap();
+    first.execute("INSERT INTO one VALUES (1)", []).unwrap();
+    fs::write(&path, "").unwrap();
+    let error = open(&path, &FIRST).unwrap_err();
+    assert!(error.to_string().contains("it was cut off"), "{error}");
+    assert!(fs::metadata(with_ending(&path, "-wal")).unwrap().len() > 0);
+    drop(first);
+}
+
+#[test]
+fn processes_that_make_a_file_at_once_make_one() {
+    let (directory, path) = place();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let path = &path;
+            scope.spawn(move || {
+                let own = open(path, &FIRST).unwrap();
+                own.execute("INSERT INTO one VALUES (?1)", [number]).unwrap();
+            });
+        }
+    });
+    let own = open(&path, &FIRST).unwrap();
+    let count: i64 = own.query_row("SELECT count(*) FROM one", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 8);
+    drop(own);
+    let names: Vec<_> =
+        fs::read_dir(&directory).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names, ["store.db"]);
+}
+
+#[test]
 fn file_that_others_can_write_to_is_refused() {
     let (_directory, path) = place();
     drop(open(&path, &FIRST).unwrap());

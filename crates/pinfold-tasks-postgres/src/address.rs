@@ -129,10 +129,13 @@ impl Address {
     pub fn parse(text: &str, places: &Places) -> Result<Self, AddressError> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         // Another password is not what was meant.
-        let password = set(PASSWORD_VARIABLE).map(|value| value.into_string().map(Zeroizing::new));
-        let password = password.transpose().map_err(|_| AddressError::Password)?;
-        let file = set(PASSWORD_FILE_VARIABLE).map(PathBuf::from);
-        let file = file.unwrap_or_else(|| places.home.join(".pgpass"));
+        let password = set(PASSWORD_VARIABLE)
+            .map(|value| value.into_string().map(Zeroizing::new))
+            .transpose()
+            .map_err(|_| AddressError::Password)?;
+        let file = set(PASSWORD_FILE_VARIABLE)
+            .map(PathBuf::from)
+            .unwrap_or_else(|| places.home.join(".pgpass"));
         let mut address = Self::of_url(text, &places.home)?;
         for server in &mut address.servers {
             server.password = server.password.take().or_else(|| password.clone());

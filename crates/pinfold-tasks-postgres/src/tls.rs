@@ -59,8 +59,10 @@ impl Tls {
 fn load(path: Option<&Path>) -> io::Result<TrustRoots> {
     let Some(path) = path else { return Ok(TrustRoots::System) };
     let text = std::fs::read(path).at("read", path)?;
-    let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-    let certificates = certificates.map_err(io::Error::other).at("read", path)?;
+    let certificates = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(io::Error::other)
+        .at("read", path)?;
     Ok(TrustRoots::Only(certificates.into_iter().map(|der| der.to_vec()).collect()))
 }
 

@@ -33,10 +33,10 @@ pub fn load_task(path: &Path) -> Result<TaskSpec, Refusal> {
     let cannot = || Refusal::new(format!("cannot read task {}", Escaped(path)));
     // A FIFO must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let opened = rustix::fs::openat(CWD, path, flags, Mode::empty());
-    let opened = opened.map_err(|errno| cannot().because(std::io::Error::from(errno)))?;
-    let stat = rustix::fs::fstat(&opened);
-    let stat = stat.map_err(|errno| cannot().because(std::io::Error::from(errno)))?;
+    let opened = rustix::fs::openat(CWD, path, flags, Mode::empty())
+        .map_err(|errno| cannot().because(std::io::Error::from(errno)))?;
+    let stat = rustix::fs::fstat(&opened)
+        .map_err(|errno| cannot().because(std::io::Error::from(errno)))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(cannot().because("it is not a regular file"));
     }

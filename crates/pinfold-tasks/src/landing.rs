@@ -63,8 +63,7 @@ impl Landing {
     fn read(content: &str) -> Result<Self, StoreError> {
         let stored: Stored =
             serde_json::from_str(content).map_err(|error| StoreError::invalid("landing", error))?;
-        let state = stored.state.parse();
-        let state = state.map_err(|error| StoreError::invalid("landing", error))?;
+        let state = stored.state.parse().map_err(|error| StoreError::invalid("landing", error))?;
         Ok(Self { state, onto: stored.onto, at: stored.at, reason: stored.reason })
     }
 
@@ -92,8 +91,7 @@ impl<S: Store> Queue<S> {
                 return Err(Refused::Invalid("the task has no result that could land").into());
             }
             let key = id.to_string();
-            let before = transaction.note(KIND, &key)?;
-            let before = before.as_deref().map(Landing::read).transpose()?;
+            let before = transaction.note(KIND, &key)?.as_deref().map(Landing::read).transpose()?;
             if before.is_some_and(|before| before.state == LandingState::Landed) {
                 return Ok(());
             }

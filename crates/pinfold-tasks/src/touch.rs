@@ -50,12 +50,13 @@ impl Touch {
     }
 
     fn files(spec: &TaskSpec) -> Vec<Self> {
-        let repository = spec.repository.as_ref().map(|path| path.display().to_string());
-        let repository = repository.unwrap_or_default();
-        let touches = spec.touches.iter();
-        let touches =
-            touches.map(|glob| Self { repository: repository.clone(), beginning: beginning(glob) });
-        let mut touches: Vec<Self> = touches.collect();
+        let repository =
+            spec.repository.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let mut touches: Vec<Self> = spec
+            .touches
+            .iter()
+            .map(|glob| Self { repository: repository.clone(), beginning: beginning(glob) })
+            .collect();
         touches.sort();
         touches.dedup();
         touches

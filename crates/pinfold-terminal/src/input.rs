@@ -51,8 +51,8 @@ impl FileInput {
     /// Returns the error of `pipe2(2)`, and starting a thread.
     pub(crate) fn start(self, stack: usize) -> io::Result<Feeding> {
         let (stopped, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let thread = std::thread::Builder::new().stack_size(stack);
-        let thread = thread.spawn(move || self.feed(&stopped))?;
+        let thread =
+            std::thread::Builder::new().stack_size(stack).spawn(move || self.feed(&stopped))?;
         Ok(Feeding { stop: Some(stop), thread: Some(thread) })
     }
 

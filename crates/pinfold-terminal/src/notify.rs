@@ -64,8 +64,7 @@ pub fn output(written: &[u8]) {
 /// Writes pinfold's own words as they are, without the end of the line. That nobody can hear it (a
 /// closed pipe, a full disk) is no failure of what it is about.
 pub fn put(words: fmt::Arguments<'_>) {
-    let left = COMMAND.lock().take();
-    let left = left.filter(|_| rustix::termios::isatty(rustix::stdio::stderr()));
+    let left = COMMAND.lock().take().filter(|_| rustix::termios::isatty(rustix::stdio::stderr()));
     let mut bytes = left.map_or_else(Vec::new, |modes| modes.leave_if_touched());
     bytes.extend_from_slice(words.to_string().as_bytes());
     // In one write(2), so that nothing of somebody else's comes between.

@@ -216,11 +216,13 @@ impl Shared {
             PollFd::new(&self.wake, PollFlags::IN),
         ];
         ready.extend(behind.iter().map(|socket| PollFd::new(&**socket, PollFlags::OUT)));
-        let patience = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let patience = patience.map(|patience| Timespec {
-            tv_sec: patience.as_secs() as i64,
-            tv_nsec: i64::from(patience.subsec_nanos()),
-        });
+        let patience =
+            until.map(|until| until.saturating_duration_since(Instant::now())).map(|patience| {
+                Timespec {
+                    tv_sec: patience.as_secs() as i64,
+                    tv_nsec: i64::from(patience.subsec_nanos()),
+                }
+            });
         match rustix::event::poll(&mut ready, patience.as_ref()) {
             Ok(_) => Ok(!ready[0].revents().is_empty()),
             Err(Errno::INTR) => Ok(false),

@@ -164,8 +164,11 @@ impl Drop for Postgres {
 
 /// Returns where PostgreSQL's programs are: Debian keeps them by version, others in the search path.
 fn programs() -> Option<PathBuf> {
-    let by_version = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let by_version = by_version.map(|version| version.path().join("bin"));
+    let by_version = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let searched: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let has = |directory: &PathBuf| {

@@ -136,8 +136,10 @@ fn plan(shared: &Shared, talk: &Conversation, record: &mut Request) -> (Step, Re
         let namespace = talk.namespaces.get(&name).cloned();
         calls.push(CallOut { name, input, custom, namespace });
     }
-    let text = step.text.replace("{{last_result}}", &talk.last_result);
-    let text = text.replace("{{last_user}}", &talk.last_user);
+    let text = step
+        .text
+        .replace("{{last_result}}", &talk.last_result)
+        .replace("{{last_user}}", &talk.last_user);
     let reply = Reply {
         step: talk.step,
         model: model.clone(),

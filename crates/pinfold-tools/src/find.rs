@@ -61,9 +61,11 @@ impl Glob {
         check_pattern(pattern)?;
         let of_names = !pattern.trim_end_matches('/').contains('/');
         let anchored = pattern.strip_prefix('/').unwrap_or(pattern).trim_end_matches('/');
-        let glob =
-            GlobBuilder::new(anchored).literal_separator(true).backslash_escape(true).build();
-        let glob = glob.map_err(|error| pattern_error(&error))?;
+        let glob = GlobBuilder::new(anchored)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| pattern_error(&error))?;
         let of_directories = pattern.ends_with('/');
         Ok(Self { matcher: glob.compile_matcher(), of_names, of_directories })
     }

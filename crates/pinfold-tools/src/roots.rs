@@ -257,8 +257,7 @@ pub(crate) fn open_in(directory: &OwnedFd, name: &OsStr) -> Option<(File, u64)> 
 /// Returns where an open file lies now.
 pub(crate) fn real_path(file: &impl AsFd) -> Result<PathBuf, Errno> {
     let link = link_of(file);
-    let target = rustix::fs::readlink(link, Vec::new())?;
-    let target = target.into_bytes();
+    let target = rustix::fs::readlink(link, Vec::new())?.into_bytes();
     match target.first() {
         Some(b'/') => Ok(PathBuf::from(OsStr::from_bytes(&target))),
         // A pipe or the like, or what no path leads to any more.

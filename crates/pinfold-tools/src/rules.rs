@@ -30,11 +30,11 @@ fn of_git(directory: &Path) -> Option<PathBuf> {
         return Some(git);
     }
     let own = PathBuf::from(first_line(&git).ok()?.strip_prefix("gitdir: ")?);
-    let common = own.join("commondir");
-    if is_unreadable(&common) {
-        return Some(common);
+    let pointer = own.join("commondir");
+    if is_unreadable(&pointer) {
+        return Some(pointer);
     }
-    let common = first_line(&common).ok()?;
+    let common = first_line(&pointer).ok()?;
     let common = if common.starts_with('.') { own.join(common) } else { common.into() };
     Some(common.join(EXCLUDE))
 }

@@ -108,8 +108,7 @@ impl Watcher<'_> {
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVE_SELF
             | WatchFlags::DONT_FOLLOW;
-        let watched = inotify::add_watch(&self.events, at, flags);
-        let watched = watched.map_err(|errno| match errno {
+        let watched = inotify::add_watch(&self.events, at, flags).map_err(|errno| match errno {
             Errno::NOSPC => {
                 let what = "the system's limit of watches is reached (fs.inotify.max_user_watches)";
                 ToolError::about(ErrorKind::NoSpace, what, &at.into())

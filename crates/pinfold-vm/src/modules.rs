@@ -100,9 +100,9 @@ impl Modules {
     /// # Errors
     /// Returns an error if the directory cannot be listed, or is not one of modules.
     pub fn list(directory: &Path) -> Result<Self, ModuleError> {
-        let built_in = read(&directory.join("modules.builtin"), LARGEST)?;
-        let built_in = String::from_utf8_lossy(&built_in);
-        let built_in = built_in.lines().filter_map(|line| name_of(line.rsplit('/').next()?));
+        let list = read(&directory.join("modules.builtin"), LARGEST)?;
+        let list = String::from_utf8_lossy(&list);
+        let built_in = list.lines().filter_map(|line| name_of(line.rsplit('/').next()?));
         let mut files = BTreeMap::new();
         let (mut below, mut count) = (vec![(directory.join("kernel"), 0)], 0);
         while let Some((path, depth)) = below.pop() {
@@ -156,9 +156,8 @@ impl Modules {
         let Some(path) = self.files.get(&name) else {
             return Err(ModuleError::Missing { name, directory: self.directory.clone() });
         };
-        let unpacked = unpack(read(path, LARGEST)?, LARGEST);
-        let unpacked =
-            unpacked.map_err(|source| ModuleError::Unpack { path: path.clone(), source })?;
+        let unpacked = unpack(read(path, LARGEST)?, LARGEST)
+            .map_err(|source| ModuleError::Unpack { path: path.clone(), source })?;
         let needs = needs(&unpacked).ok_or_else(|| ModuleError::NotAModule(path.clone()))?;
         above.push(name.clone());
         for need in &needs {

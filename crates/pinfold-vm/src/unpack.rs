@@ -87,8 +87,8 @@ fn unpack_lz4(mut rest: &[u8], limit: u64) -> Result<Vec<u8>, UnpackError> {
         let (length, after) = rest.split_first_chunk().ok_or_else(cut_short)?;
         let length = u32::from_le_bytes(*length) as usize;
         let (packed, after) = after.split_at_checked(length).ok_or_else(cut_short)?;
-        let count = lz4_flex::block::decompress_into(packed, &mut block);
-        let count = count.map_err(|error| invalid(error.to_string()))?;
+        let count = lz4_flex::block::decompress_into(packed, &mut block)
+            .map_err(|error| invalid(error.to_string()))?;
         unpacked.extend_from_slice(&block[..count]);
         if unpacked.len() as u64 > limit {
             return Err(UnpackError::TooLarge(limit));

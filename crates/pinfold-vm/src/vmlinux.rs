@@ -39,8 +39,9 @@ pub enum ImageError {
 /// Returns an error if the image is not a kernel for x86-64 that QEMU can enter.
 pub fn vmlinux(image: Vec<u8>) -> Result<Vec<u8>, ImageError> {
     let kernel = if Elf::new(&image).is_some() { image } else { unpack(payload(&image)?, LIMIT)? };
-    let elf = Elf::new(&kernel).filter(|elf| elf.machine() == Some(X86_64));
-    let elf = elf.ok_or(ImageError::NotAKernel)?;
+    let elf = Elf::new(&kernel)
+        .filter(|elf| elf.machine() == Some(X86_64))
+        .ok_or(ImageError::NotAKernel)?;
     if !elf.has_note(PVH.0, PVH.1) {
         return Err(ImageError::NoEntry);
     }

@@ -192,9 +192,10 @@ impl Dedicated {
     fn beginning(&self) -> Result<Beginning, DedicatedError> {
         let repository = &self.repository;
         let pattern = format!("refs/remotes/*/{}", self.branch);
-        let listed =
-            repository.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None);
-        let listed = listed.unwrap_or_default();
+        let listed = repository
+            .host()
+            .run(&["for-each-ref", "--format=%(refname)", &pattern], None)
+            .unwrap_or_default();
         let mut names = listed.lines();
         if let (Some(name), None) = (names.next(), names.next())
             && let Some(commit) = repository.commit(&repository.git, name)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::ownership::hand_over;
-use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_boundary::{Entry, Mask, MaskKind, Place};
 use pinfold_git::layout::PRIVATE;
 use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
@@ -97,8 +97,8 @@ impl Guard {
     /// # Errors
     /// Returns no error: the paths are valid.
     pub fn entries(&self, workspace: &Path, places: &Places) -> Result<[Entry; 3], GuardError> {
-        let path = InsidePath::from_static(PRIVATE);
         let host = HostPath::new(&self.private).map_err(GuardError::path)?;
+        let path = InsidePath::from_static(PRIVATE);
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
         let site = Site::of_names(workspace);
@@ -108,21 +108,16 @@ impl Guard {
             |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
         let absent = missing.filter(is_placed);
         let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
-        let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
-        let path = Path::new(HOME).join(".config/git/ignore");
-        let ignore = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
+        let ignore = git_file("ignore", lines.collect())?;
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
         let content = user_config::settings(&user_config::files(places), owners);
-        let place = Place::File { content, mode: 0o644, keep: true };
-        let path = Path::new(HOME).join(".config/git/config");
-        let user = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
-        Ok([private, ignore, user])
+        Ok([private, ignore, git_file("config", content)?])
     }
 
-    /// Looks the granted roots over and returns what was found.
+    /// Scans the granted roots and returns what was found.
     ///
     /// # Errors
-    /// Returns an error for a tree that cannot be looked over, an opt-in that is unknown, or a
+    /// Returns an error for a tree that cannot be scanned, an opt-in that is unknown, or a
     /// protection that cannot be put in place: then nothing starts.
     pub fn prepare(
         &mut self,
@@ -140,7 +135,7 @@ impl Guard {
         self.copies.note_stamps();
         let placeholders = &self.protect.placeholders;
         state.make_placeholders(placeholders).map_err(GuardError::System)?;
-        // What nobody could make cannot be covered, and needs not be.
+        // What nobody could make cannot be masked, and needs not be.
         let absent = |path: &Path| fs::symlink_metadata(path).is_err();
         let absent: HashSet<&Path> = placeholders
             .iter()
@@ -159,7 +154,7 @@ impl Guard {
     /// Looks the granted roots over. Changes nothing in them.
     ///
     /// # Errors
-    /// Returns an error for a tree that cannot be looked over, or an opt-in that is unknown.
+    /// Returns an error for a tree that cannot be scanned, or an opt-in that is unknown.
     fn find(
         &mut self,
         authority: &Authority,
@@ -269,17 +264,24 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the covers for an authority, with what stands for private copies and for hidden files.
-    pub fn covers(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Cover> {
-        let covers = mounts::covers(authority, &|effect, host| match effect {
-            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(CoverKind::Close),
-            Effect::Hide => stand_ins?.cover(host.as_path()),
+    /// Returns the masks for an authority, with what stands for private copies and for hidden files.
+    pub fn masks(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Mask> {
+        let masks = mounts::masks(authority, &|effect, host| match effect {
+            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(MaskKind::Close),
+            Effect::Hide => stand_ins?.mask(host.as_path()),
             Effect::ReadOnly => None,
             Effect::Private => {
                 let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
-                Some(CoverKind::Replace(bytes(from)))
+                Some(MaskKind::Replace(bytes(from)))
             }
         });
-        self.copies.covers().chain(covers).collect()
+        self.copies.masks().chain(masks).collect()
     }
+}
+
+/// Returns a file among git's own settings in the sandbox's home.
+fn git_file(name: &str, content: Vec<u8>) -> Result<Entry, GuardError> {
+    let path = Path::new(HOME).join(".config/git").join(name);
+    let path = InsidePath::new(path).map_err(GuardError::path)?;
+    Ok(Entry { path, place: Place::File { content, mode: 0o644, keep: true } })
 }

@@ -142,8 +142,10 @@ impl Workspace {
     /// Moves to a worktree of the same repository, as deep in it as the caller stands in this one.
     fn in_worktree(&self, top: &Path) -> Result<Self, WorkspaceError> {
         let below = self.cwd.as_path().strip_prefix(self.root.as_path());
-        let cwd = below.ok().and_then(|below| fs::canonicalize(top.join(below)).ok());
-        let cwd = cwd.filter(|cwd| cwd.starts_with(top) && cwd.is_dir());
+        let cwd = below
+            .ok()
+            .and_then(|below| fs::canonicalize(top.join(below)).ok())
+            .filter(|cwd| cwd.starts_with(top) && cwd.is_dir());
         let git_outside = git_outside(top)?.map(HostPath::new).transpose()?;
         let (root, cwd) = (HostPath::new(top)?, HostPath::new(cwd.as_deref().unwrap_or(top))?);
         Ok(Self { root, cwd, git_outside, is_scratch: false })

@@ -153,8 +153,11 @@ fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Fa
 fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     let attendance =
         Attendance::watch(places, args.session.as_deref()).map_err(Failure::of_session)?;
-    let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
-    let session = session.unwrap_or_default();
+    let session = args
+        .session
+        .clone()
+        .or_else(|| sessions(args, places).into_iter().next())
+        .unwrap_or_default();
     notify!("pinfold: requests of {session} wait for an answer while this runs");
     while let Some(happening) = attendance.hear().map_err(Failure::of_session)? {
         match happening {
@@ -234,8 +237,7 @@ fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
 fn forget(number: usize, places: &Places) -> Result<ExitCode, Failure> {
     let kept = SavedRules::new(places);
     let rules = kept.all().map_err(Failure::new)?;
-    let rule = number.checked_sub(1).and_then(|index| rules.get(index));
-    let rule = rule.ok_or_else(|| {
+    let rule = number.checked_sub(1).and_then(|index| rules.get(index)).ok_or_else(|| {
         Failure::new(format!("no rule {number}"))
             .hint(Some("`pinfold approvals rules` lists them".to_owned()))
     })?;

@@ -154,8 +154,8 @@ fn check_path(
         if settings.snapshot.is_host() { None } else { Some(there(settings, host, project)?) };
     let (places, workspace) = (host.places, prepare::in_mode(project.clone(), settings, host)?);
     let profile = args.profile.as_deref();
-    let prospect = prospect(settings, profile, &workspace, stack.as_ref(), host);
-    let prospect = prospect.map_err(|error| Failure::from(error).plain())?;
+    let prospect = prospect(settings, profile, &workspace, stack.as_ref(), host)
+        .map_err(|error| Failure::from(error).plain())?;
     let path = workspace.cwd.as_path().join(&args.target);
     let access = asked.access();
     let mut explanation =

@@ -161,8 +161,11 @@ fn show(record: &Value, json: bool) {
         return;
     }
     let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
-    let rest = record.as_object().into_iter().flatten();
-    let rest = rest.filter(|(key, _)| !matches!(key.as_str(), "time" | "session" | "event"));
+    let rest = record
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| !matches!(key.as_str(), "time" | "session" | "event"));
     let details: Vec<String> = rest.map(|(key, value)| format!("{key}={}", brief(value))).collect();
     let line = [text("time"), text("session"), text("event"), details.join(" ")];
     say!("{}", print::plain(&line.join(" ")));

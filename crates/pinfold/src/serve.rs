@@ -60,8 +60,9 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
 /// Returns where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or next to the state
 /// if the system has no such directory.
 fn socket(places: &Places) -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let runtime = runtime.filter(|directory| directory.is_absolute());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|directory| directory.is_absolute());
     let directory = runtime.map(|runtime| runtime.join("pinfold"));
     directory.unwrap_or_else(|| places.state.join("serve")).join("api.sock")
 }

@@ -90,8 +90,10 @@ impl Context<'_> {
 pub(crate) fn gh(host: Host<'_>) -> Result<Gh, Failure> {
     let directory = prepare::workspace(host.places)?.root.into_path_buf();
     let repository = Repository::of(&directory, host).map_err(Failure::new)?;
-    let origin = repository.host().line(&["config", "--get", "remote.origin.url"]);
-    let origin = origin.ok_or_else(|| Failure::new("the repository has no remote named origin"))?;
+    let origin = repository
+        .host()
+        .line(&["config", "--get", "remote.origin.url"])
+        .ok_or_else(|| Failure::new("the repository has no remote named origin"))?;
     Ok(Gh::find(&origin, &[repository.top().to_owned()], host.launcher)?)
 }
 

@@ -20,8 +20,8 @@ pub(crate) type TaskQueue = Queue<AnyStore>;
 pub(crate) fn open(places: &Places) -> Result<TaskQueue, Failure> {
     let settings = SettingsFiles::read(places)?.own()?;
     let database = settings.task_database;
-    let store = AnyStore::open(places, database.as_ref().map(|database| database.value.as_str()));
-    let store = store.map_err(|error| {
+    let store = AnyStore::open(places, database.as_ref().map(|database| database.value.as_str()))
+        .map_err(|error| {
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })?;

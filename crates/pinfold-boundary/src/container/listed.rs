@@ -21,8 +21,11 @@ pub(super) struct Listed {
 /// name.
 pub(super) fn below(root: &str, but: &[&str]) -> Result<Vec<Listed>, Errno> {
     let read = read()?;
-    let lines = read.split(|byte| *byte == b'\n').filter(|line| may_be_below(line, root));
-    let lines = lines.map(str::from_utf8).collect::<Result<Vec<_>, _>>();
+    let lines = read
+        .split(|byte| *byte == b'\n')
+        .filter(|line| may_be_below(line, root))
+        .map(str::from_utf8)
+        .collect::<Result<Vec<_>, _>>();
     let mounts =
         lines.map_err(|_| Errno::ILSEQ)?.into_iter().filter_map(|line| parse(line, root, but));
     let seen = mounts.filter(|(id, listed)| is_seen(*id, &format!("{root}{}", listed.path)));

@@ -112,8 +112,9 @@ impl Making<'_> {
     ) -> Result<(), LaunchError> {
         let failed = |source| LaunchError::Source { path: host.to_string(), source };
         // Who follows the name later, or a link that was put on the way since, comes to another file.
-        let found = namespace::open_host(host.as_path()).and_then(rustix::fs::fstat);
-        let found = found.map_err(|errno| failed(errno.into()))?;
+        let found = namespace::open_host(host.as_path())
+            .and_then(rustix::fs::fstat)
+            .map_err(|errno| failed(errno.into()))?;
         let identity = (found.st_dev, found.st_ino);
         let is_directory = FileType::from_raw_mode(found.st_mode).is_dir();
         let from = if mounted_again { self.mount(host, is_directory)? } else { host.clone() };

@@ -39,8 +39,8 @@ impl Handed {
 
     /// Layers that are all handed over, or none of them is: this process may clone no mount itself.
     fn layers(&mut self, lower: &[Lower], changes: &Changes) -> Result<Source, Errno> {
-        let lower = lower.iter().map(|layer| self.take(layer.host()));
-        let lower: Vec<Option<OwnedFd>> = lower.collect::<Result<_, _>>()?;
+        let lower: Vec<Option<OwnedFd>> =
+            lower.iter().map(|layer| self.take(layer.host())).collect::<Result<_, _>>()?;
         let changes = match changes {
             Changes::Kept(host) => Some(self.take(host)?),
             Changes::Private => None,

@@ -105,8 +105,8 @@ fn ask_once(request: &Request, files: &[OwnedFd]) -> Result<Option<(OwnedFd, UCr
 /// Returns whether there is still somebody on the other side.
 fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<bool, Refusal> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
-    let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let own = own.map_err(failed)?;
+    let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(failed)?;
     let files: Vec<BorrowedFd<'_>> = [&own].into_iter().chain(files).map(OwnedFd::as_fd).collect();
     let message = request.encode()?;
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];

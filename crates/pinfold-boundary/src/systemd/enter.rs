@@ -75,11 +75,14 @@ fn take_over() -> Result<(Channel, Given), Errno> {
     if got.bytes != message.len() || got.flags.contains(ReturnFlags::CTRUNC) {
         return Err(Errno::PIPE);
     }
-    let handed = ancillary.drain().filter_map(|part| match part {
-        RecvAncillaryMessage::ScmRights(mounts) => Some(mounts),
-        _ => None,
-    });
-    let handed: Vec<OwnedFd> = handed.flatten().collect();
+    let handed: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(mounts) => Some(mounts),
+            _ => None,
+        })
+        .flatten()
+        .collect();
     send(&runner, READY, SendFlags::NOSIGNAL)?;
     drop(runner);
     let keep: Vec<_> = handed.iter().map(OwnedFd::as_fd).collect();

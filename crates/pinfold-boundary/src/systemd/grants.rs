@@ -86,10 +86,8 @@ impl Grants {
             }
             Ok(())
         };
-        let caches = HostPath::new(format!("{HANDED}/{CACHES}"));
-        let caches = caches.map_err(|error| LaunchError::Source {
-            path: HANDED.to_owned(),
-            source: std::io::Error::other(error),
+        let caches = HostPath::new(format!("{HANDED}/{CACHES}")).map_err(|error| {
+            LaunchError::Source { path: HANDED.to_owned(), source: std::io::Error::other(error) }
         })?;
         add(home.join(".cache"), Place::Writable(caches))?;
         for project in links {

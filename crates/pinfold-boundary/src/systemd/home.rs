@@ -45,14 +45,15 @@ pub(super) fn furnish(
     files: Vec<OwnedFd>,
     sent: Option<Configuration>,
 ) -> Result<Vec<Vec<u8>>, Failure> {
-    let policy = Policy::load().and_then(Policy::checked);
-    let policy = policy.map_err(|refusal| failed(&refusal.what, Errno::PERM))?;
+    let policy = Policy::load()
+        .and_then(Policy::checked)
+        .map_err(|refusal| failed(&refusal.what, Errno::PERM))?;
     let home = plan.identity.home.as_path().display().to_string();
     let variables = variables_of(&policy, files, &home)?;
     let configuration = remember(directory, sent)
         .map_err(|errno| failed("the user's configuration in the state directory", errno))?;
-    let entries = entries(plan, configuration, policy.settings);
-    let entries = entries.map_err(|errno| failed("a path of the user's configuration", errno))?;
+    let entries = entries(plan, configuration, policy.settings)
+        .map_err(|errno| failed("a path of the user's configuration", errno))?;
     plan.tree.extend(entries);
     Ok(variables)
 }
@@ -145,13 +146,14 @@ fn entries(
     });
     if !managed.is_empty() || place.is_some() {
         let users = files.remove(Path::new(SETTINGS)).map(|file| file.content);
-        let own = place.map(|at| plan.tree.remove(at));
-        let own = own.and_then(|own| match own.place {
+        let own = place.map(|at| plan.tree.remove(at)).and_then(|own| match own.place {
             Place::File { content, .. } => Some(content),
             _ => None,
         });
-        let layers = [users, own].into_iter().flatten();
-        let layers = layers.filter_map(|content| serde_json::from_slice(&content).ok());
+        let layers = [users, own]
+            .into_iter()
+            .flatten()
+            .filter_map(|content| serde_json::from_slice(&content).ok());
         // Settings that are no object are nobody's.
         let layers = layers.filter(Value::is_object);
         let mut merged = Value::Object(Map::new());

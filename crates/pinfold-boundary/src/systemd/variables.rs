@@ -130,7 +130,7 @@ mod tests {
         let text = "# a comment\n; another\n\nA=1\n B = two words  \nC=\"a \\\"b\\\" \\n $x \"\nD='it is \\ '\n\
                     E=one\\\n  two\nF=\"first\nsecond\"\nG=\nH=a\\ b\nI='a'\"b\"c\n\
                     J=it's \"x\" 'y'\nK=that's\nL= 'a'\\\"b'\r\n";
-        let expected = [
+        let expected: Vec<_> = [
             ("A", "1"),
             ("B", "two words"),
             ("C", "a \"b\" \\n $x "),
@@ -143,9 +143,10 @@ mod tests {
             ("J", "it's \"x\" 'y'"),
             ("K", "that's"),
             ("L", "a\"b'"),
-        ];
-        let expected: Vec<_> =
-            expected.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        ]
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
         assert_eq!(parse(text).unwrap(), expected);
     }
 

@@ -223,11 +223,15 @@ impl Reader<'_> {
     }
 
     fn digits_of_unit(&mut self) -> Result<u16, InvalidJson> {
-        let digits = self.text.as_bytes().get(self.at..self.at + 4);
-        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-        let unit = unit.ok_or_else(|| self.error("expected four hexadecimal digits"))?;
+        let digits = self
+            .text
+            .as_bytes()
+            .get(self.at..self.at + 4)
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let unit = digits
+            .and_then(|digits| u16::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| self.error("expected four hexadecimal digits"))?;
         self.at += 4;
         Ok(unit)
     }

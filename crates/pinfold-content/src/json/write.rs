@@ -62,9 +62,9 @@ impl Value {
                 list('[', ']', &mut items.iter().map(|item| (String::new(), item)));
             }
             Self::Object(object) => {
-                let members = object.members();
-                let mut members =
-                    members.map(|(key, value)| (format!("\"{}\": ", key.escaped()), value));
+                let mut members = object
+                    .members()
+                    .map(|(key, value)| (format!("\"{}\": ", key.escaped()), value));
                 list('{', '}', &mut members);
             }
             other => text.push_str(&other.to_string()),

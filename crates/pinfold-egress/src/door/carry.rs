@@ -102,8 +102,8 @@ fn check(
 ) -> Result<Way, NoWay> {
     let expected = |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected });
     // Requests that cannot be seen cannot be held against their rule.
-    let unseen = shared.requests_rule(asked);
-    let unseen = unseen.map(|rule| Refused::Request { asked: asked.clone(), rule });
+    let unseen =
+        shared.requests_rule(asked).map(|rule| Refused::Request { asked: asked.clone(), rule });
     match (beginning, protocol, unseen) {
         (Beginning::Tls(name), Protocol::Tls | Protocol::Tcp, _) => {
             check_name(shared, asked, name.as_deref())?;

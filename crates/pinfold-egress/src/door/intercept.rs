@@ -76,8 +76,7 @@ impl Shared {
         let mut config = (*config).clone();
         config.alpn_protocols = protocols;
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        let connected = tokio::time::timeout(HANDSHAKE, connecting).await;
-        let connected = connected.unwrap_or_else(|_| {
+        let connected = tokio::time::timeout(HANDSHAKE, connecting).await.unwrap_or_else(|_| {
             let seconds = HANDSHAKE.as_secs();
             Err(io::Error::other(format!("no answer within {seconds} seconds")))
         });

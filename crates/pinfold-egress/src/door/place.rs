@@ -156,8 +156,14 @@ impl Found {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
     let json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
     json && !headers.contains_key(CONTENT_ENCODING)
 }

@@ -181,8 +181,11 @@ fn of_backslash(character: char, text: &[u8], at: usize, ends: &mut Ends) {
             let units = match first {
                 0xd800..=0xdbff => {
                     let end = after + 5;
-                    let run = text[end..].iter().take(MOST_BACKSLASHES);
-                    let run = run.take_while(|byte| **byte == b'\\').count();
+                    let run = text[end..]
+                        .iter()
+                        .take(MOST_BACKSLASHES)
+                        .take_while(|byte| **byte == b'\\')
+                        .count();
                     let Some(b"u") = ends.bytes(text, end + run, 1) else { return };
                     let Some(second) = hex(text, end + run + 1, 4, ends) else { return };
                     (vec![first, second], end + run + 5)
@@ -349,8 +352,8 @@ pub(super) fn of_base64(bytes: &[u8], before: usize) -> [Vec<Unit>; 2] {
         };
         bytes.chunks(3).flat_map(group).collect()
     };
-    let known = sextets(&bytes).into_iter().zip(sextets(&masks)).filter(|(_, mask)| *mask != 0);
-    let known: Vec<(u8, u8)> = known.collect();
+    let known: Vec<(u8, u8)> =
+        sextets(&bytes).into_iter().zip(sextets(&masks)).filter(|(_, mask)| *mask != 0).collect();
     [0, 1].map(|from| {
         let unit = |(at, (bits, mask)): (usize, &(u8, u8))| Unit::Sextet {
             mask: *mask,

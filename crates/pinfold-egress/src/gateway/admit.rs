@@ -75,8 +75,10 @@ pub(super) fn form_of(parts: &Parts, refusal: &Refusal, routes: &[Route]) -> For
         return Form::Text;
     }
     let path = parts.uri.path();
-    let named = path.strip_prefix("/p/").and_then(|rest| rest.split('/').next());
-    let named = named.and_then(|name| routes.iter().find(|r| r.provider.as_str() == name));
+    let named = path
+        .strip_prefix("/p/")
+        .and_then(|rest| rest.split('/').next())
+        .and_then(|name| routes.iter().find(|r| r.provider.as_str() == name));
     if let Some(route) = named {
         return Form::Api(route.api);
     }
@@ -128,8 +130,10 @@ fn is_gateway(host: &str, local: IpAddr) -> bool {
 }
 
 fn presented_keys(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    let plain = KEY_HEADERS.into_iter().flat_map(|name| headers.get_all(name));
-    let plain = plain.map(|value| value.as_bytes());
+    let plain = KEY_HEADERS
+        .into_iter()
+        .flat_map(|name| headers.get_all(name))
+        .map(|value| value.as_bytes());
     // The scheme's name is case-insensitive (RFC 9110, 11.1).
     let bearer = headers.get_all(AUTHORIZATION).iter().filter_map(|value| {
         let (scheme, key) = value.as_bytes().split_at_checked("bearer ".len())?;

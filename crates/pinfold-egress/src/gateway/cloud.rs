@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn a_path_of_vertex_asks_a_model_of_this_project_and_region() {
         let base = "/v1/projects/mine/locations/us-east5/publishers/anthropic/models";
-        let read = vertex(&format!("{base}/claude-x%4020250929:streamRawPredict"), &place());
-        let read = read.unwrap();
+        let read =
+            vertex(&format!("{base}/claude-x%4020250929:streamRawPredict"), &place()).unwrap();
         assert_eq!(read.model, "claude-x@20250929");
         assert_eq!(read.path, format!("{base}/claude-x@20250929:streamRawPredict"));
         for path in [

@@ -158,8 +158,9 @@ async fn renewed(
     refused: Option<&Ready>,
 ) -> Result<Renewed, Lack> {
     let source = Arc::clone(source);
-    let refused = refused.and_then(|ready| ready.secret.as_ref());
-    let refused = refused.map(|secret| secret.expose().as_bytes().to_vec());
+    let refused = refused
+        .and_then(|ready| ready.secret.as_ref())
+        .map(|secret| secret.expose().as_bytes().to_vec());
     let renewing = spawn_blocking(move || {
         let refused = refused.and_then(|value| Secret::from_bytes(value).ok());
         source.renew(refused.as_ref())

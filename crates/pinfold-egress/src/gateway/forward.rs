@@ -164,8 +164,8 @@ impl Forwarder {
         path: &PathAndQuery,
     ) -> Result<Arc<Ready>, Refusal> {
         let route = &self.config.routes[index];
-        let credential = self.lines[index].credential.get(route).await;
-        let credential = credential.map_err(|lack| lacking(lack, route))?;
+        let credential =
+            self.lines[index].credential.get(route).await.map_err(|lack| lacking(lack, route))?;
         let event = Event::CredentialUse {
             provider: &route.provider,
             method: head.method.as_str(),

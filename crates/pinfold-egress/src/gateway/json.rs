@@ -257,8 +257,8 @@ impl Reader<'_> {
         self.put(b'"');
         let start = self.write;
         loop {
-            let end = run_as_it_is(&self.text[self.read..]);
-            let end = end.ok_or(Invalid::Json(self.text.len()))?;
+            let end =
+                run_as_it_is(&self.text[self.read..]).ok_or(Invalid::Json(self.text.len()))?;
             self.put_all(end);
             match self.text[self.read] {
                 b'"' => {

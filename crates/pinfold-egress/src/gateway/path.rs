@@ -61,8 +61,11 @@ pub(super) fn plain(path: &str) -> Option<String> {
 /// Returns the kind of a plain path.
 pub(super) fn kind(path: &str) -> Kind {
     let path = path.to_ascii_lowercase();
-    let method = path.rsplit('/').next().and_then(|last| last.split_once(':'));
-    let method = method.map_or("", |(_, method)| method);
+    let method = path
+        .rsplit('/')
+        .next()
+        .and_then(|last| last.split_once(':'))
+        .map_or("", |(_, method)| method);
     let has = |names: &[&str]| path.split('/').any(|segment| names.contains(&segment));
     let is_one_batch = method == "batchembedcontents";
     if has(&BATCHES) || (method.contains("batch") && !is_one_batch) {

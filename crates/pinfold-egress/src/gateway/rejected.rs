@@ -34,9 +34,12 @@ pub(super) async fn without_secrets(
 ) -> Response<Body> {
     let (mut head, body) = upstream.into_parts();
     let is_sealed = head.headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
-    let body = tokio::time::timeout(LIMIT, Limited::new(body, LONGEST).collect()).await;
-    let body = body.ok().and_then(Result::ok).filter(|_| !is_sealed);
-    let body = body.map_or(Bytes::new(), |body| removed(body.to_bytes(), secrets));
+    let body = tokio::time::timeout(LIMIT, Limited::new(body, LONGEST).collect())
+        .await
+        .ok()
+        .and_then(Result::ok)
+        .filter(|_| !is_sealed)
+        .map_or(Bytes::new(), |body| removed(body.to_bytes(), secrets));
     strip_hop_by_hop(&mut head.headers);
     scrub_response(&mut head.headers, secrets);
     head.headers.remove(CONTENT_LENGTH);

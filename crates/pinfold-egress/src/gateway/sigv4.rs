@@ -97,14 +97,17 @@ impl Signer<'_> {
 /// Returns the canonical request and the names of the headers in it.
 fn canonical(request: &Unsigned<'_>, headers: &HeaderMap) -> Option<(String, String)> {
     let is_signed = |name: &str| SIGNED.contains(&name) || name.starts_with("x-amz-");
-    let names = headers.keys().map(HeaderName::as_str).filter(|name| is_signed(name));
-    let mut names: Vec<&str> = names.collect();
+    let mut names: Vec<&str> =
+        headers.keys().map(HeaderName::as_str).filter(|name| is_signed(name)).collect();
     names.sort_unstable();
     let mut lines = String::new();
     for name in &names {
-        let values = headers.get_all(*name).iter();
-        let values = values.map(|value| value.to_str().ok().map(collapsed));
-        let values = values.collect::<Option<Vec<_>>>()?.join(",");
+        let values = headers
+            .get_all(*name)
+            .iter()
+            .map(|value| value.to_str().ok().map(collapsed))
+            .collect::<Option<Vec<_>>>()?
+            .join(",");
         lines.push_str(&format!("{name}:{values}\n"));
     }
     // Services other than S3 encode what is encoded already once more.

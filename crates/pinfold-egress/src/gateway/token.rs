@@ -93,8 +93,10 @@ pub(super) fn refresh(
     refresh: &Secret,
     way: &WayOut,
 ) -> Result<Tokens, TokenError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| TokenError::Failed(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| TokenError::Failed(error.to_string()))?;
     let host = terms.url.host().unwrap_or_default();
     let failed = |cause: String| TokenError::Failed(format!("{host}: {cause}"));
     let asking = async { tokio::time::timeout(LIMIT, ask(terms, refresh, way)).await };

@@ -240,8 +240,10 @@ impl Reader {
             self.said += said(&event);
             return;
         };
-        let event = STANDARD.decode(encoded).ok();
-        let event = event.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        let event = STANDARD
+            .decode(encoded)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
         let Some(event) = event else {
             self.said += encoded.len() as u64;
             return;

@@ -61,8 +61,11 @@ impl SshPrivateKey {
     /// # Errors
     /// Returns what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, SshKeyError> {
-        let body = text.trim().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
-        let body = body.ok_or(SshKeyError::Format)?;
+        let body = text
+            .trim()
+            .strip_prefix(BEGIN)
+            .and_then(|rest| rest.strip_suffix(END))
+            .ok_or(SshKeyError::Format)?;
         let mut joined = Zeroizing::new(String::with_capacity(body.len()));
         joined.extend(body.chars().filter(|c| !c.is_ascii_whitespace()));
         let bytes = STANDARD.decode(joined.as_bytes()).map_err(|_| SshKeyError::Damaged)?;

@@ -105,8 +105,10 @@ impl Connector {
         let tcp = self.tunnelled(to).await?;
         let config = self.tls.config()?;
         let name = ServerName::try_from(name).map_err(|error| Failure::Tls(error.to_string()))?;
-        let tls = TlsConnector::from(config).connect(name, TokioIo::new(tcp)).await;
-        let tls = tls.map_err(|error| Failure::Tls(error.to_string()))?;
+        let tls = TlsConnector::from(config)
+            .connect(name, TokioIo::new(tcp))
+            .await
+            .map_err(|error| Failure::Tls(error.to_string()))?;
         Ok(MaybeHttpsStream::Https(TokioIo::new(tls)))
     }
 }

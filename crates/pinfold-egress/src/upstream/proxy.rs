@@ -173,8 +173,8 @@ impl FromStr for UpstreamProxy {
             Some((user, authority)) => (Some(user), authority),
             None => (None, rest),
         };
-        let at = Endpoint::parse(authority, Some(DEFAULT_PORT));
-        let at = at.map_err(|_| InvalidProxy::Address)?;
+        let at =
+            Endpoint::parse(authority, Some(DEFAULT_PORT)).map_err(|_| InvalidProxy::Address)?;
         let authorization = user.map(|user| {
             let coded = Zeroizing::new(STANDARD.encode(percent_decoded(user)));
             Zeroizing::new(format!("Basic {}", coded.as_str()))

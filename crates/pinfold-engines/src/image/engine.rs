@@ -174,8 +174,11 @@ impl Engine {
 
     /// Asks something that is answered at once.
     fn ask(&self, doing: &str, words: &[&str]) -> Result<Answer, ImageError> {
-        let output = self.program.launcher().run_keeping(self.argv(words.iter().copied()), &KEPT);
-        let output = output.map_err(|error| self.not_started(doing, &error))?;
+        let output = self
+            .program
+            .launcher()
+            .run_keeping(self.argv(words.iter().copied()), &KEPT)
+            .map_err(|error| self.not_started(doing, &error))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(Answer { text, said, is_good: output.code == Some(0) })
@@ -195,8 +198,11 @@ impl Engine {
             let more = last.len().saturating_sub(REMEMBERED);
             last.drain(..more);
         };
-        let ended = self.program.launcher().run_watched(argv, &KEPT, &mut take);
-        let ended = ended.map_err(|error| self.not_started(doing, &error))?;
+        let ended = self
+            .program
+            .launcher()
+            .run_watched(argv, &KEPT, &mut take)
+            .map_err(|error| self.not_started(doing, &error))?;
         if let Some(signal) = ended.interrupted {
             return Err(ImageError::Interrupted(signal));
         }
@@ -334,8 +340,8 @@ impl Engine {
         // Docker adds where more is said about its options.
         let is_about_options =
             |line: &str| line.ends_with("--help'.") || line.ends_with("more information");
-        let lines = said.lines().map(str::trim);
-        let mut lines = lines.filter(|line| !line.is_empty() && !is_about_options(line));
+        let mut lines =
+            said.lines().map(str::trim).filter(|line| !line.is_empty() && !is_about_options(line));
         let last = lines.next_back().unwrap_or("it says nothing").chars();
         let said: String = last.filter(|c| !c.is_control()).take(400).collect();
         // A user who may not connect gets that as well.

@@ -91,12 +91,12 @@ impl Plugin {
         question["version"] = VERSION.into();
         let arguments = [verb.to_owned()];
         let question = question.to_string();
-        let answer = process::ask(&file, &file, &arguments, question.as_bytes(), patience, MOST);
-        let answer = answer.map_err(|error| match error.kind() {
-            std::io::ErrorKind::TimedOut => failed("it does not answer"),
-            std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),
-            _ => failed(&error.to_string()),
-        })?;
+        let answer = process::ask(&file, &file, &arguments, question.as_bytes(), patience, MOST)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::TimedOut => failed("it does not answer"),
+                std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),
+                _ => failed(&error.to_string()),
+            })?;
         if answer.code != Some(0) {
             let said = String::from_utf8_lossy(&answer.stderr);
             let last = said.lines().rfind(|line| !line.trim().is_empty());

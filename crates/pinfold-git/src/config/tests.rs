@@ -14,14 +14,15 @@ fn read(text: &str) -> Vec<(String, Option<String>)> {
 fn keys_are_canonical_and_values_unquoted() {
     let text = "; c\n[Core]\n\tFileMode = true # c\n[remote \"O r\\\"x\"] url = \"a;b\" c \n bare\n\
                 [old.Style]k=v\\\n w\\t\n";
-    let expected = [
+    let expected: Vec<_> = [
         ("core.filemode", Some("true")),
         ("remote.O r\"x.url", Some("a;b c")),
         ("remote.O r\"x.bare", None),
         ("old.style.k", Some("v w\t")),
-    ];
-    let expected: Vec<_> =
-        expected.iter().map(|(k, v)| ((*k).to_owned(), v.map(str::to_owned))).collect();
+    ]
+    .iter()
+    .map(|(k, v)| ((*k).to_owned(), v.map(str::to_owned)))
+    .collect();
     assert_eq!(read(text), expected);
 }
 

@@ -49,8 +49,8 @@ fn index_written_by_git_is_read_in_each_version_and_hash() {
             let mut found: Vec<(&Path, bool)> =
                 index.compare(paths.into_iter(), read).into_iter().collect();
             found.sort();
-            let expected = [(".env", true), ("a/b/x", true), ("a/y", true), ("s.pem", false)];
-            let expected = expected.map(|(path, same)| (Path::new(path), same));
+            let expected = [(".env", true), ("a/b/x", true), ("a/y", true), ("s.pem", false)]
+                .map(|(path, same)| (Path::new(path), same));
             assert_eq!(found, expected, "version {version}, {format}");
         }
     }

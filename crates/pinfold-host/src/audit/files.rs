@@ -85,8 +85,10 @@ impl Files {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix("audit."));
-            let number = number.and_then(|rest| rest.strip_suffix(".jsonl"));
+            let number = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("audit."))
+                .and_then(|rest| rest.strip_suffix(".jsonl"));
             numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
         }
         numbers.sort_unstable();

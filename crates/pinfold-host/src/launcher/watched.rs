@@ -76,8 +76,11 @@ fn watch(
         if is_open {
             wanted.push(PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN));
         }
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let left = left.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        let left = deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+            .map(Timespec::try_from)
+            .transpose()
+            .map_err(io::Error::other)?;
         match rustix::event::poll(&mut wanted, left.as_ref()) {
             // It has not been waited for, so the id is its group's.
             Ok(0) => {

@@ -17,8 +17,8 @@ pub(crate) fn see_to_end(
     deadline: Instant,
     most: usize,
 ) -> io::Result<CommandOutput> {
-    let ended = read_outputs(&mut child, deadline, most);
-    let ended = ended.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
+    let ended = read_outputs(&mut child, deadline, most)
+        .and_then(|read| wait_for_end(&child, deadline).map(|()| read));
     if ended.is_err() {
         // It has not been waited for, so the id is its own, and its group's if it leads one.
         let id = rustix::process::Pid::from_child(&child);

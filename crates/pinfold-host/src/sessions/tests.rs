@@ -58,8 +58,10 @@ fn a_killed_session_is_cleaned_by_the_next() {
     next.clean_dead(&|_, _| {}, &|_, _| Ok(AfterDead::Settled)).unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
     drop(next);
-    let names = fs::read_dir(places.state.join("sessions")).unwrap();
-    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = fs::read_dir(places.state.join("sessions"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, ["lock"], "no record is left");
 }
 

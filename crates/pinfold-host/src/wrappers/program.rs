@@ -51,8 +51,8 @@ impl Program {
             question.to_string().as_bytes(),
             self.patience,
             LARGEST,
-        );
-        let output = output.map_err(|error| match error.kind() {
+        )
+        .map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => Wrong::TimedOut,
             std::io::ErrorKind::FileTooLarge => Wrong::TooLarge,
             _ => Wrong::Io(error),
@@ -60,8 +60,11 @@ impl Program {
         match output.code {
             Some(0) => {}
             Some(status) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.trim().escape_debug().take(SHOWN).collect();
+                let said = String::from_utf8_lossy(&output.stderr)
+                    .trim()
+                    .escape_debug()
+                    .take(SHOWN)
+                    .collect();
                 return Err(Wrong::Failed { status, said });
             }
             None => return Err(Wrong::Signal),

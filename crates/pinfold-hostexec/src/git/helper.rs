@@ -40,8 +40,9 @@ pub(super) fn login(
     let Ok(said) = str::from_utf8(&said.stdout) else { return Ok(None) };
     let value =
         |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-    let both = value("username").zip(value("password"));
-    let both = both.filter(|(user, password)| !user.is_empty() && !password.is_empty());
+    let both = value("username")
+        .zip(value("password"))
+        .filter(|(user, password)| !user.is_empty() && !password.is_empty());
     Ok(both.map(|(user, password)| [(USER, user.into()), (PASSWORD, password.into())]))
 }
 

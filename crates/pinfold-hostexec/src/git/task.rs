@@ -1,7 +1,7 @@
 //! One command of git's, from its arguments to what the sandbox's repository learns of its result.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -164,11 +164,11 @@ impl Task {
         let (said, output) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| refused(errno.into()))?;
         let parent = std::process::id().to_string();
-        let words = ["host-git", &parent, stage].map(OsStr::new);
-        let words = [&words[..], &[self.place.as_os_str()]].concat();
-        let mut child = start_own(&words, output).map_err(refused)?;
-        let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-        let process = process.map_err(|errno| refused(errno.into()))?;
+        let arguments =
+            ["host-git".as_ref(), parent.as_ref(), stage.as_ref(), self.place.as_os_str()];
+        let mut child = start_own(&arguments, output).map_err(refused)?;
+        let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .map_err(|errno| refused(errno.into()))?;
         let mut wanted = vec![PollFd::new(&process, PollFlags::IN)];
         wanted.extend(client.map(Client::until_gone));
         let patience = timespec(PATIENCE);
@@ -195,8 +195,8 @@ impl Task {
         if said.trim().is_empty() {
             return line(String::from_utf8_lossy(stderr).trim().as_bytes());
         }
-        let lines = said.lines().map(|one| line(one.as_bytes()).replace("/q/known", &url));
-        let lines: Vec<String> = lines.collect();
+        let lines: Vec<String> =
+            said.lines().map(|one| line(one.as_bytes()).replace("/q/known", &url)).collect();
         format!("git would not do it:\n{}", lines.join("\n"))
     }
 

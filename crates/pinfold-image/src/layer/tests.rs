@@ -27,8 +27,8 @@ fn a_repository_need_not_add_anything() {
 
 #[test]
 fn a_dockerfile_goes_before_a_list_of_packages() {
-    let layer = found(&[("Dockerfile.sandbox", BUILDS), ("dependencies", b"jq\n")]).unwrap();
-    let layer = layer.unwrap();
+    let layer =
+        found(&[("Dockerfile.sandbox", BUILDS), ("dependencies", b"jq\n")]).unwrap().unwrap();
     assert_eq!(layer.path(), Path::new(".agent-loop/Dockerfile.sandbox"));
     assert_eq!(layer.dockerfile().as_bytes(), BUILDS);
 }

@@ -187,8 +187,9 @@ pub(crate) fn without_wrappers(content: &str) -> String {
 }
 
 fn title_case(scope: &str) -> String {
-    let words = scope.split(['-', '_', ' ', '/', ':']).filter(|word| !word.is_empty());
-    let words: Vec<String> = words
+    let words: Vec<String> = scope
+        .split(['-', '_', ' ', '/', ':'])
+        .filter(|word| !word.is_empty())
         .map(|word| {
             let mut letters = word.chars();
             let first = letters.next().map(|letter| letter.to_uppercase().to_string());

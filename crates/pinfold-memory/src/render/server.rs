@@ -20,8 +20,11 @@ pub(super) fn render(pack: &Pack) -> String {
         String::new(),
     ];
     for (number, (packed, entry)) in (1..).zip(entries) {
-        let title = entry.title.as_deref().filter(|title| !title.is_empty());
-        let title = title.map_or_else(|| format!("Entry {number}"), one_line);
+        let title = entry
+            .title
+            .as_deref()
+            .filter(|title| !title.is_empty())
+            .map_or_else(|| format!("Entry {number}"), one_line);
         lines.extend([
             format!("### {title}"),
             String::new(),

@@ -222,8 +222,11 @@ impl Diary {
         let least = i64::try_from(least).unwrap_or(i64::MAX);
         self.read(|transaction, _| {
             let mut statement = transaction.prepare_cached(&query)?;
-            let values = values.iter().map(|value| value as &dyn ToSql);
-            let values = values.chain([&prefix as &dyn ToSql, &prefix, &least]);
+            let values = values.iter().map(|value| value as &dyn ToSql).chain([
+                &prefix as &dyn ToSql,
+                &prefix,
+                &least,
+            ]);
             let rows = statement
                 .query_map(params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))?;
             let counts = rows.map(|row| {

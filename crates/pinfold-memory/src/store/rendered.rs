@@ -115,8 +115,7 @@ impl Diary {
                 "SELECT {COLUMNS} FROM rendered_pack WHERE (expires_at IS NULL OR expires_at > ?1) AND id = ?2"
             );
             let values = params![millis(now), id.to_string()];
-            let found = transaction.query_row(&query, values, StoredRendering::of).optional()?;
-            let found = found.map(|stored| stored.rendered(self.id)).transpose()?;
+            let found = transaction.query_row(&query, values, StoredRendering::of).optional()?.map(|stored| stored.rendered(self.id)).transpose()?;
             found.ok_or_else(|| MemoryError::NoPack(id.to_string()))
         })
     }

@@ -151,9 +151,8 @@ impl Numbers {
 
     fn after(&mut self, old: &Connection) -> Option<i64> {
         let next = old
-            .prepare_cached("SELECT number FROM entry WHERE number > ?1 ORDER BY number LIMIT 1");
-        let next =
-            next.and_then(|mut next| next.query_row([self.current], |row| row.get(0)).optional());
+            .prepare_cached("SELECT number FROM entry WHERE number > ?1 ORDER BY number LIMIT 1")
+            .and_then(|mut next| next.query_row([self.current], |row| row.get(0)).optional());
         self.current = match next {
             Ok(next) => next?,
             Err(_) if self.current < self.last => {

@@ -105,19 +105,21 @@ impl Stored {
 
 fn tags(text: &str) -> Result<Vec<String>, StoreError> {
     let value = read(text).map_err(|error| StoreError::invalid("list of tags", error))?;
-    let tags = value.as_array().ok_or_else(|| StoreError::invalid("list of tags", "no list"))?;
-    let tags = tags.iter().map(|tag| match tag {
-        Value::Text(text) => Ok(Text::to_str(text).into_owned()),
-        _ => Err(StoreError::invalid("list of tags", "a tag is not a text")),
-    });
+    let tags =
+        value.as_array().ok_or_else(|| StoreError::invalid("list of tags", "no list"))?.iter().map(
+            |tag| match tag {
+                Value::Text(text) => Ok(Text::to_str(text).into_owned()),
+                _ => Err(StoreError::invalid("list of tags", "a tag is not a text")),
+            },
+        );
     tags.collect()
 }
 
 fn threats(text: &str) -> Result<Vec<Threat>, StoreError> {
     let value = read(text).map_err(|error| StoreError::invalid("list of threats", error))?;
     // Without its marks an entry would look harmless.
-    let listed = value.as_array();
-    let listed = listed.ok_or_else(|| StoreError::invalid("list of threats", "no list"))?;
+    let listed =
+        value.as_array().ok_or_else(|| StoreError::invalid("list of threats", "no list"))?;
     let threats = listed.iter().map(|threat| {
         let text = |key: &str| threat.text_of(key).unwrap_or_default().into_owned();
         let (kind, severity) = scan::known(&text("type"), &text("severity"))

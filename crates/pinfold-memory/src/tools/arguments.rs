@@ -67,19 +67,18 @@ impl<'a> Arguments<'a> {
 
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, ToolError> {
         let Some(value) = self.given(key) else { return Ok(Vec::new()) };
-        let texts = value.as_array().map(|items| items.iter().map(Value::as_text));
-        let texts = texts.and_then(|mut texts| {
-            texts.try_fold(Vec::new(), |mut all, text| {
-                all.push(text?.into_owned());
-                Some(all)
-            })
-        });
+        let texts =
+            value.as_array().map(|items| items.iter().map(Value::as_text)).and_then(|mut texts| {
+                texts.try_fold(Vec::new(), |mut all, text| {
+                    all.push(text?.into_owned());
+                    Some(all)
+                })
+            });
         texts.ok_or_else(|| wrong(key, "a list of strings"))
     }
 
     pub(super) fn types(&self, key: &str) -> Result<Vec<EntryType>, ToolError> {
-        let types = self.texts(key)?;
-        let types: Result<_, _> = types.iter().map(|kind| kind.parse()).collect();
+        let types: Result<_, _> = self.texts(key)?.iter().map(|kind| kind.parse()).collect();
         types
             .map_err(|error: crate::UnknownEntryType| ToolError::invalid(format!("{key}: {error}")))
     }

@@ -32,8 +32,7 @@ impl MemoryTools {
         if !ids.is_empty() {
             return self.entries_by_ids(&ids);
         }
-        let kind = arguments.text("entryType")?;
-        let kind = kind.map(|kind| {
+        let kind = arguments.text("entryType")?.map(|kind| {
             kind.parse().map_err(|error: crate::UnknownEntryType| {
                 ToolError::invalid(format!("entryType: {error}"))
             })
@@ -124,10 +123,9 @@ impl MemoryTools {
                 None => ToolError::not_found("Diary"),
             });
         }
-        let importance = arguments.count("importance")?;
-        let importance = importance.map_or(Ok(NewEntry::IMPORTANCE), u8::try_from);
-        let kind = arguments.text("entryType")?;
-        let kind = kind.map(|kind| {
+        let importance =
+            arguments.count("importance")?.map_or(Ok(NewEntry::IMPORTANCE), u8::try_from);
+        let kind = arguments.text("entryType")?.map(|kind| {
             kind.parse().map_err(|error: crate::UnknownEntryType| {
                 ToolError::invalid(format!("entryType: {error}"))
             })

@@ -22,9 +22,13 @@ impl MemoryTools {
     }
 
     pub(super) fn pack_create(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
-        let entries = arguments.given("entries").and_then(Value::as_array);
-        let entries = entries.ok_or_else(|| wrong("entries", "a list"))?;
-        let entries: Result<Vec<_>, _> = entries.iter().map(ranked).collect();
+        let entries: Result<Vec<_>, _> = arguments
+            .given("entries")
+            .and_then(Value::as_array)
+            .ok_or_else(|| wrong("entries", "a list"))?
+            .iter()
+            .map(ranked)
+            .collect();
         let params = match arguments.given("params") {
             None => Object::default(),
             Some(Value::Object(params)) => params.clone(),
@@ -53,8 +57,8 @@ impl MemoryTools {
             (Some(id), None) => id,
             (None, Some(cid)) => self.diary.pack_with_cid(&cid)?,
         };
-        let depth = u32::try_from(arguments.count("depth")?.unwrap_or(DEPTH));
-        let depth = depth.map_err(|_| wrong("depth", "a number from 0 to 10"))?;
+        let depth = u32::try_from(arguments.count("depth")?.unwrap_or(DEPTH))
+            .map_err(|_| wrong("depth", "a number from 0 to 10"))?;
         let graph = self.diary.provenance(id, depth)?;
         let count = |list: &str| {
             let items = graph.get(list).and_then(Value::as_array).unwrap_or_default();
@@ -132,7 +136,9 @@ fn without_content(rendered: &RenderedPack) -> Object {
 
 fn ranked(item: &Value) -> Result<(Uuid, u32), ToolError> {
     let item = Arguments::new(item).map_err(|_| wrong("entries", "a list of objects"))?;
-    let rank = item.count("rank")?.and_then(|rank| u32::try_from(rank).ok());
-    let rank = rank.ok_or_else(|| wrong("rank", "a number from 1"))?;
+    let rank = item
+        .count("rank")?
+        .and_then(|rank| u32::try_from(rank).ok())
+        .ok_or_else(|| wrong("rank", "a number from 1"))?;
     Ok((item.required_id("entryId")?, rank))
 }

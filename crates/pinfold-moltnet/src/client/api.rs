@@ -101,8 +101,10 @@ impl ApiClient {
         body: Vec<u8>,
         most: usize,
     ) -> Result<ApiAnswer, ApiError> {
-        let address = format!("{}{}{path}", self.origin(), self.base.path().trim_end_matches('/'));
-        let address: Uri = address.parse().map_err(|_| ApiError::Address("an invalid path"))?;
+        let address: Uri =
+            format!("{}{}{path}", self.origin(), self.base.path().trim_end_matches('/'))
+                .parse()
+                .map_err(|_| ApiError::Address("an invalid path"))?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() = address;
@@ -115,14 +117,18 @@ impl ApiClient {
                 ApiError::Unreachable(cause.unwrap_or_else(|| Failure::innermost(&error)))
             })?;
             let (head, body) = response.into_parts();
-            let body = Limited::new(body, most).collect().await.map_err(|error| {
-                if error.is::<http_body_util::LengthLimitError>() {
-                    ApiError::TooLarge(most)
-                } else {
-                    ApiError::Unreachable("the connection broke".to_owned())
-                }
-            })?;
-            let body = body.to_bytes().to_vec();
+            let body = Limited::new(body, most)
+                .collect()
+                .await
+                .map_err(|error| {
+                    if error.is::<http_body_util::LengthLimitError>() {
+                        ApiError::TooLarge(most)
+                    } else {
+                        ApiError::Unreachable("the connection broke".to_owned())
+                    }
+                })?
+                .to_bytes()
+                .to_vec();
             Ok(ApiAnswer { status: head.status, headers: head.headers, body })
         };
         self.runtime

@@ -127,8 +127,12 @@ impl Calls {
             if answer.status != 429 {
                 return Ok(answer);
             }
-            let asked = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-            let asked = asked.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+            let asked = answer
+                .headers
+                .get(RETRY_AFTER)
+                .and_then(|value| value.to_str().ok())
+                .and_then(|text| text.parse().ok())
+                .map(Duration::from_secs);
             std::thread::sleep(asked.unwrap_or(pause).min(LONGEST_WAIT));
             pause *= 2;
         }
@@ -193,8 +197,10 @@ impl Calls {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(CONTENT_TYPE, kind);
         let body = form.as_bytes().to_vec();
-        let answer = self.api.send(Method::POST, "/oauth2/token", headers, body, LARGEST_TOKEN);
-        let answer = answer.map_err(unreachable)?;
+        let answer = self
+            .api
+            .send(Method::POST, "/oauth2/token", headers, body, LARGEST_TOKEN)
+            .map_err(unreachable)?;
         match answer.status.as_u16() {
             200..=299 => {}
             status @ (429 | 500..) => {
@@ -203,10 +209,12 @@ impl Calls {
             _ => return Err(Error::Rejected(self.said(&answer))),
         }
         let granted = json(&answer.body)?;
-        let text = granted.text_of("access_token").map(|text| Zeroizing::new(text.into_owned()));
-        let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
-        let text = text.filter(|text| !text.is_empty());
-        let text = text.ok_or_else(|| Error::Unreachable("it gave no token".to_owned()))?;
+        let text = granted
+            .text_of("access_token")
+            .map(|text| Zeroizing::new(text.into_owned()))
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()))
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| Error::Unreachable("it gave no token".to_owned()))?;
         let lasts = granted.get("expires_in").and_then(Value::as_count).unwrap_or(0);
         let lasts = Duration::from_secs(lasts).min(LONGEST_TOKEN).saturating_sub(EARLY);
         Ok(Token { text, until: Instant::now() + lasts })
@@ -253,8 +261,8 @@ impl Calls {
 }
 
 fn json(body: &[u8]) -> Result<Value, Error> {
-    let text = std::str::from_utf8(body);
-    let text = text.map_err(|_| Error::Unreachable("its answer is not UTF-8".to_owned()))?;
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Error::Unreachable("its answer is not UTF-8".to_owned()))?;
     read(text).map_err(|error| Error::Unreachable(format!("its answer is {error}")))
 }
 

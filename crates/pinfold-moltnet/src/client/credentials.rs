@@ -112,8 +112,9 @@ impl Credentials {
     /// Returns the credentials of a `moltnet.json`.
     fn of_file(path: &Path) -> Result<Self, CredentialsError> {
         let invalid = |reason| CredentialsError::File { path: path.to_owned(), reason };
-        let bytes = owned::read(path)?.map(Zeroizing::new);
-        let bytes = bytes.ok_or_else(|| invalid("there is no such file"))?;
+        let bytes = owned::read(path)?
+            .map(Zeroizing::new)
+            .ok_or_else(|| invalid("there is no such file"))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| invalid("it is not UTF-8"))?;
         let content = read(text).map_err(|_| invalid("it is not JSON"))?;
         let client = content.get("oauth2").ok_or_else(|| invalid("it has no oauth2"))?;

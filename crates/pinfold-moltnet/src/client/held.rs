@@ -23,12 +23,15 @@ impl Held {
         if id.to_ascii_lowercase() != offered.id.to_string() {
             return Err("it is about another task".to_owned());
         }
-        let number = attempt.get("attemptN").and_then(Value::as_count);
-        let number = number.and_then(|number| u32::try_from(number).ok());
+        let number = attempt
+            .get("attemptN")
+            .and_then(Value::as_count)
+            .and_then(|number| u32::try_from(number).ok());
         // Each number before it is a branch to look for.
         let most = TaskSpec::MOST_STEPS as u32;
-        let number = number.filter(|number| (1..=most).contains(number));
-        let number = number.ok_or_else(|| format!("its attempt is not one of 1 to {most}"))?;
+        let number = number
+            .filter(|number| (1..=most).contains(number))
+            .ok_or_else(|| format!("its attempt is not one of 1 to {most}"))?;
         Ok(Self { token, offered, number, is_started: false })
     }
 

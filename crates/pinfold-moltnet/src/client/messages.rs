@@ -48,8 +48,11 @@ impl Batch {
 
 /// Returns a line about an attempt, as the API has it.
 fn message(message: &NewMessage) -> Value {
-    let payload = read(&message.payload).ok().and_then(|it| it.as_object().cloned());
-    let payload = payload.unwrap_or_default().with("event", "progress");
+    let payload = read(&message.payload)
+        .ok()
+        .and_then(|it| it.as_object().cloned())
+        .unwrap_or_default()
+        .with("event", "progress");
     let now = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))

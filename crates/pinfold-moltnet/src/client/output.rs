@@ -71,11 +71,15 @@ fn verification(input_cid: &str, criteria: &Value) -> Value {
             result(&id(gate), "gate", "skip", skipped)
         }
     });
-    let assertions = items("assertions").iter();
-    let assertions = assertions.map(|it| result(&id(it), "assertion", "skip", skipped));
-    let rubric = criteria.get("rubric").and_then(|rubric| rubric.get("criteria"));
-    let rubric = rubric.and_then(Value::as_array).unwrap_or_default().iter();
-    let rubric = rubric.map(|it| result(&id(it), "rubric", "skip", skipped));
+    let assertions =
+        items("assertions").iter().map(|it| result(&id(it), "assertion", "skip", skipped));
+    let rubric = criteria
+        .get("rubric")
+        .and_then(|rubric| rubric.get("criteria"))
+        .and_then(Value::as_array)
+        .unwrap_or_default()
+        .iter()
+        .map(|it| result(&id(it), "rubric", "skip", skipped));
     let results = gates.chain(assertions).chain(rubric).take(256);
     Value::object([
         ("inputCid", input_cid.into()),

@@ -31,8 +31,8 @@ impl Offered {
     /// # Errors
     /// Returns why it is not worked on here.
     pub(super) fn read(task: &Value, config: &RemoteConfig<'_>) -> Result<Self, String> {
-        let id = task.text_of("id").unwrap_or_default();
-        let id: TaskId = id.parse().map_err(|_| "its id is not a UUID")?;
+        let id: TaskId =
+            task.text_of("id").unwrap_or_default().parse().map_err(|_| "its id is not a UUID")?;
         let kind = task.text_of("taskType").unwrap_or_default().into_owned();
         if !TYPES.contains(&kind.as_str()) {
             return Err(format!("this worker does {} tasks alone", TYPES.join(" and ")));
@@ -99,9 +99,14 @@ fn local(address: &str, id: TaskId) -> TaskId {
 fn spec(task: &Value, input: &Value, template: &TaskSpec) -> Result<TaskSpec, String> {
     let brief = brief(input)?;
     let first = brief.lines().next().unwrap_or_default().to_owned();
-    let title = task.text_of("title").filter(|title| !title.trim().is_empty());
-    let title = title.map_or(first, |title| title.into_owned());
-    let title: String = title.chars().filter(|letter| is_plain(*letter)).take(60).collect();
+    let title: String = task
+        .text_of("title")
+        .filter(|title| !title.trim().is_empty())
+        .map_or(first, |title| title.into_owned())
+        .chars()
+        .filter(|letter| is_plain(*letter))
+        .take(60)
+        .collect();
     let title = if title.trim().is_empty() { "a task".to_owned() } else { title };
     let seconds = |name: &str| {
         let seconds = task.get(name).and_then(Value::as_count);

@@ -128,11 +128,13 @@ impl<S: Store> Service<S> {
             let mut found = transaction.notes(notes::ARTIFACT, &beginning, &after, limit + 1)?;
             let is_more = found.len() > limit as usize;
             found.truncate(limit as usize);
-            let next = found.last().filter(|_| is_more);
-            let next = next.map(|note| URL_SAFE_NO_PAD.encode(&note.key));
-            let artifacts = found.iter().map(|note| read(&note.content));
-            let artifacts = artifacts.collect::<Result<Vec<_>, _>>();
-            let artifacts = artifacts.map_err(|_| Problem::internal())?;
+            let next =
+                found.last().filter(|_| is_more).map(|note| URL_SAFE_NO_PAD.encode(&note.key));
+            let artifacts = found
+                .iter()
+                .map(|note| read(&note.content))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|_| Problem::internal())?;
             Ok(Value::object([("artifacts", Value::Array(artifacts)), ("nextCursor", next.into())]))
         })
     }

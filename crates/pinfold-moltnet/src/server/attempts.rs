@@ -59,8 +59,9 @@ impl Own {
             return Err(ended(self.record.task.status));
         }
         let current = self.record.attempt.as_ref();
-        let attempt = current.filter(|attempt| attempt.number == self.attempt.number);
-        let attempt = attempt.unwrap_or(&self.attempt);
+        let attempt = current
+            .filter(|attempt| attempt.number == self.attempt.number)
+            .unwrap_or(&self.attempt);
         match attempt.status {
             AttemptStatus::Claimed => Err(Problem::refused(&Refused::NotStarted, doing)),
             AttemptStatus::Running if attempt.lease_until > now => Ok(()),
@@ -287,9 +288,12 @@ impl<S: Store> Service<S> {
 /// Keeps fields of an attempt, together with those that are kept.
 fn keep(transaction: &mut impl Transaction, id: AttemptId, fields: &Value) -> Result<(), Problem> {
     let key = attempt_key(id.task, id.number);
-    let kept = transaction.note(notes::ATTEMPT, &key)?;
-    let kept = kept.map_or(Ok(Value::Null), |text| read(&text).map_err(|_| Problem::internal()))?;
-    let kept = kept.as_object().cloned().unwrap_or_default();
+    let kept = transaction
+        .note(notes::ATTEMPT, &key)?
+        .map_or(Ok(Value::Null), |text| read(&text).map_err(|_| Problem::internal()))?
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     let fields = fields.as_object().into_iter().flat_map(Object::members);
     let all = fields.fold(kept, |all, (name, value)| all.with(&name.to_str(), value.clone()));
     let note = Note { key, content: Value::from(all).to_string() };
@@ -310,8 +314,8 @@ fn completion(document: &Document, body: &Value) -> Result<Completion, Problem> 
     if output.len() > Completion::LONGEST {
         return Err(Problem::field("output", "is too long"));
     }
-    let usage = serde_json::from_str::<Usage>(&field(body, "usage").to_string());
-    let usage = usage.map_err(|_| Problem::field("usage", "is invalid"))?;
+    let usage = serde_json::from_str::<Usage>(&field(body, "usage").to_string())
+        .map_err(|_| Problem::field("usage", "is invalid"))?;
     Ok(Completion { output, usage })
 }
 

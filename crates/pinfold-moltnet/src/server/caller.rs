@@ -98,8 +98,8 @@ impl Callers {
         }
         let token = {
             let tokens = self.tokens.lock();
-            let token = tokens.get(&name_of(bearer.as_bytes()));
-            let token = token.filter(|token| Instant::now() < token.ends);
+            let token =
+                tokens.get(&name_of(bearer.as_bytes())).filter(|token| Instant::now() < token.ends);
             token.map(|token| (token.agent.clone(), token.scopes.clone()))
         };
         let Some((id, mut scopes)) = token else { return Ok(None) };
@@ -141,8 +141,11 @@ impl Callers {
             return Ok(Granted::Refused(400, "unsupported_grant_type"));
         }
         let secret = form.one("client_secret").unwrap_or_default();
-        let agent = self.agents.with_key(secret).map_err(|_| Problem::internal())?;
-        let agent = agent.filter(|agent| form.one("client_id") == Some(&agent.id));
+        let agent = self
+            .agents
+            .with_key(secret)
+            .map_err(|_| Problem::internal())?
+            .filter(|agent| form.one("client_id") == Some(&agent.id));
         let Some(agent) = agent else {
             self.slow_down("", Cost::Refusal)?;
             return Ok(Granted::Refused(401, "invalid_client"));
@@ -172,9 +175,11 @@ impl Callers {
         let mut tokens = self.tokens.lock();
         let now = Instant::now();
         tokens.retain(|_, token| now < token.ends);
-        let own = tokens.iter().filter(|(_, it)| it.agent == token.agent);
-        let mut own: Vec<(Instant, String)> =
-            own.map(|(name, it)| (it.ends, name.clone())).collect();
+        let mut own: Vec<(Instant, String)> = tokens
+            .iter()
+            .filter(|(_, it)| it.agent == token.agent)
+            .map(|(name, it)| (it.ends, name.clone()))
+            .collect();
         own.sort();
         for (_, oldest) in own.iter().take((own.len() + 1).saturating_sub(MOST_TOKENS)) {
             tokens.remove(oldest);

@@ -69,8 +69,7 @@ fn document(caller: &Caller, body: &Value, kind: &TaskType<'_>) -> Result<Value,
     let empty = Value::Array(Vec::new());
     let input = body.get("input").unwrap_or(&Value::Null);
     let input = kind.normalize(input)?;
-    let references = body.given("references").unwrap_or(&empty);
-    let references = references.as_array().unwrap_or_default();
+    let references = body.given("references").unwrap_or(&empty).as_array().unwrap_or_default();
     let lacks_output =
         |it: &&Value| it.given("taskId").is_some() && it.given("outputCid").is_none();
     if references.iter().any(|it| lacks_output(&it)) {

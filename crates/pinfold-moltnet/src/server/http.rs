@@ -95,8 +95,13 @@ impl Head {
 
     /// Returns the body as JSON; an empty one is an empty object.
     pub(crate) fn json(&self, body: &[u8]) -> Result<Value, Problem> {
-        let kind = self.header(CONTENT_TYPE).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let kind = self
+            .header(CONTENT_TYPE)
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
         if body.is_empty() {
             return Ok(Value::object([]));
         }

@@ -61,8 +61,8 @@ impl<S: Store> Service<S> {
                 if bytes > LARGEST_PAGE {
                     break;
                 }
-                let document = self.document(transaction, task.id)?;
-                let document = document.ok_or_else(Problem::internal)?;
+                let document =
+                    self.document(transaction, task.id)?.ok_or_else(Problem::internal)?;
                 let item = render::task(transaction, task, &document)?;
                 bytes += item.to_string().len();
                 items.push(item);
@@ -110,8 +110,8 @@ impl Filter {
     fn read(query: &Query) -> Result<Self, Problem> {
         let words = query.all("status").chain(query.all("statuses"));
         let invalid = |_| Problem::field("query/statuses", "unknown status");
-        let statuses = words.map(|word| word.parse().map_err(invalid));
-        let mut statuses = statuses.collect::<Result<Vec<Status>, _>>()?;
+        let mut statuses =
+            words.map(|word| word.parse().map_err(invalid)).collect::<Result<Vec<Status>, _>>()?;
         statuses.dedup();
         if statuses.len() > 8 {
             return Err(Problem::field("query/statuses", "must NOT have more than 8 items"));

@@ -46,9 +46,11 @@ impl<S: Store> Service<S> {
             let now = transaction.now();
             let cancelled = record.cancel(&reason, now);
             cancelled.map_err(|refused| Problem::refused(&refused, "cancel"))?;
-            let kept = changing(transaction, id, &document)?;
-            let kept = kept.as_object().cloned().unwrap_or_default();
-            let kept = kept.with("cancelledByAgentId", caller.agent.id.as_str());
+            let kept = changing(transaction, id, &document)?
+                .as_object()
+                .cloned()
+                .unwrap_or_default()
+                .with("cancelledByAgentId", caller.agent.id.as_str());
             change(transaction, id, &kept.into())?;
             save(transaction, &record)?;
             render::record(transaction, &record, &document)
@@ -59,9 +61,14 @@ impl<S: Store> Service<S> {
     /// see, is skipped.
     pub(super) fn delete(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         check("delete", body)?;
-        let ids = body.get("ids").and_then(Value::as_array).unwrap_or_default();
-        let ids = ids.iter().filter_map(Value::as_text);
-        let ids: Vec<TaskId> = ids.filter_map(|id| id.to_ascii_lowercase().parse().ok()).collect();
+        let ids: Vec<TaskId> = body
+            .get("ids")
+            .and_then(Value::as_array)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(Value::as_text)
+            .filter_map(|id| id.to_ascii_lowercase().parse().ok())
+            .collect();
         let is_forced = body.get("force").and_then(Value::as_bool) == Some(true);
         let mut deleted = Vec::new();
         for id in &ids {

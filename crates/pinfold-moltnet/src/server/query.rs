@@ -12,12 +12,15 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl Query {
     /// Reads a query, or a form that is encoded like one.
     pub(crate) fn read(text: &str) -> Result<Self, Problem> {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).take(MOST + 1);
-        let pairs = pairs.map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(name)?, decode(value)?))
-        });
-        let pairs = pairs.collect::<Result<Vec<_>, Problem>>()?;
+        let pairs = text
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .take(MOST + 1)
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Ok((decode(name)?, decode(value)?))
+            })
+            .collect::<Result<Vec<_>, Problem>>()?;
         if pairs.len() > MOST {
             Err(Problem::field("query", "has too many values"))
         } else {

@@ -66,11 +66,17 @@ pub(super) fn attempt(
     let text = transaction.note(notes::ATTEMPT, &attempt_key(of.id, attempt.number))?;
     let kept = text.map_or(Ok(Value::Null), |text| read(&text).map_err(|_| Problem::internal()))?;
     let kept = |name: &str| kept.get(name).cloned().unwrap_or(Value::Null);
-    let output = attempt.completion.as_ref();
-    let output = output.map(|completion| read(&completion.output)).transpose();
-    let output = output.map_err(|_| Problem::internal())?;
-    let usage = attempt.completion.as_ref().map(|completion| &completion.usage);
-    let usage = usage.map(|usage| serde_json::to_string(usage).ok().and_then(|it| read(&it).ok()));
+    let output = attempt
+        .completion
+        .as_ref()
+        .map(|completion| read(&completion.output))
+        .transpose()
+        .map_err(|_| Problem::internal())?;
+    let usage = attempt
+        .completion
+        .as_ref()
+        .map(|completion| &completion.usage)
+        .map(|usage| serde_json::to_string(usage).ok().and_then(|it| read(&it).ok()));
     Ok(Value::object([
         ("taskId", of.id.to_string().into()),
         ("attemptN", attempt.number.into()),

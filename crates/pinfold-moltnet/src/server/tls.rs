@@ -47,19 +47,18 @@ impl TlsFiles {
             owned::read(path)?.ok_or_else(missing)
         };
         let certificates = read(&self.certificate)?;
-        let certificates = CertificateDer::pem_slice_iter(&certificates);
-        let certificates = certificates
+        let certificates = CertificateDer::pem_slice_iter(&certificates)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| invalid(&self.certificate, error))?;
-        let key = PrivateKeyDer::from_pem_slice(&private(&self.key)?);
-        let key = key.map_err(|error| invalid(&self.key, error))?;
+        let key = PrivateKeyDer::from_pem_slice(&private(&self.key)?)
+            .map_err(|error| invalid(&self.key, error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| invalid(&self.key, error))?
             .with_no_client_auth()
-            .with_single_cert(certificates, key);
-        let config = config.map_err(|error| invalid(&self.certificate, error))?;
+            .with_single_cert(certificates, key)
+            .map_err(|error| invalid(&self.certificate, error))?;
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }

@@ -93,8 +93,8 @@ fn one(
             let is_kept = |value: &Value| value.as_str().is_some_and(is_reference);
             let (kept, dropped): (Map<_, _>, Map<_, _>) =
                 values.into_iter().partition(|(_, value)| is_kept(value));
-            let dropped = dropped.keys().map(|variable| variable.escape_debug().to_string());
-            let dropped: Vec<String> = dropped.collect();
+            let dropped: Vec<String> =
+                dropped.keys().map(|variable| variable.escape_debug().to_string()).collect();
             if !dropped.is_empty() {
                 left_out.push(format!("{key} {} of {name}", dropped.join(" ")));
             }

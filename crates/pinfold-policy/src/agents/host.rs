@@ -142,8 +142,8 @@ impl HostFile {
         match self.sets {
             HostKey::BaseUrl => {
                 // What is no plain URL may hold a password.
-                let url = BaseUrl::with_plain_http(value);
-                let url = url.map_or("\"…\"".to_owned(), |url| format!("\"{url}\""));
+                let url = BaseUrl::with_plain_http(value)
+                    .map_or("\"…\"".to_owned(), |url| format!("\"{url}\""));
                 AgentError::OnHost {
                     what: format!("{self} has its own {key}, which pinfold does not take over"),
                     hint: format!(

@@ -71,8 +71,11 @@ impl AgentProfile {
     /// Returns an error when the provider is unknown, which lists the known ones, or takes no such
     /// credential.
     pub fn resolve(mut self, selection: Selection<'_>) -> Result<ResolvedAgent, AgentError> {
-        let chosen = selection.provider.or(self.default_provider.as_deref());
-        let chosen = chosen.filter(|_| !self.providers.is_empty()).map(str::to_owned);
+        let chosen = selection
+            .provider
+            .or(self.default_provider.as_deref())
+            .filter(|_| !self.providers.is_empty())
+            .map(str::to_owned);
         let is_own = chosen.as_ref().is_none_or(|name| self.providers.contains_key(name));
         let mut terms = match &chosen {
             None => Provider { uses_proxy: true, ..Provider::default() },
@@ -80,14 +83,15 @@ impl AgentProfile {
         };
         let auth_mode = self.auth_mode(chosen.as_deref(), &terms, selection.auth_mode)?;
         let mut by_mode = std::mem::take(&mut terms.auth);
-        let auth = auth_mode.and_then(|mode| by_mode.remove(&mode));
-        let mut auth = auth.unwrap_or_default();
+        let mut auth = auth_mode.and_then(|mode| by_mode.remove(&mode)).unwrap_or_default();
         let env = std::mem::take(&mut auth.env);
         // The agent's own default is a model of its own providers.
         let default_model = self.default_model.as_ref().filter(|_| is_own);
         let default_model = terms.default_model.as_ref().or(default_model);
-        let model = selection.model.or(default_model.map(String::as_str));
-        let model = model.map(|model| prefixed(model.to_owned(), &terms.model_prefix));
+        let model = selection
+            .model
+            .or(default_model.map(String::as_str))
+            .map(|model| prefixed(model.to_owned(), &terms.model_prefix));
         self.env.extend(std::mem::take(&mut terms.env).into_iter().chain(env));
         self.files.append(&mut terms.files);
         if let (Some(provider), None) = (&chosen, &model)
@@ -120,8 +124,8 @@ impl AgentProfile {
             return Ok(provider.clone());
         }
         let built_in = shared::built_in()?;
-        let shared = built_in.iter().find(|(known, _)| known == name);
-        let shared = shared.map(|(_, shared)| shared.clone());
+        let shared =
+            built_in.iter().find(|(known, _)| known == name).map(|(_, shared)| shared.clone());
         let Some(shared) = shared.or_else(|| shared::of_user(name, settings?)) else {
             let fits = |shared: &SharedProvider| {
                 shared.apis.iter().any(|api| self.compatible.contains_key(api))

@@ -91,8 +91,12 @@ impl Authority {
     #[must_use]
     pub fn placements(&self) -> Vec<Placement<'_>> {
         let mut placements = Vec::with_capacity(self.restrictions.len());
-        let hidden = self.restrictions.iter().filter(|found| found.effect == Effect::Hide);
-        let hidden: HashSet<_> = hidden.map(|found| &found.host).collect();
+        let hidden: HashSet<_> = self
+            .restrictions
+            .iter()
+            .filter(|found| found.effect == Effect::Hide)
+            .map(|found| &found.host)
+            .collect();
         for restriction in &self.restrictions {
             if restriction.host.ancestors().skip(1).any(|above| hidden.contains(&above)) {
                 continue;

@@ -107,9 +107,9 @@ impl Repository {
             // Like scp: a slash before the first colon would make it a path.
             None => url.split_once(':').filter(|(host, _)| !host.contains('/'))?,
         };
-        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        let host = host.split_once(':').map_or(host, |(host, _)| host).parse::<HostName>().ok()?;
-        if ![GIT_HOST, SSH_HOST].contains(&host.as_str()) {
+        let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+        let named = place.split_once(':').map_or(place, |(host, _)| host);
+        if ![GIT_HOST, SSH_HOST].contains(&named.parse::<HostName>().ok()?.as_str()) {
             return None;
         }
         let (owner, name) = path.trim_matches('/').split_once('/')?;

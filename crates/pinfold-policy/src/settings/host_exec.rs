@@ -163,8 +163,14 @@ pub(super) fn merged(
     let on_path: Vec<_> = user.on_path.into_iter().chain(project.on_path).collect();
     let by_project = approve.first().map(|one| &one.origin);
     let names = executables.iter().chain(&on_path).map(|one| &one.origin);
-    let said = user.said.as_ref().or(by_project).into_iter().chain(names).next();
-    let said = said.map(|origin| Valued::new(true, origin.clone()));
+    let said = user
+        .said
+        .as_ref()
+        .or(by_project)
+        .into_iter()
+        .chain(names)
+        .next()
+        .map(|origin| Valued::new(true, origin.clone()));
     let enabled = flag(flags.enabled, "--host-exec")
         .or(flag(flags.waits, "--wait-for-approvals"))
         .or(user.enabled)

@@ -46,10 +46,13 @@ impl Narrowing {
             section.get(name).map_or(Ok(()), |table| refuse_widening(&table, keys))?;
         }
         let network = sub_table(&section, NARROWING, "network")?;
-        let hosts = network.as_ref().and_then(|network| network.get("hosts"));
-        let hosts = hosts.map(|item| item.list()?.iter().map(Item::parsed).collect());
-        let host_exec = sub_table(&section, NARROWING, "hostExec")?;
-        let host_exec = host_exec.map(|table| table.read("allowed", Item::flag)).transpose()?;
+        let hosts = network
+            .as_ref()
+            .and_then(|network| network.get("hosts"))
+            .map(|item| item.list()?.iter().map(Item::parsed).collect());
+        let host_exec = sub_table(&section, NARROWING, "hostExec")?
+            .map(|table| table.read("allowed", Item::flag))
+            .transpose()?;
         Ok(Self {
             limits: limits(&section, origin)?,
             hosts: hosts.transpose()?.map(valued),
@@ -211,7 +214,10 @@ fn both(
         let mut all = rules.iter().map(|rule| &rule.value);
         all.any(|rule| !rule.looks_at_requests() && rule.covers(host))
     };
-    let further = hosts.value.iter().filter(is_given);
-    let further = further.map(|host| Valued::new(host.clone(), hosts.origin.clone()));
+    let further = hosts
+        .value
+        .iter()
+        .filter(is_given)
+        .map(|host| Valued::new(host.clone(), hosts.origin.clone()));
     kept.cloned().chain(further).collect()
 }

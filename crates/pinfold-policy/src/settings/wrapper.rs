@@ -41,8 +41,7 @@ fn one(item: &Item<'_>) -> Result<WrapperSetting, FileError> {
     let id = table.require("id")?;
     let words = table.require("command")?;
     let mut command = words.texts()?.into_iter();
-    let program = command.next().filter(|program| program.starts_with('/'));
-    let program = program.ok_or_else(|| {
+    let program = command.next().filter(|program| program.starts_with('/')).ok_or_else(|| {
         words.invalid("expected a program by its absolute path, and then its arguments")
     })?;
     Ok(WrapperSetting {

@@ -212,8 +212,9 @@ impl Stack {
         let mut parts = place.iter().peekable();
         while let Some(part) = parts.next() {
             let mut below = Vec::new();
-            let host = is_first.then(|| Path::new("/").join(part));
-            let host = host.filter(|path| self.over_host && is_host_program(path));
+            let host = is_first
+                .then(|| Path::new("/").join(part))
+                .filter(|path| self.over_host && is_host_program(path));
             is_first = false;
             for path in directories.iter().map(|directory| directory.join(part)).chain(host) {
                 let Ok(found) = fs::symlink_metadata(&path) else { continue };

@@ -60,8 +60,8 @@ pub(super) fn version_at(path: &Path) -> Result<String, SystemError> {
 }
 
 fn tarball_at(path: &Path) -> Result<fs::Metadata, SystemError> {
-    let found = fs::metadata(path);
-    let found = found.map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
+    let found =
+        fs::metadata(path).map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
     if found.is_file() {
         Ok(found)
     } else {

@@ -22,8 +22,9 @@ const BY: &str = "local API";
 /// # Errors
 /// Returns an error if there is no such session, or one in which nothing can be asked.
 pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
-    let all = Attendance::list(to.going_on.places(), Some(session)).map_err(fault)?;
-    let all = all.ok_or_else(|| fault(no_door()))?;
+    let all = Attendance::list(to.going_on.places(), Some(session))
+        .map_err(fault)?
+        .ok_or_else(|| fault(no_door()))?;
     Ok(Approvals { approvals: all.into_iter().map(shown).collect() })
 }
 

@@ -22,8 +22,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Returns an error if there is no such session; a log that cannot be read.
 pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result<(), Fault> {
     to.going_on.has_room()?;
-    let session = session.map(|name| to.going_on.session(&name)).transpose()?;
-    let session = session.map(|session| session.name().to_owned());
+    let session = session
+        .map(|name| to.going_on.session(&name))
+        .transpose()?
+        .map(|session| session.name().to_owned());
     let state = to.going_on.places().state.clone();
     let unreadable = |error: io::Error| Fault::refused(error.to_string(), None);
     let mut reader = Reader::open(&state).map_err(unreadable)?;

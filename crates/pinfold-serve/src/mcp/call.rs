@@ -129,8 +129,11 @@ fn run(
         }
         Err(fault) if fault.code == code::PARAMS => Err(fault),
         Err(fault) => {
-            let hint = fault.data.as_ref().and_then(|data| data["hint"].as_str());
-            let hint = hint.map_or(String::new(), |hint| format!("\nhint: {hint}"));
+            let hint = fault
+                .data
+                .as_ref()
+                .and_then(|data| data["hint"].as_str())
+                .map_or(String::new(), |hint| format!("\nhint: {hint}"));
             let text = format!("{}{hint}", fault.message);
             Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
         }
@@ -345,8 +348,8 @@ fn own(sessions: &Sessions, command: &str, call: &Call) -> Result<Given, Fault> 
     let refused = |error: io::Error| Fault::refused(error.to_string(), None);
     let mut child = start_session(&arguments, sessions.directory()).map_err(refused)?;
     drop(child.stdin.take());
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-    let process = process.map_err(|errno| refused(errno.into()))?;
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+        .map_err(|errno| refused(errno.into()))?;
     // One that has ended needs no signal.
     call.can_be_taken_back(move || {
         let _ = pidfd_send_signal(&process, Signal::TERM);

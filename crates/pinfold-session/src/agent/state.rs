@@ -123,8 +123,8 @@ pub(super) fn clear_the_way(
 
 /// Removes links that a session left where something is to be mounted: no mount follows one.
 fn remove_links(root: &Path, points: impl Iterator<Item = PathBuf>) -> Result<(), RunError> {
-    let top = rustix::fs::open(root, DIRECTORY, Mode::empty());
-    let top = top.map_err(|errno| RunError::System(errno.into()))?;
+    let top = rustix::fs::open(root, DIRECTORY, Mode::empty())
+        .map_err(|errno| RunError::System(errno.into()))?;
     for point in points {
         let (Some(parent), Some(name)) = (point.parent(), point.file_name()) else { continue };
         // A way that leads elsewhere is cleared next.
@@ -153,9 +153,9 @@ fn clear(root: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>, RunError> {
         let what = format!("cannot make way for the agent's own files: {shown}: {errno}");
         RunError::refused(what, Some(hint))
     };
-    let top = rustix::fs::open(root, DIRECTORY, Mode::empty());
-    let top = top.and_then(|top| may_be_entered(&top).map(|()| top));
-    let top = top.map_err(|errno| failed(Path::new(""), errno))?;
+    let top = rustix::fs::open(root, DIRECTORY, Mode::empty())
+        .and_then(|top| may_be_entered(&top).map(|()| top))
+        .map_err(|errno| failed(Path::new(""), errno))?;
     let mut aside = Vec::new();
     for file in files {
         if let Some(obstacle) = obstacle(&top, file).map_err(|errno| failed(file, errno))? {

@@ -118,8 +118,8 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
         terminal.guard().map_err(RunError::terminal)?;
     }
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
-    let typed = to.filter(|_| terminal.is_some()).map(typing).transpose();
-    let typed = typed.map_err(RunError::thread)?;
+    let typed =
+        to.filter(|_| terminal.is_some()).map(typing).transpose().map_err(RunError::thread)?;
     let (keys, held) = (Watching::new(attach.keys), None);
     let mut viewer = Viewer { session, channel, signals, terminal, keys, held, typed, shown };
     viewer.enter()?;
@@ -256,8 +256,7 @@ impl Viewer {
             }),
         ];
         let held = self.held.map(|until| until.saturating_duration_since(Instant::now()));
-        let patience = look.or(held);
-        let patience = patience.map(|patience| Timespec {
+        let patience = look.or(held).map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
         });

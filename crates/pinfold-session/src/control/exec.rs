@@ -123,8 +123,10 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
         (Tty::Always, _) => Some(rustix::stdio::stdout()),
         (Tty::AsHere | Tty::Never, terminal) => terminal.as_ref().map(CallerTerminal::descriptor),
     };
-    let screen = screen.map(|screen| rustix::io::fcntl_dupfd_cloexec(screen, 3)).transpose();
-    let screen = screen.map_err(system)?;
+    let screen = screen
+        .map(|screen| rustix::io::fcntl_dupfd_cloexec(screen, 3))
+        .transpose()
+        .map_err(system)?;
     let signals = sys::signal_events().map_err(system)?;
     send(&channel, request(&exec))?;
     let (ends, descriptors) = streams.stdio.to_wire();
@@ -199,11 +201,13 @@ impl Client {
             PollFd::new(&self.signals, PollFlags::IN),
         ];
         ready.extend(self.inner.iter().map(|inner| PollFd::new(inner, PollFlags::IN)));
-        let patience = self.leaving.map(|at| at.saturating_duration_since(Instant::now()));
-        let patience = patience.map(|patience| Timespec {
-            tv_sec: patience.as_secs() as i64,
-            tv_nsec: i64::from(patience.subsec_nanos()),
-        });
+        let patience =
+            self.leaving.map(|at| at.saturating_duration_since(Instant::now())).map(|patience| {
+                Timespec {
+                    tv_sec: patience.as_secs() as i64,
+                    tv_nsec: i64::from(patience.subsec_nanos()),
+                }
+            });
         match rustix::event::poll(&mut ready, patience.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RunError::System(errno.into())),

@@ -358,8 +358,11 @@ impl Control {
         let asked = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(asked);
         let ignored = program.ignored;
-        let launch = self.base.launcher.wrapped(self.base.boundary, Launch::of_program(program));
-        let launch = launch.map_err(|error| error.to_string())?;
+        let launch = self
+            .base
+            .launcher
+            .wrapped(self.base.boundary, Launch::of_program(program))
+            .map_err(|error| error.to_string())?;
         let id = self.next;
         record_exec(&self.audit, &launch, id - FIRST).map_err(|error| error.to_string())?;
         let program = Program { ignored, ..launch.into_program() };
@@ -379,8 +382,9 @@ fn record_exit(audit: &Audit, id: u32, ended: Ended, limit: Option<LimitReached>
 
 /// Returns the message for a client for whom no descriptor is left.
 fn no_descriptor() -> String {
-    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let most = most.map_or("as many as it likes".to_owned(), |most| most.to_string());
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .map_or("as many as it likes".to_owned(), |most| most.to_string());
     format!(
         "the session has as many files open as its supervisor may, or its user as many on their way \
          between processes (RLIMIT_NOFILE: {most})"

@@ -170,8 +170,10 @@ impl Running {
                 Ok(None)
             }
             (Answer::Terminal, Some(place)) => {
-                let terminal = received.descriptors.into_iter().next();
-                let terminal = terminal
+                let terminal = received
+                    .descriptors
+                    .into_iter()
+                    .next()
                     .filter(|terminal| rustix::termios::isatty(terminal))
                     .ok_or_else(gone)?;
                 // There is one; more can only be a sandbox that is up to something.

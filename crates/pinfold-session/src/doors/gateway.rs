@@ -56,8 +56,10 @@ pub(crate) fn provider(
 ) -> Result<Provider, RunError> {
     let name = agent.provider.clone().unwrap_or_else(|| agent.profile.name.clone());
     let chosen = settings.providers.get(&name);
-    let account = chosen.iter().flat_map(|chosen| &chosen.account);
-    let account = account.map(|(name, value)| AccountHeader::new(name, &value.value));
+    let account = chosen
+        .iter()
+        .flat_map(|chosen| &chosen.account)
+        .map(|(name, value)| AccountHeader::new(name, &value.value));
     let missing = || RunError::refused(format!("provider {name} has no base_url"), None);
     let refused = |error: pinfold_egress::ConfigError| RunError::refused(error, None);
     let url = agent.place.base_url.as_ref().ok_or_else(missing)?.as_str();
@@ -82,11 +84,11 @@ pub(crate) fn provider(
         .place
         .region
         .as_ref()
-        .filter(|_| agent.terms.api.is_some_and(pinfold_policy::agents::Api::is_of_a_cloud));
-    let cloud = cloud.map(|region| CloudPlace {
-        region: region.to_string(),
-        project: agent.place.project.as_ref().map(ToString::to_string),
-    });
+        .filter(|_| agent.terms.api.is_some_and(pinfold_policy::agents::Api::is_of_a_cloud))
+        .map(|region| CloudPlace {
+            region: region.to_string(),
+            project: agent.place.project.as_ref().map(ToString::to_string),
+        });
     let api = match agent.terms.api {
         Some(pinfold_policy::agents::Api::Anthropic) => Api::Anthropic,
         Some(pinfold_policy::agents::Api::Gemini) => Api::Gemini,
@@ -128,8 +130,8 @@ pub(crate) fn store(
 ) -> Result<Store, RunError> {
     let store = Store::new(places.secrets());
     let Some(variable) = &agent.terms.env_var_name else { return Ok(store) };
-    let variable = pinfold_secrets::EnvName::new(variable.as_str());
-    let variable = variable.map_err(|error| RunError::refused(error, None))?;
+    let variable = pinfold_secrets::EnvName::new(variable.as_str())
+        .map_err(|error| RunError::refused(error, None))?;
     let auth = match agent.terms.default_auth_mode {
         Some(AuthMode::Oauth) => pinfold_secrets::AuthMode::Oauth,
         Some(AuthMode::Gateway) => pinfold_secrets::AuthMode::Gateway,
@@ -150,11 +152,11 @@ impl Provider {
         settings: &Settings,
         journal: Arc<dyn Journal>,
     ) -> Result<Gateway, RunError> {
-        let way = WayOut::from_environment();
-        let way = way.map_err(|error| RunError::refused(&error, Some(error.hint())))?;
+        let way = WayOut::from_environment()
+            .map_err(|error| RunError::refused(&error, Some(error.hint())))?;
         let id = self.secret;
-        let secret = StoreSecret::of(self.store, id.clone(), host);
-        let mut secret = secret.map_err(|error| RunError::refused(error, None))?;
+        let mut secret = StoreSecret::of(self.store, id.clone(), host)
+            .map_err(|error| RunError::refused(error, None))?;
         if let Some(terms) = self.login {
             let store = Store::new(host.places.secrets());
             secret = secret.renewed_by(Renewal::new(store, id.clone(), terms, way.clone()));
@@ -175,8 +177,8 @@ impl Provider {
             account: self.account,
             cloud: self.cloud,
         };
-        let prices = Prices::new(settings.prices.clone());
-        let prices = prices.map_err(|error| RunError::refused(error, None))?;
+        let prices =
+            Prices::new(settings.prices.clone()).map_err(|error| RunError::refused(error, None))?;
         Gateway::new(GatewayConfig {
             session_keys: vec![self.key],
             routes: vec![route],

@@ -23,8 +23,9 @@ pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSec
         let brokered = &settings.network.brokered;
         let brokered = brokered.iter().find(|brokered| brokered.secret.value == *rule);
         let id = SecretId::new(rule.id.clone()).map_err(pinfold_secrets::Error::from);
-        let source = id.and_then(|id| StoreSecret::new(id, host));
-        let source = source.map_err(|error| RunError::refused(error, None))?;
+        let source = id
+            .and_then(|id| StoreSecret::new(id, host))
+            .map_err(|error| RunError::refused(error, None))?;
         match source.value() {
             Ok(secret) => {
                 let placeholder = placeholder_like(&secret).map_err(RunError::System)?;

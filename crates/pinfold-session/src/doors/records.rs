@@ -84,8 +84,8 @@ impl Records {
     /// Returns the smallest rules for everything that was reached.
     pub(crate) fn reached(&self) -> Vec<NetworkRule> {
         let reached = self.reached.lock();
-        let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));
-        let mut rules: Vec<NetworkRule> = rules.collect();
+        let mut rules: Vec<NetworkRule> =
+            reached.iter().filter_map(|asked| NetworkRule::exactly(asked)).collect();
         rules.dedup();
         rules
     }

@@ -82,8 +82,10 @@ impl DoorServer {
             let _alive = alive;
             egress.serve(stopped)
         };
-        let handle = std::thread::Builder::new().name("egress".to_owned()).spawn(serve);
-        let handle = handle.map_err(RunError::thread)?;
+        let handle = std::thread::Builder::new()
+            .name("egress".to_owned())
+            .spawn(serve)
+            .map_err(RunError::thread)?;
         self.thread = Some(Thread { stop, handle, ended });
         Ok(())
     }

@@ -169,8 +169,9 @@ fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
         let above = public_half.parent().ok_or("it has no directory")?;
         let above = open_directory(above).map_err(|errno| errno.to_string())?;
         let name = Path::new(public_half.file_name().ok_or("it has no name")?);
-        let content = read_beneath(above, name).map_err(|error| error.to_string())?;
-        let content = content.ok_or("the file does not exist")?;
+        let content = read_beneath(above, name)
+            .map_err(|error| error.to_string())?
+            .ok_or("the file does not exist")?;
         String::from_utf8(content.bytes).map_err(|_| "it is not text".to_owned())
     };
     let text = public().map_err(|error| {
@@ -241,8 +242,13 @@ fn parsed(text: &str, origin: &Origin) -> Result<SshPublicKey, RunError> {
 /// Returns the hosts with their keys: those of the settings, else what the user's own ssh knows, else
 /// what is published.
 fn hosts(rules: &[Valued<SshHostRule>], places: &Places) -> Result<Vec<SshHost>, RunError> {
-    let user = rules.iter().any(|rule| rule.value.known.is_empty()).then(|| known_to_user(places));
-    let user = user.transpose().map_err(RunError::System)?.unwrap_or_default();
+    let user = rules
+        .iter()
+        .any(|rule| rule.value.known.is_empty())
+        .then(|| known_to_user(places))
+        .transpose()
+        .map_err(RunError::System)?
+        .unwrap_or_default();
     let host = |Valued { value: rule, origin }: &Valued<SshHostRule>| {
         let label = host_label(&rule.host.to_string(), rule.port);
         let keys = if rule.known.is_empty() {

@@ -51,8 +51,8 @@ impl Allowed {
         let real = fs::canonicalize(&path).map_err(|error| unreadable(&error))?;
         let home = HostPath::new(&places.home).map_err(RunError::path)?;
         let file = SettingsFile { path: &path, bytes: &bytes };
-        let list = Allowlist::read(file, Some(&home));
-        let list = list.map_err(|error| RunError::refused(error, None))?;
+        let list =
+            Allowlist::read(file, Some(&home)).map_err(|error| RunError::refused(error, None))?;
         let roots = list.roots.iter().filter_map(|root| {
             Some((fs::canonicalize(root.path.as_path()).ok()?, root.allow_read_write))
         });

@@ -45,9 +45,10 @@ impl Home {
             let what = format!("cannot use group_home.root {}: {error}", home.root);
             RunError::refused(what, Some("make the directory, or name another".to_owned()))
         })?;
-        let places = [&places.config, &places.state, &places.cache].into_iter();
-        let places: Vec<PathBuf> =
-            places.filter_map(|place| fs::canonicalize(place).ok()).collect();
+        let places: Vec<PathBuf> = [&places.config, &places.state, &places.cache]
+            .into_iter()
+            .filter_map(|place| fs::canonicalize(place).ok())
+            .collect();
         if places.iter().any(|place| root.starts_with(place)) {
             let what = format!("group_home.root {} is among pinfold's own files", Escaped(&root));
             return Err(RunError::refused(what, Some("name a directory of its own".to_owned())));
@@ -128,8 +129,8 @@ impl Home {
 
     /// Returns something that the user shows to groups.
     pub(super) fn shared(&self, place: &Valued<HostPath>) -> Result<HostPath, RunError> {
-        let found = fs::canonicalize(place.value.as_path());
-        let found = found.map_err(|error| unusable(place.value.as_path(), &error))?;
+        let found = fs::canonicalize(place.value.as_path())
+            .map_err(|error| unusable(place.value.as_path(), &error))?;
         let host = HostPath::new(found).map_err(RunError::path)?;
         self.check(&host, &place.origin)?;
         Ok(host)
@@ -179,8 +180,8 @@ impl Home {
         workspace: &Workspace,
     ) -> Result<Vec<HostPath>, RunError> {
         let checked = |path: &Valued<HostPath>| {
-            let found = fs::canonicalize(path.value.as_path());
-            let found = found.map_err(|error| unusable(path.value.as_path(), &error))?;
+            let found = fs::canonicalize(path.value.as_path())
+                .map_err(|error| unusable(path.value.as_path(), &error))?;
             let found = HostPath::new(found).map_err(RunError::path)?;
             self.check(&found, &path.origin).map(|()| found)
         };

@@ -109,9 +109,12 @@ impl AgentImage {
         let selection = Selection { provider: provider.as_deref(), ..Selection::default() };
         let terms = profile.resolve(selection).map_err(|error| refused(&error))?.terms;
         let context = self.context(places)?;
-        let provided = terms.base_image.filter(|_| context.dockerfile().takes_base());
-        let provided =
-            provided.map(|name| name.parse()).transpose().map_err(|error| refused(&error))?;
+        let provided = terms
+            .base_image
+            .filter(|_| context.dockerfile().takes_base())
+            .map(|name| name.parse())
+            .transpose()
+            .map_err(|error| refused(&error))?;
         let name = workspace.map(|workspace| name_of(workspace.root.as_path()));
         Ok(Wanted {
             agent: self.agent.clone(),

@@ -142,8 +142,11 @@ fn path(settings: &Settings, caller: &Caller) -> OsString {
 
 /// Returns the `PATH` of the settings: the one of the highest layer, and the last of that.
 fn chosen_path(settings: &Settings) -> Option<OsString> {
-    let set = settings.env.iter().filter(|setting| setting.name.as_str() == PATH);
-    let set = set.max_by_key(|setting| layer(&setting.origin));
+    let set = settings
+        .env
+        .iter()
+        .filter(|setting| setting.name.as_str() == PATH)
+        .max_by_key(|setting| layer(&setting.origin));
     let is_forwarded = settings.forward_env.iter().any(|name| name.value.as_str() == PATH);
     let forwarded = || is_forwarded.then(|| std::env::var_os(PATH)).flatten();
     set.map(|setting| setting.value.clone().into()).or_else(forwarded)

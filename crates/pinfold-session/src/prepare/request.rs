@@ -269,8 +269,8 @@ impl Surroundings {
             workspace.root.as_path(),
             stack,
             active.as_deref().map(Path::new),
-        );
-        let toolchains = toolchains.map_err(RunError::path)?;
+        )
+        .map_err(RunError::path)?;
         let shown = Shown::of(settings, workspace, &toolchains.extra, stack);
         let container_tools = container_tools::entries(stack).map_err(RunError::path)?;
         let explaining =

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_boundary::{Cover, Inside, LiveView};
+use pinfold_boundary::{Inside, LiveView, Mask};
 use pinfold_host::audit::Audit;
 use pinfold_host::sys;
 use pinfold_host::wrappers::Launch;
@@ -34,7 +34,7 @@ pub(super) struct Furnished {
     /// The view of the workspace, if it has one.
     pub(super) view: Option<LiveView>,
     /// The masks that hide something.
-    pub(super) hidden: Vec<Cover>,
+    pub(super) hidden: Vec<Mask>,
     pub(super) broker: Option<Broker>,
     pub(super) masks: Option<Kept>,
     pub(super) opened: Opened,
@@ -67,8 +67,8 @@ impl Furnished {
         let approvals = self.broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
         let control = control.map_err(RunError::System)?.with_approvals(approvals);
         let (outputs, input) = self.caller.moved.start().map_err(RunError::thread)?;
-        let disk_watch = request.bound.take().map(DiskWatch::watch).transpose();
-        let disk_watch = disk_watch.map_err(RunError::thread)?;
+        let disk_watch =
+            request.bound.take().map(DiskWatch::watch).transpose().map_err(RunError::thread)?;
         let timeout = request.settings.limits.timeout.as_ref();
         let background = request.background.take();
         let mut supervision = Supervision {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pinfold_boundary::Cover;
+use pinfold_boundary::Mask;
 use pinfold_policy::path::Escaped;
 use pinfold_workspace::workspace::Workspace;
 
@@ -21,7 +21,7 @@ const MOST_NAMED: usize = 3;
 /// # Errors
 /// Returns the refusal, with the names.
 pub(super) fn refuse_live_masks(
-    masks: &[Cover],
+    masks: &[Mask],
     view: Option<&Path>,
     workspace: &Workspace,
 ) -> Result<(), RunError> {
@@ -30,8 +30,8 @@ pub(super) fn refuse_live_masks(
     let is_live =
         |path: &&Path| !view.is_some_and(|view| path.starts_with(view)) && !path.is_symlink();
     let hidden = masks.iter().filter(|mask| mask.kind.hides());
-    let live = hidden.map(|mask| Path::new(OsStr::from_bytes(&mask.path))).filter(is_live);
-    let live: Vec<&Path> = live.collect();
+    let live: Vec<&Path> =
+        hidden.map(|mask| Path::new(OsStr::from_bytes(&mask.path))).filter(is_live).collect();
     let Some(first) = live.first() else { return Ok(()) };
     let shown = |path: &Path| Escaped(path.strip_prefix(root).unwrap_or(path)).to_string();
     let names: Vec<String> = live.iter().take(MOST_NAMED).map(|path| shown(path)).collect();

@@ -49,8 +49,12 @@ pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
     hidden.sort_unstable();
     hidden.dedup();
     let Some(first) = hidden.first() else { return };
-    let named = hidden.iter().take(MOST_HIDDEN).map(|path| Escaped(path).to_string());
-    let mut named = named.collect::<Vec<_>>().join(", ");
+    let mut named = hidden
+        .iter()
+        .take(MOST_HIDDEN)
+        .map(|path| Escaped(path).to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
     if hidden.len() > MOST_HIDDEN {
         named.push_str(&format!(" and {} more", hidden.len() - MOST_HIDDEN));
     }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Cover, Doors, Inside};
+use pinfold_boundary::{Doors, Inside, Mask};
 use pinfold_hide as hide;
 use pinfold_host::audit::Audit;
 use pinfold_host::wrappers::Launch;
@@ -57,8 +57,8 @@ impl Registered {
         let mut opened = self.open(doors)?;
         let masks = self.masks(&authority, &opened)?;
         self.record(&authority)?;
-        let covers = masks.iter().cloned().chain(std::mem::take(&mut opened.covers)).collect();
-        self.inside.seal(covers).map_err(explain)?;
+        let all = masks.iter().cloned().chain(std::mem::take(&mut opened.masks)).collect();
+        self.inside.seal(all).map_err(explain)?;
         if let Some(listener) = memory {
             let Session { request, memory, .. } = &mut self.session;
             *memory = doors::memory::serve(listener, request, &self.audit, &opened.variables)?;
@@ -71,11 +71,12 @@ impl Registered {
         let path_map = PathMap::new(authority, over.cloned());
         let over = over.map(HostPath::as_path);
         let masks = keep(self.masks, live, &mut self.inside, over).map_err(RunError::thread)?;
-        let broker = host_exec.map(|listener| {
-            broker(listener, path_map, &self.session, &self.audit, self.passage.as_ref())
-        });
-        let broker = broker.transpose()?;
-        self.session.request.timeline.done("looks the workspace over");
+        let broker = host_exec
+            .map(|listener| {
+                broker(listener, path_map, &self.session, &self.audit, self.passage.as_ref())
+            })
+            .transpose()?;
+        self.session.request.timeline.done("scans the workspace");
         let Self { records, passage, audit, launch, inside, session, caller, .. } = self;
         Ok(Furnished {
             view,
@@ -143,13 +144,13 @@ impl Registered {
     ///
     /// # Errors
     /// Returns the error of writing the files behind them, or refuses masks that could not be kept.
-    fn masks(&mut self, authority: &Authority, opened: &Opened) -> Result<Vec<Cover>, RunError> {
+    fn masks(&mut self, authority: &Authority, opened: &Opened) -> Result<Vec<Mask>, RunError> {
         let Session { design: Design { guard, stand_ins, .. }, request, .. } = &mut self.session;
         let Request { settings, workspace, .. } = request;
         if let Some(stand_ins) = stand_ins {
             stand_ins.fill(authority, &opened.variables).map_err(RunError::System)?;
         }
-        let masks = guard.covers(authority, stand_ins.as_ref());
+        let masks = guard.masks(authority, stand_ins.as_ref());
         if request.nested {
             let over = workspace.under_view(settings).map(HostPath::as_path);
             nested::refuse_live_masks(&masks, over, workspace)?;

@@ -85,8 +85,7 @@ impl Supervision {
         let until = |at: Instant| at.saturating_duration_since(now);
         let looks = self.inside.group().is_some_and(|group| group.needs_a_look());
         let times = [self.deadline, self.state.killing, self.state.waking, self.control.due()];
-        let waits = times.map(|at| at.map(until));
-        let waits = waits.into_iter().chain([looks.then_some(LOOK)]);
+        let waits = times.map(|at| at.map(until)).into_iter().chain([looks.then_some(LOOK)]);
         waits.flatten().min()
     }
 }

@@ -113,8 +113,8 @@ fn later_edit_counts_only_if_the_author_does() {
 
 #[test]
 fn labels_that_are_no_status_are_left_alone() {
-    let labels = ["spec", "status:ready", "status:done", "status:x,spec", "status:\"", "status:"];
-    let labels = labels.map(str::to_owned);
+    let labels = ["spec", "status:ready", "status:done", "status:x,spec", "status:\"", "status:"]
+        .map(str::to_owned);
     assert_eq!(super::other_statuses(&labels, super::SpecStatus::Done), ["status:ready"]);
 }
 

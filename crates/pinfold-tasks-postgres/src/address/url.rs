@@ -144,8 +144,8 @@ fn decoded(text: &str) -> Result<String, AddressError> {
             byte => byte,
         });
     }
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| AddressError::Url("what its % stand for is not UTF-8"))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| AddressError::Url("what its % stand for is not UTF-8"))?;
     // Nothing of the protocol can carry it.
     if text.contains('\0') { Err(AddressError::Url("it has a NUL")) } else { Ok(text) }
 }

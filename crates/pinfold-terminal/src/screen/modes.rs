@@ -195,8 +195,13 @@ impl Modes {
     /// Returns the modes that have changed, as they are or as they were at first.
     fn private(&self, as_now: bool) -> String {
         let perhaps = |at: usize| !as_now && self.asked.perhaps[at];
-        let changed = self.asked.changed.iter().enumerate().zip(PRIVATE);
-        let changed = changed.filter(|((at, changed), _)| **changed || perhaps(*at));
+        let changed = self
+            .asked
+            .changed
+            .iter()
+            .enumerate()
+            .zip(PRIVATE)
+            .filter(|((at, changed), _)| **changed || perhaps(*at));
         let letter = |at_first: bool| if at_first == as_now { 'l' } else { 'h' };
         let sequence = |(mode, at_first)| format!("\x1b[?{mode}{}", letter(at_first));
         changed.map(|(_, mode)| sequence(mode)).collect()

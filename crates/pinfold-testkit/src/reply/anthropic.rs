@@ -59,21 +59,23 @@ fn block_parts(block: &Value) -> (Value, Vec<Value>) {
     let text = |key: &str| pieces(block[key].as_str().unwrap_or_default());
     match block["type"].as_str() {
         Some("text") => {
-            let deltas = text("text").into_iter();
-            let deltas = deltas.map(|piece| json!({ "type": "text_delta", "text": piece }));
+            let deltas = text("text")
+                .into_iter()
+                .map(|piece| json!({ "type": "text_delta", "text": piece }));
             (json!({ "type": "text", "text": "" }), deltas.collect())
         }
         Some("thinking") => {
-            let deltas = text("thinking").into_iter();
-            let deltas = deltas.map(|piece| json!({ "type": "thinking_delta", "thinking": piece }));
+            let deltas = text("thinking")
+                .into_iter()
+                .map(|piece| json!({ "type": "thinking_delta", "thinking": piece }));
             let end = json!({ "type": "signature_delta", "signature": block["signature"] });
             let empty = json!({ "type": "thinking", "thinking": "", "signature": "" });
             (empty, deltas.chain([end]).collect())
         }
         _ => {
-            let deltas = pieces(&block["input"].to_string()).into_iter();
-            let deltas =
-                deltas.map(|piece| json!({ "type": "input_json_delta", "partial_json": piece }));
+            let deltas = pieces(&block["input"].to_string())
+                .into_iter()
+                .map(|piece| json!({ "type": "input_json_delta", "partial_json": piece }));
             let mut empty = block.clone();
             empty["input"] = json!({});
             (empty, deltas.collect())

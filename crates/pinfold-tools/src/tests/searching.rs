@@ -285,8 +285,13 @@ fn ignored_or_moved_directory_is_not_watched() {
         place.file(&last, "");
         loop {
             let event = watch.event().expect("an event");
-            let path = event.path.as_path().strip_prefix(&place.granted);
-            let path = path.unwrap_or(Path::new("")).to_string_lossy().into_owned();
+            let path = event
+                .path
+                .as_path()
+                .strip_prefix(&place.granted)
+                .unwrap_or(Path::new(""))
+                .to_string_lossy()
+                .into_owned();
             if path == last {
                 break events;
             }

@@ -22,8 +22,9 @@ fn directory(modules: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn order(modules: &[(&str, &str)], wanted: &[&str]) -> Result<Vec<String>, String> {
     let directory = directory(modules);
-    let modules = Modules::list(directory.path()).and_then(|modules| modules.in_order(wanted));
-    let modules = modules.map_err(|error| error.to_string())?;
+    let modules = Modules::list(directory.path())
+        .and_then(|modules| modules.in_order(wanted))
+        .map_err(|error| error.to_string())?;
     Ok(modules.into_iter().map(|module| module.name).collect())
 }
 

@@ -97,8 +97,12 @@ pub(super) fn start(
     let unpacked = libraries_below(root);
     let mut env = Vec::new();
     if let Some(modules) = unpacked.modules {
-        let libraries = unpacked.libraries.iter().map(|path| path.as_os_str());
-        let libraries = libraries.collect::<Vec<_>>().join(":".as_ref());
+        let libraries = unpacked
+            .libraries
+            .iter()
+            .map(|path| path.as_os_str())
+            .collect::<Vec<_>>()
+            .join(":".as_ref());
         env.push(("LD_LIBRARY_PATH".into(), libraries));
         env.push(("QEMU_MODULE_DIR".into(), modules.into()));
     }

@@ -143,9 +143,9 @@ impl WorktreeFiles {
         self.scratch(FILL, commit, Access::Write).run()?;
         let words = |error: io::Error| error.to_string();
         let out = open_directory(&self.out).map_err(|errno| errno.to_string())?;
-        let index = read_bounded(out, Path::new("index"), index::LARGEST);
-        let index = index.map_err(|unread| format!("the index {unread}"))?;
-        let index = index.ok_or("git has written no index")?;
+        let index = read_bounded(out, Path::new("index"), index::LARGEST)
+            .map_err(|unread| format!("the index {unread}"))?
+            .ok_or("git has written no index")?;
         let own = open_directory(&self.own).map_err(|errno| errno.to_string())?;
         index::install(&own, &index.bytes, "new").map_err(words)?;
         let filters = read(&self.out, "filters").map_err(words)?;

@@ -68,8 +68,9 @@ impl Repository {
         let program = launcher.find("git", &writable).ok_or(DedicatedError::NoGit)?;
         special_files::refuse(&git)?;
         let git = Anchor::of(&git)?;
-        let main = worktrees::list(&git, &[(top.to_owned(), here.clone())]);
-        let main = main.into_iter().find(|worktree| worktree.head == "HEAD");
+        let main = worktrees::list(&git, &[(top.to_owned(), here.clone())])
+            .into_iter()
+            .find(|worktree| worktree.head == "HEAD");
         let path = git.path();
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
         let root = match main {

@@ -166,8 +166,8 @@ impl Collect<'_> {
         let (listed, symbolic): (Vec<&str>, Vec<&str>) =
             listed.lines().partition(|line| line.ends_with(' '));
         let listed: String = listed.iter().map(|line| format!("{}\n", line.trim_end())).collect();
-        let symbolic = symbolic.iter().filter_map(|line| line.split(' ').nth(1));
-        let symbolic = symbolic.map(str::to_owned).collect();
+        let symbolic =
+            symbolic.iter().filter_map(|line| line.split(' ').nth(1)).map(str::to_owned).collect();
         let has_stash = listed.lines().any(|line| line.ends_with(" refs/stash"));
         let list = ["log", "-g", "-s", "--no-show-signature", "--no-decorate", "--no-notes"];
         let of_stash = ["--format=%H %gs", "refs/stash", "--"];
@@ -176,9 +176,12 @@ impl Collect<'_> {
         } else {
             String::new()
         };
-        let remotes = listed.lines().filter_map(|line| line.split_once(' '));
-        let remotes = remotes.filter(|(_, name)| is_remote(name));
-        let remotes = remotes.map(|(object, name)| (name.to_owned(), object.to_owned())).collect();
+        let remotes = listed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(_, name)| is_remote(name))
+            .map(|(object, name)| (name.to_owned(), object.to_owned()))
+            .collect();
         let trees =
             within.iter().map(|worktree| self.side_of(worktree)).collect::<Result<_, _>>()?;
         let (refs, stashes) = (parse_refs(&listed), parse_stashes(&stashes));
@@ -336,8 +339,11 @@ impl Collect<'_> {
         let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), part.into()];
         argv.extend(paths.map(|path| path.into()));
         let spot = Spot { path: self.copied.host.path(), opened: &host };
-        let output = self.git.launcher().run_in(spot, None, &argv, &[], None);
-        let output = output.map_err(|error| error.to_string())?;
+        let output = self
+            .git
+            .launcher()
+            .run_in(spot, None, &argv, &[], None)
+            .map_err(|error| error.to_string())?;
         match output.code {
             Some(0) => Ok(()),
             _ => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
@@ -350,8 +356,8 @@ impl Collect<'_> {
 
     fn read(&self, part: &str, name: &str) -> Result<String, String> {
         let out = open_directory(&self.out.join(part)).map_err(|errno| errno.to_string())?;
-        let content = read_bounded(out, Path::new(name), LONGEST_LIST);
-        let content = content.map_err(|unread| format!("{name} {unread}"))?;
+        let content = read_bounded(out, Path::new(name), LONGEST_LIST)
+            .map_err(|unread| format!("{name} {unread}"))?;
         Ok(content.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))
     }
 }

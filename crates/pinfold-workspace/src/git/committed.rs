@@ -95,8 +95,12 @@ impl<'a> Repository<'a> {
         let refs = copied.start.refs();
         let branches = refs.into_iter().filter(|(name, _)| name.starts_with("refs/heads/"));
         let mut seen = HashSet::new();
-        let commits = head.into_iter().chain(branches.map(|(_, commit)| commit));
-        let commits = commits.filter(|commit| seen.insert(commit.clone())).take(MOST).collect();
+        let commits = head
+            .into_iter()
+            .chain(branches.map(|(_, commit)| commit))
+            .filter(|commit| seen.insert(commit.clone()))
+            .take(MOST)
+            .collect();
         Some(Self { program, top, git: copied.host.below(below).ok()?, commits })
     }
 
@@ -183,11 +187,11 @@ impl<'a> Repository<'a> {
         if names.is_empty() || self.commits.is_empty() {
             return Ok(Vec::new());
         }
-        let asked = self
+        let asked: String = self
             .commits
             .iter()
-            .flat_map(|commit| names.iter().map(move |name| format!("{commit}:{name}\n")));
-        let asked: String = asked.collect();
+            .flat_map(|commit| names.iter().map(move |name| format!("{commit}:{name}\n")))
+            .collect();
         let how = ["cat-file", "--batch-check=%(objectname)"];
         let said = self.git().run(&how, Some(asked.as_bytes()))?;
         let lines: Vec<&str> = said.lines().collect();

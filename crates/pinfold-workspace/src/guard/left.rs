@@ -341,8 +341,8 @@ fn try_read(private: &Path) -> io::Result<Option<Left>> {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let record = read_bounded(directory, Path::new(RECORD), LONGEST_RECORD);
-    let record = record.map_err(|unread| io::Error::other(format!("{RECORD} {unread}")))?;
+    let record = read_bounded(directory, Path::new(RECORD), LONGEST_RECORD)
+        .map_err(|unread| io::Error::other(format!("{RECORD} {unread}")))?;
     record.map(|record| Ok(serde_json::from_slice(&record.bytes)?)).transpose()
 }
 

@@ -34,7 +34,7 @@ pub struct Guard {
     pub(super) protect: Protect,
     /// Writable roots.
     pub(crate) roots: Vec<Walked>,
-    /// All roots that were looked over.
+    /// All roots that were scanned.
     pub(crate) readable: Vec<PathBuf>,
     /// What was protected at the start, by path: the very file or directory.
     pub(crate) known: HashMap<PathBuf, FileId>,

@@ -112,8 +112,10 @@ fn judge(
         Ok(repository) => (Some(repository), None),
         Err(why) => (None, why),
     };
-    let deletions = repository.as_ref().filter(|_| !deleted.is_empty());
-    let deletions = deletions.and_then(|it| it.deletions(&[&dir.path]).ok().flatten());
+    let deletions = repository
+        .as_ref()
+        .filter(|_| !deleted.is_empty())
+        .and_then(|it| it.deletions(&[&dir.path]).ok().flatten());
     for path in deleted {
         let is_committed = deletions.as_ref().is_some_and(|it| it.has(&dir.path.join(&path)));
         let removed = dir.entries.get(&path).filter(|_| is_committed);
@@ -123,8 +125,9 @@ fn judge(
             None => judged.stays.push((path, "no branch of yours that is checked out deleted it")),
         }
     }
-    let committed = repository.and_then(|repository| repository.committed(&[&dir.path]).ok());
-    let committed = committed.unwrap_or_default();
+    let committed = repository
+        .and_then(|repository| repository.committed(&[&dir.path]).ok())
+        .unwrap_or_default();
     for path in changed {
         match write(dir, tree, &target, &committed, &path) {
             Ok(true) => judged.applied.push(path),

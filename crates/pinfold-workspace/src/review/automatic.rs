@@ -84,8 +84,7 @@ pub(crate) fn apply(
     let applied = review.apply(changes, &selection)?;
     let paths = if applied.done == 1 { "path" } else { "paths" };
     let done = format!("applied {} {paths} to {workspace}", applied.done);
-    let skipped = applied.skipped.iter();
-    let skipped = skipped.map(|it| {
+    let skipped = applied.skipped.iter().map(|it| {
         let name = Escaped(&it.path).to_string();
         Note::named(Topic::Waiting, "not applied", name, it.why.to_string())
     });

@@ -167,8 +167,9 @@ impl Judge {
             let protected = |place: &Path| {
                 let below = place.strip_prefix(&self.workspace).ok()?;
                 let mut named = self.named.iter();
-                let named = named.find(|(named, _)| below.starts_with(named));
-                let named = named.map(|(_, protected)| protected.reason.clone());
+                let named = named
+                    .find(|(named, _)| below.starts_with(named))
+                    .map(|(_, protected)| protected.reason.clone());
                 named.or_else(|| executed(&self.protection, &self.site, below))
             };
             let roots = Roots { root: &self.workspace, all: &all, protected: &protected };

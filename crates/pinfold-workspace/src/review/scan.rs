@@ -58,8 +58,10 @@ impl Scan<'_> {
                 Some(lower) => node_at(lower, name)?,
                 None => None,
             };
-            let own = left.cloned().or_else(|| self.judge.judge(&child));
-            let own = own.or_else(|| self.judge.name(name).filter(|_| before.is_none()));
+            let own = left
+                .cloned()
+                .or_else(|| self.judge.judge(&child))
+                .or_else(|| self.judge.name(name).filter(|_| before.is_none()));
             let lower = lower.as_ref();
             self.entry(&upper, lower, Entry { name, path: child, before, after, left: own })?;
         }

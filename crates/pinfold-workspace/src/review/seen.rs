@@ -131,9 +131,11 @@ impl Seen {
         let mut seen = HashMap::new();
         let mut words = bytes.split(|byte| *byte == 0);
         while let Some(path) = words.next().filter(|path| !path.is_empty()) {
-            let state = words.next().zip(words.next());
-            let state = state.and_then(|(state, left)| State::parse(state, left));
-            let state = state.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+            let state = words
+                .next()
+                .zip(words.next())
+                .and_then(|(state, left)| State::parse(state, left))
+                .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
             seen.insert(PathBuf::from(OsString::from_vec(path.to_vec())), state);
         }
         Ok(Some(Self(seen)))

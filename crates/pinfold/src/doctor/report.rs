@@ -148,8 +148,8 @@ impl fmt::Display for Verdict<'_> {
             Self::Works => write!(f, "pinfold works on this machine"),
             Self::WorksWithLimits(findings) => {
                 write!(f, "pinfold works on this machine with limits")?;
-                let hints = findings.iter().filter_map(|finding| finding.hint.as_deref());
-                let mut hints: Vec<&str> = hints.collect();
+                let mut hints: Vec<&str> =
+                    findings.iter().filter_map(|finding| finding.hint.as_deref()).collect();
                 hints.dedup();
                 if hints.is_empty() {
                     Ok(())

@@ -99,7 +99,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     if bytes.len() as u64 == LONGEST {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))?;
     Ok(text.trim_end_matches('\n').to_owned())
 }

@@ -128,9 +128,10 @@ pub(super) fn search(args: &SearchArgs, scene: &Scene<'_>) -> Result<(), Failure
 
 fn print(entries: &[Entry], diary: Option<&Diary>, output: &Output) -> Result<(), Failure> {
     if output.json {
-        let entries = diary.map(|diary| entries.iter().map(|entry| entry_to_json(entry, diary)));
-        let entries = entries.map(|entries| entries.map(|entry| show::serde(&entry)).collect());
-        let entries: Vec<Value> = entries.unwrap_or_else(|| Ok(Vec::new()))?;
+        let entries: Vec<Value> = diary
+            .map(|diary| entries.iter().map(|entry| entry_to_json(entry, diary)))
+            .map(|entries| entries.map(|entry| show::serde(&entry)).collect())
+            .unwrap_or_else(|| Ok(Vec::new()))?;
         return print::json(&json!({ "entries": entries }));
     }
     if entries.is_empty() {

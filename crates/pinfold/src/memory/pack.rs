@@ -159,8 +159,11 @@ fn list(args: &PackArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     say!("{:8}  {:>7}  {:>12}  {:6}  FIRST", "ID", "ENTRIES", "MADE", "PINNED");
     let now = SystemTime::now();
     for Pack { id, entries, created_at, pinned, .. } in &packs {
-        let first = entries.iter().find_map(|placed| placed.entry.as_ref());
-        let first = first.map(list::shown_title).unwrap_or_default();
+        let first = entries
+            .iter()
+            .find_map(|placed| placed.entry.as_ref())
+            .map(list::shown_title)
+            .unwrap_or_default();
         let pinned = if *pinned { "yes" } else { "no" };
         let made = Ago((*created_at).into(), now);
         say!("{:8}  {:>7}  {made:>12}  {pinned:6}  {first}", short(*id), entries.len());

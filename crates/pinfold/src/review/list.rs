@@ -104,8 +104,8 @@ impl fmt::Display for Table<'_> {
         line(f, ["SESSION", "NAME", "STATE", "STARTED", "WORKSPACE", "HANDLED BY", "COMMAND"])?;
         for row in self.0 {
             let name = row.name.as_deref().unwrap_or("-");
-            let started = humantime::parse_rfc3339_weak(&row.started);
-            let started = started.map_or("-".to_owned(), |time| Ago(time, self.1).to_string());
+            let started = humantime::parse_rfc3339_weak(&row.started)
+                .map_or("-".to_owned(), |time| Ago(time, self.1).to_string());
             let handled_by = row.handled_by.join(" + ");
             let Row { session, state, workspace, command, .. } = row;
             line(f, [session, name, state, &started, workspace, &handled_by, command])?;

@@ -79,8 +79,8 @@ pub(super) fn import(
         ),
         _ => refused(error.to_string()),
     })?;
-    let found = read_foreign(args.agent.client(), &bytes);
-    let found = found.map_err(|error| refused(error.to_string()))?;
+    let found =
+        read_foreign(args.agent.client(), &bytes).map_err(|error| refused(error.to_string()))?;
     let chosen = choose(found, args.provider.as_deref()).map_err(refused)?;
     let mut kept = 0;
     for Foreign { provider, id, entry } in chosen {

@@ -70,8 +70,11 @@ pub(super) fn add(args: AddArgs, queue: &TaskQueue, host: Host<'_>) -> Result<()
         None => spec(&args)?,
     };
     let expires_after = args.expires.map(WallTime::duration);
-    let depends = args.depends.iter().map(|begin| Ok(find(queue, begin)?.id));
-    let depends: Vec<TaskId> = depends.collect::<Result<_, Failure>>()?;
+    let depends: Vec<TaskId> = args
+        .depends
+        .iter()
+        .map(|begin| Ok(find(queue, begin)?.id))
+        .collect::<Result<_, Failure>>()?;
     spec.depends.extend(depends);
     if !args.touches.is_empty() {
         spec.touches = args.touches;

@@ -97,8 +97,9 @@ pub(super) fn group(command: GroupCommand, places: &Places) -> Result<(), Failur
         }
         GroupCommand::Show(args) => {
             let name = args.group.name;
-            let group = groups(places)?.remove(&name);
-            let group = group.ok_or_else(|| GroupEditError::Missing(name.clone()))?;
+            let group = groups(places)?
+                .remove(&name)
+                .ok_or_else(|| GroupEditError::Missing(name.clone()))?;
             if args.output.json {
                 return print::json(&json!({ "name": name, "settings": group }));
             }
@@ -173,12 +174,14 @@ fn edit(
     let next = read(places)?.0.with_extension("toml.next");
     let cannot =
         |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", Escaped(&next)));
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next);
-    let file = file.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => cannot(error)
-            .hint(Some("another edit is at work, or was killed: then remove the file".to_owned())),
-        _ => cannot(error),
-    })?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next).map_err(
+        |error| match error.kind() {
+            ErrorKind::AlreadyExists => cannot(error).hint(Some(
+                "another edit is at work, or was killed: then remove the file".to_owned(),
+            )),
+            _ => cannot(error),
+        },
+    )?;
     // From here on no other edit is made, so what is read stays.
     let edited = read(places).and_then(|(path, before)| {
         let text = change(&before)?;

@@ -157,8 +157,10 @@ impl Run<'_> {
 
     /// Returns whether a task is for this repository.
     fn is_here(&self, spec: &TaskSpec) -> bool {
-        let repository = spec.repository.as_deref();
-        let repository = repository.and_then(|directory| Repository::of(directory, self.host).ok());
+        let repository = spec
+            .repository
+            .as_deref()
+            .and_then(|directory| Repository::of(directory, self.host).ok());
         repository.is_some_and(|repository| repository.is_same(&self.repository))
     }
 

@@ -104,9 +104,10 @@ pub(super) fn apply(
         spec = admission.admit(&spec).map_err(Failure::from)?;
     }
     let directory = repository_of(spec)?;
-    let words = ["run", "--", "git", "merge", "--no-edit", outcome.commit.as_str()];
-    let words: Vec<OsString> = words.map(OsString::from).into();
-    let status = run_own(&words, &directory, queue.store().variables());
-    let status = status.map_err(|error| Failure::new(format!("cannot merge: {error}")))?;
+    let words: Vec<OsString> = ["run", "--", "git", "merge", "--no-edit", outcome.commit.as_str()]
+        .map(OsString::from)
+        .into();
+    let status = run_own(&words, &directory, queue.store().variables())
+        .map_err(|error| Failure::new(format!("cannot merge: {error}")))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }

@@ -129,11 +129,11 @@ pub(super) fn serve(args: ServeArgs, places: &Places) -> Result<ExitCode, Failur
     let listen = args.listen.listen(PORT)?;
     let directory = directory(places)?;
     // A store of its own: what `pinfold task add` queues names files and commands of this machine.
-    let store = SqliteStore::open_file(&directory.join("served.db"), Box::new(SystemClock));
-    let store = store.map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })?;
+    let store = SqliteStore::open_file(&directory.join("served.db"), Box::new(SystemClock))
+        .map_err(|error| {
+            let hint = error.hint();
+            Failure::new(error).hint(hint)
+        })?;
     let profile = args.provider.zip(args.model);
     let agents = agents(places)?;
     if agents.list().map_err(Failure::new)?.is_empty() {

@@ -104,8 +104,9 @@ fn place_of(group: &str, places: &Places) -> Result<(PathBuf, String), Failure> 
     let flags = Flags { group: Some(group.to_owned()), ..Flags::default() };
     let (repository, trust) = (Repository::default(), Trust::default());
     let files = SettingsFiles::read(places).map_err(|error| Failure::from(error).plain())?;
-    let settings = files.settings(flags, Attendance::Attended, &repository, trust);
-    let settings = settings.map_err(|error| Failure::from(error).plain())?;
+    let settings = files
+        .settings(flags, Attendance::Attended, &repository, trust)
+        .map_err(|error| Failure::from(error).plain())?;
     match (settings.group_home, settings.group_files) {
         (Some(home), Some(files)) => Ok((home.root.value.as_path().to_owned(), files.folder)),
         _ => Err(Failure::new("groups have no directories")

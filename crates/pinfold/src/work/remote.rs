@@ -125,8 +125,11 @@ fn describe(completion: &Completion, directory: &Path, host: Host<'_>) -> Result
         serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
     let repository = Repository::of(directory, host)?;
     let commits = repository.commits(&output.base, &output.commit)?;
-    let subjects = commits.iter().filter_map(|(_, message)| message.lines().next());
-    let subjects: Vec<String> = subjects.map(|subject| format!("- {subject}")).collect();
+    let subjects: Vec<String> = commits
+        .iter()
+        .filter_map(|(_, message)| message.lines().next())
+        .map(|subject| format!("- {subject}"))
+        .collect();
     let steps: Vec<&str> = output.steps.iter().map(|step| step.command.as_str()).collect();
     let verified = if steps.is_empty() {
         "no command verified it".to_owned()

@@ -139,8 +139,9 @@ fn base64_of_short_and_long_secrets_keeps_none_of_their_bits() {
                 {
                     let clean = scrubbed(&patterns, format!(" {coded} ").as_bytes());
                     let clean = clean.trim().trim_end_matches('=');
-                    let decoded = URL_SAFE_NO_PAD.decode(clean.replace('+', "-").replace('/', "_"));
-                    let decoded = decoded.unwrap_or_else(|_| panic!("{coded} became {clean}"));
+                    let decoded = URL_SAFE_NO_PAD
+                        .decode(clean.replace('+', "-").replace('/', "_"))
+                        .unwrap_or_else(|_| panic!("{coded} became {clean}"));
                     let inner = &decoded[before.len()..before.len() + secret.len()];
                     assert!(inner.iter().all(|byte| *byte == 0), "{coded} became {clean}");
                     // The rest is at its place, except bits between.

@@ -27,8 +27,8 @@ impl Engine {
     pub fn stored(&self, name: &str) -> Result<Stored, ImageError> {
         let engine = self.name;
         let named = || name.to_owned();
-        let found = self.look_at(name)?;
-        let found = found.ok_or_else(|| ImageError::NotStored { engine, name: named() })?;
+        let found =
+            self.look_at(name)?.ok_or_else(|| ImageError::NotStored { engine, name: named() })?;
         let layers = found.root.unwrap_or_default().layers.unwrap_or_default();
         let (id, size) = (found.id, found.size.unwrap_or(0));
         if layers.is_empty() {

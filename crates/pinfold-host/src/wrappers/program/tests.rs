@@ -31,8 +31,8 @@ fn setting(program: &Path, arguments: &[&str]) -> WrapperSetting {
 fn ask(line: &str, patience: Duration) -> Result<Context, String> {
     let setting = setting(Path::new("/bin/sh"), &["-c", line]);
     let program = Program { patience, ..Program::of(setting) };
-    let answer = program.ask(&context(), "namespace", None);
-    let answer = answer.and_then(|answer| answer.checked(&context()));
+    let answer =
+        program.ask(&context(), "namespace", None).and_then(|answer| answer.checked(&context()));
     answer.map_err(|wrong| wrong.to_string())
 }
 

@@ -7,8 +7,8 @@ use crate::origin::Origin;
 
 #[test]
 fn one_inside_path_has_one_host() {
-    let error = build([grant("/w", "/a", Access::FULL), grant("/w", "/b", Access::FULL)], []);
-    let error = error.unwrap_err();
+    let error =
+        build([grant("/w", "/a", Access::FULL), grant("/w", "/b", Access::FULL)], []).unwrap_err();
     assert!(matches!(error, AuthorityError::SamePlace { .. }));
     assert_eq!(
         error.to_string(),

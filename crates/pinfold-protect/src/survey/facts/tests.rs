@@ -170,8 +170,8 @@ fn truncated_or_damaged_facts_are_not_used() {
         return;
     }
     let (found, read) = seen(dir.path(), Some(10));
-    let file = fs::read_dir(dir.path().join("cache/directories")).unwrap().next().unwrap();
-    let file = file.unwrap().path();
+    let file =
+        fs::read_dir(dir.path().join("cache/directories")).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read(&file).unwrap();
     for length in (0..whole.len()).step_by(977) {
         fs::write(&file, &whole[..length]).unwrap();

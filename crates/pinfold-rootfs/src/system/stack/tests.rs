@@ -76,9 +76,11 @@ fn files_are_found_as_in_the_sandbox() {
 
 #[test]
 fn no_two_paths_share_a_landing() {
-    let names = ["/home/agent", "/home-agent", "/home%2Fagent", "/homeagent"];
     let names: std::collections::BTreeSet<_> =
-        names.iter().map(|name| landing_name(Path::new(name))).collect();
+        ["/home/agent", "/home-agent", "/home%2Fagent", "/homeagent"]
+            .iter()
+            .map(|name| landing_name(Path::new(name)))
+            .collect();
     assert_eq!(names.len(), 4);
 }
 

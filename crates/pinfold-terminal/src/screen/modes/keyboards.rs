@@ -49,8 +49,7 @@ impl Keyboards {
 
     /// Returns what sets the same in a terminal that has heard nothing.
     pub(super) fn enter(&self) -> String {
-        let base = Some(self.base).filter(|base| *base > 0);
-        let base = base.map(|flags| format!("\x1b[={flags}u"));
+        let base = Some(self.base).filter(|base| *base > 0).map(|flags| format!("\x1b[={flags}u"));
         base.into_iter().chain(self.stack.iter().map(|flags| format!("\x1b[>{flags}u"))).collect()
     }
 

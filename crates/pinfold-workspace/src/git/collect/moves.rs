@@ -134,7 +134,10 @@ fn deleted(state: &State, plan: &Plan<'_>) -> Vec<(String, String)> {
         let heads = plan.ours.trees.iter().map(|side| &side.head.branch);
         plan.held.contains_key(name) || heads.flatten().any(|branch| branch == name)
     };
-    let gone = state.made.iter().filter(|name| !plan.theirs.refs.contains_key(*name));
-    let gone = gone.filter(|name| !is_checked_out(name));
+    let gone = state
+        .made
+        .iter()
+        .filter(|name| !plan.theirs.refs.contains_key(*name))
+        .filter(|name| !is_checked_out(name));
     gone.filter_map(|name| Some((name.clone(), plan.ours.refs.get(name)?.clone()))).collect()
 }

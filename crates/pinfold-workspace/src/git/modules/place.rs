@@ -40,8 +40,10 @@ impl Tree {
     fn names(&self, git: &Path) -> bool {
         use std::os::unix::ffi::OsStrExt as _;
         let content = read_beneath(&self.opened, Path::new(".git")).ok().flatten();
-        let led = content.as_ref().and_then(|content| content.bytes.strip_prefix(b"gitdir: "));
-        let led = led.map(|led| Path::new(std::ffi::OsStr::from_bytes(led.trim_ascii_end())));
+        let led = content
+            .as_ref()
+            .and_then(|content| content.bytes.strip_prefix(b"gitdir: "))
+            .map(|led| Path::new(std::ffi::OsStr::from_bytes(led.trim_ascii_end())));
         led.is_some_and(|led| normal(&self.path.join(led)) == git)
     }
 
@@ -74,8 +76,8 @@ impl Tree {
 
 /// Returns the path from one directory to another one. Both are absolute and lead through no link.
 fn relative(from: &Path, to: &Path) -> Option<String> {
-    let common = from.components().zip(to.components()).take_while(|(one, other)| one == other);
-    let common = common.count();
+    let common =
+        from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
     let up = from.components().skip(common).map(|_| Component::ParentDir);
     let path: PathBuf = up.chain(to.components().skip(common)).collect();
     path.into_os_string().into_string().ok().filter(|path| !path.contains('\n'))

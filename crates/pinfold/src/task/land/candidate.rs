@@ -108,8 +108,11 @@ impl Run<'_> {
             LandingState::Conflicting | LandingState::Failing | LandingState::Waiting => true,
             LandingState::Landed | LandingState::Mergeable | LandingState::Outdated => false,
         };
-        let now = self.tips.get(&candidate.onto).cloned();
-        let now = now.or_else(|| self.repository.branch(&candidate.onto));
+        let now = self
+            .tips
+            .get(&candidate.onto)
+            .cloned()
+            .or_else(|| self.repository.branch(&candidate.onto));
         is_settled && landing.onto == candidate.onto.as_str() && now.as_ref() == Some(&landing.at)
     }
 

@@ -26,6 +26,8 @@ struct Attempt<'a> {
     work: Work<'a>,
     /// Those of the attempts before.
     earlier: Vec<Branches>,
+    /// The diary and tags of entries.
+    memory: String,
 }
 
 impl Branches {
@@ -63,7 +65,7 @@ impl<'a> Attempt<'a> {
         let base = repository.begin_at(spec.base.as_ref(), spec.branch.as_ref()).map_err(of_git)?;
         repository.create(&names.work, &base).map_err(of_git)?;
         let work = Work::new(spec, repository, host, names, base, &job.log)?;
-        Ok(Self { work, earlier })
+        Ok(Self { work, earlier, memory: job.memory.clone() })
     }
 
     /// Has the agent work until its result is accepted, or until it is not worth another iteration.
@@ -88,7 +90,8 @@ impl<'a> Attempt<'a> {
                 "iteration {iteration} of {}: the agent works",
                 self.work.spec.iterations
             ));
-            let agent = self.work.agent(iteration, &ask, Vec::new())?;
+            let memory = format!("--memory-task={}", self.memory).into();
+            let agent = self.work.agent(iteration, &ask, vec![memory])?;
             let commit = self.work.commit_rest()?;
             if self.work.spec.verify.is_empty() {
                 return match agent.status {

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::admission::Admission;
-use crate::job::{Job, Line, Output};
+use crate::job::{Job, Line, Output, memory_of};
 use crate::repository::{Published, Repository};
 
 /// The hidden command that carries out an attempt: it reads a [`Job`] and writes [`Line`]s.
@@ -83,6 +83,7 @@ impl LocalEngine {
             attempt: claimed.holder.attempt,
             spec: to_stored(spec),
             log,
+            memory: memory_of(claimed),
         };
         let directory = spec.repository.as_deref().unwrap_or(Path::new("/"));
         let mut child = start_worker(&[COMMAND.into()], directory, self.hidden)?;

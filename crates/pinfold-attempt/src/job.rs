@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pinfold_git::refs::is_object;
-use pinfold_tasks::{Failure, Usage};
+use pinfold_tasks::{Claimed, Failure, Provenance, Usage};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -18,6 +18,22 @@ pub struct Job {
     pub spec: String,
     /// The file that what runs is logged in.
     pub log: PathBuf,
+    /// The diary and tags of entries that are written in the attempt, for `pinfold run`.
+    pub memory: String,
+}
+
+/// Returns the diary and tags of entries that are written in an attempt, as JSON.
+pub(crate) fn memory_of(claimed: &Claimed) -> String {
+    let Claimed { holder, provenance, .. } = claimed;
+    let task = provenance.as_ref().map_or(holder.task, |provenance| provenance.task);
+    let mut tags = vec![format!("task:id:{task}")];
+    if let Some(Provenance { kind, correlation, .. }) = provenance {
+        tags.push(format!("task:type:{kind}"));
+        tags.extend(correlation.as_ref().map(|id| format!("task:correlation:{id}")));
+    }
+    tags.push(format!("task:attempt:{}", holder.attempt));
+    let diary = provenance.as_ref().and_then(|provenance| provenance.diary.as_ref());
+    serde_json::json!({ "diary": diary, "tags": tags }).to_string()
 }
 
 /// What the process says.
@@ -98,7 +114,32 @@ pub struct Step {
 
 #[cfg(test)]
 mod tests {
-    use super::Output;
+    use std::time::Duration;
+
+    use pinfold_tasks::{Claimed, Holder, Provenance, TaskId, TaskSpec, Token};
+
+    use super::{Output, memory_of};
+
+    #[test]
+    fn entries_are_known_by_what_the_server_calls_the_task() {
+        let (here, there) = (TaskId::from_random([1; 16]), TaskId::from_random([2; 16]));
+        let holder = Holder { task: here, attempt: 3, token: Token::from_random([0; 16]) };
+        let (spec, lasts) = (TaskSpec::new("t", "b"), Duration::ZERO);
+        let own = Claimed { holder, spec, lasts, provenance: None };
+        let text = memory_of(&own);
+        assert_eq!(text, format!(r#"{{"diary":null,"tags":["task:id:{here}","task:attempt:3"]}}"#));
+        let provenance = Some(Provenance {
+            task: there,
+            kind: "freeform".to_owned(),
+            correlation: Some("c".to_owned()),
+            diary: Some("d".to_owned()),
+        });
+        let text = memory_of(&Claimed { provenance, ..own });
+        let tags = format!(
+            r#"["task:id:{there}","task:type:freeform","task:correlation:c","task:attempt:3"]"#
+        );
+        assert_eq!(text, format!(r#"{{"diary":"d","tags":{tags}}}"#));
+    }
 
     #[test]
     fn commit_of_a_result_is_nothing_but_a_commit() {

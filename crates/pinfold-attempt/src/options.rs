@@ -9,28 +9,30 @@ use pinfold_tasks::TaskSpec;
 
 /// Returns the options of the sandbox that an agent works in.
 pub(crate) fn of_work(spec: &TaskSpec, branch: &BranchName, longest: Duration) -> Vec<OsString> {
+    let mut options = narrowed(spec, longest);
     match spec.workspace {
         // There is no other way than its log by which something of it comes out.
         Some(WorkspaceMode::ScratchMount) => {
-            let mut options = Options(of_command(spec, longest));
             options.set("--workspace", Some(WorkspaceMode::ScratchMount));
-            options.0
         }
-        _ => of_sandbox(spec, branch, longest),
+        _ => options.on(branch),
     }
+    options.0
 }
 
-/// Returns the options of every sandbox on a branch of a task: where it works, and what it may use of the machine.
+/// Returns the options of every other sandbox on a branch of a task: where it works, and what it may use of the machine.
 pub(crate) fn of_sandbox(spec: &TaskSpec, branch: &BranchName, longest: Duration) -> Vec<OsString> {
-    let mut options = Options(of_command(spec, longest));
-    // No branch moves but this one.
-    options.set("--workspace", Some("dedicated_worktree"));
-    options.set("--worktree-branch", Some(branch));
-    options.0
+    let mut options = narrowed(spec, longest);
+    options.on(branch);
+    options.without_diary()
 }
 
 /// Returns the options of a sandbox in which nobody answers: what it may use of the machine.
 pub(crate) fn of_command(spec: &TaskSpec, longest: Duration) -> Vec<OsString> {
+    narrowed(spec, longest).without_diary()
+}
+
+fn narrowed(spec: &TaskSpec, longest: Duration) -> Options {
     let mut options = Options::default();
     options.0.push("--unattended".into());
     let limits = &spec.limits;
@@ -43,7 +45,7 @@ pub(crate) fn of_command(spec: &TaskSpec, longest: Duration) -> Vec<OsString> {
     let mut policy = spec.policy.clone().unwrap_or_default();
     policy.cap(FlagLimits { timeout: Some(WallTime::new(longest)), ..FlagLimits::default() });
     options.set("--narrow", Some(policy.to_json()));
-    options.0
+    options
 }
 
 /// Returns the options of the agent's sandbox. `spent` is what the attempt used before.
@@ -90,6 +92,18 @@ impl Spent {
 struct Options(Vec<OsString>);
 
 impl Options {
+    /// Has the sandbox work on a branch. No branch moves but this one.
+    fn on(&mut self, branch: &BranchName) {
+        self.set("--workspace", Some("dedicated_worktree"));
+        self.set("--worktree-branch", Some(branch));
+    }
+
+    /// Takes the tools of a diary away: what an agent made must not write as the agent.
+    fn without_diary(mut self) -> Vec<OsString> {
+        self.set("--memory-grant", Some("none"));
+        self.0
+    }
+
     fn set(&mut self, name: &str, value: Option<impl ToString>) {
         // In one word: a value that begins with a dash is no option.
         self.0.extend(value.map(|value| format!("{name}={}", value.to_string()).into()));
@@ -129,6 +143,16 @@ mod tests {
         for options in [of_command(&spec, minute), of_sandbox(&spec, &branch, minute), of_work] {
             assert!(options.contains(&narrowed.into()), "{options:?}");
         }
+    }
+
+    #[test]
+    fn sandbox_of_an_agent_alone_has_a_diary() {
+        let spec = TaskSpec::new("t", "b");
+        let (branch, minute) = ("b".parse().unwrap(), Duration::from_secs(60));
+        let none = "--memory-grant=none".into();
+        assert!(!of_work(&spec, &branch, minute).contains(&none));
+        assert!(of_command(&spec, minute).contains(&none));
+        assert!(of_sandbox(&spec, &branch, minute).contains(&none));
     }
 
     #[test]

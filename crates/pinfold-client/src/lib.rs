@@ -11,7 +11,7 @@ mod message;
 mod schema;
 
 pub use client::{Client, ClientError, Exec, ExecEvent, Watching};
-pub use line::{LONGEST, read_line, write_line};
+pub use line::{LONGEST, read_bounded_line, read_line, write_line};
 pub use message::{Fault, Id, Message, code};
 pub use schema::schema;
 

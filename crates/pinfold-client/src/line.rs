@@ -12,15 +12,23 @@ pub const LONGEST: usize = 96 << 20;
 /// # Errors
 /// Returns the error of reading; `InvalidData` for a longer one than [`LONGEST`].
 pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    read_bounded_line(from, LONGEST)
+}
+
+/// Returns the next line without its end, of so many bytes at most; none at the end of the stream.
+///
+/// # Errors
+/// Returns the error of reading; `InvalidData` for a longer line.
+pub fn read_bounded_line(from: &mut impl BufRead, longest: usize) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    let got = io::Read::take(&mut *from, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
+    let got = io::Read::take(&mut *from, longest as u64 + 1).read_until(b'\n', &mut line)?;
     if got == 0 {
         return Ok(None);
     }
     if line.last() == Some(&b'\n') {
         line.pop();
-    } else if line.len() > LONGEST {
-        let what = format!("a message of more than {} MiB", LONGEST >> 20);
+    } else if line.len() > longest {
+        let what = format!("a message of more than {} MiB", longest >> 20);
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     Ok(Some(line))

@@ -27,7 +27,7 @@ pub use self::direct::{
 };
 pub use self::lease::lend;
 pub use self::own_program::own_program;
-pub use self::record::record_launch;
+pub use self::record::{record_exec, record_launch};
 use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;

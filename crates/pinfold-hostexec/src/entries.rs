@@ -34,6 +34,17 @@ pub enum EntriesError {
     System(io::Error),
 }
 
+/// Returns the entry of this very executable by another name.
+///
+/// # Errors
+/// Returns an error for an executable of this program that is gone.
+pub fn own_program(path: &'static str) -> Result<Entry, EntriesError> {
+    let own = pinfold_host::launcher::own_program().map_err(EntriesError::OwnProgram)?;
+    let own = std::fs::canonicalize(own).map_err(EntriesError::System)?;
+    let place = Place::ReadOnly(HostPath::new(own)?);
+    Ok(Entry { path: InsidePath::from_static(path), place })
+}
+
 /// Returns the entries of the program and of the names that lead to it.
 ///
 /// # Errors
@@ -42,13 +53,7 @@ pub fn entries(settings: &HostExec) -> Result<Vec<Entry>, EntriesError> {
     if !settings.enabled.value {
         return Ok(Vec::new());
     }
-    let own = pinfold_host::launcher::own_program().map_err(EntriesError::OwnProgram)?;
-    let own = std::fs::canonicalize(own).map_err(EntriesError::System)?;
-    let program = Entry {
-        path: InsidePath::from_static(PROGRAM),
-        place: Place::ReadOnly(HostPath::new(own)?),
-    };
-    let mut entries = vec![program];
+    let mut entries = vec![own_program(PROGRAM)?];
     let mut names: Vec<&str> = settings.on_path.iter().map(|name| name.value.as_str()).collect();
     names.sort_unstable();
     names.dedup();

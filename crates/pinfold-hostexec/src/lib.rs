@@ -29,7 +29,7 @@ mod serve;
 pub use approvals::{Answer, AnswerError, Approvals, Pending};
 pub use approvals_server::{ApproverRequest, Happening, attend};
 pub use context::{Context, SoFar};
-pub use entries::{DIRECTORY, EntriesError, PROGRAM, SOCKET, door, entries};
+pub use entries::{DIRECTORY, EntriesError, PROGRAM, SOCKET, door, entries, own_program};
 pub use path_map::PathMap;
 pub use question::Question;
 pub use reaper::{end_as, end_with, mind};

@@ -7,6 +7,7 @@ use pinfold_content::{Cid, Timestamp, Uuid, Value};
 
 use crate::MemoryError;
 use crate::scan::Threat;
+use crate::sign::Signature;
 
 /// Characters of a content, a title and a tag at most, and tags at most (MoltNet's limits).
 const LONGEST_CONTENT: usize = 100_000;
@@ -186,6 +187,8 @@ pub struct Entry {
     pub updated_at: Timestamp,
     /// Whether another entry takes its place.
     pub is_superseded: bool,
+    /// Who signed it, if somebody did.
+    pub signature: Option<Signature>,
 }
 
 #[cfg(test)]

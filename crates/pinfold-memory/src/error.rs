@@ -28,6 +28,9 @@ pub enum MemoryError {
         /// The secret's name.
         secret: String,
     },
+    /// A line that should be JSON is not.
+    #[error("{0}")]
+    BadLine(String),
     /// There is no such entry in this diary.
     #[error("no entry {0} in this diary")]
     NoEntry(Uuid),
@@ -81,7 +84,7 @@ impl MemoryError {
                 Some(format!("look at {}", ids.join(", ")))
             }
             Self::Store(error) => error.hint(),
-            Self::Invalid { .. } | Self::BadPack(_) | Self::Conflict => None,
+            Self::Invalid { .. } | Self::BadLine(_) | Self::BadPack(_) | Self::Conflict => None,
         }
     }
 }

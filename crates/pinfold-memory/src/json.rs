@@ -5,6 +5,7 @@ use pinfold_content::{Object, Value, times};
 use crate::entry::{Entry, EntryType, NewEntry};
 use crate::pack::{CUSTOM, Pack, PackEntry, packed_to_json};
 use crate::render::RenderedPack;
+use crate::sign::Signature;
 use crate::{Diary, MemoryError};
 
 /// Returns an entry of a diary.
@@ -21,6 +22,7 @@ fn of_entry(entry: &Entry, diary: &str) -> Value {
             ("match", threat.found.as_str().into()),
         ])
     });
+    let signature = entry.signature.as_ref();
     Value::object([
         ("id", entry.id.to_string().into()),
         ("diaryId", diary.into()),
@@ -30,7 +32,7 @@ fn of_entry(entry: &Entry, diary: &str) -> Value {
         ("importance", u32::from(entry.importance).into()),
         ("entryType", entry.entry_type.word().into()),
         ("contentHash", entry.cid.as_str().into()),
-        ("contentSignature", Value::Null),
+        ("contentSignature", signature.map(|signature| signature.signature.as_str()).into()),
         ("injectionRisk", (!entry.threats.is_empty()).into()),
         ("threats", Value::Array(threats.collect())),
         ("superseded", entry.is_superseded.into()),
@@ -38,6 +40,7 @@ fn of_entry(entry: &Entry, diary: &str) -> Value {
         ("lastAccessedAt", times::value(entry.last_accessed_at)),
         ("createdAt", times::write(entry.created_at).into()),
         ("updatedAt", times::write(entry.updated_at).into()),
+        ("creator", signature.map_or(Value::Null, Signature::creator)),
     ])
 }
 

@@ -9,7 +9,7 @@ use crate::entry::NewEntry;
 
 /// Values that are refused.
 #[derive(Default)]
-pub struct KnownSecrets(Vec<(SecretId, Secret)>);
+pub struct KnownSecrets(Vec<(String, Secret)>);
 
 /// The error for a secret that cannot be read, so that an entry cannot be checked for it.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub struct UnreadableSecret {
 
 impl fmt::Debug for KnownSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(id, _)| id)).finish()
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -42,13 +42,20 @@ impl KnownSecrets {
                 continue;
             }
             match store.resolve(&report.id, runner) {
-                Ok(resolved) => all.push((report.id, resolved.secret)),
+                Ok(resolved) => all.push((report.id.to_string(), resolved.secret)),
                 // It went since it was listed.
                 Err(Error::Missing { .. }) => {}
                 Err(cause) => return Err(UnreadableSecret { id: report.id, cause }.into()),
             }
         }
         Ok(Self(all))
+    }
+
+    /// Adds a value by a name, such as a placeholder that a session has in the place of a secret.
+    #[must_use]
+    pub fn with(mut self, name: String, value: Secret) -> Self {
+        self.0.push((name, value));
+        self
     }
 
     /// Checks an entry.
@@ -68,7 +75,7 @@ impl KnownSecrets {
         let is_in =
             |secret: &Secret| secret.expose().len() >= SHORTEST && text.contains(secret.expose());
         match self.0.iter().find(|(_, secret)| is_in(secret)) {
-            Some((id, _)) => Err(MemoryError::Secret { field, secret: id.to_string() }),
+            Some((name, _)) => Err(MemoryError::Secret { field, secret: name.clone() }),
             None => Ok(()),
         }
     }

@@ -13,19 +13,23 @@ mod entry;
 mod error;
 mod json;
 mod known_secrets;
+mod markdown;
 mod name;
 mod pack;
 mod provenance;
 mod query;
 mod render;
 mod scan;
+mod sign;
 mod store;
+mod task;
 mod tools;
 
 pub use entry::{Entry, EntryType, NewEntry, UnknownEntryType};
 pub use error::{MemoryError, StoreError};
 pub use json::{entry_from_json, entry_to_json, pack_to_json, rendered_to_json};
 pub use known_secrets::{KnownSecrets, SecretsError, UnreadableSecret};
+pub use markdown::{entries_from_markdown, entry_to_markdown};
 pub use name::{DiaryName, InvalidName};
 pub use pack::{
     Compiled, CompressionLevel, NewPack, Pack, PackEntry, PackedEntry, Stats, compiled_to_json,
@@ -33,5 +37,7 @@ pub use pack::{
 pub use provenance::MOST_DEPTH;
 pub use render::{LOCAL_METHOD, RenderedPack, Rendering, SERVER_METHOD};
 pub use scan::Threat;
+pub use sign::{Signature, Signer, SignerError};
 pub use store::{Diary, Filter, Repaired, Search, TagCount, Weights};
+pub use task::{InvalidTaskDiary, TaskDiary};
 pub use tools::{MemoryTools, ToolError};

@@ -137,7 +137,7 @@ impl Graph {
             ("contentHash", entry.cid.as_str().into()),
             ("createdAt", times::write(entry.created_at).into()),
             ("updatedAt", times::write(entry.updated_at).into()),
-            ("signed", false.into()),
+            ("signed", entry.signature.is_some().into()),
             ("title", entry.title.as_deref().into()),
             ("tags", tags),
         ]);

@@ -17,6 +17,14 @@ pub struct Threat {
     pub found: String,
 }
 
+impl Threat {
+    /// Returns what reads like an instruction in a text, or is not seen.
+    #[must_use]
+    pub fn all_in(text: &str) -> Vec<Self> {
+        scan([text])
+    }
+}
+
 impl fmt::Display for Threat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}): {}", self.kind, self.severity, self.found)

@@ -18,15 +18,17 @@ use pinfold_host::io::AtPath as _;
 use pinfold_sqlite::Format;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::{DiaryName, MemoryError, StoreError};
+use crate::{DiaryName, MemoryError, Signer, StoreError};
 
 pub use entries::{Filter, TagCount};
 pub use repair::Repaired;
 pub use search::{Search, Weights};
 
 /// The tables of a diary, marked "pfM1".
-const FORMAT: Format =
-    Format { application: 0x7066_4d31, steps: &[include_str!("store/schema-1.sql")] };
+const FORMAT: Format = Format {
+    application: 0x7066_4d31,
+    steps: &[include_str!("store/schema-1.sql"), include_str!("store/schema-2.sql")],
+};
 
 /// Bytes of a diary at most: some 400000 entries of 1 KiB with their words.
 const QUOTA: i64 = 1 << 30;
@@ -39,6 +41,7 @@ pub struct Diary {
     connection: Mutex<Connection>,
     clock: Box<dyn Clock>,
     id: Uuid,
+    signer: Option<Signer>,
 }
 
 impl std::fmt::Debug for Diary {
@@ -75,14 +78,33 @@ impl Diary {
     ) -> Result<Self, StoreError> {
         let mut connection = pinfold_sqlite::open(path, &FORMAT)?;
         limit(&connection, QUOTA)?;
+        // What is removed is overwritten in the file.
+        connection.pragma_update(None, "secure_delete", true)?;
         let id = identify(&mut connection, id, clock.now())?;
-        Ok(Self { connection: Mutex::new(connection), clock, id })
+        Ok(Self { connection: Mutex::new(connection), clock, id, signer: None })
+    }
+
+    /// Returns the same diary, whose new entries are signed.
+    #[must_use]
+    pub fn signed_by(self, signer: Option<Signer>) -> Self {
+        Self { signer, ..self }
     }
 
     /// Returns its id.
     #[must_use]
     pub fn id(&self) -> Uuid {
         self.id
+    }
+
+    /// Returns when it was made.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    pub fn created_at(&self) -> Result<Timestamp, MemoryError> {
+        self.read(|transaction, _| {
+            let made = transaction.query_row("SELECT created_at FROM diary", [], |row| row.get(0));
+            Ok(timestamp(made?)?)
+        })
     }
 
     /// Writes a copy of the diary, as it is at one moment, to a file that must not be there.

@@ -8,13 +8,18 @@ mod entries;
 mod errors;
 mod packs;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use parking_lot::Mutex;
 use pinfold_content::{Clock as _, SystemClock, Value, read, times};
 use pinfold_policy::path::cut;
 use pinfold_policy::settings::MemoryGrant;
 
+use crate::MemoryError;
+use crate::entry::{Entry, NewEntry};
 use crate::known_secrets::KnownSecrets;
 use crate::store::Diary;
+use crate::task::TaskDiary;
 
 use arguments::Arguments;
 pub use errors::ToolError;
@@ -23,6 +28,8 @@ pub use errors::ToolError;
 const MOST_FAILURES: usize = 100;
 const LONGEST_FAILURE: usize = 500;
 const LONGEST_INPUT: usize = 16 << 10;
+/// Entries that held a secret, after which no more are taken: each refusal says that a guess was right.
+const MOST_LEAKS: u32 = 3;
 
 /// The tools of one diary, for one agent.
 pub struct MemoryTools {
@@ -31,6 +38,10 @@ pub struct MemoryTools {
     /// Reads the secrets that entries must not hold, again for each entry: they change while an agent works.
     secrets: Box<dyn Fn() -> Result<KnownSecrets, String> + Send + Sync>,
     failures: Mutex<Vec<Value>>,
+    /// What the task says that the agent works on, if it works on one.
+    task: Option<TaskDiary>,
+    /// Entries that held a secret.
+    leaks: AtomicU32,
 }
 
 impl std::fmt::Debug for MemoryTools {
@@ -81,7 +92,22 @@ impl MemoryTools {
     ) -> Option<Self> {
         let failures = Mutex::default();
         let secrets = Box::new(secrets);
-        (grant != MemoryGrant::None).then_some(Self { diary, grant, secrets, failures })
+        let leaks = AtomicU32::new(0);
+        let task = None;
+        (grant != MemoryGrant::None).then_some(Self {
+            diary,
+            grant,
+            secrets,
+            failures,
+            task,
+            leaks,
+        })
+    }
+
+    /// Returns the same tools for an agent that works on a task.
+    #[must_use]
+    pub fn for_task(self, task: Option<TaskDiary>) -> Self {
+        Self { task, ..self }
     }
 
     /// Returns names, descriptions and parameters of the tools, as JSON.
@@ -90,10 +116,10 @@ impl MemoryTools {
         include_str!("../data/tools.json")
     }
 
-    /// Returns the id of the diary.
+    /// Returns the diary.
     #[must_use]
-    pub fn diary(&self) -> pinfold_content::Uuid {
-        self.diary.id()
+    pub fn diary(&self) -> &Diary {
+        &self.diary
     }
 
     /// Returns whether this is the name of a tool.
@@ -107,10 +133,18 @@ impl MemoryTools {
     /// # Errors
     /// Returns the error that the agent reads.
     pub fn call(&self, name: &str, arguments: &str) -> Result<String, ToolError> {
-        let tool = tool(name).ok_or_else(|| ToolError::invalid(format!("no tool {name}")))?;
         let arguments = read(arguments).map_err(|error| ToolError::invalid(error.to_string()))?;
-        let arguments = Arguments::new(&arguments)?;
-        let value = match tool {
+        Ok(self.value(name, &arguments)?.pretty())
+    }
+
+    /// Calls a tool with an object, and returns the value that it gives.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    pub fn value(&self, name: &str, arguments: &Value) -> Result<Value, ToolError> {
+        let tool = tool(name).ok_or_else(|| ToolError::invalid(format!("no tool {name}")))?;
+        let arguments = Arguments::new(arguments)?;
+        match tool {
             Tool::PackGet => self.pack_get(&arguments),
             Tool::PackCreate => self.may_write().and_then(|()| self.pack_create(&arguments)),
             Tool::PackProvenance => self.pack_provenance(&arguments),
@@ -121,10 +155,23 @@ impl MemoryTools {
             Tool::ListEntries => self.list_entries(&arguments),
             Tool::GetEntry => self.get_entry(&arguments),
             Tool::SearchEntries => self.search_entries(&arguments),
-            Tool::CreateEntry => self.may_write().and_then(|()| self.create_entry(&arguments)),
+            Tool::CreateEntry => self.create_entry(&arguments),
             Tool::ReviewSessionErrors => self.review_session_errors(&arguments),
-        }?;
-        Ok(value.pretty())
+        }
+    }
+
+    /// Adds an entry, as the task and the grant allow it.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    pub fn create(&self, new: NewEntry) -> Result<Entry, ToolError> {
+        self.may_write()?;
+        let tags = match &self.task {
+            Some(task) => task.with(new.tags),
+            None => new.tags,
+        };
+        let created = self.diary.create(&NewEntry { tags, ..new }, &self.secrets()?);
+        created.map_err(|error| self.refused(error))
     }
 
     /// Notes a call of any tool of the session that failed, for [`moltnet_review_session_errors`](Self::call).
@@ -166,9 +213,22 @@ impl MemoryTools {
 
     fn may_write(&self) -> Result<(), ToolError> {
         match self.grant {
+            MemoryGrant::Write if self.leaks.load(Ordering::SeqCst) >= MOST_LEAKS => {
+                Err(ToolError::forbidden("too many entries of this session held a secret"))
+            }
             MemoryGrant::Write => Ok(()),
-            MemoryGrant::Read | MemoryGrant::None => Err(ToolError::forbidden()),
+            MemoryGrant::Read | MemoryGrant::None => Err(ToolError::forbidden(
+                "the user lets this session read the diary, and not write to it",
+            )),
         }
+    }
+
+    /// Returns the error of a write as the agent reads it, and counts it if a secret was the reason.
+    fn refused(&self, error: MemoryError) -> ToolError {
+        if matches!(error, MemoryError::Secret { .. }) {
+            self.leaks.fetch_add(1, Ordering::SeqCst);
+        }
+        error.into()
     }
 
     fn secrets(&self) -> Result<KnownSecrets, ToolError> {

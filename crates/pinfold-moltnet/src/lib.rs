@@ -1,4 +1,4 @@
-//! MoltNet's task API, as a server and as a client.
+//! MoltNet's task API, as a server and as a client, and its API of diaries as a server.
 //!
 //! What a task asks for and what an attempt returns are known by [content addresses](pinfold_content::Cid) over the bytes that
 //! `JSON.stringify` writes, so values are read and written as JavaScript does ([`Value`](pinfold_content::Value)). The [`Server`] answers the API
@@ -8,6 +8,7 @@
 mod agents;
 mod client;
 mod condition;
+mod diaries;
 mod problem;
 mod schema;
 mod scope;
@@ -16,6 +17,7 @@ mod task_type;
 
 pub use agents::{Agent, Agents, AgentsError, KEY_BEGINS, NewAgent, PublicKey};
 pub use client::{Credentials, CredentialsError, Remote, RemoteConfig, VARIABLES, Work};
+pub use diaries::{DiaryConfig, Record};
 pub use pinfold_egress::WayOut;
 pub use scope::{Scope, UnknownScope};
 pub use server::{Profile, Server, ServerConfig, TlsFiles, TlsFilesError};

@@ -41,6 +41,16 @@ scopes! {
     TaskExecute = "task:execute",
     /// Creating, changing, cancelling and deleting tasks.
     TaskManage = "task:manage",
+    /// Reading and searching entries.
+    DiaryRead = "diary:read",
+    /// Adding entries.
+    DiaryWrite = "diary:write",
+    /// Removing entries.
+    DiaryManage = "diary:manage",
+    /// Reading packs and renderings.
+    PackRead = "pack:read",
+    /// Making packs and renderings.
+    PackWrite = "pack:write",
 }
 
 impl Scope {
@@ -52,6 +62,9 @@ impl Scope {
         Self::TaskClaim,
         Self::TaskExecute,
     ];
+    /// What an agent needs that remembers.
+    pub const OF_A_DIARY: &'static [Self] =
+        &[Self::AgentProfile, Self::DiaryRead, Self::DiaryWrite, Self::PackRead, Self::PackWrite];
 }
 
 /// The error for a word that is no scope.

@@ -2,17 +2,17 @@
 
 mod artifacts;
 mod attempts;
-mod caller;
+pub(crate) mod caller;
 mod create;
 mod document;
-mod http;
+pub(crate) mod http;
 mod list;
 mod manage;
 mod messages;
-mod query;
+pub(crate) mod query;
 mod render;
 mod route;
-mod runtime;
+pub(crate) mod runtime;
 mod sent;
 mod service;
 mod shares;
@@ -44,7 +44,7 @@ pub use tls::{TlsFiles, TlsFilesError};
 /// The largest body of a request that is not an artifact, in bytes: an output has up to 4 MiB.
 const LARGEST_BODY: usize = 5 << 20;
 /// The largest body of a request for a token.
-const LARGEST_FORM: usize = 16 << 10;
+pub(crate) const LARGEST_FORM: usize = 16 << 10;
 /// The largest page of tasks with its last task, and the largest answer of most other kinds.
 const LARGEST_LIST: usize = 10 << 20;
 const LARGEST_ANSWER: usize = 1 << 20;
@@ -82,21 +82,33 @@ impl Server {
         address: SocketAddr,
         config: ServerConfig<S>,
     ) -> io::Result<Self> {
-        let tls = config.tls.map(|files| files.acceptor()).transpose().map_err(io::Error::other)?;
-        let listener = TcpListener::bind(address)?;
-        let api = Arc::new(Api {
+        let api = Api {
             service: Service::new(config.store, config.files),
             callers: Callers::new(config.agents),
             profile: config.profile,
-        });
+        };
+        Self::of(address, config.tls, api, |api| {
+            tokio::spawn(sweep(api));
+        })
+    }
+
+    /// Listens on an address. `begin` starts what goes on aside, once there is a runtime.
+    pub(crate) fn of<H: Handler>(
+        address: SocketAddr,
+        tls: Option<TlsFiles>,
+        api: H,
+        begin: impl FnOnce(Arc<H>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let tls = tls.map(|files| files.acceptor()).transpose().map_err(io::Error::other)?;
+        let listener = TcpListener::bind(address)?;
+        let api = Arc::new(api);
         let run = Box::new(move |listener| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .max_blocking_threads(THREADS)
                 .build()?;
-            let sweeper = Arc::clone(&api);
             let done = runtime.block_on(async move {
-                tokio::spawn(sweep(sweeper));
+                begin(Arc::clone(&api));
                 http::serve(listener, tls, api).await
             });
             runtime.shutdown_background();
@@ -179,7 +191,7 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
     fn answer(&self, head: &Head, admitted: Admitted, body: &[u8]) -> Result<Reply, Problem> {
         let Admitted { route, caller } = admitted;
         match caller {
-            None => self.token(body),
+            None => granted(&self.callers, body),
             Some(caller) => self.operate(head, &route, &caller, body),
         }
     }
@@ -202,20 +214,21 @@ fn check_team(head: &Head, caller: &Caller) -> Result<(), Problem> {
     }
 }
 
-impl<S: Store + Send + Sync + 'static> Api<S> {
-    fn token(&self, body: &[u8]) -> Result<Reply, Problem> {
-        let form = std::str::from_utf8(body).map_err(|_| Problem::field("/", "is not UTF-8"))?;
-        let mut reply = match self.callers.grant(&Query::read(form)?)? {
-            Granted::Token(token) => Reply::json(200, &token),
-            Granted::Refused(status, error) => {
-                Reply::json(status, &Value::object([("error", error.into())]))
-            }
-        };
-        // RFC 6749, 5.1.
-        reply.headers.push((CACHE_CONTROL, "no-store".to_owned()));
-        Ok(reply)
-    }
+/// Answers a request for a token.
+pub(crate) fn granted(callers: &Callers, body: &[u8]) -> Result<Reply, Problem> {
+    let form = std::str::from_utf8(body).map_err(|_| Problem::field("/", "is not UTF-8"))?;
+    let mut reply = match callers.grant(&Query::read(form)?)? {
+        Granted::Token(token) => Reply::json(200, &token),
+        Granted::Refused(status, error) => {
+            Reply::json(status, &Value::object([("error", error.into())]))
+        }
+    };
+    // RFC 6749, 5.1.
+    reply.headers.push((CACHE_CONTROL, "no-store".to_owned()));
+    Ok(reply)
+}
 
+impl<S: Store + Send + Sync + 'static> Api<S> {
     fn operate(
         &self,
         head: &Head,

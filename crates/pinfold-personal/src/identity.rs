@@ -20,11 +20,14 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
+use zeroize::Zeroizing;
 
 use self::directory::Directory;
 use crate::refusal;
 use pinfold_host::Refusal;
 
+/// The variable that names an identity's diary.
+const DIARY: &str = "MOLTNET_DIARY_ID";
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };
 
 /// What a run in somebody's name needs.
@@ -38,6 +41,48 @@ pub struct Identity {
     pub key: Option<PathBuf>,
     /// What the identity says about when git signs.
     pub signing: Vec<Setting>,
+    /// Its directory, for what stays outside; none in the mode `inject`.
+    pub private: Option<PrivateFiles>,
+}
+
+/// The directory of an identity, as it was checked.
+#[derive(Debug)]
+pub struct PrivateFiles(Directory);
+
+impl PrivateFiles {
+    /// Finds the identity of this name.
+    ///
+    /// # Errors
+    /// Returns an error for a directory that is missing, or that cannot be trusted.
+    pub fn find(name: &str, workspace: &Workspace) -> Result<Self, Refusal> {
+        Directory::find(name, workspace).map(Self)
+    }
+
+    /// Returns the diary that the identity's `env` names, by its id.
+    ///
+    /// # Errors
+    /// Returns an error for a file that others can read or write, or a name that is no UUID.
+    pub fn diary(&self) -> Result<Option<String>, Refusal> {
+        let file = self.0.secret(Path::new("env"))?;
+        let shown = self.0.shown("env");
+        let all = variables::parse(&shown, &file)?;
+        let named = all.into_iter().rev().find(|(name, _)| name.as_str() == DIARY);
+        let Some((_, id)) = named.filter(|(_, id)| !id.is_empty()) else { return Ok(None) };
+        let groups = id.split('-').map(str::len);
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+        if !groups.eq([8, 4, 4, 4, 12]) || !id.bytes().all(is_digit) {
+            return Err(refusal(format!("{shown}: {DIARY}: expected a UUID"), None));
+        }
+        Ok(Some(id.to_ascii_lowercase()))
+    }
+
+    /// Reads `moltnet.json`, in which the identity's key is.
+    ///
+    /// # Errors
+    /// Returns an error for a file that is missing, or that others can read or write.
+    pub fn moltnet(&self) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        self.0.secret(Path::new("moltnet.json"))
+    }
 }
 
 impl Identity {
@@ -50,14 +95,14 @@ impl Identity {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
         let identity = match settings.identity_mode.value {
-            IdentityMode::Brokered => Self::brokered(&directory)?,
+            IdentityMode::Brokered => Self::brokered(directory)?,
             IdentityMode::Inject => inject::inject(&directory)?,
         };
         Ok(Some(identity))
     }
 
     /// Returns who commits, and the key that signs, which stays outside with everything that is secret.
-    fn brokered(directory: &Directory) -> Result<Self, Refusal> {
+    fn brokered(directory: Directory) -> Result<Self, Refusal> {
         directory.require(Path::new("moltnet.json"))?;
         let file = directory.secret(Path::new("env"))?;
         let mut env = variables::public(&directory.shown("env"), &file)?;
@@ -78,7 +123,8 @@ impl Identity {
             let key = directory.shown("ssh/id_ed25519");
             notify!("pinfold: note: there is no {key}, so nothing is signed in this run");
         }
-        Ok(Self { env, files: Vec::new(), key, signing })
+        let private = Some(PrivateFiles(directory));
+        Ok(Self { env, files: Vec::new(), key, signing, private })
     }
 }
 

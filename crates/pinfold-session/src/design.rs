@@ -127,9 +127,11 @@ impl Design {
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh)?);
         plan.tree.extend(hostexec::entries(&settings.host_exec)?);
+        let diary = doors::memory::door(settings);
+        plan.tree.extend(diary.as_ref().map(|_| doors::memory::entry()).transpose()?);
         let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
         guard.put_over(generated);
-        plan.doors = hostexec::door(&settings.host_exec).into_iter().collect();
+        plan.doors = hostexec::door(&settings.host_exec).into_iter().chain(diary).collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
         plan.doors.extend(doors::wanted(with_gateway, lives_on, &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))

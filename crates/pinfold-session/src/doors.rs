@@ -1,12 +1,12 @@
 //! The session's doors: which there are, and what serves them.
 
-mod budget;
 pub(crate) mod certificates;
 mod faults;
 pub(crate) mod gateway;
 pub(crate) mod gitconfig;
 pub(crate) mod github;
 mod live_secret;
+pub(crate) mod memory;
 mod placeholders;
 pub(crate) mod publish;
 pub(crate) mod records;

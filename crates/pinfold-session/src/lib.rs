@@ -38,5 +38,5 @@ pub use pinfold_wire::Window;
 pub use prospect::{Prospect, prospect};
 pub use request::Request;
 pub use run::run;
-pub use spec::ReturnedSpec;
+pub use spec::{NOTES, ReturnedSpec};
 pub use timeline::{Mark, Timeline, Who};

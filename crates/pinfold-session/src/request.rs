@@ -23,7 +23,9 @@ use crate::doors::ssh::Ssh;
 use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use crate::view::Extra;
+use pinfold_memory::TaskDiary;
 use pinfold_personal::MyConfig;
+use pinfold_personal::identity::PrivateFiles;
 
 /// A request to run something: what, where, and with which settings. [`crate::prepare`] makes it.
 pub struct Request {
@@ -51,6 +53,10 @@ pub struct Request {
     pub(crate) provider: Option<Provider>,
     /// The key that signs for the sandbox.
     pub(crate) ssh: Option<Ssh>,
+    /// Where the key of the identity is.
+    pub(crate) private: Option<PrivateFiles>,
+    /// What the task says about entries of a diary, if it works on one.
+    pub(crate) task: Option<TaskDiary>,
     /// Whether the agent needs namespaces of its own.
     pub(crate) nested: bool,
     /// Hosts of which a refusal is recorded and not shown.
@@ -107,6 +113,8 @@ impl Request {
             stack: None,
             provider: None,
             ssh: None,
+            private: None,
+            task: None,
             nested: false,
             silent_hosts: Vec::new(),
             bound: None,

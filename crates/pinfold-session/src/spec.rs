@@ -1,10 +1,13 @@
-//! The file that a specification is in: the command finds it at a fixed path, and the caller gets it back as the
-//! command left it.
+//! Files of a run that the command finds at fixed paths: a specification, which the caller gets back as the command
+//! left it, and notes about earlier sessions.
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::agents::SPEC;
 use pinfold_policy::path::InsidePath;
 use pinfold_wire::{NotReturned, Order};
+
+/// Where the notes about earlier sessions are in a sandbox that has some.
+pub const NOTES: &str = "/run/pinfold/earlier-sessions.md";
 
 /// The most bytes that are taken back.
 const MOST: usize = 2 << 20;
@@ -16,6 +19,12 @@ pub type ReturnedSpec = Result<Vec<u8>, NotReturned>;
 pub(crate) fn entry(content: Vec<u8>) -> Entry {
     let place = Place::File { content, mode: 0o644, keep: false };
     Entry { path: InsidePath::from_static(SPEC), place }
+}
+
+/// Returns the file with notes about earlier sessions, which nobody in the sandbox may change.
+pub(crate) fn notes(content: Vec<u8>) -> Entry {
+    let place = Place::File { content, mode: 0o444, keep: false };
+    Entry { path: InsidePath::from_static(NOTES), place }
 }
 
 /// Returns the order to report the file when the command has ended.

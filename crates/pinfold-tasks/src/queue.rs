@@ -66,6 +66,21 @@ pub struct Claimed {
     pub spec: TaskSpec,
     /// How long the lease lasts from now on.
     pub lasts: Duration,
+    /// What the task is called where it comes from; none for a task of the queue.
+    pub provenance: Option<Provenance>,
+}
+
+/// What a server calls a task that it offers. Entries that are written in its attempts are known by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// The task's id there.
+    pub task: TaskId,
+    /// The task's type.
+    pub kind: String,
+    /// The id that tasks of one piece of work share.
+    pub correlation: Option<String>,
+    /// The id of the diary for its entries.
+    pub diary: Option<String>,
 }
 
 impl<S: Store> Queue<S> {

@@ -146,7 +146,7 @@ fn table(usage: &[Usage], is_chosen: &dyn Fn(Kind) -> bool, all: u64) {
     let kinds = usage.iter().filter(|one| one.kind.part_of().is_none());
     let rest = all.saturating_sub(kinds.map(|one| one.bytes).sum());
     say!(
-        "{:<12} {:>10}  {:>10}  {:<12} settings, secrets, trust, the audit log, sessions",
+        "{:<12} {:>10}  {:>10}  {:<12} settings, secrets, trust, diaries, the audit log, sessions",
         "other",
         Size(rest).to_string(),
         "-",

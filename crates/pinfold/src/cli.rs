@@ -19,6 +19,7 @@ use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::group::ImportGroupArgs;
 use crate::guard::{GuardArgs, ReadArgs};
 use crate::hide::HideArgs;
+use crate::hindsight::ReviewArgs;
 use crate::host::{HostGitArgs, HostRunArgs};
 use crate::image::ImageCommand;
 use crate::import::{ImportArgs, RepositoryArgs};
@@ -112,6 +113,8 @@ pub(crate) enum Command {
     Approvals(Deferred<ApprovalsArgs>),
     /// Show the audit log
     Audit(Deferred<AuditArgs>),
+    /// Show what a session did, next to earlier ones
+    Review(Deferred<ReviewArgs>),
     /// Serve the local API to other programs
     Serve(Deferred<ServeArgs>),
     /// Serve tools in a sandbox to an agent (Model Context Protocol)

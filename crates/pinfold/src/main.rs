@@ -16,12 +16,14 @@ mod exit;
 mod group;
 mod guard;
 mod hide;
+mod hindsight;
 mod host;
 mod host_client;
 mod image;
 mod import;
 mod log;
 mod memory;
+mod memory_client;
 mod network;
 mod nss;
 mod policy;
@@ -63,6 +65,9 @@ fn main() -> ExitCode {
     if let Some(name) = host_client::name() {
         return host_client::ask(&name);
     }
+    if memory_client::is_called() {
+        return memory_client::run();
+    }
     completions::answer(Cli::command);
     let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
     let outcome = match Cli::parse().command {
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         Command::Doctor(output) => doctor::doctor(output.0, &launcher),
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),
+        Command::Review(args) => hindsight::review(&args.0, &launcher),
         Command::Audit(args) => log::audit(&args.0),
         Command::ImportObjects(args) => import::import(args.0),
         Command::ReadRepository(args) => import::read(&args.0),

@@ -5,6 +5,7 @@ mod diary;
 mod find;
 mod list;
 mod pack;
+mod serve;
 mod show;
 mod tools;
 mod transfer;
@@ -21,7 +22,8 @@ use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 use crate::print::say;
-use diary::{DiaryArgs, Scene};
+pub(crate) use diary::{DiaryArgs, Scene};
+pub(crate) use find::short;
 pub(crate) use tools::tools;
 
 #[derive(Debug, Subcommand)]
@@ -50,6 +52,11 @@ pub(crate) enum MemoryCommand {
     Import(transfer::ImportArgs),
     /// Write a copy of the diary to a new file
     Backup(transfer::BackupArgs),
+    /// Serve the diary to agents on other machines, by MoltNet's API
+    Serve(serve::ServeArgs),
+    /// Manage the keys of agents that may use served diaries
+    #[command(subcommand)]
+    Key(crate::task::KeyCommand),
     /// Make a new diary of all that can be read of a damaged one
     Repair(DiaryArgs),
 }
@@ -70,6 +77,8 @@ pub(crate) fn memory(command: MemoryCommand, launcher: &Launcher) -> Result<Exit
         MemoryCommand::Export(args) => transfer::export(&args, &scene)?,
         MemoryCommand::Import(args) => transfer::import(&args, &scene)?,
         MemoryCommand::Backup(args) => transfer::back_up(&args, &scene)?,
+        MemoryCommand::Serve(args) => return serve::serve(args, &scene),
+        MemoryCommand::Key(command) => return serve::key(command, &scene),
         MemoryCommand::Repair(args) => repair(&args, &scene)?,
     }
     Ok(ExitCode::SUCCESS)

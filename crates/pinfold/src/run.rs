@@ -21,7 +21,7 @@ use pinfold_terminal::notify;
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 use crate::progress::{ProgressLine, Share};
-use crate::{image, network, policy, review, snapshot};
+use crate::{hindsight, image, network, policy, review, snapshot};
 use result::ResultFile;
 
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
@@ -55,12 +55,17 @@ pub(crate) fn run(
     let prompt = prompt(&mut args)?;
     let spec = args.spec.take().map(|path| spec(&path)).transpose()?;
     let result = args.result.as_deref().map(ResultFile::open).transpose()?;
-    let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, .. } = args;
-    let wanted = Wanted {
+    let task = args.memory_task.take();
+    let RunArgs { agent, rest, idle, policy: flags, agent_image, timings, name, remember, .. } =
+        args;
+    let prompt = prompt.map(|prompt| if remember { hindsight::prompt(&prompt) } else { prompt });
+    let mut wanted = Wanted {
         agent,
         rest,
         prompt,
         spec,
+        notes: None,
+        task,
         idle,
         is_unattended: flags.unattended,
         discards_commits: args.discard_commits,
@@ -70,6 +75,9 @@ pub(crate) fn run(
     };
     let host = Host { places: &places, launcher };
     let mut start = policy::prepare(&flags, wanted.agent.as_deref(), wanted.presence(), host)?;
+    if remember {
+        wanted.notes = Some(hindsight::notes(&places, start.workspace())?);
+    }
     if agent_image {
         start.begin_with_image(&Shown::default())?;
     }

@@ -28,6 +28,7 @@ use crate::task_queue;
 pub(crate) use find::short;
 use find::{IdArgs, find};
 pub(crate) use options::{WorkOptions, settle};
+pub(crate) use serve::{KeyCommand, ListenArgs, keys};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {

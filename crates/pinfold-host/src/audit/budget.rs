@@ -16,7 +16,7 @@ const MOST: f64 = 8.0 * 1024.0 * 1024.0;
 const RATE: f64 = 256.0 * 1024.0 / 3600.0;
 /// Bytes beyond that for what does not happen unless it is recorded.
 const RESERVE: f64 = 4.0 * 1024.0 * 1024.0;
-/// Records of what the host did not take, at the end of a session.
+/// Records of what the host took and did not take, at the end of a session.
 const MOST_KEPT: u32 = 64;
 /// The longest name in a record of what the sandbox provokes, in bytes.
 const LONGEST: usize = 256;
@@ -40,6 +40,8 @@ fn weight(event: &Event<'_>) -> Weight {
     match event {
         Event::Session { .. }
         | Event::Launch { .. }
+        | Event::Exit { .. }
+        | Event::Changed { .. }
         | Event::Tools
         | Event::Decision { .. }
         | Event::PolicyChange { .. }
@@ -58,6 +60,7 @@ fn weight(event: &Event<'_>) -> Weight {
         | Event::HostExecDecision { .. }
         | Event::Denial { .. }
         | Event::Fault { .. }
+        | Event::Taken { .. }
         | Event::Kept { .. } => Weight::Provoked,
     }
 }
@@ -98,7 +101,7 @@ impl Budget {
         if weight == Weight::Required && self.left + RESERVE < length {
             return Verdict::Refuse;
         }
-        let is_kept = matches!(event, Event::Kept { .. });
+        let is_kept = matches!(event, Event::Kept { .. } | Event::Taken { .. });
         self.kept += u32::from(is_kept);
         let is_over = self.left < length || is_kept && self.kept > MOST_KEPT;
         if weight == Weight::Provoked && is_over {
@@ -137,12 +140,15 @@ pub(super) fn line(event: &Event<'_>) -> serde_json::Result<Vec<u8>> {
             })
         }
         // What the host runs for such a request has the same arguments.
-        Event::Launch { purpose, argv, cwd, handled_by } if whole.len() > LONGEST_REQUEST => {
+        Event::Launch { purpose, argv, cwd, handled_by, number }
+            if whole.len() > LONGEST_REQUEST =>
+        {
             serde_json::to_vec(&Event::Launch {
                 purpose: *purpose,
                 argv: few(argv),
                 cwd: short(cwd),
                 handled_by: few(handled_by),
+                number: *number,
             })
         }
         _ => Ok(whole),
@@ -156,6 +162,13 @@ fn bounded<'a>(event: &Event<'a>) -> Option<Event<'a>> {
             Event::Denial { door, what: short(what), reason: short(reason) }
         }
         Event::Kept { what, reason } => Event::Kept { what: short(what), reason: short(reason) },
+        Event::Taken { what } => Event::Taken { what: short(what) },
+        Event::Changed { added, changed, deleted, paths } => Event::Changed {
+            added: *added,
+            changed: *changed,
+            deleted: *deleted,
+            paths: paths.iter().take(MOST_ITEMS).map(|path| short(path)).collect(),
+        },
         Event::Fault { what } => Event::Fault { what: short(what) },
         Event::Connection { to, rule } => Event::Connection { to: short(to), rule: short(rule) },
         Event::CredentialUse { provider, request, host } => Event::CredentialUse {

@@ -67,6 +67,36 @@ pub enum Event<'a> {
         cwd: String,
         /// The boundary and the wrappers that handled it.
         handled_by: Vec<String>,
+        /// Its number among the programs that clients run, which the record of its end repeats.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
+    },
+    /// A program in the sandbox has ended: the command, or one that a client runs.
+    Exit {
+        /// The number of its launch; none for the command.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
+        /// Its status, or 128 + the signal that ended it.
+        status: u8,
+        /// The limit that ended or hindered it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        limit: Option<&'a str>,
+    },
+    /// A session has changed files in a view of its workspace.
+    Changed {
+        /// How many files were added.
+        added: usize,
+        /// How many were changed.
+        changed: usize,
+        /// How many were deleted.
+        deleted: usize,
+        /// The paths, escaped; of very many the first.
+        paths: Vec<String>,
+    },
+    /// The host has taken over something that the sandbox made.
+    Taken {
+        /// What it is.
+        what: String,
     },
     /// Somebody outside is given the session's tools.
     Tools,

@@ -266,7 +266,8 @@ fn a_request_to_the_host_is_recorded_whole_unless_it_is_huge() {
     let (executable, cwd) = ("gh".to_owned(), "/w".to_owned());
     audit.record(&Event::HostExecRequest { id: 2, executable, args, cwd }).unwrap();
     let (argv, handled_by) = (vec!["z".repeat(960_000)], Vec::new());
-    let launch = Event::Launch { purpose: Purpose::Host, argv, cwd: "/".to_owned(), handled_by };
+    let (purpose, cwd, number) = (Purpose::Host, "/".to_owned(), None);
+    let launch = Event::Launch { purpose, argv, cwd, handled_by, number };
     audit.record(&launch).unwrap();
     let found = events(state.path(), &id);
     assert!(found[3].to_string().len() < 1000);

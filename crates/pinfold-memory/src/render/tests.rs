@@ -32,6 +32,7 @@ fn placed(number: u8, title: Option<&str>, content: &str, tags: &[&str]) -> Pack
         created_at: at,
         updated_at: at,
         is_superseded: false,
+        signature: None,
     };
     let packed = PackedEntry {
         entry: entry.id,

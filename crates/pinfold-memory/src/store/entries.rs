@@ -75,6 +75,8 @@ impl Diary {
     /// Returns an error for values that are too long, for a secret in it, or if an entry that it supersedes is not there.
     pub fn create(&self, new: &NewEntry, secrets: &KnownSecrets) -> Result<Entry, MemoryError> {
         let entry = prepare(new, secrets)?;
+        let signature = self.signer.as_ref().map(|signer| signer.sign(&entry.cid));
+        let entry = Entry { signature, ..entry };
         self.write(|transaction, now| add(transaction, new, entry, now))
     }
 
@@ -257,6 +259,7 @@ fn prepare(new: &NewEntry, secrets: &KnownSecrets) -> Result<Entry, MemoryError>
         created_at: Timestamp::from_millis(0),
         updated_at: Timestamp::from_millis(0),
         is_superseded: false,
+        signature: None,
     })
 }
 
@@ -290,7 +293,8 @@ pub(super) fn insert(transaction: &Transaction<'_>, entry: &Entry) -> Result<i64
     transaction
         .prepare_cached(
             "INSERT INTO entry (id, title, content, tags, importance, type, cid, threats, access_count,
-             last_accessed_at, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             last_accessed_at, created_at, updated_at, identity, public_key, signature)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(params![
             entry.id.to_string(),
@@ -305,6 +309,9 @@ pub(super) fn insert(transaction: &Transaction<'_>, entry: &Entry) -> Result<i64
             entry.last_accessed_at.map(millis),
             millis(entry.created_at),
             millis(entry.updated_at),
+            entry.signature.as_ref().map(|signature| &signature.identity),
+            entry.signature.as_ref().map(|signature| &signature.public_key),
+            entry.signature.as_ref().map(|signature| &signature.signature),
         ])?;
     let number = transaction.last_insert_rowid();
     let mut marks = vec![query::every(), mark_of_type(entry.entry_type)];

@@ -7,11 +7,16 @@ use super::{number, timestamp, uuid};
 use crate::StoreError;
 use crate::entry::{Entry, NewEntry};
 use crate::scan::{self, Threat};
+use crate::sign::Signature;
 
 /// The columns of an entry, in the order in which [`Stored`] reads them.
 pub(super) const COLUMNS: &str = "entry.id, title, content, tags, importance, type, cid, threats, \
     access_count, last_accessed_at, created_at, updated_at, \
-    EXISTS (SELECT 1 FROM supersedes WHERE older = entry.number)";
+    EXISTS (SELECT 1 FROM supersedes WHERE older = entry.number), identity, public_key, signature";
+/// The same of a file of the first format, in which nothing was signed.
+pub(super) const FIRST_COLUMNS: &str = "entry.id, title, content, tags, importance, type, cid, threats, \
+    access_count, last_accessed_at, created_at, updated_at, \
+    EXISTS (SELECT 1 FROM supersedes WHERE older = entry.number), NULL, NULL, NULL";
 
 /// The row of an entry.
 pub(super) struct Stored {
@@ -28,6 +33,9 @@ pub(super) struct Stored {
     created_at: i64,
     updated_at: i64,
     is_superseded: bool,
+    identity: Option<String>,
+    public_key: Option<String>,
+    signature: Option<String>,
 }
 
 impl Stored {
@@ -46,10 +54,13 @@ impl Stored {
             created_at: row.get(10)?,
             updated_at: row.get(11)?,
             is_superseded: row.get(12)?,
+            identity: row.get(13)?,
+            public_key: row.get(14)?,
+            signature: row.get(15)?,
         })
     }
 
-    /// Returns the entry, if its address is that of its content: a file that was changed by hand or by a fault is no
+    /// Returns the entry, if its address is that of its content and its signature one of that address: a file that was changed by hand or by a fault is no
     /// diary to rely on.
     pub(super) fn entry(self) -> Result<Entry, StoreError> {
         let invalid = |what, reason: &dyn ToString| StoreError::invalid(what, reason.to_string());
@@ -65,6 +76,14 @@ impl Stored {
             let reason = format!("{} is not what its address says", self.id);
             return Err(invalid("entry", &reason));
         }
+        let signature = match (self.identity, self.public_key, self.signature) {
+            (None, None, None) => None,
+            (Some(identity), Some(public_key), Some(signature)) => {
+                Some(Signature { identity, public_key, signature })
+            }
+            _ => return Err(invalid("signature", &"a part of it is missing")),
+        };
+        signature.iter().try_for_each(|signature| signature.check(&cid))?;
         Ok(Entry {
             id: uuid(&self.id)?,
             title: new.title,
@@ -79,6 +98,7 @@ impl Stored {
             created_at: timestamp(self.created_at)?,
             updated_at: timestamp(self.updated_at)?,
             is_superseded: self.is_superseded,
+            signature,
         })
     }
 }

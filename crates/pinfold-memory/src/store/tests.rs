@@ -16,6 +16,7 @@ use crate::render::Rendering;
 
 mod damage;
 mod packs;
+mod signed;
 
 /// A clock that a test sets.
 #[derive(Clone, Default)]

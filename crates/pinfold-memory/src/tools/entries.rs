@@ -1,6 +1,7 @@
 //! The tools for entries.
 
 use pinfold_content::{Object, Value, times};
+use pinfold_policy::path::cut;
 
 use super::arguments::{Arguments, wrong};
 use super::{MemoryTools, ToolError};
@@ -11,6 +12,8 @@ use crate::store::{Filter, Search};
 const PREVIEW: usize = 200;
 /// Entries by their ids at most.
 const MOST_IDS: usize = 50;
+/// Bytes of a name of a diary that an error repeats.
+const LONGEST_ID: usize = 80;
 
 impl MemoryTools {
     pub(super) fn diary_tags(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
@@ -64,7 +67,10 @@ impl MemoryTools {
                 ("tags", entry.tags.iter().map(String::as_str).collect()),
                 ("importance", u32::from(entry.importance).into()),
                 ("contentHash", entry.cid.as_str().into()),
-                ("contentSignature", Value::Null),
+                (
+                    "contentSignature",
+                    entry.signature.as_ref().map(|by| by.signature.as_str()).into(),
+                ),
                 ("createdAt", times::write(entry.created_at).into()),
             ])
         });
@@ -108,7 +114,14 @@ impl MemoryTools {
         if let Some(named) = arguments.text("diaryId")?
             && named.parse() != Ok(own)
         {
-            return Err(ToolError::not_found("Diary"));
+            return Err(match &self.task {
+                Some(_) => ToolError::plain(format!(
+                    "entries_create: diaryId \"{}\" does not match the active task diary \"{own}\". Entries \
+                     created during a task must land in the task diary.",
+                    cut(&named, LONGEST_ID)
+                )),
+                None => ToolError::not_found("Diary"),
+            });
         }
         let importance =
             arguments.count("importance")?.map_or(Ok(NewEntry::IMPORTANCE), u8::try_from);
@@ -124,7 +137,7 @@ impl MemoryTools {
             entry_type: kind.transpose()?.unwrap_or_default(),
             ..NewEntry::new(arguments.required("content")?)
         };
-        let entry = self.diary.create(&new, &self.secrets()?)?;
+        let entry = self.create(new)?;
         Ok(Value::object([
             ("id", entry.id.to_string().into()),
             ("title", entry.title.as_deref().into()),

@@ -9,6 +9,8 @@ use crate::MemoryError;
 pub struct ToolError {
     title: &'static str,
     detail: String,
+    /// The value that is wrong, as a JSON pointer, and why.
+    fault: Option<(&'static str, String)>,
 }
 
 impl fmt::Display for ToolError {
@@ -23,26 +25,47 @@ impl fmt::Display for ToolError {
 impl std::error::Error for ToolError {}
 
 impl ToolError {
+    /// Returns the title of the error; empty for one that a tool itself gives.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// Returns what went wrong.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns which value is wrong, as a JSON pointer, and why, if it is one.
+    #[must_use]
+    pub fn fault(&self) -> Option<(&'static str, &str)> {
+        self.fault.as_ref().map(|(field, reason)| (*field, reason.as_str()))
+    }
+
+    fn new(title: &'static str, detail: impl Into<String>) -> Self {
+        Self { title, detail: detail.into(), fault: None }
+    }
+
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
-        Self { title: "Validation Failed", detail: detail.into() }
+        Self::new("Validation Failed", detail)
     }
 
     /// Returns an error that a tool itself gives, without a server's title.
     pub(super) fn plain(detail: impl Into<String>) -> Self {
-        Self { title: "", detail: detail.into() }
+        Self::new("", detail)
     }
 
     pub(super) fn not_found(what: &str) -> Self {
-        Self { title: "Not Found", detail: format!("{what} not found") }
+        Self::new("Not Found", format!("{what} not found"))
     }
 
-    pub(super) fn forbidden() -> Self {
-        let detail = "the user lets this session read the diary, and not write to it".to_owned();
-        Self { title: "Forbidden", detail }
+    pub(super) fn forbidden(detail: &str) -> Self {
+        Self::new("Forbidden", detail)
     }
 
     pub(super) fn unavailable(detail: String) -> Self {
-        Self { title: "Service Unavailable", detail }
+        Self::new("Service Unavailable", detail)
     }
 }
 
@@ -50,13 +73,16 @@ impl From<MemoryError> for ToolError {
     fn from(error: MemoryError) -> Self {
         let detail = error.to_string();
         match error {
-            MemoryError::Invalid { .. }
-            | MemoryError::Secret { .. }
+            MemoryError::Invalid { field, reason } => {
+                Self { fault: Some((field, reason)), ..Self::invalid(detail) }
+            }
+            MemoryError::Secret { .. }
+            | MemoryError::BadLine(_)
             | MemoryError::NoEntries { .. }
             | MemoryError::BadPack(_) => Self::invalid(detail),
             MemoryError::NoEntry(_) => Self::not_found("Diary entry"),
             MemoryError::NoPack(_) => Self::not_found("Context pack"),
-            MemoryError::Flagged(_) | MemoryError::Conflict => Self { title: "Conflict", detail },
+            MemoryError::Flagged(_) | MemoryError::Conflict => Self::new("Conflict", detail),
             MemoryError::Store(_) => Self::unavailable(detail),
         }
     }

@@ -42,7 +42,8 @@ impl MemoryTools {
             ..NewPack::new([])
         };
         let begun = Instant::now();
-        let (id, compiled) = self.diary.create_pack(&new, &self.secrets()?)?;
+        let created = self.diary.create_pack(&new, &self.secrets()?);
+        let (id, compiled) = created.map_err(|error| self.refused(error))?;
         let elapsed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(compiled_to_json(&compiled, Some(id), &new.params, elapsed))
     }
@@ -90,7 +91,8 @@ impl MemoryTools {
         }
         self.may_write()?;
         let pinned = arguments.flag("pinned")?;
-        let rendered = self.diary.render_pack(id, &rendering, pinned, &self.secrets()?)?;
+        let rendered = self.diary.render_pack(id, &rendering, pinned, &self.secrets()?);
+        let rendered = rendered.map_err(|error| self.refused(error))?;
         Ok(Value::object([
             ("id", rendered.id.to_string().into()),
             ("packCid", rendered.cid.as_str().into()),

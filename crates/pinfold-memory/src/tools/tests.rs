@@ -241,3 +241,57 @@ fn failed_calls_with_long_names_and_inputs_are_kept_short() {
     let kept = scene.tools.call("moltnet_review_session_errors", "{}").unwrap();
     assert!(kept.len() < 400_000, "{}", kept.len());
 }
+
+#[test]
+fn session_that_guesses_secrets_writes_no_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("diary.db");
+    let diary = Diary::open_file(&path, None, Box::new(SystemClock)).unwrap();
+    let secrets = || {
+        let secret = pinfold_secrets::Secret::from_bytes(b"271828".to_vec()).unwrap();
+        Ok(KnownSecrets::default().with("pin".to_owned(), secret))
+    };
+    let tools = MemoryTools::new(diary, MemoryGrant::Write, secrets).unwrap();
+    let guess = r#"{"title":"t","content":"271827 271828 271829"}"#;
+    for _ in 0..super::MOST_LEAKS {
+        let error = tools.call("moltnet_create_entry", guess).unwrap_err().to_string();
+        assert!(error.contains("holds the secret `pin`"), "{error}");
+    }
+    let harmless = r#"{"title":"t","content":"nothing"}"#;
+    for (tool, arguments) in [
+        ("moltnet_create_entry", guess),
+        ("moltnet_create_entry", harmless),
+        ("moltnet_pack_create", r#"{"entries":[]}"#),
+    ] {
+        let error = tools.call(tool, arguments).unwrap_err().to_string();
+        assert!(error.starts_with("Forbidden: too many"), "{error}");
+    }
+    tools.call("moltnet_list_entries", "{}").unwrap();
+}
+
+#[test]
+fn entries_of_a_task_land_in_its_diary_with_its_tags() {
+    let Scene { _directory, tools } = scene(MemoryGrant::Write);
+    let task = r#"{"diary":null,"tags":["task:id:7","task:attempt:1"]}"#;
+    let tools = tools.for_task(Some(crate::TaskDiary::from_json(task).unwrap()));
+    let own = tools.diary().id().to_string();
+    let scene = Scene { _directory, tools };
+    let arguments =
+        format!(r#"{{"title":"t","content":"c","tags":["x","task:id:7"],"diaryId":"{own}"}}"#);
+    let created = scene.ok("moltnet_create_entry", &arguments);
+    let tags = created.get("tags").unwrap().to_string();
+    assert_eq!(tags, r#"["task:id:7","task:attempt:1","x"]"#);
+    let other = "11111111-2222-4333-8444-555555555555";
+    let arguments = format!(r#"{{"title":"t","content":"c","diaryId":"{other}"}}"#);
+    let error = scene.error("moltnet_create_entry", &arguments);
+    assert_eq!(
+        error,
+        format!(
+            "entries_create: diaryId \"{other}\" does not match the active task diary \"{own}\". \
+             Entries created during a task must land in the task diary."
+        )
+    );
+    let many: Vec<String> = (0..20).map(|number| format!("\"t{number}\"")).collect();
+    let arguments = format!(r#"{{"title":"t","content":"c","tags":[{}]}}"#, many.join(","));
+    assert!(scene.error("moltnet_create_entry", &arguments).contains("must be 20 at most"));
+}

@@ -38,6 +38,7 @@ impl Held {
     /// Returns what the worker works on, under the id that the task has here.
     pub(super) fn claimed(&self, task: TaskId, lasts: Duration) -> Claimed {
         let holder = Holder { task, attempt: self.number, token: self.token };
-        Claimed { holder, spec: self.offered.spec.clone(), lasts }
+        let provenance = Some(self.offered.provenance());
+        Claimed { holder, spec: self.offered.spec.clone(), lasts, provenance }
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use pinfold_policy::path::is_plain;
-use pinfold_tasks::{TaskId, TaskSpec, Timeouts};
+use pinfold_tasks::{Provenance, TaskId, TaskSpec, Timeouts};
 use ring::digest::{SHA256, digest};
 
 use super::config::{RemoteConfig, TYPES};
-use pinfold_content::{Cid, Value};
+use pinfold_content::{Cid, Uuid, Value};
 
 /// A task that can be worked on here.
 pub(super) struct Offered {
@@ -21,6 +21,8 @@ pub(super) struct Offered {
     pub(super) input_cid: String,
     pub(super) criteria: Option<Value>,
     pub(super) max_attempts: u32,
+    correlation: Option<Uuid>,
+    diary: Option<Uuid>,
 }
 
 impl Offered {
@@ -59,6 +61,8 @@ impl Offered {
         }
         let spec = spec(task, input, &config.template)?;
         (config.check)(&spec)?;
+        // What is no UUID is no name of a diary, and no tag.
+        let uuid = |key: &str| task.text_of(key).and_then(|text| text.parse::<Uuid>().ok());
         let max_attempts = task.get("maxAttempts").and_then(Value::as_count).unwrap_or(1);
         Ok(Self {
             id,
@@ -68,7 +72,19 @@ impl Offered {
             input_cid,
             criteria: input.given("successCriteria").cloned(),
             max_attempts: u32::try_from(max_attempts).unwrap_or(u32::MAX),
+            correlation: uuid("correlationId"),
+            diary: uuid("diaryId"),
         })
+    }
+
+    /// Returns what the server calls the task.
+    pub(super) fn provenance(&self) -> Provenance {
+        Provenance {
+            task: self.id,
+            kind: self.kind.clone(),
+            correlation: self.correlation.map(|id| id.to_string()),
+            diary: self.diary.map(|id| id.to_string()),
+        }
     }
 }
 

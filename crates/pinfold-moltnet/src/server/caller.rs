@@ -25,12 +25,12 @@ const REFUSALS: f64 = 60.0;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) agent: Agent,
-    pub(super) scopes: Vec<Scope>,
+    pub(crate) scopes: Vec<Scope>,
 }
 
 impl Caller {
     /// Checks that the caller may do something.
-    pub(super) fn check(&self, scope: Scope) -> Result<(), Problem> {
+    pub(crate) fn check(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) {
             Ok(())
         } else {
@@ -40,7 +40,7 @@ impl Caller {
 }
 
 /// Knows who calls.
-pub(super) struct Callers {
+pub(crate) struct Callers {
     agents: Agents,
     /// By the digests of tokens: who reads this process's memory by a fault finds none.
     tokens: Mutex<HashMap<String, Token>>,
@@ -62,18 +62,18 @@ struct Pace {
 }
 
 /// What a client gets for its secret, or the error of OAuth (RFC 6749, 5.2).
-pub(super) enum Granted {
+pub(crate) enum Granted {
     Token(Value),
     Refused(u16, &'static str),
 }
 
 impl Callers {
-    pub(super) fn new(agents: Agents) -> Self {
+    pub(crate) fn new(agents: Agents) -> Self {
         Self { agents, tokens: Mutex::default(), paces: Mutex::default() }
     }
 
     /// Returns who a bearer is.
-    pub(super) fn bearer(&self, authorization: Option<&str>) -> Result<Caller, Problem> {
+    pub(crate) fn bearer(&self, authorization: Option<&str>) -> Result<Caller, Problem> {
         let bearer = authorization.and_then(|value| {
             let (scheme, bearer) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| bearer.trim())
@@ -110,7 +110,7 @@ impl Callers {
     }
 
     /// Takes one request from what is left to an agent.
-    pub(super) fn slow_down(&self, agent: &str, cost: Cost) -> Result<(), Problem> {
+    pub(crate) fn slow_down(&self, agent: &str, cost: Cost) -> Result<(), Problem> {
         let now = Instant::now();
         let mut paces = self.paces.lock();
         let begin = Pace { reads: READS, writes: WRITES, refusals: REFUSALS, at: now };
@@ -136,7 +136,7 @@ impl Callers {
     }
 
     /// Gives a client a token for its secret (RFC 6749, 4.4).
-    pub(super) fn grant(&self, form: &Query) -> Result<Granted, Problem> {
+    pub(crate) fn grant(&self, form: &Query) -> Result<Granted, Problem> {
         if form.one("grant_type") != Some("client_credentials") {
             return Ok(Granted::Refused(400, "unsupported_grant_type"));
         }
@@ -190,7 +190,7 @@ impl Callers {
 
 /// What a request is counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cost {
+pub(crate) enum Cost {
     Read,
     Write,
     /// It has no valid key.

@@ -45,34 +45,34 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The head of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) query: String,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Head {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(HeaderName, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(HeaderName, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// What was decided by the head of a request.
-pub(super) struct Admission<T> {
-    pub(super) what: T,
+pub(crate) struct Admission<T> {
+    pub(crate) what: T,
     /// The agent whose key came; none if none is needed.
-    pub(super) agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The most bytes that its body may have.
-    pub(super) most: usize,
+    pub(crate) most: usize,
     /// The most bytes that the answer usually has.
-    pub(super) answer: usize,
+    pub(crate) answer: usize,
 }
 
 /// What answers requests. Both methods may take time: they run on threads of their own.
-pub(super) trait Handler: Send + Sync + 'static {
+pub(crate) trait Handler: Send + Sync + 'static {
     /// What was decided by the head of a request.
     type Admitted: Send + 'static;
 
@@ -84,17 +84,17 @@ pub(super) trait Handler: Send + Sync + 'static {
 }
 
 impl Head {
-    pub(super) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// Returns the key or token that the request came with.
-    pub(super) fn authorization(&self) -> Option<&str> {
+    pub(crate) fn authorization(&self) -> Option<&str> {
         self.header(AUTHORIZATION)
     }
 
     /// Returns the body as JSON; an empty one is an empty object.
-    pub(super) fn json(&self, body: &[u8]) -> Result<Value, Problem> {
+    pub(crate) fn json(&self, body: &[u8]) -> Result<Value, Problem> {
         let kind = self
             .header(CONTENT_TYPE)
             .unwrap_or_default()
@@ -120,7 +120,7 @@ impl Head {
 }
 
 impl Reply {
-    pub(super) fn json(status: u16, value: &Value) -> Self {
+    pub(crate) fn json(status: u16, value: &Value) -> Self {
         let headers = vec![(CONTENT_TYPE, "application/json; charset=utf-8".to_owned())];
         Self { status, headers, body: value.to_string().into_bytes() }
     }
@@ -143,7 +143,7 @@ impl Reply {
 }
 
 /// Serves a listener until the runtime of the calling task ends.
-pub(super) async fn serve<H: Handler>(
+pub(crate) async fn serve<H: Handler>(
     listener: StdListener,
     tls: Option<TlsAcceptor>,
     handler: Arc<H>,

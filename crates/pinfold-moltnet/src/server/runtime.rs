@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use pinfold_content::{Cid, Value, canonical, read, times};
 
 /// The revision of the profile. It changes only with the options of the server.
-pub(super) const REVISION: u32 = 1;
+pub(crate) const REVISION: u32 = 1;
 /// The most manifests of one agent.
 const MOST_MANIFESTS: u32 = 100;
 /// The most slots of one agent.
@@ -33,7 +33,7 @@ pub struct Profile {
 }
 
 /// Returns who the caller is.
-pub(super) fn whoami(caller: &Caller) -> Value {
+pub(crate) fn whoami(caller: &Caller) -> Value {
     let agent = &caller.agent;
     let words: Value = caller.scopes.iter().map(|scope| scope.word()).collect();
     let binding = Value::object([
@@ -64,7 +64,7 @@ fn fingerprint(key: &[u8]) -> String {
 }
 
 /// Returns the manifest of the executor that a body names, which has to be registered; `null` if it names none.
-pub(super) fn registered(
+pub(crate) fn registered(
     transaction: &mut impl Transaction,
     caller: &Caller,
     body: &Value,
@@ -79,7 +79,7 @@ pub(super) fn registered(
 
 impl<S: Store> Service<S> {
     /// Keeps the manifest of an executor.
-    pub(super) fn register(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
+    pub(crate) fn register(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         check("register", body)?;
         let manifest = body.get("executorManifest").cloned().unwrap_or(Value::Null);
         let given = body.text_of("executorFingerprint").unwrap_or_default();
@@ -100,7 +100,7 @@ impl<S: Store> Service<S> {
     }
 
     /// Notes that a slot of a runtime is in use, or no longer.
-    pub(super) fn slot(
+    pub(crate) fn slot(
         &self,
         caller: &Caller,
         body: &Value,
@@ -132,7 +132,7 @@ impl<S: Store> Service<S> {
     }
 
     /// Lists the slots of the caller.
-    pub(super) fn slots(&self, caller: &Caller, query: &Query) -> Result<Value, Problem> {
+    pub(crate) fn slots(&self, caller: &Caller, query: &Query) -> Result<Value, Problem> {
         let limit = query.number("limit", 1, 200)?.unwrap_or(20) as usize;
         let all = self.slots_of(caller)?;
         let fits = |slot: &&Value| {
@@ -145,7 +145,7 @@ impl<S: Store> Service<S> {
     }
 
     /// Returns the slot that an attempt ran in.
-    pub(super) fn latest_slot(&self, caller: &Caller, id: AttemptId) -> Result<Value, Problem> {
+    pub(crate) fn latest_slot(&self, caller: &Caller, id: AttemptId) -> Result<Value, Problem> {
         let task = id.task.to_string();
         let found = self.slots_of(caller)?.into_iter().find(|slot| {
             slot.text_of("lastTaskId").is_some_and(|it| it == task)
@@ -201,7 +201,7 @@ fn check_signature(key: &[u8], signature: &str, fingerprint: &Cid) -> Result<(),
 
 impl Profile {
     /// Returns the profile as the API shows it to a team.
-    pub(super) fn render(&self, team: &str) -> Value {
+    pub(crate) fn render(&self, team: &str) -> Value {
         let empty = || Value::object([]);
         let none = || Value::Array(Vec::new());
         let sandbox = Value::object([
@@ -257,7 +257,7 @@ impl Profile {
 }
 
 /// Returns the id of the profile of a team, which is always the same.
-pub(super) fn profile_id(team: &str) -> String {
+pub(crate) fn profile_id(team: &str) -> String {
     let digest = digest(&SHA256, format!("runtime profile of {team}").as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest.as_ref()[..16]);

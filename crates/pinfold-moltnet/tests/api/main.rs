@@ -3,6 +3,7 @@
 
 mod access;
 mod client;
+mod diaries;
 mod hostile;
 mod replay;
 mod scene;

@@ -15,19 +15,19 @@ const FREE: &str = "44444444-4444-4444-8444-444444444445";
 const PROFILE: &str = "88888888-8888-4888-8888-888888888888";
 
 /// A recorded request.
-struct Recorded<'a> {
-    method: &'a str,
-    path: &'a str,
+pub(crate) struct Recorded<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
     key: &'a str,
     team: &'a str,
     kind: &'a str,
     idempotency: Option<&'a str>,
-    body: &'a str,
-    status: u16,
+    pub(crate) body: &'a str,
+    pub(crate) status: u16,
 }
 
 impl<'a> Recorded<'a> {
-    fn read(line: &'a str) -> Self {
+    pub(crate) fn read(line: &'a str) -> Self {
         let (request, status) = line.rsplit_once("  => ").unwrap();
         let (head, rest) = request.split_once("  [").unwrap();
         let (fields, body) = rest.split_once(']').unwrap();

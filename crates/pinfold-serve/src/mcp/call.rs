@@ -3,15 +3,14 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use parking_lot::Mutex;
 use pinfold_client::api::Program;
 use pinfold_client::{Fault, code};
 use pinfold_host::launcher::start_session;
+use pinfold_mcp::{Asked, Call, Failure, Toolset};
 use pinfold_tools::{
     Bytes, ContentKind, Edit, EntryKind, ErrorKind, Find, Grep, GrepMode, LineKind, List,
     Operation, Range, Read, Stat, ToolError, Write,
@@ -25,7 +24,6 @@ use super::definitions::{
     WriteArguments,
 };
 use super::sessions::Sessions;
-use super::toolset::{Asked, Failure, Toolset};
 use super::{definitions, text};
 use crate::exec::{Job, Tail};
 
@@ -39,34 +37,6 @@ const OUTPUT: usize = 64 * 1024;
 const SHELL: &str = r#"exec "${SHELL:-sh}" -c "$1""#;
 /// How often the progress of a command is reported.
 const PROGRESS: Duration = Duration::from_secs(1);
-
-/// A call that goes on.
-#[derive(Default)]
-pub(super) struct Call {
-    cancelled: AtomicBool,
-    take_back: Mutex<Option<Box<dyn Fn() + Send>>>,
-}
-
-impl Call {
-    pub(super) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
-        if let Some(take_back) = &*self.take_back.lock() {
-            take_back();
-        }
-    }
-
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
-    }
-
-    fn can_be_taken_back(&self, take_back: impl Fn() + Send + 'static) {
-        let mut place = self.take_back.lock();
-        if self.is_cancelled() {
-            take_back();
-        }
-        *place = Some(Box::new(take_back));
-    }
-}
 
 /// What a tool gave.
 struct Given {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Feature, Inside};
-use pinfold_host::audit::{Audit, Event, Purpose};
+use pinfold_host::audit::{Audit, Event};
 use pinfold_host::ipc::{self, Json};
-use pinfold_host::launcher::record_launch;
+use pinfold_host::launcher::record_exec;
 use pinfold_host::wrappers::Launch;
 use pinfold_hostexec::{Approvals, attend};
 use pinfold_terminal::screen::Screen;
@@ -27,7 +27,7 @@ use super::bounds::Bounded;
 use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::RunError;
-use crate::outcome::LimitReached;
+use crate::outcome::{LimitReached, status};
 
 pub(crate) use base::Base;
 use client::{Asked, Client, State};
@@ -117,7 +117,9 @@ impl Control {
         }
         let mut stop = None;
         for mut client in std::mem::take(&mut self.clients) {
-            client.look_at_limits(inside);
+            if let Some((id, killed, limit)) = client.look_at_limits(inside) {
+                record_exit(&self.audit, id, killed, limit);
+            }
             while client.is_here() && client.has_said_something() {
                 stop = self.hear(&mut client, inside, is_started).or(stop);
                 if !matches!(client.state, State::Telling { .. }) {
@@ -194,6 +196,7 @@ impl Control {
             News::Failed(_, errno, what) => client.answer(Answer::Failed(errno, what), &[]),
             News::Ended(ended) => {
                 let limit = over.or_else(|| client.bounded.as_ref().and_then(Bounded::reached));
+                record_exit(&self.audit, id, ended, limit);
                 client.answer(Answer::ended(ended, limit), &[]);
             }
         }
@@ -360,15 +363,21 @@ impl Control {
             .launcher
             .wrapped(self.base.boundary, Launch::of_program(program))
             .map_err(|error| error.to_string())?;
-        record_launch(&self.audit, Purpose::Exec, &launch).map_err(|error| error.to_string())?;
-        let program = Program { ignored, ..launch.into_program() };
         let id = self.next;
+        record_exec(&self.audit, &launch, id - FIRST).map_err(|error| error.to_string())?;
+        let program = Program { ignored, ..launch.into_program() };
         self.next = self.next.checked_add(1).unwrap_or(FIRST);
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         let sent = inside.run(id, bounds, &program, streams, &borrowed);
         sent.map_err(|_| "the session has ended".to_owned())?;
         Ok((id, bounded))
     }
+}
+
+/// Records the end of a program. It has happened, whether or not that can be recorded.
+fn record_exit(audit: &Audit, id: u32, ended: Ended, limit: Option<LimitReached>) {
+    let (number, status) = (id.checked_sub(FIRST), status(ended, limit));
+    let _ = audit.record(&Event::Exit { number, status, limit: limit.map(LimitReached::name) });
 }
 
 /// Returns the message for a client for whom no descriptor is left.

@@ -15,8 +15,8 @@ use pinfold_secrets::{SecretId, Store};
 
 use crate::RunError;
 use crate::agent::key_for;
-use crate::doors::budget::Budgets;
 use crate::doors::live_secret::StoreSecret;
+use pinfold_budget::Budgets;
 
 /// The gateway's port inside. It lies below 1024, so nothing inside can take it (there is no
 /// CAP_NET_BIND_SERVICE), and is on no list of ports that clients refuse (fetch.spec.whatwg.org,

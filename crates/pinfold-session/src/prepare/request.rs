@@ -34,6 +34,7 @@ use crate::spec;
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::view::Extra;
+use pinfold_memory::TaskDiary;
 use pinfold_personal::identity::{self, Identity};
 
 /// What is to be run.
@@ -47,6 +48,10 @@ pub struct Wanted {
     pub prompt: Option<String>,
     /// A specification, which the command finds at [`pinfold_policy::agents::SPEC`] and which comes back.
     pub spec: Option<Vec<u8>>,
+    /// Notes about earlier sessions, which the command finds at [`crate::NOTES`].
+    pub notes: Option<String>,
+    /// The diary and tags of entries, if it works on a task.
+    pub task: Option<TaskDiary>,
     /// Whether nothing is to be run.
     pub idle: bool,
     /// Whether the user said that nobody answers.
@@ -101,7 +106,7 @@ impl Preparation {
         let configuration = is_systemd.then(pinfold_personal::configuration).flatten();
         let (subject, mut run) =
             self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
-        let Wanted { name, background, window, discards_commits, spec, .. } = wanted;
+        let Wanted { name, background, window, discards_commits, spec, notes, task, .. } = wanted;
         let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -113,8 +118,8 @@ impl Preparation {
         let identity = Identity::find(&settings, &project)?;
         let author = identity::author_of_group(&settings, &project, &places);
         let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
-        let (identity_env, identity_files) =
-            identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
+        let Identity { env: identity_env, files: identity_files, private, .. } =
+            identity.unwrap_or_default();
         let env = run.env.into_iter().chain(author).chain(identity_env).chain(group.env).collect();
         let Surroundings { caller, extra, files } = surroundings;
         let has_ssh = ssh.is_some();
@@ -127,6 +132,7 @@ impl Preparation {
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);
         let returns_spec = spec.is_some();
         let files = files.chain(spec.map(spec::entry));
+        let files = files.chain(notes.map(|notes| spec::notes(notes.into_bytes())));
         let extra = run.extra.into_iter().chain(extra).chain(group.extra);
         Ok(Request {
             only: presence.only_branch(&settings),
@@ -139,6 +145,8 @@ impl Preparation {
             stack,
             provider: run.provider,
             ssh,
+            private,
+            task,
             nested: run.nested,
             silent_hosts: run.silent_hosts,
             attended: presence.is_at_the_terminal(),

@@ -39,7 +39,13 @@ impl Ended {
     /// Returns why the command was not run, or the error of writing the log.
     pub(super) fn conclude(self) -> Result<Outcome, RunError> {
         let Self { outcome, synced, fell, records, audit, session, helper: _helper } = self;
-        let Session { state, design: Design { layer, guard, .. }, request, .. } = session;
+        let Session { state, design: Design { layer, guard, .. }, request, memory, .. } = session;
+        drop(memory);
+        if let Ok(outcome) = &outcome {
+            let limit = outcome.limit.map(LimitReached::name);
+            let exit = Event::Exit { number: None, status: outcome.status, limit };
+            audit.record(&exit).map_err(RunError::System)?;
+        }
         let mut notes = records.rest();
         notes.extend(fell.notes.into_iter().map(Note::warning));
         let patience = Patience::at_end();

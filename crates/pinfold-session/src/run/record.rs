@@ -87,11 +87,14 @@ pub(super) fn record_session<'a>(
     }
 }
 
-/// Records what the host did not take of a session's changes. Returns what the user should know.
+/// Records what the host took and did not take of a session's changes. Returns what the user should know.
 ///
 /// # Errors
 /// Returns the error of writing the log.
 pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec<Note>> {
+    for what in &settled.taken {
+        audit.record(&Event::Taken { what: what.clone() })?;
+    }
     for kept in &settled.kept {
         let (what, reason) = (kept.named().into_owned(), kept.why.to_string());
         audit.record(&Event::Kept { what, reason })?;

@@ -53,11 +53,16 @@ impl Registered {
         let mut doors = self.inside.doors().map_err(explain)?;
         let (mounts, view) = (doors.mounts.take(), doors.view.take());
         let host_exec = self.host_exec_door(&mut doors);
+        let memory = self.memory_door(&mut doors);
         let mut opened = self.open(doors)?;
         let masks = self.masks(&authority, &opened)?;
         self.record(&authority)?;
         let all = masks.iter().cloned().chain(std::mem::take(&mut opened.masks)).collect();
         self.inside.seal(all).map_err(explain)?;
+        if let Some(listener) = memory {
+            let Session { request, memory, .. } = &mut self.session;
+            *memory = doors::memory::serve(listener, request, &self.audit, &opened.variables)?;
+        }
 
         let live = Live { masks, mounts };
         let hidden = live.hidden();
@@ -115,6 +120,12 @@ impl Registered {
     fn host_exec_door(&self, doors: &mut Doors) -> Option<OwnedFd> {
         let is_asked = self.session.request.settings.host_exec.enabled.value;
         (is_asked && !doors.sockets.is_empty()).then(|| doors.sockets.remove(0))
+    }
+
+    /// Takes the listener for a diary, if there is one. It is the next of the plan's.
+    fn memory_door(&self, doors: &mut Doors) -> Option<OwnedFd> {
+        let is_wanted = doors::memory::door(&self.session.request.settings).is_some();
+        (is_wanted && !doors.sockets.is_empty()).then(|| doors.sockets.remove(0))
     }
 
     /// Puts together what serves the doors. Reads secrets.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Boundary, Feature, Inside, Session as OfSession};
 use pinfold_host::sessions::SessionState;
+use pinfold_mcp::MemoryDoor;
 use pinfold_rootfs::userland;
 
 use crate::boundaries;
@@ -19,6 +20,8 @@ pub(super) struct Session {
     pub(super) state: SessionState,
     pub(super) boundary: Box<dyn Boundary>,
     pub(super) request: Request,
+    /// The door to a diary, once it is served.
+    pub(super) memory: Option<MemoryDoor>,
 }
 
 impl Session {
@@ -49,7 +52,7 @@ impl Session {
         };
         let inside = boundary.launch(plan, of_session)?;
         request.timeline.done("clones init");
-        Ok((Self { design, state, boundary, request }, inside))
+        Ok((Self { design, state, boundary, request, memory: None }, inside))
     }
 
     /// Returns the directories of the host that the sandbox gets.

@@ -77,7 +77,7 @@ pub(super) fn begin(
     };
     transaction.save(record)?;
     let holder = Holder { task: record.task.id, attempt, token: claim.token };
-    Ok(Claimed { holder, spec, lasts })
+    Ok(Claimed { holder, spec, lasts, provenance: None })
 }
 
 /// Answers a claim whose answer was lost.
@@ -91,7 +91,7 @@ pub(super) fn again(
     let attempt = record.task.attempts;
     let lasts = record.holds(attempt, token, now)?;
     let holder = Holder { task, attempt, token };
-    Ok(Claimed { holder, spec: spec(transaction, task)?, lasts })
+    Ok(Claimed { holder, spec: spec(transaction, task)?, lasts, provenance: None })
 }
 
 pub(super) fn check_output(output: &str) -> Result<(), QueueError> {

@@ -1,14 +1,21 @@
 //! The end of a session with a copy-on-write view.
 
+use std::io;
+
 use pinfold_host::Host;
-use pinfold_host::audit::Audit;
+use pinfold_host::audit::{Audit, Event};
 use pinfold_host::note::{Note, Topic};
 use pinfold_host::session_id::SessionId;
+use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 
 use super::automatic;
+use super::changes::Changes;
 use super::ended::Review;
 use super::error::ReviewError;
+
+/// Paths that are recorded one by one at most.
+const MOST_RECORDED: usize = 64;
 
 /// Looks at what a session that has just ended changed, so that later changes of others can be
 /// distinguished from it, and says what a user can do with it. An empty layer is removed.
@@ -31,6 +38,7 @@ pub fn conclude(
             review.discard()?;
             return Ok((None, own_mode));
         }
+        record(&changes, audit).map_err(ReviewError::system("the audit log"))?;
         if automatic::is_wanted(settings, status) {
             applied = automatic::apply(review, &changes, settings, audit)?;
             return Ok((None, own_mode));
@@ -64,4 +72,15 @@ pub fn conclude(
         notes.push(Note::new(Topic::Waiting, text));
     }
     notes
+}
+
+/// Records which files a session changed.
+///
+/// # Errors
+/// Returns the error of writing the log.
+fn record(changes: &Changes, audit: &Audit) -> io::Result<()> {
+    let (added, changed, deleted) = changes.counts();
+    let files = changes.list.iter().filter(|change| !change.is_directory());
+    let paths = files.take(MOST_RECORDED).map(|change| Escaped(&change.path).to_string());
+    audit.record(&Event::Changed { added, changed, deleted, paths: paths.collect() })
 }

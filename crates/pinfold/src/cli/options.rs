@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::session_id::SessionName;
+use pinfold_memory::TaskDiary;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
@@ -69,6 +70,9 @@ pub(crate) struct RunArgs {
     /// Give the command this file as /tmp/spec.md, and write what it made of it with the result
     #[arg(long, hide = true, value_name = "FILE", requires = "result")]
     pub(crate) spec: Option<PathBuf>,
+    /// Put entries into the diary of a task, with its tags
+    #[arg(long, hide = true, value_name = "JSON", value_parser = TaskDiary::from_json)]
+    pub(crate) memory_task: Option<TaskDiary>,
     /// With --detach: use a terminal, which `pinfold attach` connects to
     #[arg(long, short, requires = "detach", conflicts_with = "idle", help_heading = SESSION)]
     pub(crate) tty: bool,
@@ -98,6 +102,9 @@ pub(crate) struct RunArgs {
     /// Write how the run ended to this file, as JSON: status, limit, session, and use of models
     #[arg(long, value_name = "FILE", conflicts_with = "detach", help_heading = SESSION)]
     pub(crate) result: Option<PathBuf>,
+    /// Give the sandbox notes about the last sessions in this workspace: /run/pinfold/earlier-sessions.md
+    #[arg(long, help_heading = SESSION)]
+    pub(crate) remember: bool,
     /// Run on the agent's own container image, with the agent in it (`pinfold image`)
     #[arg(long, conflicts_with_all = ["base", "idle"], help_heading = AGENT)]
     pub(crate) agent_image: bool,

@@ -44,6 +44,9 @@ pub(crate) struct AddArgs {
     /// An entry that this one takes the place of; several may be given
     #[arg(long, value_name = "ID")]
     supersedes: Vec<String>,
+    /// Sign it with the key of --identity, which this repository has
+    #[arg(long, requires = "identity")]
+    sign: bool,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -53,7 +56,8 @@ pub(crate) struct AddArgs {
 pub(super) fn add(args: AddArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     let content = content(args.text, args.file)?;
     let secrets = scene.secrets()?;
-    let diary = args.diary.open(scene)?;
+    let signer = if args.sign { args.diary.signer(scene)? } else { None };
+    let diary = args.diary.open(scene)?.signed_by(signer);
     let supersedes: Result<_, _> =
         args.supersedes.iter().map(|begin| entry(&diary, begin)).collect();
     let new = NewEntry {

@@ -9,7 +9,7 @@ use crate::exit::Failure;
 const MOST: u32 = 9;
 
 /// Returns the beginning of an id that lists show.
-pub(super) fn short(id: Uuid) -> String {
+pub(crate) fn short(id: Uuid) -> String {
     id.to_string().split('-').next().unwrap_or_default().to_owned()
 }
 

@@ -50,6 +50,10 @@ pub(super) fn show(args: &ShowArgs, scene: &Scene<'_>) -> Result<(), Failure> {
         say!("tags:       {}", tags.join(", "));
     }
     say!("address:    {}", found.cid);
+    if let Some(signature) = &found.signature {
+        let identity = plain_line(&signature.identity);
+        say!("signed by:  {} (identity {identity})", signature.fingerprint());
+    }
     if found.is_superseded {
         say!("superseded: another entry takes its place");
     }

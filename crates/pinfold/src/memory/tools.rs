@@ -1,10 +1,10 @@
-//! The diary that tools of a session may use.
+//! The diary that tools of `pinfold mcp` may use.
 
-use pinfold_content::SystemClock;
-use pinfold_host::Host;
-use pinfold_memory::{Diary, DiaryName, KnownSecrets, MemoryTools};
-use pinfold_policy::settings::MemoryGrant;
-use pinfold_secrets::Store;
+use pinfold_host::{Host, Refusal};
+use pinfold_mcp::{Agent, tools_of};
+use pinfold_memory::{MemoryTools, Signer};
+use pinfold_personal::identity::PrivateFiles;
+use pinfold_session::RunError;
 
 use crate::cli::PolicyArgs;
 use crate::exit::Failure;
@@ -17,16 +17,24 @@ use crate::policy;
 pub(crate) fn tools(args: &PolicyArgs, host: Host<'_>) -> Result<Option<MemoryTools>, Failure> {
     let start = policy::prepare(args, None, policy::presence(args), host)?;
     let settings = start.settings();
-    let grant = settings.memory.value;
-    if grant == MemoryGrant::None {
-        return Ok(None);
-    }
-    let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
-    let name = DiaryName::new(identity, None).map_err(Failure::new)?;
-    let diary = Diary::open(host.places, &name, Box::new(SystemClock))?;
-    let (places, launcher) = (host.places.clone(), host.launcher.clone());
-    Ok(MemoryTools::new(diary, grant, move || {
-        let store = Store::new(places.secrets());
-        KnownSecrets::of_store(&store, &launcher).map_err(|error| error.to_string())
-    }))
+    let name = settings.identity.as_ref().map(|identity| &*identity.value);
+    let private = name.map(|name| PrivateFiles::find(name, start.workspace())).transpose();
+    let private = private.map_err(refused)?;
+    let signer = private.as_ref().map(signer).transpose()?.flatten();
+    let diary = private.as_ref().map(PrivateFiles::diary).transpose().map_err(refused)?.flatten();
+    let agent = Agent { signer, diary, ..Agent::default() };
+    tools_of(settings, host, agent).map_err(Failure::new)
+}
+
+/// Returns who signs for an identity.
+///
+/// # Errors
+/// Returns an error for a key that cannot be used.
+pub(super) fn signer(private: &PrivateFiles) -> Result<Option<Signer>, Failure> {
+    let file = private.moltnet().map_err(refused)?;
+    Signer::of_identity(&file).map_err(Failure::new)
+}
+
+pub(super) fn refused(refusal: Refusal) -> Failure {
+    RunError::from(refusal).into()
 }

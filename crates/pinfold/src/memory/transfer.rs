@@ -5,8 +5,11 @@ use std::io::{self, IsTerminal as _, Read};
 use std::path::PathBuf;
 
 use clap::Args;
-use pinfold_content::{Value, read, times};
-use pinfold_memory::{Diary, Entry, Filter, NewEntry, entry_from_json, entry_to_json};
+use pinfold_content::read;
+use pinfold_memory::{
+    Diary, Entry, Filter, MemoryError, NewEntry, entries_from_markdown, entry_from_json,
+    entry_to_json, entry_to_markdown,
+};
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 
@@ -23,7 +26,7 @@ const MOST: usize = 500_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Write Markdown for a reader, which cannot be imported
+    /// Write Markdown for a reader
     #[arg(long)]
     markdown: bool,
     #[command(flatten)]
@@ -34,6 +37,9 @@ pub(crate) struct ExportArgs {
 pub(crate) struct ImportArgs {
     /// The file; without it, standard input
     file: Option<PathBuf>,
+    /// Read Markdown: a heading of the first level begins an entry
+    #[arg(long)]
+    markdown: bool,
     #[command(flatten)]
     diary: DiaryArgs,
 }
@@ -72,16 +78,7 @@ pub(super) fn export(args: &ExportArgs, scene: &Scene<'_>) -> Result<(), Failure
 }
 
 fn markdown(entry: &Entry) {
-    let Entry { id, entry_type, importance, .. } = entry;
-    let created = times::write(entry.created_at);
-    let tags: Vec<String> = entry.tags.iter().map(|tag| format!("`{tag}`")).collect();
-    let title = entry.title.clone().unwrap_or_else(|| format!("Entry {id}"));
-    let text = format!(
-        "# {title}\n\n- Entry ID: `{id}`\n- Type: {entry_type}\n- Importance: {importance}\n- Created: {created}\n\
-         - Tags: {}\n\n{}\n\n",
-        tags.join(", "),
-        entry.content
-    );
+    let text = entry_to_markdown(entry);
     if io::stdout().is_terminal() {
         put(format_args!("{}", show::plain_text(&text)));
     } else {
@@ -99,22 +96,15 @@ pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure
         None => bounded(io::stdin()),
     };
     let text = text.map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
-    let mut entries = Vec::new();
-    let mut lines = Vec::new();
-    for (line, number) in text.lines().zip(1_usize..) {
-        if !line.trim().is_empty() {
-            let at = |error: &dyn std::fmt::Display| {
-                Failure::new(format!("{name}, line {number}: {error}"))
-                    .hint(Some("nothing was added".to_owned()))
-            };
-            if entries.len() == MOST {
-                return Err(at(&"there are more than 500000 entries; import them in parts"));
-            }
-            let value: Value = read(line).map_err(|error| at(&error))?;
-            let entry: NewEntry = entry_from_json(&value).map_err(|error| at(&error))?;
-            entries.push(entry);
-            lines.push(number);
-        }
+    let at = |line: usize, error: &dyn std::fmt::Display| {
+        Failure::new(format!("{name}, line {line}: {error}"))
+            .hint(Some("nothing was added".to_owned()))
+    };
+    let read = if args.markdown { entries_from_markdown(&text) } else { of_lines(&text) };
+    let (lines, entries): (Vec<usize>, Vec<NewEntry>) =
+        read.map_err(|(line, error)| at(line, &error))?.into_iter().unzip();
+    if let Some(line) = lines.get(MOST) {
+        return Err(at(*line, &"there are more than 500000 entries; import them in parts"));
     }
     let secrets = scene.secrets()?;
     let diary: Diary = args.diary.open(scene)?;
@@ -128,6 +118,19 @@ pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure
     })?;
     say!("{added} of {} entries were added", entries.len());
     Ok(())
+}
+
+/// Reads an entry from each line that is not empty, with the line's number. Reads no more than one too many.
+fn of_lines(text: &str) -> Result<Vec<(usize, NewEntry)>, (usize, MemoryError)> {
+    let mut entries = Vec::new();
+    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
+        let value = read(line).map_err(|error| (number, MemoryError::BadLine(error.to_string())));
+        entries.push((number, entry_from_json(&value?).map_err(|error| (number, error))?));
+        if entries.len() > MOST {
+            break;
+        }
+    }
+    Ok(entries)
 }
 
 fn bounded(from: impl Read) -> io::Result<String> {

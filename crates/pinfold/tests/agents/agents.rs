@@ -7,6 +7,7 @@
 mod conformance;
 mod key;
 mod mcp;
+mod memory;
 mod official;
 mod outside;
 mod provisioning;

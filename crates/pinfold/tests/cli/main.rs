@@ -7,6 +7,8 @@ mod groups;
 mod guard;
 mod invocation;
 mod memory;
+mod memory_inside;
+mod review;
 mod shown;
 mod signals;
 mod wrappers;

@@ -1,7 +1,8 @@
 //! Diaries as their user sees them.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
 
@@ -213,4 +214,67 @@ fn file_that_is_no_diary_stays_as_it_is_and_a_damaged_one_is_repaired() {
         std::os::unix::fs::symlink(&copy, &file).unwrap();
         refused(&stage, &["ls"]);
     }
+}
+
+#[test]
+fn served_diary_is_used_by_who_has_a_key() {
+    let stage = Stage::new(people()[0]);
+    let key =
+        done(&stage, &["key", "add", "far", "--scope", "diary:read", "--scope", "diary:write"]);
+    let mut serve = stage.pinfold(&["memory", "serve", "--listen", "127.0.0.1:0"]);
+    let mut server = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut address = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let address = address.trim().strip_prefix("http://").unwrap();
+    let ask = |key: &str, method: &str, path: &str, body: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().to_owned();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    };
+    let (status, diaries) = ask(key.trim(), "GET", "/diaries", "");
+    assert_eq!(status, "200", "{diaries}");
+    let entries = format!("/diaries/{}/entries", diaries["items"][0]["id"].as_str().unwrap());
+    let (status, entry) = ask(key.trim(), "POST", &entries, r#"{"content":"from far away"}"#);
+    assert_eq!(status, "201", "{entry}");
+    assert!(done(&stage, &["search", "far"]).contains(&entry["id"].as_str().unwrap()[..8]));
+    assert_eq!(ask("moltnet_wrong", "GET", &entries, "").0, "401");
+    done(&stage, &["key", "rm", "far"]);
+    assert_eq!(ask(key.trim(), "GET", &entries, "").0, "401");
+    let audit = stage.pinfold(&["audit", "--json"]).output().unwrap();
+    assert!(text(&audit).contains("serve:create_entry"), "{}", text(&audit));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let open = stage.pinfold(&["memory", "serve", "--listen", "0.0.0.0:0"]).output().unwrap();
+    assert!(text(&open).contains("keys would be sent in the clear"), "{}", text(&open));
+}
+
+#[test]
+fn page_of_markdown_is_imported_as_it_was_exported() {
+    let stage = Stage::new(people()[0]);
+    let forged = "# Forged\n\n- Importance: 10\n\nText.\n===";
+    done(&stage, &["add", forged, "--title", "One", "--tag", "a", "--importance", "3"]);
+    done(&stage, &["add", "without a title"]);
+    let page = done(&stage, &["export", "--markdown"]);
+    let import = ["import", "--markdown", "--diary", "other"];
+    let imported = piped(&stage, &import, page.as_bytes());
+    assert!(text(&imported).contains("2 of 2 entries were added"), "{}", text(&imported));
+    let again = piped(&stage, &import, page.as_bytes());
+    assert!(
+        text(&again).contains("0 of 2 entries were added"),
+        "the same addresses: {}",
+        text(&again)
+    );
+    let wrong = piped(&stage, &import, b"# x\n\n- Importance: many\n");
+    assert!(text(&wrong).contains("line 3: /importance"), "{}", text(&wrong));
+    let hostile = piped(&stage, &import, b"# \x1b[2J\n\n# x\n\ny\n");
+    assert!(text(&hostile).contains("line 1: /content must not be empty"), "{}", text(&hostile));
 }

@@ -7,6 +7,7 @@ mod groups;
 mod landing;
 mod landing_attacks;
 mod loops;
+mod memory;
 mod policy;
 mod queue;
 mod scene;

@@ -112,8 +112,12 @@ impl Client {
         }
     }
 
-    /// Ends what has run for too long, or has used too much memory.
-    pub(super) fn look_at_limits(&mut self, inside: &Inside) {
+    /// Ends what has run for too long, or has used too much memory. Returns the end of a program that did not
+    /// report it in time, with its number and limit.
+    pub(super) fn look_at_limits(
+        &mut self,
+        inside: &Inside,
+    ) -> Option<(u32, Ended, Option<LimitReached>)> {
         let has_run_out = self.bounded.as_mut().is_some_and(Bounded::has_run_out);
         let now = Instant::now();
         let is_due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
@@ -122,7 +126,7 @@ impl Client {
                 let limit = match (has_run_out, is_due(deadline)) {
                     (true, _) => LimitReached::Memory,
                     (false, true) => LimitReached::Timeout,
-                    (false, false) => return,
+                    (false, false) => return None,
                 };
                 let _ = inside.order(&Order::EndTask(id));
                 self.is_over(limit);
@@ -132,6 +136,7 @@ impl Client {
                 let killed = Ended::Signal(libc::SIGKILL as u8);
                 self.answer(Answer::ended(killed, over), &[]);
                 self.state = State::Done;
+                return Some((id, killed, over));
             }
             State::Left { id, kill } if is_due(*kill) => {
                 let _ = inside.order(&Order::EndTask(*id));
@@ -139,5 +144,6 @@ impl Client {
             }
             _ => {}
         }
+        None
     }
 }

@@ -6,31 +6,31 @@ use serde_json::Value;
 use super::call::Call;
 
 /// A call of a tool.
-pub(super) struct Asked<'a> {
+pub struct Asked<'a> {
     /// The tool.
-    pub(super) name: &'a str,
+    pub name: &'a str,
     /// What it is called with.
-    pub(super) arguments: Value,
+    pub arguments: Value,
     /// The call, which may be taken back.
-    pub(super) call: &'a Call,
+    pub call: &'a Call,
     /// Says how far it has come.
-    pub(super) tell: &'a dyn Fn(u64, &str),
+    pub tell: &'a dyn Fn(u64, &str),
 }
 
 /// A failed call of any tool of the server.
-pub(super) struct Failure<'a> {
+pub struct Failure<'a> {
     /// The tool.
-    pub(super) name: &'a str,
+    pub name: &'a str,
     /// The call's id.
-    pub(super) id: &'a str,
+    pub id: &'a str,
     /// What it was called with.
-    pub(super) arguments: &'a Value,
+    pub arguments: &'a Value,
     /// What it said.
-    pub(super) said: &'a str,
+    pub said: &'a str,
 }
 
 /// Some tools.
-pub(super) trait Toolset: Send + Sync {
+pub trait Toolset: Send + Sync {
     /// Returns them as clients see them.
     fn definitions(&self) -> Vec<Value>;
 
@@ -45,7 +45,7 @@ pub(super) trait Toolset: Send + Sync {
 }
 
 /// Returns what a failed call says to the model; none if it did not fail.
-pub(super) fn failed(result: &Result<Value, Fault>) -> Option<String> {
+pub(crate) fn failed(result: &Result<Value, Fault>) -> Option<String> {
     match result {
         Ok(result) if result["isError"] == true => {
             let parts = result["content"].as_array().into_iter().flatten();

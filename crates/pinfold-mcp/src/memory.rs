@@ -1,29 +1,39 @@
 //! The tools of a diary. They run on the host as the user, so each call is recorded before it takes effect.
 
+use std::sync::Arc;
+
 use pinfold_client::Fault;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_memory::MemoryTools;
 use serde_json::{Value, json};
 
-use super::toolset::{Asked, Failure, Toolset};
+use crate::toolset::{Asked, Failure, Toolset};
 
-pub(super) struct Memory {
+/// The tools of one diary.
+pub struct Memory {
     tools: MemoryTools,
-    audit: Audit,
+    audit: Arc<Audit>,
 }
 
 impl Memory {
     /// Offers tools, and records their calls in this log.
-    pub(super) fn new(tools: MemoryTools, audit: Audit) -> Self {
+    #[must_use]
+    pub fn new(tools: MemoryTools, audit: Arc<Audit>) -> Self {
         Self { tools, audit }
     }
 
     fn text(&self, name: &str, arguments: &Value) -> Result<String, String> {
-        let diary = &self.tools.diary().to_string();
+        let diary = &self.tools.diary().id().to_string();
         self.audit
             .record(&Event::Memory { tool: name, diary })
             .map_err(|error| format!("the call cannot be recorded: {error}"))?;
         self.tools.call(name, &arguments.to_string()).map_err(|error| error.to_string())
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
     }
 }
 

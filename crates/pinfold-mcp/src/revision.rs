@@ -20,13 +20,9 @@ const UNSUPPORTED: i64 = -32_022;
 /// Milliseconds for which a list of tools may be kept: it is that of this executable.
 const KEPT: u64 = 3_600_000;
 
-const INSTRUCTIONS: &str = "These tools read, change and search files, and run commands, in a sandbox \
-    around the workspace. Paths are those of the workspace on the host; what lies outside of it does not \
-    exist for them.";
-
 /// How a request says which revision it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(crate) enum Era {
     /// By what was said at the beginning.
     Begun,
     /// Each request names its revision.
@@ -39,7 +35,7 @@ impl Era {
     /// # Errors
     /// Returns an error for a revision that is not spoken, or a request that says only half of what it
     /// has to.
-    pub(super) fn of(method: &str, params: &Value) -> Result<Self, Fault> {
+    pub(crate) fn of(method: &str, params: &Value) -> Result<Self, Fault> {
         let meta = &params["_meta"];
         let (version, capabilities) = (&meta[VERSION], &meta[CAPABILITIES]);
         if version.is_null() && capabilities.is_null() && method != "server/discover" {
@@ -59,7 +55,7 @@ impl Era {
     }
 
     /// Returns a result as it is sent.
-    pub(super) fn complete(self, mut result: Value) -> Value {
+    pub(crate) fn complete(self, mut result: Value) -> Value {
         if self == Self::Named
             && let Some(members) = result.as_object_mut()
         {
@@ -70,7 +66,7 @@ impl Era {
     }
 
     /// Returns the same of one that may be kept.
-    pub(super) fn cacheable(self, result: Value) -> Value {
+    pub(crate) fn cacheable(self, result: Value) -> Value {
         let mut result = self.complete(result);
         if self == Self::Named {
             result["ttlMs"] = json!(KEPT);
@@ -82,23 +78,23 @@ impl Era {
 
 /// Answers a client that asks at the beginning: its own revision, if that is spoken, and else the
 /// newest one that begins so.
-pub(super) fn initialize(params: &Value) -> Value {
+pub(crate) fn initialize(params: &Value, instructions: &str) -> Value {
     let asked = params["protocolVersion"].as_str();
     let version = BEGUN.into_iter().find(|version| Some(*version) == asked);
     json!({
         "protocolVersion": version.unwrap_or(BEGUN[0]),
         "capabilities": { "tools": {} },
         "serverInfo": server(),
-        "instructions": INSTRUCTIONS,
+        "instructions": instructions,
     })
 }
 
 /// Returns the same for one that may ask at any time.
-pub(super) fn discover() -> Value {
+pub(crate) fn discover(instructions: &str) -> Value {
     json!({
         "supportedVersions": NAMED,
         "capabilities": { "tools": {} },
-        "instructions": INSTRUCTIONS,
+        "instructions": instructions,
     })
 }
 

@@ -28,7 +28,7 @@ const DAY: u64 = 24 * 60 * 60;
 const SIZE: usize = 256;
 
 /// The budgets that a session is under.
-pub(crate) struct Budgets {
+pub struct Budgets {
     budgets: Vec<Kept>,
     prices: Prices,
 }
@@ -74,7 +74,7 @@ struct Change {
 
 impl Budgets {
     /// Returns the budgets of settings, counted in the state directory. Reads no count yet.
-    pub(crate) fn new(budgets: Vec<settings::Budget>, prices: Prices, places: &Places) -> Self {
+    pub fn new(budgets: Vec<settings::Budget>, prices: Prices, places: &Places) -> Self {
         let directory = places.state.join("budget");
         let file = |budget: &settings::Budget| {
             let name = match &budget.of {

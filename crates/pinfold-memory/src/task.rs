@@ -1,0 +1,89 @@
+//! What a task says about the entries that are written in it.
+
+use pinfold_content::{Uuid, Value, read};
+
+use crate::entry::{LONGEST_TAG, MOST_TAGS};
+
+/// The diary and the tags of entries that are written in an attempt at a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskDiary {
+    /// The only diary that they may land in; the one of the session if none.
+    pub diary: Option<Uuid>,
+    /// Tags that each of them has, before others.
+    pub tags: Vec<String>,
+}
+
+/// The error for a text that says nothing about a task's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {{\"diary\": UUID or null, \"tags\": [TEXT…]}}")]
+pub struct InvalidTaskDiary;
+
+impl TaskDiary {
+    /// Reads it from JSON.
+    ///
+    /// # Errors
+    /// Returns an error for another shape, or tags that no entry could have.
+    pub fn from_json(text: &str) -> Result<Self, InvalidTaskDiary> {
+        let value = read(text).map_err(|_| InvalidTaskDiary)?;
+        let diary = match value.get("diary") {
+            None | Some(Value::Null) => None,
+            Some(id) => {
+                let id = id.as_text().and_then(|id| id.parse().ok());
+                Some(id.ok_or(InvalidTaskDiary)?)
+            }
+        };
+        let tags = value.get("tags").and_then(Value::as_array).ok_or(InvalidTaskDiary)?;
+        let tags = tags.iter().map(|tag| tag.as_text().map(|tag| tag.into_owned()));
+        let tags: Vec<String> = tags.collect::<Option<_>>().ok_or(InvalidTaskDiary)?;
+        let is_tag = |tag: &String| !tag.is_empty() && tag.len() <= LONGEST_TAG;
+        if tags.len() > MOST_TAGS / 2 || !tags.iter().all(is_tag) {
+            return Err(InvalidTaskDiary);
+        }
+        Ok(Self { diary, tags })
+    }
+
+    /// Returns the tags of an entry: the task's first, and each once.
+    pub(crate) fn with(&self, others: Vec<String>) -> Vec<String> {
+        let mut tags = self.tags.clone();
+        for tag in others {
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+        tags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TaskDiary;
+
+    #[test]
+    fn tags_of_the_task_come_first_and_once() {
+        let id = "11111111-2222-4333-8444-555555555555";
+        let text = format!(r#"{{"diary":"{id}","tags":["task:id:1","task:attempt:2"]}}"#);
+        let task = TaskDiary::from_json(&text).unwrap();
+        assert_eq!(task.diary, id.parse().ok());
+        let tags = task.with(vec!["x".to_owned(), "task:id:1".to_owned(), "x".to_owned()]);
+        assert_eq!(tags, ["task:id:1", "task:attempt:2", "x"]);
+        assert_eq!(TaskDiary::from_json(r#"{"tags":[]}"#).unwrap(), TaskDiary::default());
+    }
+
+    #[test]
+    fn other_shapes_are_refused() {
+        let long = format!(r#"{{"tags":["{}"]}}"#, "x".repeat(129));
+        let many = format!(r#"{{"tags":[{}"x"]}}"#, r#""x","#.repeat(10));
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{"tags":[1]}"#,
+            r#"{"tags":[""]}"#,
+            r#"{"diary":"../x","tags":[]}"#,
+            &long,
+            &many,
+        ] {
+            assert!(TaskDiary::from_json(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! claude, codex and pi in a sandbox, which use a diary on the host.
+
+use std::fs;
+
+use pinfold_testkit::Script;
+use pinfold_testkit::agent::{AgentScene, ready};
+use serde_json::{Value, json};
+
+const CLAUDE: &str = r#"--mcp-config={"mcpServers":{"memory":{"command":"pinfold-memory"}}}"#;
+const CODEX: [&str; 2] = [
+    r#"mcp_servers.memory={command="pinfold-memory",default_tools_approval_mode="approve"}"#,
+    // Newer models look for tools instead of getting a list of all.
+    r#"model="gpt-5.4""#,
+];
+
+/// An agent, its arguments, and a call of the tool that adds an entry as its model says it.
+fn agents() -> [(&'static str, Vec<&'static str>, Value); 3] {
+    let entry = json!({ "title": "Disk", "content": "The disk was full." });
+    let options: Vec<&str> = CODEX.into_iter().flat_map(|set| ["-c", set]).collect();
+    let bash = format!("pinfold-memory moltnet_create_entry '{entry}'");
+    [
+        (
+            "claude",
+            vec!["-p", "go", CLAUDE],
+            json!({ "name": "mcp__memory__moltnet_create_entry", "input": entry }),
+        ),
+        (
+            "codex",
+            [&["exec", "--ephemeral", "--skip-git-repo-check"][..], &options, &["go"]].concat(),
+            json!({ "name": "moltnet_create_entry", "input": entry }),
+        ),
+        // It has no servers of the protocol.
+        ("pi", vec!["-p", "go"], json!({ "name": "bash", "input": { "command": bash } })),
+    ]
+}
+
+#[test]
+fn agent_in_a_sandbox_remembers_by_the_tools_of_a_diary() {
+    for (agent, args, call) in agents() {
+        let Some(user) = ready("agents with a diary") else { return };
+        let steps = json!({ "steps": [{ "tool": call }, { "text": "DONE" }] });
+        let script = Script::parse(steps.to_string().as_bytes()).unwrap();
+        let scene = AgentScene::new(user, script);
+        let config = scene.stage.path("home/.config/pinfold/config.toml");
+        let settings = fs::read_to_string(&config).unwrap();
+        scene
+            .stage
+            .write("home/.config/pinfold/config.toml", format!("memory = \"write\"\n{settings}"));
+        let output = scene.run(agent, &args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("DONE"), "{agent}: {said}\n{errors}");
+        let listed = scene.stage.pinfold(&["memory", "ls", "--json"]).output().unwrap();
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        assert_eq!(
+            listed["entries"][0]["content"], "The disk was full.",
+            "{agent}: {said}\n{errors}"
+        );
+        let audit = scene.stage.pinfold(&["audit", "--json"]).output().unwrap();
+        let audit = String::from_utf8_lossy(&audit.stdout).into_owned();
+        assert!(audit.contains("moltnet_create_entry"), "{agent}: {audit}");
+    }
+}

@@ -42,7 +42,9 @@ pub use id::{InvalidId, TaskId, Token};
 pub use landing::{Landing, LandingState};
 pub use lease::{Lease, MARGIN_PARTS};
 pub use pinfold_content::{Clock, SystemClock, Timestamp};
-pub use queue::{Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError};
+pub use queue::{
+    Candidate, Claimed, Draft, Holder, ListPage, Message, NewMessage, Queue, QueueError,
+};
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;
 pub use source::{Denied, Source};

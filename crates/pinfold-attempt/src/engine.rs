@@ -78,7 +78,7 @@ impl LocalEngine {
             None => spec.clone(),
         };
         if let Some(share) = &self.share {
-            admitted.policy.get_or_insert_default().cap(share.clone());
+            admitted.policy.get_or_insert_default().cap(*share);
         }
         Ok(admitted)
     }

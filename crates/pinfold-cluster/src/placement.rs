@@ -47,9 +47,8 @@ impl Placement {
         let (task, attempt) = note.key.rsplit_once('-').ok_or_else(invalid)?;
         let task: TaskId = task.parse().map_err(|_| invalid())?;
         let attempt: u32 = attempt.parse().map_err(|_| invalid())?;
-        let stored: Stored =
-            serde_json::from_str(&note.content).map_err(|error| invalid_note(error))?;
-        let run: RunId = stored.run.parse().map_err(|error| invalid_note(error))?;
+        let stored: Stored = serde_json::from_str(&note.content).map_err(invalid_note)?;
+        let run: RunId = stored.run.parse().map_err(invalid_note)?;
         Ok(Self {
             name: JobName { task, attempt, run },
             job: stored.job.map(JobId),
@@ -67,7 +66,7 @@ impl Placement {
             is_claimed: self.is_claimed,
             key: self.key.clone(),
         };
-        let content = serde_json::to_string(&stored).map_err(|error| invalid_note(error))?;
+        let content = serde_json::to_string(&stored).map_err(invalid_note)?;
         let note = Note { key: self.name.key(), content };
         transaction.set_note(KIND, &note, Some(self.name.task))
     }

@@ -43,6 +43,8 @@ const REFUSALS: [&str; 12] = [
     "job violates",
     "unrecognized option",
 ];
+/// What commands say if the controller does not take their credentials.
+const OTHER_KEY: [&str; 3] = ["zero bytes were transmitted", "authentication", "munge"];
 /// Reasons for which a job never begins by itself.
 const STUCK: [&str; 4] =
     ["BadConstraints", "DependencyNeverSatisfied", "launch failed requeued held", "JobHeldAdmin"];
@@ -119,8 +121,11 @@ impl Slurm {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let said = plain(&String::from_utf8_lossy(&output.stderr));
-        let message = format!("{what}: {said}");
+        let mut message = format!("{what}: {said}");
         let said = said.to_lowercase();
+        if OTHER_KEY.iter().any(|words| said.contains(words)) {
+            message += "; munge may have another key than the controller";
+        }
         if REFUSALS.iter().any(|refusal| said.contains(refusal)) {
             return Err(SchedulerError::Refused(message));
         }

@@ -58,7 +58,7 @@ pub(super) fn check(
 }
 
 fn queue(places: &Places) -> Result<String, Failure> {
-    shared_queue(places).map(|_| "a database that the settings name".to_owned())
+    shared_queue(places, Duration::ZERO).map(|_| "a database that the settings name".to_owned())
 }
 
 /// Has a job say what is missing on its node.

@@ -26,7 +26,7 @@ use crate::print;
 use crate::task_queue::{self, TaskQueue};
 use crate::work::{Origin, SHARED_HEARTBEAT, report, wait_for_signal};
 
-/// How long an attempt waits for its secrets: a dispatcher that is started again takes its time.
+/// How long an attempt waits for its secrets, and a job for a store that is away.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the worker waits before it asks again for what the store did not answer.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -65,7 +65,8 @@ pub(super) fn work(
 ) -> Result<ExitCode, Failure> {
     let signals = pinfold_host::sys::stop_events().map_err(Failure::new)?;
     let name = JobName { task: args.task, attempt: args.attempt, run: args.run };
-    let queue = shared_queue(places)?;
+    // Otherwise a store that is away for a minute would cost an attempt at each task whose job begins then.
+    let queue = shared_queue(places, PATIENCE)?;
     let Some(placed) = placement(&queue, &name)? else {
         notify!("pinfold: {name}: it was given up before this job began");
         return Ok(ExitCode::SUCCESS);
@@ -178,7 +179,7 @@ fn failed(code: &str, message: &str) -> Ending {
 pub(super) fn probe(places: &Places, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let said = |failure: Failure| failure.into_error();
     let boundary = doctor::obstacle(places, launcher).unwrap_or_else(|error| Some(said(error)));
-    let store = shared_queue(places).err().map(said);
+    let store = shared_queue(places, Duration::ZERO).err().map(said);
     let rules = SettingsFiles::read(places).map_err(Failure::from).and_then(|files| {
         files.own().map(|own| own.task_rules.repositories.len()).map_err(Failure::from)
     });

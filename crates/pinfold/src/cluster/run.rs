@@ -24,6 +24,8 @@ const SHORTEST: Duration = Duration::from_millis(500);
 const PLACED: Duration = Duration::from_secs(2);
 /// and at most while nothing is. It waits longer while nothing changes.
 const IDLE: Duration = Duration::from_secs(5);
+/// How long it waits for a store that is away when it begins.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What jobs start.
 const COMMAND: &[&str] = &["cluster", "work"];
 
@@ -33,7 +35,7 @@ pub(super) fn run(
     places: &Places,
     launcher: &Launcher,
 ) -> Result<ExitCode, Failure> {
-    let queue = shared_queue(places)?;
+    let queue = shared_queue(places, PATIENCE)?;
     let site = Site::find(places, launcher)?;
     let jobs = site.jobs(COMMAND)?;
     let signals = sys::stop_events().map_err(Failure::new)?;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pinfold_cluster::{ClusterSettings, NodeJobs, Slurm, stage};
 use pinfold_host::directories::{Places, account_name};
@@ -78,12 +79,13 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Opens the queue, if nodes can open it too by the user's settings: no job carries its address or its password.
+/// Opens the queue, if nodes can open it too by the user's settings: no job carries its address or its password. A store that is
+/// away is waited for so long.
 ///
 /// # Errors
 /// Returns an error for a queue that is not in a database, or that a variable names.
-pub(super) fn shared_queue(places: &Places) -> Result<TaskQueue, Failure> {
-    let queue = task_queue::open(places)?;
+pub(super) fn shared_queue(places: &Places, patience: Duration) -> Result<TaskQueue, Failure> {
+    let queue = task_queue::open_within(places, patience)?;
     let refused = |what: &str| {
         let hint = "name a PostgreSQL database as `task_database` in config.toml, and put its password into ~/.pgpass";
         Err(Failure::new(what).hint(Some(hint.to_owned())))

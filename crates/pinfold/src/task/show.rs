@@ -10,7 +10,7 @@ use pinfold_attempt::{Output as Outcome, Repository, landing_log_of, log_of};
 use pinfold_cluster::{has_log, read_log};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
-use pinfold_tasks::{Attempt, Landing, Task, TaskSpec, to_stored};
+use pinfold_tasks::{Attempt, Landing, Task, TaskId, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
 
@@ -184,7 +184,7 @@ enum LogSource<'a> {
     /// In a file of this machine.
     Here(File),
     /// In the store: another machine works on the attempt. The message to go on with.
-    Stored(&'a TaskQueue, Task, u64),
+    Stored(&'a TaskQueue, TaskId, u64),
 }
 
 pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Result<(), Failure> {
@@ -203,7 +203,7 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
     };
     let mut source = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !args.landing => {
-            LogSource::Stored(queue, task, 0)
+            LogSource::Stored(queue, id, 0)
         }
         opened => LogSource::Here(opened.map_err(failed)?),
     };
@@ -250,7 +250,7 @@ impl LogSource<'_> {
         match self {
             Self::Here(log) => io::copy(log, out).map(drop),
             Self::Stored(queue, task, from) => loop {
-                let page = read_log(queue, task.id, attempt, *from).map_err(io::Error::other)?;
+                let page = read_log(queue, *task, attempt, *from).map_err(io::Error::other)?;
                 out.write_all(page.text.as_bytes())?;
                 *from = page.next;
                 if !page.is_more {

@@ -183,7 +183,7 @@ impl<'a, S: Store, E: Scheduler> Dispatcher<'a, S, E> {
                 (self.observer)(&DispatchEvent::Placed(name, &job));
                 Ok(true)
             }
-            // What it asks for is not to be had.
+            // The cluster does not have what it asks for.
             Err(SchedulerError::Refused(why)) if self.has_placed => {
                 self.lose(name, JOB_REFUSED, &why)?;
                 Ok(true)

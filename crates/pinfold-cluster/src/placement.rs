@@ -143,7 +143,7 @@ fn invalid_note(reason: impl ToString) -> StoreError {
     StoreError::Invalid { what: "placement", reason: reason.to_string() }
 }
 
-/// Returns all placements, and the keys of notes that are none.
+/// Returns all placements, and the keys of notes that cannot be read.
 ///
 /// # Errors
 /// Returns the store's error.

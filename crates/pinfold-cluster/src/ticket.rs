@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_is_none_is_refused() {
+    fn invalid_key_is_refused() {
         for wrong in ["", "00", "zz", &"0".repeat(64)] {
             assert!(seal(&name(1), wrong, &secrets()).is_err(), "{wrong:?}");
         }

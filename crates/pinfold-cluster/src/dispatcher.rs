@@ -16,7 +16,9 @@ use pinfold_tasks::{Candidate, Queue, QueueError, Store, TaskSpec};
 
 use crate::jobs::JobMaker;
 use crate::placement::{Placement, placements};
-use crate::scheduler::{JobId, JobName, JobRequest, JobState, RunId, Scheduler, SchedulerError};
+use crate::scheduler::{
+    Job, JobId, JobName, JobRequest, JobState, RunId, Scheduler, SchedulerError,
+};
 
 /// The code of the failure of an attempt whose job is gone.
 pub const JOB_LOST: &str = "job_lost";
@@ -124,7 +126,7 @@ impl<'a, S: Store, E: Scheduler> Dispatcher<'a, S, E> {
             return Ok(Step { live: placed.len(), ..self.step });
         };
         for placement in &placed {
-            let state = placement.job.as_ref().and_then(|job| states.get(job));
+            let state = states.get(&placement.name);
             self.look_after(placement, state, now)?;
         }
         self.since.retain(|_, since| since.last == now);
@@ -133,13 +135,13 @@ impl<'a, S: Store, E: Scheduler> Dispatcher<'a, S, E> {
     }
 
     /// Asks the scheduler for the states of all jobs; none if it does not say.
-    fn states(&self, placed: &[Placement]) -> Option<HashMap<JobId, JobState>> {
-        let ids: Vec<JobId> = placed.iter().filter_map(|placement| placement.job.clone()).collect();
-        if ids.is_empty() {
+    fn states(&self, placed: &[Placement]) -> Option<HashMap<JobName, JobState>> {
+        let jobs: Vec<Job> = placed.iter().filter_map(Placement::job).collect();
+        if jobs.is_empty() {
             return Some(HashMap::new());
         }
-        match self.scheduler.observe(&ids) {
-            Ok(states) => Some(ids.into_iter().zip(states).collect()),
+        match self.scheduler.observe(&jobs) {
+            Ok(states) => Some(jobs.iter().map(|job| job.name).zip(states).collect()),
             Err(error) => {
                 self.trouble(&error.to_string());
                 None
@@ -205,7 +207,7 @@ impl<'a, S: Store, E: Scheduler> Dispatcher<'a, S, E> {
     fn record(&mut self, name: &JobName, job: &JobId) -> Result<(), DispatchError> {
         self.step.live += 1;
         self.step.has_changed = true;
-        Placement::change(name, self.queue, |placement| placement.job = Some(job.clone()))?;
+        Placement::change(name, self.queue, |placement| placement.id = Some(job.clone()))?;
         Ok(())
     }
 

@@ -23,8 +23,8 @@ pub use log::{LogPage, MOST_LOGGED, has_log, read_log, ship_log};
 pub use placed::PlacedAttempt;
 pub use placement::{Placement, placement};
 pub use scheduler::{
-    InvalidRun, JobId, JobName, JobRequest, JobState, RunId, Scheduler, SchedulerError,
+    InvalidRun, Job, JobId, JobName, JobRequest, JobState, RunId, Scheduler, SchedulerError,
 };
-pub use settings::{ClusterSettings, SettingsError};
+pub use settings::{ClusterSettings, SettingsError, has_cluster};
 pub use slurm::Slurm;
 pub use ticket::{SecretVariable, TicketError, TicketKey};

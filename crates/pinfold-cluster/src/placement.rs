@@ -3,7 +3,7 @@
 use pinfold_tasks::{Note, Queue, QueueError, Store, StoreError, TaskId, Transaction};
 use serde::{Deserialize, Serialize};
 
-use crate::scheduler::{JobId, JobName, RunId};
+use crate::scheduler::{Job, JobId, JobName, RunId};
 use crate::ticket;
 
 const KIND: &str = "placement";
@@ -16,7 +16,7 @@ pub struct Placement {
     /// What its job is for.
     pub name: JobName,
     /// The scheduler's id; none before the scheduler has answered.
-    pub job: Option<JobId>,
+    pub id: Option<JobId>,
     /// Whether the job gets secrets after it has claimed the attempt.
     pub has_secrets: bool,
     /// Whether the job has claimed the attempt.
@@ -38,7 +38,12 @@ struct Stored {
 impl Placement {
     /// Returns a placement of a job that is yet to be submitted.
     pub(crate) fn new(name: JobName, has_secrets: bool) -> Self {
-        Self { name, job: None, has_secrets, is_claimed: false, key: None }
+        Self { name, id: None, has_secrets, is_claimed: false, key: None }
+    }
+
+    /// Returns the job, if the scheduler has answered.
+    pub(crate) fn job(&self) -> Option<Job> {
+        self.id.clone().map(|id| Job { name: self.name, id })
     }
 
     /// Reads a note. Others may have written it.
@@ -51,7 +56,7 @@ impl Placement {
         let run: RunId = stored.run.parse().map_err(invalid_note)?;
         Ok(Self {
             name: JobName { task, attempt, run },
-            job: stored.job.map(JobId),
+            id: stored.job.map(JobId),
             has_secrets: stored.has_secrets,
             is_claimed: stored.is_claimed,
             key: stored.key,
@@ -61,7 +66,7 @@ impl Placement {
     pub(crate) fn write(&self, transaction: &mut impl Transaction) -> Result<(), StoreError> {
         let stored = Stored {
             run: self.name.run.to_string(),
-            job: self.job.as_ref().map(ToString::to_string),
+            job: self.id.as_ref().map(ToString::to_string),
             has_secrets: self.has_secrets,
             is_claimed: self.is_claimed,
             key: self.key.clone(),

@@ -30,17 +30,18 @@ pub trait Scheduler {
     /// Returns an error if the scheduler cannot be asked.
     fn find(&self, job: &JobName) -> Result<Vec<JobId>, SchedulerError>;
 
-    /// Returns the states of jobs, in the same order.
+    /// Returns the states of jobs, in the same order. A job that has the id and another name or run is another job: a scheduler
+    /// that lost its state gives ids again.
     ///
     /// # Errors
     /// Returns an error if the scheduler cannot be asked. Then nothing is known of any job.
-    fn observe(&self, jobs: &[JobId]) -> Result<Vec<JobState>, SchedulerError>;
+    fn observe(&self, jobs: &[Job]) -> Result<Vec<JobState>, SchedulerError>;
 
-    /// Cancels a job. One that has ended stays as it is.
+    /// Cancels a job. One that has ended stays as it is, and so does another job with its id.
     ///
     /// # Errors
     /// Returns an error if the scheduler cannot be asked.
-    fn cancel(&self, job: &JobId) -> Result<(), SchedulerError>;
+    fn cancel(&self, job: &Job) -> Result<(), SchedulerError>;
 
     /// Returns the end of what a job printed before and after its attempt; empty if nothing is known of it.
     fn output(&self, job: &JobName) -> String;
@@ -72,6 +73,15 @@ pub struct JobName {
 /// A scheduler's own id of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobId(pub String);
+
+/// A job that was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// What it is for.
+    pub name: JobName,
+    /// The scheduler's id.
+    pub id: JobId,
+}
 
 /// A job that is to be submitted.
 #[derive(Clone, Debug)]

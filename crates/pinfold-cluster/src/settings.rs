@@ -61,6 +61,12 @@ pub enum SettingsError {
     },
 }
 
+/// Returns whether the user has settings for a cluster.
+#[must_use]
+pub fn has_cluster(places: &Places) -> bool {
+    places.config.join(FILE).exists()
+}
+
 impl ClusterSettings {
     /// Reads the user's settings. A file that is not there says nothing.
     ///

@@ -16,7 +16,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Bounds, HostProgram, Launcher};
 use pinfold_policy::path::is_plain;
 
-use crate::scheduler::{JobId, JobName, JobRequest, JobState, Scheduler, SchedulerError};
+use crate::scheduler::{Job, JobId, JobName, JobRequest, JobState, Scheduler, SchedulerError};
 
 use script::script;
 
@@ -188,27 +188,20 @@ impl Scheduler for Slurm {
         Ok(of_run.map(|(id, _)| JobId(id.to_owned())).collect())
     }
 
-    fn observe(&self, jobs: &[JobId]) -> Result<Vec<JobState>, SchedulerError> {
-        let lines = self.listed("--format=%i|%T|%r", Vec::new())?;
-        let mut states = HashMap::new();
-        for line in &lines {
-            let mut columns = line.splitn(3, '|');
-            if let (Some(id), Some(state)) = (columns.next(), columns.next()) {
-                states.insert(id, state_of(state, columns.next().unwrap_or_default()));
-            }
-        }
-        let of = |job: &JobId| states.get(job.0.as_str()).cloned().unwrap_or(JobState::Unknown);
-        Ok(jobs.iter().map(of).collect())
+    fn observe(&self, jobs: &[Job]) -> Result<Vec<JobState>, SchedulerError> {
+        let lines = self.listed("--format=%i|%T|%k|%r", Vec::new())?;
+        Ok(states_of(&lines, jobs))
     }
 
-    fn cancel(&self, job: &JobId) -> Result<(), SchedulerError> {
-        let user = format!("--user={}", self.user);
+    fn cancel(&self, job: &Job) -> Result<(), SchedulerError> {
+        let Job { name, id } = job;
         // The id may have been written by others.
-        if !job.0.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(SchedulerError::Unavailable(format!("{:?} is no job", plain(&job.0))));
+        if !id.0.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(SchedulerError::Unavailable(format!("{:?} is no job", plain(&id.0))));
         }
-        self.run(&self.cancel, vec!["--quiet".into(), user.into(), job.0.as_str().into()], None)
-            .map(drop)
+        let (user, name) = (format!("--user={}", self.user), format!("--name={name}"));
+        let arguments = ["--quiet", &user, &name, &id.0].map(OsString::from).into();
+        self.run(&self.cancel, arguments, None).map(drop)
     }
 
     fn output(&self, job: &JobName) -> String {
@@ -221,6 +214,22 @@ impl Scheduler for Slurm {
         // One that is not there has been removed.
         let _ = fs::remove_file(self.output_of(job));
     }
+}
+
+/// Returns the states of jobs by lines of squeue(1): id, state, comment and reason.
+fn states_of(lines: &[String], jobs: &[Job]) -> Vec<JobState> {
+    let mut states = HashMap::new();
+    for line in lines {
+        let columns: Vec<&str> = line.splitn(4, '|').collect();
+        if let [id, state, run, reason] = columns[..] {
+            states.insert((id, run), state_of(state, reason));
+        }
+    }
+    let of = |job: &Job| {
+        let run = job.name.run.to_string();
+        states.get(&(job.id.0.as_str(), run.as_str())).cloned().unwrap_or(JobState::Unknown)
+    };
+    jobs.iter().map(of).collect()
 }
 
 /// Returns the state of a job by Slurm's word for it (squeue(1), "JOB STATE CODES"). A word that is not known here is that of a

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pinfold_cluster::{
-    DispatchError, DispatchEvent, Dispatcher, JOB_LOST, JOB_REFUSED, JobId, JobMaker, JobName,
+    DispatchError, DispatchEvent, Dispatcher, JOB_LOST, JOB_REFUSED, Job, JobId, JobMaker, JobName,
     JobRequest, JobState, PlacedAttempt, RunId, Scheduler, SchedulerError, SecretVariable,
     TicketKey,
 };
@@ -63,14 +63,14 @@ impl Scheduler for Script {
         Ok(found.map(|(index, _)| JobId(index.to_string())).collect())
     }
 
-    fn observe(&self, jobs: &[JobId]) -> Result<Vec<JobState>, SchedulerError> {
+    fn observe(&self, jobs: &[Job]) -> Result<Vec<JobState>, SchedulerError> {
         self.check()?;
-        Ok(jobs.iter().map(|id| self.jobs.borrow()[place_of(id)].1.clone()).collect())
+        Ok(jobs.iter().map(|job| self.jobs.borrow()[place_of(&job.id)].1.clone()).collect())
     }
 
-    fn cancel(&self, id: &JobId) -> Result<(), SchedulerError> {
+    fn cancel(&self, job: &Job) -> Result<(), SchedulerError> {
         self.check()?;
-        self.set(place_of(id), JobState::Ended("CANCELLED".to_owned()));
+        self.set(place_of(&job.id), JobState::Ended("CANCELLED".to_owned()));
         Ok(())
     }
 
@@ -318,12 +318,12 @@ impl Scheduler for Refusing {
         self.script.find(name)
     }
 
-    fn observe(&self, jobs: &[JobId]) -> Result<Vec<JobState>, SchedulerError> {
+    fn observe(&self, jobs: &[Job]) -> Result<Vec<JobState>, SchedulerError> {
         self.script.observe(jobs)
     }
 
-    fn cancel(&self, id: &JobId) -> Result<(), SchedulerError> {
-        self.script.cancel(id)
+    fn cancel(&self, job: &Job) -> Result<(), SchedulerError> {
+        self.script.cancel(job)
     }
 
     fn output(&self, name: &JobName) -> String {

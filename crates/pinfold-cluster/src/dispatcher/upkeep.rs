@@ -8,7 +8,7 @@ use pinfold_tasks::{
 
 use super::{DispatchError, DispatchEvent, Dispatcher, Doubt, JOB_LOST};
 use crate::placement::Placement;
-use crate::scheduler::{JobId, JobName, JobState, Scheduler};
+use crate::scheduler::{Job, JobName, JobState, Scheduler};
 use crate::ticket::{self, SecretVariable};
 
 /// How long the scheduler may not know a job before it counts as gone: one that was submitted a moment ago may not be listed.
@@ -46,7 +46,7 @@ impl<S: Store, E: Scheduler> Dispatcher<'_, S, E> {
             self.scheduler.clean_up(&placement.name);
             return Ok(());
         };
-        match (phase, &placement.job) {
+        match (phase, &placement.id) {
             (Phase::Next, None) => self.recover(&placement, now),
             (Phase::Next, Some(_)) => self.await_claim(&placement, state, now),
             (Phase::Active, _) if placement.is_claimed => self.give_secrets(&placement, state),
@@ -91,7 +91,8 @@ impl<S: Store, E: Scheduler> Dispatcher<'_, S, E> {
             Ok(found) => match found.split_first() {
                 Some((job, others)) => {
                     for other in others {
-                        self.cancel(&name, other, "it was submitted twice");
+                        let other = Job { name, id: other.clone() };
+                        self.cancel(&other, "it was submitted twice");
                     }
                     self.record(&name, job)?;
                     (self.observer)(&DispatchEvent::Found(&name, job));
@@ -212,7 +213,9 @@ impl<S: Store, E: Scheduler> Dispatcher<'_, S, E> {
 
     /// Cancels all jobs of a placement that have not ended. Returns whether that was done.
     fn cancel_all(&mut self, name: &JobName, why: &str) -> bool {
-        let found = self.scheduler.find(name).and_then(|jobs| {
+        let found = self.scheduler.find(name).and_then(|ids| {
+            let job = |id| Job { name: *name, id };
+            let jobs: Vec<Job> = ids.into_iter().map(job).collect();
             let states = self.scheduler.observe(&jobs)?;
             Ok(jobs.into_iter().zip(states).collect::<Vec<_>>())
         });
@@ -226,16 +229,16 @@ impl<S: Store, E: Scheduler> Dispatcher<'_, S, E> {
         let live = |state: &JobState| matches!(state, JobState::Waiting | JobState::Running);
         let mut is_done = true;
         for (job, _) in found.iter().filter(|(_, state)| live(state)) {
-            is_done &= self.cancel(name, job, why);
+            is_done &= self.cancel(job, why);
         }
         is_done
     }
 
-    fn cancel(&mut self, name: &JobName, job: &JobId, why: &str) -> bool {
+    fn cancel(&mut self, job: &Job, why: &str) -> bool {
         self.step.has_changed = true;
         match self.scheduler.cancel(job) {
             Ok(()) => {
-                (self.observer)(&DispatchEvent::Cancelled(name, why));
+                (self.observer)(&DispatchEvent::Cancelled(&job.name, why));
                 true
             }
             Err(error) => {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pinfold_tasks::TaskId;
 
-use super::{script, state_of};
-use crate::scheduler::{JobName, JobRequest, JobState, RunId};
+use super::{script, state_of, states_of};
+use crate::scheduler::{Job, JobId, JobName, JobRequest, JobState, RunId};
 
 fn request(command: &[&str], state: &Path) -> JobRequest {
     let run = "0011223344556677".parse::<RunId>().unwrap();
@@ -52,4 +52,18 @@ fn state_that_is_not_known_is_that_of_a_job_that_may_run() {
     assert_eq!(state_of("PENDING", "Priority"), JobState::Waiting);
     assert_eq!(state_of("NODE_FAIL", "None"), JobState::Ended("NODE_FAIL".to_owned()));
     assert!(matches!(state_of("PENDING", "BadConstraints"), JobState::Ended(_)));
+}
+
+/// A controller that lost its state gives ids again.
+#[test]
+fn job_with_the_id_of_another_run_is_another_job() {
+    let name = request(&[], Path::new("/")).name;
+    let job = Job { name, id: JobId("7".to_owned()) };
+    let state = |line: &str| states_of(&[line.to_owned()], std::slice::from_ref(&job)).remove(0);
+    assert_eq!(state("7|RUNNING|0011223344556677|None"), JobState::Running);
+    for other in
+        ["7|RUNNING|7766554433221100|None", "7|COMPLETED|(null)|None", "8|RUNNING|x|a|b", ""]
+    {
+        assert_eq!(state(other), JobState::Unknown, "{other}");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pinfold_cluster::{
-    JobId, JobMaker, JobName, JobRequest, JobState, Scheduler, SchedulerError, SecretVariable,
+    Job, JobId, JobMaker, JobName, JobRequest, JobState, Scheduler, SchedulerError, SecretVariable,
 };
 use pinfold_tasks::TaskSpec;
 
@@ -26,7 +26,7 @@ pub(crate) enum Fate {
 
 /// A job, as it is and as the scheduler sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct SimulatedJob {
     pub(crate) name: JobName,
     pub(crate) fate: Fate,
     /// Whether the scheduler takes it for ended, whatever it is.
@@ -43,7 +43,7 @@ pub(crate) struct SimulatedScheduler(RefCell<State>);
 
 #[derive(Debug)]
 struct State {
-    jobs: Vec<Job>,
+    jobs: Vec<SimulatedJob>,
     now: Time,
     random: fastrand::Rng,
     has_faults: bool,
@@ -63,11 +63,11 @@ impl SimulatedScheduler {
         self.0.borrow().jobs.len()
     }
 
-    pub(crate) fn job(&self, index: usize) -> Job {
+    pub(crate) fn job(&self, index: usize) -> SimulatedJob {
         self.0.borrow().jobs[index].clone()
     }
 
-    pub(crate) fn change(&self, index: usize, change: impl FnOnce(&mut Job)) {
+    pub(crate) fn change(&self, index: usize, change: impl FnOnce(&mut SimulatedJob)) {
         change(&mut self.0.borrow_mut().jobs[index]);
     }
 
@@ -86,7 +86,7 @@ impl State {
     }
 
     fn add(&mut self, name: JobName) -> JobId {
-        self.jobs.push(Job {
+        self.jobs.push(SimulatedJob {
             name,
             fate: Fate::Waiting,
             is_given_up: false,
@@ -96,7 +96,7 @@ impl State {
         JobId((self.jobs.len() - 1).to_string())
     }
 
-    fn knows(&self, job: &Job) -> bool {
+    fn knows(&self, job: &SimulatedJob) -> bool {
         let is_old = matches!(job.fate, Fate::Ended(at) if at + KEPT < self.now);
         !job.is_forgotten && !is_old
     }
@@ -106,9 +106,9 @@ impl State {
         match &self.jobs[index] {
             job if !self.knows(job) => JobState::Unknown,
             job if job.is_given_up => JobState::Ended("NODE_FAIL".to_owned()),
-            Job { fate: Fate::Waiting, .. } => JobState::Waiting,
-            Job { fate: Fate::Running, .. } => JobState::Running,
-            Job { fate: Fate::Ended(_), .. } => JobState::Ended("COMPLETED".to_owned()),
+            SimulatedJob { fate: Fate::Waiting, .. } => JobState::Waiting,
+            SimulatedJob { fate: Fate::Running, .. } => JobState::Running,
+            SimulatedJob { fate: Fate::Ended(_), .. } => JobState::Ended("COMPLETED".to_owned()),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Scheduler for SimulatedScheduler {
         Ok(found.map(|(index, _)| JobId(index.to_string())).collect())
     }
 
-    fn observe(&self, jobs: &[JobId]) -> Result<Vec<JobState>, SchedulerError> {
+    fn observe(&self, jobs: &[Job]) -> Result<Vec<JobState>, SchedulerError> {
         let mut state = self.0.borrow_mut();
         if state.fails(10) {
             return Err(unavailable());
@@ -158,15 +158,15 @@ impl Scheduler for SimulatedScheduler {
             let index = state.random.usize(0..count);
             state.jobs[index].is_forgotten = true;
         }
-        Ok(jobs.iter().map(|id| state.state(id)).collect())
+        Ok(jobs.iter().map(|job| state.state(&job.id)).collect())
     }
 
-    fn cancel(&self, id: &JobId) -> Result<(), SchedulerError> {
+    fn cancel(&self, job: &Job) -> Result<(), SchedulerError> {
         let mut state = self.0.borrow_mut();
         if state.fails(10) {
             return Err(unavailable());
         }
-        let index: usize = id.0.parse().expect("an id of ours");
+        let index: usize = job.id.0.parse().expect("an id of ours");
         if state.knows(&state.jobs[index]) {
             state.jobs[index].is_cancelled = true;
         }

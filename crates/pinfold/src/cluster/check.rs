@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pinfold_cluster::{JobId, JobMaker as _, JobName, JobState, RunId, Scheduler};
+use pinfold_cluster::{Job, JobMaker as _, JobName, JobState, RunId, Scheduler};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_tasks::{TaskId, TaskSpec};
@@ -70,7 +70,7 @@ fn node(site: &Site<'_>) -> Result<Vec<Item>, Failure> {
     let mut request = site.jobs(COMMAND)?.job(&name, &TaskSpec::new("check", "check"));
     request.command.truncate(1 + COMMAND.len());
     let job = match site.scheduler.submit(&request) {
-        Ok(job) => job,
+        Ok(id) => Job { name, id },
         Err(error) => return Ok(attempt(Err(Failure::new(error)))),
     };
     let ended = wait(site, &job);
@@ -83,17 +83,17 @@ fn node(site: &Site<'_>) -> Result<Vec<Item>, Failure> {
     match serde_json::from_str::<Value>(&printed) {
         Ok(said) => Ok(missing(&said)),
         Err(_) if printed.is_empty() => {
-            let failure = Failure::new(format!("job {job} printed nothing"));
+            let failure = Failure::new(format!("job {} printed nothing", job.id));
             let hint =
                 "nodes have to see the `directory` of cluster.toml, by default pinfold's cache";
             Ok(attempt(Err(failure.hint(Some(hint.to_owned())))))
         }
-        Err(_) => Ok(attempt(Err(Failure::new(format!("job {job} printed: {printed}"))))),
+        Err(_) => Ok(attempt(Err(Failure::new(format!("job {} printed: {printed}", job.id))))),
     }
 }
 
 /// Waits until a job has ended.
-fn wait(site: &Site<'_>, job: &JobId) -> Result<(), Failure> {
+fn wait(site: &Site<'_>, job: &Job) -> Result<(), Failure> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         match site.scheduler.observe(std::slice::from_ref(job)).map_err(Failure::new)?.first() {
@@ -102,7 +102,7 @@ fn wait(site: &Site<'_>, job: &JobId) -> Result<(), Failure> {
         }
     }
     let hint = "the cluster may be busy; `options` in cluster.toml name another partition";
-    Err(Failure::new(format!("job {job} has not ended within {} s", PATIENCE.as_secs()))
+    Err(Failure::new(format!("job {} has not ended within {} s", job.id, PATIENCE.as_secs()))
         .hint(Some(hint.to_owned())))
 }
 

@@ -211,7 +211,11 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
         let attempts = queue.attempts(id).unwrap_or_default();
         attempts.into_iter().find(|attempt| attempt.number == number)
     };
-    let runs = || attempt().is_some_and(|attempt| attempt.status.is_active());
+    // A store that is away for a moment says nothing.
+    let runs = || match queue.attempts(id) {
+        Ok(attempts) => attempts.iter().any(|it| it.number == number && it.status.is_active()),
+        Err(error) => error.is_transient(),
+    };
     if let LogSource::Stored(..) = source
         && !args.follow
         && !has_log(queue, id, number)?
@@ -227,7 +231,7 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
         loop {
             // What it printed before it ended is there after it has.
             let goes_on = args.follow && runs();
-            source.copy(number, out)?;
+            source.copy(number, out, goes_on)?;
             out.flush()?;
             if !goes_on {
                 return Ok(());
@@ -245,12 +249,16 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
 }
 
 impl LogSource<'_> {
-    /// Writes what is new.
-    fn copy(&mut self, attempt: u32, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes what is new. What is followed goes on when a store that is away is back.
+    fn copy(&mut self, attempt: u32, out: &mut dyn Write, is_followed: bool) -> io::Result<()> {
         match self {
             Self::Here(log) => io::copy(log, out).map(drop),
             Self::Stored(queue, task, from) => loop {
-                let page = read_log(queue, *task, attempt, *from).map_err(io::Error::other)?;
+                let page = match read_log(queue, *task, attempt, *from) {
+                    Ok(page) => page,
+                    Err(error) if error.is_transient() && is_followed => return Ok(()),
+                    Err(error) => return Err(io::Error::other(error)),
+                };
                 out.write_all(page.text.as_bytes())?;
                 *from = page.next;
                 if !page.is_more {

@@ -170,8 +170,9 @@ impl LocalEngine {
             if deadline.is_none() {
                 wanted.push(PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN));
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let left = deadline
+                .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+                .and_then(|left| Timespec::try_from(left).ok());
             match poll(&mut wanted, left.as_ref()) {
                 Ok(0) => {
                     let _ = kill_process(Pid::from_child(child), Signal::KILL);

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Bounds, Channel, ChannelError, Cover, Order, Streams};
+use pinfold_wire::{Bounds, Channel, ChannelError, Mask, Order, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::Shutdown;
 use rustix::net::sockopt::{self, Timeout};
@@ -115,12 +115,12 @@ impl Inside {
         Ok(Some(inner))
     }
 
-    /// Has these last covers put in place and the sandbox closed. An engine starts init then.
+    /// Has these last masks put in place and the sandbox closed. An engine starts init then.
     ///
     /// # Errors
     /// Returns the failure of a start, in its raw form.
-    pub fn seal(&mut self, covers: Vec<Cover>) -> Result<(), LaunchError> {
-        self.channel.seal(covers).map_err(|_| self.last_words())?;
+    pub fn seal(&mut self, masks: Vec<Mask>) -> Result<(), LaunchError> {
+        self.channel.seal(masks).map_err(|_| self.last_words())?;
         let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
             return Ok(());
         };

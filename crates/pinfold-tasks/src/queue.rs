@@ -102,8 +102,7 @@ impl<S: Store> Queue<S> {
             let now = transaction.now();
             let mut waits_for = Vec::new();
             for needs in &spec.depends {
-                let needed = transaction.load(*needs)?;
-                let needed = needed.ok_or(Refused::UnknownDependency(*needs))?;
+                let needed = transaction.load(*needs)?.ok_or(Refused::UnknownDependency(*needs))?;
                 if needed.task.status != Status::Completed && !waits_for.contains(needs) {
                     waits_for.push(*needs);
                 }

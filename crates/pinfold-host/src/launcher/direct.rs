@@ -185,9 +185,11 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
 /// Returns what lets a program find its own configuration, and these variables.
 pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
     let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
-    let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
-    let kept = kept.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
-    let kept: Vec<(OsString, OsString)> = kept.collect();
+    let kept: Vec<(OsString, OsString)> = ENVIRONMENT
+        .iter()
+        .filter(|name| !is_given(name))
+        .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)))
+        .collect();
     kept.into_iter()
         .chain(variables.into_iter().map(|(name, value)| (name.into(), value)))
         .collect()

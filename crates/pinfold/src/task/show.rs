@@ -140,8 +140,10 @@ fn asked(spec: &TaskSpec) {
 fn holder(outcome: &Outcome, directory: Option<&Path>, host: Host<'_>) -> String {
     let repository = directory.and_then(|directory| Repository::of(directory, host).ok());
     let has_it = |name: &&String| {
-        let commit = repository.as_ref().zip(name.parse().ok());
-        let commit = commit.and_then(|(repository, branch)| repository.branch(&branch));
+        let commit = repository
+            .as_ref()
+            .zip(name.parse().ok())
+            .and_then(|(repository, branch)| repository.branch(&branch));
         commit.as_ref() == Some(&outcome.commit)
     };
     let found = [&outcome.branch, &outcome.attempt_branch].into_iter().find(has_it);

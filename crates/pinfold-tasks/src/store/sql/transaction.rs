@@ -65,8 +65,10 @@ impl<'a> SqlTransaction<'a> {
              ON CONFLICT (task, number) DO UPDATE SET status = ?3, started_at = ?7, ended_at = ?8, \
              lease_until = ?9, ttl = ?10, output = ?11, usage = ?12, failure = ?13";
         let completion = attempt.completion.as_ref();
-        let usage = completion.map(|completion| serde_json::to_string(&completion.usage));
-        let usage = usage.transpose().map_err(|error| StoreError::invalid("usage", error))?;
+        let usage = completion
+            .map(|completion| serde_json::to_string(&completion.usage))
+            .transpose()
+            .map_err(|error| StoreError::invalid("usage", error))?;
         let values = [
             task.to_string().into(),
             attempt.number.into(),
@@ -278,8 +280,10 @@ impl Transaction for SqlTransaction<'_> {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let id = id.to_string();
         let key = [id.as_str().into(), attempt.into()];
-        let next = self.first(NEXT, &key, |row| row.number(0))?.flatten();
-        let next = next.ok_or_else(|| StoreError::invalid("message", "its number is missing"))?;
+        let next = self
+            .first(NEXT, &key, |row| row.number(0))?
+            .flatten()
+            .ok_or_else(|| StoreError::invalid("message", "its number is missing"))?;
         for (number, message) in (next..).zip(messages) {
             let values = [
                 id.as_str().into(),

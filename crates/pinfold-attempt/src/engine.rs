@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, start_worker};
 use pinfold_host::{Host, Refusal};
+use pinfold_policy::settings::FlagLimits;
 use pinfold_tasks::{
     Claimed, Completion, Ending, Engine, Failure, Stop, TaskId, TaskSpec, Usage, code, to_stored,
 };
@@ -34,6 +35,8 @@ pub struct LocalEngine {
     hidden: &'static [&'static str],
     /// What tasks may ask for; everything if they are the user's own.
     admission: Option<Admission>,
+    /// What the engine has of the machine.
+    share: Option<FlagLimits>,
 }
 
 /// Returns the file that an attempt is logged in.
@@ -53,7 +56,7 @@ impl LocalEngine {
     /// settings may pass variables on to sandboxes.
     #[must_use]
     pub fn new(places: Places, launcher: Launcher, hidden: &'static [&'static str]) -> Self {
-        Self { places, launcher, hidden, admission: None }
+        Self { places, launcher, hidden, admission: None, share: None }
     }
 
     /// Returns the engine for tasks that others may have written.
@@ -62,20 +65,35 @@ impl LocalEngine {
         Self { admission: Some(admission), ..self }
     }
 
+    /// Returns the engine with a part of the machine. No attempt gets more.
+    #[must_use]
+    pub fn with_share(self, share: FlagLimits) -> Self {
+        Self { share: Some(share), ..self }
+    }
+
     /// Returns what a task asks for, if it may.
     fn admit(&self, spec: &TaskSpec) -> Result<TaskSpec, Refusal> {
-        match &self.admission {
-            Some(admission) => admission.admit(spec),
-            None => Ok(spec.clone()),
+        let mut admitted = match &self.admission {
+            Some(admission) => admission.admit(spec)?,
+            None => spec.clone(),
+        };
+        if let Some(share) = &self.share {
+            admitted.policy.get_or_insert_default().cap(*share);
         }
+        Ok(admitted)
     }
 
     fn host(&self) -> Host<'_> {
         Host { places: &self.places, launcher: &self.launcher }
     }
 
-    /// Starts the process of an attempt and gives it its job.
-    fn start(&self, claimed: &Claimed, spec: &TaskSpec) -> io::Result<(Child, ChildStdout)> {
+    /// Starts the process of an attempt with these variables, and gives it its job.
+    fn start(
+        &self,
+        claimed: &Claimed,
+        spec: &TaskSpec,
+        variables: &[(&str, &str)],
+    ) -> io::Result<(Child, ChildStdout)> {
         let log = log_of(&self.places, claimed.holder.task, claimed.holder.attempt);
         log.parent().map_or(Ok(()), Places::make_private)?;
         let job = Job {
@@ -86,13 +104,57 @@ impl LocalEngine {
             memory: memory_of(claimed),
         };
         let directory = spec.repository.as_deref().unwrap_or(Path::new("/"));
-        let mut child = start_worker(&[COMMAND.into()], directory, self.hidden)?;
+        let mut child = start_worker(&[COMMAND.into()], directory, self.hidden, variables)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(mut input), Some(output)) = (input, output) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         input.write_all(&[serde_json::to_vec(&job)?, b"\n".to_vec()].concat())?;
         Ok((child, output))
+    }
+
+    /// Carries out an attempt as [`Engine::carry_out`] does, with these variables in its process.
+    pub fn carry_out_with(
+        &self,
+        claimed: &Claimed,
+        stop: &Stop,
+        progress: &dyn Fn(&str),
+        variables: &[(&str, &str)],
+    ) -> Ending {
+        let failed = |error: io::Error| {
+            let failure =
+                Failure::new("executor_threw", format!("cannot start the attempt: {error}"));
+            Ending::Failed(Failure { retryable: Some(false), ..failure })
+        };
+        let spec = match self.admit(&claimed.spec) {
+            Ok(spec) => spec,
+            Err(refusal) => return Ending::Failed(not_allowed(&refusal)),
+        };
+        let (mut child, output) = match self.start(claimed, &spec, variables) {
+            Ok(started) => started,
+            Err(error) => return failed(error),
+        };
+        let last = Self::listen(&output, &child, stop, progress);
+        // One that said something wrong may still run.
+        if last.is_err() {
+            let _ = kill_process(Pid::from_child(&child), Signal::KILL);
+        }
+        let status = child.wait();
+        match (last, status) {
+            (Ok(Some(Line::Completed { output, usage })), _) => completed(&output, usage),
+            (Ok(Some(Line::Failed(failure))), _) => Ending::Failed(failure),
+            (Ok(Some(Line::Stopped)), _) => Ending::Stopped,
+            _ if stop.is_set() => Ending::Stopped,
+            (Ok(_), Ok(status)) => {
+                let message =
+                    format!("the process of the attempt ended without a result ({status})");
+                Ending::Failed(Failure {
+                    retryable: Some(true),
+                    ..Failure::new("attempt_lost", message)
+                })
+            }
+            (Err(error), _) | (_, Err(error)) => failed(error),
+        }
     }
 
     /// Listens to the process to its end. Returns its last line, if it said one.
@@ -133,42 +195,8 @@ impl LocalEngine {
 
 impl Engine for LocalEngine {
     fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
-        let failed = |error: io::Error| {
-            let failure =
-                Failure::new("executor_threw", format!("cannot start the attempt: {error}"));
-            Ending::Failed(Failure { retryable: Some(false), ..failure })
-        };
-        let spec = match self.admit(&claimed.spec) {
-            Ok(spec) => spec,
-            Err(refusal) => return Ending::Failed(not_allowed(&refusal)),
-        };
-        let (mut child, output) = match self.start(claimed, &spec) {
-            Ok(started) => started,
-            Err(error) => return failed(error),
-        };
-        let last = Self::listen(&output, &child, stop, progress);
-        // One that said something wrong may still run.
-        if last.is_err() {
-            let _ = kill_process(Pid::from_child(&child), Signal::KILL);
-        }
-        let status = child.wait();
-        match (last, status) {
-            (Ok(Some(Line::Completed { output, usage })), _) => completed(&output, usage),
-            (Ok(Some(Line::Failed(failure))), _) => Ending::Failed(failure),
-            (Ok(Some(Line::Stopped)), _) => Ending::Stopped,
-            _ if stop.is_set() => Ending::Stopped,
-            (Ok(_), Ok(status)) => {
-                let message =
-                    format!("the process of the attempt ended without a result ({status})");
-                Ending::Failed(Failure {
-                    retryable: Some(true),
-                    ..Failure::new("attempt_lost", message)
-                })
-            }
-            (Err(error), _) | (_, Err(error)) => failed(error),
-        }
+        self.carry_out_with(claimed, stop, progress, &[])
     }
-
     fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String> {
         let output: Output =
             serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;

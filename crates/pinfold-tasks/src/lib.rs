@@ -43,7 +43,7 @@ pub use landing::{Landing, LandingState};
 pub use lease::{Lease, MARGIN_PARTS};
 pub use pinfold_content::{Clock, SystemClock, Timestamp};
 pub use queue::{
-    Claimed, Draft, Holder, ListPage, Message, NewMessage, Provenance, Queue, QueueError,
+    Candidate, Claimed, Draft, Holder, ListPage, Message, NewMessage, Provenance, Queue, QueueError,
 };
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;

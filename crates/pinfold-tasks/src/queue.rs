@@ -1,5 +1,6 @@
 //! The queue: every operation is one transaction of a store.
 
+mod candidates;
 mod error;
 mod message;
 mod read;
@@ -19,6 +20,7 @@ use crate::task::{Status, Task};
 use crate::touch::{GroupLimits, Touch};
 use pinfold_content::Timestamp;
 
+pub use candidates::Candidate;
 pub use error::QueueError;
 pub use message::{Message, NewMessage};
 pub use read::ListPage;

@@ -24,6 +24,9 @@ pub enum Refused {
     /// There is no such attempt.
     #[error("the task has no attempt {0}")]
     NoSuchAttempt(u32),
+    /// Another attempt is the next one.
+    #[error("attempt {0} is not the next one")]
+    NotNext(u32),
     /// Another worker holds the attempt.
     #[error("another worker holds this attempt")]
     NotHolder,

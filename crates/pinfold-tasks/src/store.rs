@@ -112,6 +112,12 @@ pub trait Transaction {
     /// Returns the store's error.
     fn next_queued(&mut self, groups: &GroupLimits) -> Result<Option<TaskId>, StoreError>;
 
+    /// Returns queued tasks in the order in which they are to be claimed, also those that would be left for later.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn queued(&mut self, limit: u32) -> Result<Vec<TaskId>, StoreError>;
+
     /// Returns a task that somebody works on and that keeps this one from being worked on.
     ///
     /// # Errors
@@ -187,6 +193,12 @@ pub trait Transaction {
     /// Returns the store's error.
     fn set_note(&mut self, kind: &str, note: &Note, task: Option<TaskId>)
     -> Result<(), StoreError>;
+
+    /// Removes a note, if there is one.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn remove_note(&mut self, kind: &str, key: &str) -> Result<(), StoreError>;
 
     /// Returns notes whose keys begin with a text and come after `after`.
     ///

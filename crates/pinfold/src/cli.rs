@@ -13,6 +13,7 @@ use crate::approvals::ApprovalsArgs;
 use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
 use crate::clean::CleanArgs;
+use crate::cluster::ClusterCommand;
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
@@ -132,6 +133,8 @@ pub(crate) enum Command {
     Task(DeferredCommands<TaskCommand>),
     /// Work on the tasks of the queue
     Work(Deferred<WorkArgs>),
+    /// Have the nodes of a cluster work on the tasks of a team's queue
+    Cluster(DeferredCommands<ClusterCommand>),
     /// Have agents work on a specification until it is done
     Loop(Deferred<LoopArgs>),
     /// Manage what agents remember: entries of a diary, and packs of them

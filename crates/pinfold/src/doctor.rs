@@ -30,6 +30,21 @@ pub(crate) fn doctor(output: Output, launcher: &Launcher) -> Result<ExitCode, Fa
     Ok(ExitCode::from(u8::from(!works)))
 }
 
+/// Returns why a run does not work here by default; none if it does.
+///
+/// # Errors
+/// Returns the errors of [`examine`].
+pub(crate) fn obstacle(places: &Places, launcher: &Launcher) -> Result<Option<String>, Failure> {
+    let report = examine(places, launcher)?;
+    Ok(match report.verdict() {
+        Verdict::Works | Verdict::WorksWithLimits(_) => None,
+        Verdict::DoesNotWork { finding, .. } => {
+            let unknown = || "no boundary is known here".to_owned();
+            Some(finding.map_or_else(unknown, |finding| finding.what.to_string()))
+        }
+    })
+}
+
 /// Looks at everything that a run needs.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ mod attach;
 mod check;
 mod clean;
 mod cli;
+mod cluster;
 mod completions;
 mod config;
 mod doctor;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         Command::Memory(command) => memory::memory(command.0, &launcher),
         Command::Loop(args) => spec_loop::run(args.0, &launcher),
         Command::Work(args) => work::work(&args.0, &launcher),
+        Command::Cluster(command) => cluster::cluster(command.0, &launcher),
         Command::Attempt => work::attempt(&launcher),
         Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),

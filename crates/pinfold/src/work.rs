@@ -29,7 +29,7 @@ const POLL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_s
 /// How often it renews a lease, and learns that a task was cancelled, with a store on this machine
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// and with one that many machines share.
-const SHARED_HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const SHARED_HEARTBEAT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
@@ -85,7 +85,7 @@ pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Fai
 
 /// Where tasks are from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(crate) enum Origin {
     Here,
     Server,
 }
@@ -154,7 +154,7 @@ fn ended(tally: &Tally) -> ExitCode {
 }
 
 /// Returns whether a signal came before the work was done.
-fn wait_for_signal(signals: &std::os::fd::OwnedFd, done: &Stop) -> bool {
+pub(crate) fn wait_for_signal(signals: &std::os::fd::OwnedFd, done: &Stop) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     loop {
         let mut wanted = [PollFd::new(signals, PollFlags::IN), PollFd::new(done, PollFlags::IN)];
@@ -179,7 +179,8 @@ fn name(args: &WorkArgs) -> String {
     args.name.clone().unwrap_or_else(machine)
 }
 
-fn report(event: &WorkerEvent<'_>, origin: Origin) {
+/// Shows the user what a worker does.
+pub(crate) fn report(event: &WorkerEvent<'_>, origin: Origin) {
     let id = |claimed: &Claimed| task::short(claimed.holder.task);
     match event {
         WorkerEvent::Begins(claimed) => {
@@ -218,7 +219,7 @@ fn report(event: &WorkerEvent<'_>, origin: Origin) {
 }
 
 /// Returns a text on one line that drives no terminal.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' }).collect()
 }
 

@@ -66,7 +66,7 @@ pub fn start_held(
 /// Starts this very program in a directory, in its own environment and a process group of its own, to be talked to by
 /// its standard input and output. It is killed when the thread ends that starts it. It does not get the
 /// variables that
-/// `without` names.
+/// `without` names, and gets those of `with`.
 ///
 /// # Errors
 /// Returns the error of starting it.
@@ -74,8 +74,11 @@ pub fn start_worker(
     arguments: &[OsString],
     directory: &Path,
     without: &[&str],
+    with: &[(&str, &str)],
 ) -> io::Result<Child> {
-    held(arguments, directory, without)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    let mut command = held(arguments, directory, without)?;
+    command.envs(with.iter().copied());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
 /// Prepares this very program in a directory, in a process group of its own, to be killed when this thread ends.

@@ -11,8 +11,10 @@ use crate::lease::Lease;
 use crate::queue::{Claimed, Holder, QueueError};
 use crate::record::{Claim, Heartbeat};
 
-/// How long a worker waits for an answer before it asks again.
+/// How long a worker waits for an answer before it asks again, with leases of the usual length.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The part of a short lease that it waits instead: a store that is away for a moment costs no attempt.
+const PATIENCE_PARTS: u32 = 10;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -157,6 +159,7 @@ impl WorkerMachine {
     #[must_use]
     pub fn step(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
+        let patience = PATIENCE.min(self.settings.ttl / PATIENCE_PARTS);
         match &mut self.state {
             State::Idle { until, pause } if *until <= now => {
                 let pause = *pause;
@@ -166,13 +169,13 @@ impl WorkerMachine {
                     ttl: self.settings.ttl,
                 };
                 actions.push(self.send(Request::Claim(claim.clone()), now));
-                self.state = State::Claiming { claim, first: now, again: now + PATIENCE, pause };
+                self.state = State::Claiming { claim, first: now, again: now + patience, pause };
             }
             State::Claiming { first, .. } if *first + self.settings.ttl <= now => {
                 self.state = self.idle(now);
             }
             State::Claiming { claim, again, .. } if *again <= now => {
-                *again = now + PATIENCE;
+                *again = now + patience;
                 let request = Request::Claim(claim.clone());
                 actions.push(self.send(request, now));
             }
@@ -180,13 +183,13 @@ impl WorkerMachine {
             State::Working(work) => {
                 let mut requests = Vec::new();
                 if work.heartbeat <= now {
-                    work.heartbeat = now + PATIENCE;
+                    work.heartbeat = now + patience;
                     requests.push(Request::Heartbeat(work.holder));
                 }
                 if let Some((report, at)) = &mut work.report
                     && *at <= now
                 {
-                    *at = now + PATIENCE;
+                    *at = now + patience;
                     requests.push(report.clone());
                 }
                 actions.extend(requests.into_iter().map(|request| self.send(request, now)));

@@ -10,7 +10,7 @@ use pinfold_tasks::{Answer, Holder, Request, TaskId};
 pub(crate) type Time = Duration;
 
 /// A worker in one of its lives: after a crash it is another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Life {
     pub(crate) worker: usize,
     pub(crate) life: u32,
@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Cancel(usize),
     Retry(usize),
     Sweep,
+    /// The dispatcher and the scheduler of a cluster look what there is to do.
+    Cluster,
 }
 
 #[derive(Debug)]

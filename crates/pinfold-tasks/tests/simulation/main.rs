@@ -6,10 +6,12 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a simulation fails by panicking")]
 
 mod check;
+mod cluster;
 mod events;
 mod ledger;
 mod network;
 mod plan;
+mod scheduler;
 mod server;
 mod worker;
 mod world;
@@ -77,6 +79,25 @@ fn late_results_and_jumps_of_the_clock_accept_no_attempt_twice() {
     }
 }
 
+/// The scheduler loses and repeats requests, forgets jobs, and learns late that nodes are gone; nodes are cut off, killed and have
+/// clocks of their own; the store is slow or away.
+#[test]
+fn jobs_of_a_cluster_lose_no_task_and_no_attempt_is_accepted_twice() {
+    for seed in 1..=3 {
+        run(&Plan::hostile(40, 8, seed).on_a_cluster());
+    }
+    run(&Plan::chaotic(30, 8, 1).on_a_cluster());
+}
+
+#[test]
+fn cluster_without_faults_takes_one_job_for_each_task() {
+    let mut world = World::new(&Plan::calm(30, 8, 1).on_a_cluster(), embedded);
+    world.run();
+    check::all(&world);
+    check::first_attempts_count(&world);
+    assert_eq!(world.cluster.as_ref().unwrap().placed(), 30);
+}
+
 #[test]
 fn same_seed_gives_the_same_history() {
     let plan = Plan::hostile(60, 6, 7);
@@ -100,7 +121,10 @@ fn large() {
     let numbers: Vec<u64> = choice.split(' ').map(|number| number.parse().unwrap()).collect();
     let [tasks, workers, seed] = numbers[..] else { panic!("{CHOICE}: expected three numbers") };
     let plan = if seed % 4 == 0 { Plan::chaotic } else { Plan::hostile };
-    let mut world = World::new(&plan(tasks as usize, workers as usize, seed), embedded);
+    let plan = plan(tasks as usize, workers as usize, seed);
+    // Every second one is of a cluster.
+    let plan = if seed % 2 == 1 { plan.on_a_cluster() } else { plan };
+    let mut world = World::new(&plan, embedded);
     world.run();
     check::all(&world);
     println!("{}", world.summary());

@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Option<Duration>,
     /// Whether the store's clock is set forward and back. Then two sandboxes may work on one task, but one result counts.
     pub(crate) clock_jumps: bool,
+    /// The most attempts that a dispatcher places at once on the workers, which are nodes then; none if they ask by themselves.
+    pub(crate) placed: Option<u32>,
 }
 
 impl Plan {
@@ -33,7 +35,14 @@ impl Plan {
             },
             faults: Some(Duration::from_secs(1_800)),
             clock_jumps: false,
+            placed: None,
         }
+    }
+
+    /// Returns the plan with workers that are nodes of a cluster.
+    pub(crate) fn on_a_cluster(self) -> Self {
+        let placed = u32::try_from(self.workers + self.workers / 2).unwrap_or(u32::MAX);
+        Self { placed: Some(placed), ..self }
     }
 
     /// Returns a plan in which leases protect nothing: results arrive long after them, and the store's clock jumps.

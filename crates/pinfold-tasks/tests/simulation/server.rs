@@ -7,32 +7,43 @@ use pinfold_tasks_postgres::AnyStore;
 
 use crate::ledger::Ledger;
 
-/// Carries out a request, and notes what it changed.
-pub(crate) fn carry_out(queue: &Queue<AnyStore>, request: &Request, ledger: &mut Ledger) -> Answer {
-    let answer = match request {
-        Request::Claim(claim) => queue.claim(claim).map(|claimed| {
-            if let Some(claimed) = &claimed {
-                ledger.claimed(&claimed.holder);
-            }
-            Answer::Claimed(claimed.map(Box::new))
-        }),
-        Request::Heartbeat(holder) => queue.heartbeat(holder, None).map(Answer::Heartbeat),
-        Request::Complete(holder, completion) => {
-            queue.complete(holder, completion).map(|settled| {
-                match settled {
-                    Settled::Now => ledger.completed(holder, completion),
-                    Settled::Before => ledger.was_completed(holder, completion),
-                }
-                Answer::Settled
-            })
+/// Carries out a request.
+pub(crate) fn carry_out(queue: &Queue<AnyStore>, request: &Request) -> (Answer, Option<Settled>) {
+    let settled = |settled| (Answer::Settled, Some(settled));
+    let done = match request {
+        Request::Claim(claim) => {
+            queue.claim(claim).map(|claimed| (Answer::Claimed(claimed.map(Box::new)), None))
         }
-        Request::Fail(holder, failure) => queue.fail(holder, failure).map(|_| Answer::Settled),
-        Request::Abort(holder) => queue.abort(holder, "the worker ends").map(|_| Answer::Settled),
+        Request::Heartbeat(holder) => {
+            queue.heartbeat(holder, None).map(|heartbeat| (Answer::Heartbeat(heartbeat), None))
+        }
+        Request::Complete(holder, completion) => queue.complete(holder, completion).map(settled),
+        Request::Fail(holder, failure) => queue.fail(holder, failure).map(settled),
+        Request::Abort(holder) => queue.abort(holder, "the worker ends").map(settled),
     };
-    answer.unwrap_or_else(|error| {
+    done.unwrap_or_else(|error| {
         assert!(!matches!(error, QueueError::Store(_)), "the store failed: {error}");
-        Answer::of_error(&error)
+        (Answer::of_error(&error), None)
     })
+}
+
+/// Notes what a request changed.
+pub(crate) fn note(
+    request: &Request,
+    answer: &Answer,
+    settled: Option<Settled>,
+    ledger: &mut Ledger,
+) {
+    if let Answer::Claimed(Some(claimed)) = answer {
+        ledger.claimed(&claimed.holder);
+    }
+    if let Request::Complete(holder, completion) = request {
+        match settled {
+            Some(Settled::Now) => ledger.completed(holder, completion),
+            Some(Settled::Before) => ledger.was_completed(holder, completion),
+            None => {}
+        }
+    }
 }
 
 /// Adds to a trace what was asked and answered.

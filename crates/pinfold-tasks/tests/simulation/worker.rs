@@ -69,6 +69,11 @@ impl Worker {
         self.machine.report(request, self.local(now))
     }
 
+    /// Returns whether it holds a task, or may have claimed one.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.machine.is_busy()
+    }
+
     /// Returns what it works on with a sandbox.
     pub(crate) fn works_on(&self) -> Option<Holder> {
         self.machine.works_on()

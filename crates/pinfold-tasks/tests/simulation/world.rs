@@ -11,6 +11,7 @@ use pinfold_tasks::{
 };
 use pinfold_tasks_postgres::AnyStore;
 
+use crate::cluster::Cluster;
 use crate::events::{Event, Life, Schedule, Time};
 use crate::ledger::Ledger;
 use crate::plan::{self, Kind, Plan, Planned};
@@ -35,18 +36,21 @@ impl Clock for VirtualClock {
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
-    pub(crate) queue: Queue<AnyStore>,
+    /// Never freed: what a cluster has of it lives as long as the simulation.
+    pub(crate) queue: &'static Queue<AnyStore>,
     pub(crate) planned: Vec<Planned>,
     pub(crate) ledger: Ledger,
     clock: VirtualClock,
     /// How far the store's clock was set forward, in milliseconds.
     skew: i64,
-    now: Time,
-    schedule: Schedule,
-    random: fastrand::Rng,
-    workers: Vec<Worker>,
+    pub(crate) now: Time,
+    pub(crate) schedule: Schedule,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) workers: Vec<Worker>,
+    /// None if workers ask for tasks by themselves.
+    pub(crate) cluster: Option<Cluster>,
     cut_off: Vec<Time>,
-    store_back: Time,
+    pub(crate) store_back: Time,
     to_come: usize,
     requests: u64,
     trace: DefaultHasher,
@@ -64,9 +68,14 @@ impl World {
         };
         let workers = (0..plan.workers).map(worker).collect();
         let planned = plan::tasks(plan, &mut random);
+        let queue: &'static Queue<AnyStore> = Box::leak(Box::new(Queue::new(store)));
+        let cluster = plan
+            .placed
+            .map(|most| Cluster::new(queue, most, random.u64(..), plan.faults.is_some()));
         let mut world = Self {
             plan: *plan,
-            queue: Queue::new(store),
+            queue,
+            cluster,
             planned,
             ledger: Ledger::default(),
             clock,
@@ -97,6 +106,11 @@ impl World {
                 let later = later + self.exponential(5.0 * MINUTE);
                 self.schedule.add(later, Event::Retry(task));
             }
+        }
+        if self.cluster.is_some() {
+            // Nodes begin when they get jobs.
+            self.workers.iter_mut().for_each(|worker| worker.is_up = false);
+            self.schedule.add(Time::ZERO, Event::Cluster);
         }
         for worker in 0..self.plan.workers {
             let life = self.workers[worker].life;
@@ -141,6 +155,7 @@ impl World {
                 if self.lives(to) && !self.is_cut_off(to.worker) {
                     let actions = self.workers[to.worker].take(call, answer, self.now);
                     self.act(to, actions);
+                    self.end_if_done(to);
                 }
             }
             Event::Due(life) => {
@@ -150,6 +165,7 @@ impl World {
                 {
                     let actions = self.workers[life.worker].step(self.now);
                     self.act(life, actions);
+                    self.end_if_done(life);
                 }
             }
             Event::Finished { life, holder } => self.finish(life, holder),
@@ -186,6 +202,7 @@ impl World {
                     *self.ledger.retried.entry(id).or_default() += 1;
                 }
             }
+            Event::Cluster => self.run_cluster(),
             Event::Sweep => {
                 self.queue.sweep(100).unwrap();
                 self.schedule.add(self.now + Duration::from_secs(30), Event::Sweep);
@@ -221,7 +238,11 @@ impl World {
             }
             Answer::Transient
         } else {
-            let answer = server::carry_out(&self.queue, &request, &mut self.ledger);
+            let (answer, settled) = match (&self.cluster, &request) {
+                (Some(cluster), Request::Claim(_)) => (cluster.claim(from, &request), None),
+                _ => server::carry_out(self.queue, &request),
+            };
+            server::note(&request, &answer, settled, &mut self.ledger);
             server::trace(&mut self.trace, &request, &answer);
             answer
         };
@@ -313,25 +334,34 @@ impl World {
 
     /// Ends a worker at once, with its sandbox.
     fn crash(&mut self, worker: usize) {
-        self.workers[worker].is_up = false;
-        self.ledger.died(self.workers[worker].life);
+        self.kill(worker);
+        if let Some(cluster) = &mut self.cluster {
+            return cluster.ended(self.workers[worker].life, self.now);
+        }
         let at = self.now + self.exponential(3.0 * MINUTE);
         self.schedule.add(at, Event::Restart(worker));
+    }
+
+    /// Ends what runs on a worker.
+    pub(crate) fn kill(&mut self, worker: usize) {
+        self.workers[worker].is_up = false;
+        self.ledger.died(self.workers[worker].life);
     }
 
     /// Whether all tasks were added, and none can be claimed or is worked on.
     fn is_over(&self) -> bool {
         let statuses = vec![Status::Queued, Status::Dispatched, Status::Running];
         let listing = Listing { statuses, limit: 1, ..Listing::default() };
-        self.to_come == 0 && self.queue.list(&listing).unwrap().tasks.is_empty()
+        let is_idle = self.cluster.as_ref().is_none_or(Cluster::is_empty);
+        is_idle && self.to_come == 0 && self.queue.list(&listing).unwrap().tasks.is_empty()
     }
 
-    fn lives(&self, life: Life) -> bool {
+    pub(crate) fn lives(&self, life: Life) -> bool {
         let worker = &self.workers[life.worker];
         worker.is_up && worker.life == life
     }
 
-    fn is_cut_off(&self, worker: usize) -> bool {
+    pub(crate) fn is_cut_off(&self, worker: usize) -> bool {
         self.now < self.cut_off[worker]
     }
 
@@ -352,12 +382,13 @@ impl World {
 
     pub(crate) fn summary(&self) -> String {
         format!(
-            "seed {}: {} tasks, {} workers: {} requests and {} sandboxes in {:.1} simulated hours",
+            "seed {}: {} tasks, {} workers: {} requests, {} sandboxes and {} jobs in {:.1} simulated hours",
             self.plan.seed,
             self.plan.tasks,
             self.plan.workers,
             self.requests,
             self.ledger.started,
+            self.cluster.as_ref().map_or(0, Cluster::placed),
             self.now.as_secs_f64() / 3_600.0
         )
     }

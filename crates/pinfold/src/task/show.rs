@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use pinfold_attempt::{Output as Outcome, Repository, landing_log_of, log_of};
+use pinfold_cluster::{has_log, read_log};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
-use pinfold_tasks::{Attempt, Landing, Task, TaskSpec, to_stored};
+use pinfold_tasks::{Attempt, Landing, Task, TaskId, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
 
@@ -180,35 +181,59 @@ fn of_attempt(attempt: &Attempt, task: &Task, places: &Places) -> Value {
     })
 }
 
+/// Where the log of an attempt is.
+enum LogSource<'a> {
+    /// In a file of this machine.
+    Here(File),
+    /// In the store: another machine works on the attempt. The message to go on with.
+    Stored(&'a TaskQueue, TaskId, u64),
+}
+
 pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Result<(), Failure> {
     let task = find(queue, &args.task.id)?;
-    let number = args.attempt.unwrap_or(task.attempts);
+    let (id, number) = (task.id, args.attempt.unwrap_or(task.attempts));
     if number == 0 && !args.landing {
         return Err(Failure::new("nobody has worked on this task yet")
             .hint(Some("`pinfold work` works on it".to_owned())));
     }
-    let path = if args.landing {
-        landing_log_of(places, task.id)
-    } else {
-        log_of(places, task.id, number)
-    };
+    let path = if args.landing { landing_log_of(places, id) } else { log_of(places, id, number) };
     let failed = |error: io::Error| {
         if error.kind() == io::ErrorKind::BrokenPipe {
             pinfold_host::sys::die_of_broken_pipe();
         }
         Failure::new(format!("cannot show {}: {error}", path.display()))
     };
-    let mut log = File::open(&path).map_err(failed)?;
-    let runs = || {
-        let attempts = queue.attempts(task.id).unwrap_or_default();
-        attempts.iter().any(|it| it.number == number && it.status.is_active())
+    let mut source = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !args.landing => {
+            LogSource::Stored(queue, id, 0)
+        }
+        opened => LogSource::Here(opened.map_err(failed)?),
     };
+    let attempt = || {
+        let attempts = queue.attempts(id).unwrap_or_default();
+        attempts.into_iter().find(|attempt| attempt.number == number)
+    };
+    // A store that is away for a moment says nothing.
+    let runs = || match queue.attempts(id) {
+        Ok(attempts) => attempts.iter().any(|it| it.number == number && it.status.is_active()),
+        Err(error) => error.is_transient(),
+    };
+    if let LogSource::Stored(..) = source
+        && !args.follow
+        && !has_log(queue, id, number)?
+    {
+        let worker = attempt().map(|attempt| shown(&attempt.worker));
+        let hint =
+            worker.map(|worker| format!("its worker was {worker}: that machine may have it"));
+        let what = format!("no log of attempt {number} is on this machine or in the store");
+        return Err(Failure::new(what).hint(hint));
+    }
     let stdout = std::io::stdout().lock();
     let mut follow = |out: &mut dyn Write| -> io::Result<()> {
         loop {
             // What it printed before it ended is there after it has.
             let goes_on = args.follow && runs();
-            io::copy(&mut log, out)?;
+            source.copy(number, out, goes_on)?;
             out.flush()?;
             if !goes_on {
                 return Ok(());
@@ -223,6 +248,27 @@ pub(super) fn logs(args: &LogsArgs, queue: &TaskQueue, places: &Places) -> Resul
     let mut colours = Colours::new(stdout);
     let followed = follow(&mut colours);
     colours.end().and(followed).map_err(failed)
+}
+
+impl LogSource<'_> {
+    /// Writes what is new. What is followed goes on when a store that is away is back.
+    fn copy(&mut self, attempt: u32, out: &mut dyn Write, is_followed: bool) -> io::Result<()> {
+        match self {
+            Self::Here(log) => io::copy(log, out).map(drop),
+            Self::Stored(queue, task, from) => loop {
+                let page = match read_log(queue, *task, attempt, *from) {
+                    Ok(page) => page,
+                    Err(error) if error.is_transient() && is_followed => return Ok(()),
+                    Err(error) => return Err(io::Error::other(error)),
+                };
+                out.write_all(page.text.as_bytes())?;
+                *from = page.next;
+                if !page.is_more {
+                    return Ok(());
+                }
+            },
+        }
+    }
 }
 
 /// Removes the logs of a task.

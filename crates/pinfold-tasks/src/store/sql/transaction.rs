@@ -202,6 +202,12 @@ impl Transaction for SqlTransaction<'_> {
         self.first(&query, &values, rows::id)
     }
 
+    fn queued(&mut self, limit: u32) -> Result<Vec<TaskId>, StoreError> {
+        const QUERY: &str = "SELECT id FROM task WHERE status = 'queued' \
+             ORDER BY priority DESC, queued_at, added_at, id LIMIT ?1";
+        self.all(QUERY, &[limit.into()], rows::id)
+    }
+
     fn overlapping(
         &mut self,
         id: TaskId,
@@ -327,6 +333,11 @@ impl Transaction for SqlTransaction<'_> {
         let values =
             [kind.into(), note.key.as_str().into(), task.into(), note.content.as_str().into()];
         self.execute(STATEMENT, &values).map(drop)
+    }
+
+    fn remove_note(&mut self, kind: &str, key: &str) -> Result<(), StoreError> {
+        let statement = "DELETE FROM note WHERE kind = ?1 AND key = ?2";
+        self.execute(statement, &[kind.into(), key.into()]).map(drop)
     }
 
     fn notes(

@@ -23,7 +23,7 @@ mod vmlinux;
 pub use initramfs::initramfs;
 pub use kernel::{Kernel, KernelError, NoKernel};
 pub use modules::{Module, ModuleError, Modules, WANTED, needs};
-pub use qemu::{Machine, Qemu, QemuError, Spec, Version};
+pub use qemu::{Ends, Machine, Qemu, QemuError, Spec, Version};
 pub use read::ReadError;
 pub use unpack::{UnpackError, unpack};
 pub use vmlinux::{ImageError, vmlinux};

@@ -87,4 +87,6 @@ pub struct LateInit {
     pub steps: LastSteps,
     /// The command, if there is one already.
     pub command: Option<InitCommand>,
+    /// The channel to it, if that is another one than before.
+    pub channel: Option<Channel>,
 }

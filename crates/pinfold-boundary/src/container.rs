@@ -12,6 +12,7 @@ mod engine;
 mod engine_root;
 mod enter;
 mod listed;
+mod machine;
 mod outlets;
 mod program;
 mod runtime;
@@ -19,6 +20,7 @@ mod spec;
 
 pub use engine::Engine;
 pub use enter::run_as_init;
+pub use machine::{init_path, start_init};
 
 use std::path::PathBuf;
 

@@ -121,9 +121,11 @@ impl Inside {
     /// Returns the failure of a start, in its raw form.
     pub fn seal(&mut self, covers: Vec<Cover>) -> Result<(), LaunchError> {
         self.channel.seal(covers).map_err(|_| self.last_words())?;
-        let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
-            return Ok(());
-        };
+        let Some(late) = self.backing.await_init(&self.channel)? else { return Ok(()) };
+        let LateInit { steps, command, channel } = late;
+        if let Some(channel) = channel {
+            self.channel = channel;
+        }
         let sent = self.channel.last_steps(&steps).and_then(|()| match command {
             Some(command) => self.send_command(&command),
             None => Ok(()),

@@ -29,6 +29,8 @@ const MOST: usize = 16;
 /// The streams of messages, and the first byte of the label of a descriptor's.
 const ORDERS: &[u8] = b"orders";
 const REPORTS: &[u8] = b"reports";
+/// A stream that the guest opens when it has nothing more to say.
+const END: &[u8] = b"end";
 const DESCRIPTOR: u8 = b'd';
 
 /// What a descriptor is to the process that it is for.

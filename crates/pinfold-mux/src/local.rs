@@ -111,6 +111,10 @@ impl Local {
         !self.reads && !self.writes
     }
 
+    pub(crate) fn is_read(&self) -> bool {
+        self.reads
+    }
+
     /// Returns what to wait for.
     pub(crate) fn interest(&self, id: StreamId, endpoint: &Endpoint) -> PollFlags {
         let may_read = self.reads && !self.has_message() && endpoint.room(id) > 0;

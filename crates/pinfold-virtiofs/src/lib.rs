@@ -49,7 +49,7 @@ impl namespace::FileServer for FileServer {
             entry_timeout: BELIEVED,
             attr_timeout: BELIEVED,
             cache_policy: CachePolicy::Auto,
-            // Files of the same number on two mounts are told apart.
+            // Files of the same number on two mounts differ.
             announce_submounts: true,
             xattr: true,
             proc_sfd_rawfd: Some(descriptors.into()),

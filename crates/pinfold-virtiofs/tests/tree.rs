@@ -3,6 +3,8 @@
 //!
 //! One test has all attacks, because a machine takes seconds of processor time to boot.
 
+#[path = "../../pinfold-vm/tests/support/greeting.rs"]
+mod greeting;
 #[path = "../../pinfold-vm/tests/support/mod.rs"]
 mod support;
 
@@ -193,7 +195,7 @@ fn start(qemu: &Qemu, spec: &Spec, workspace: &Path, grant: &Path) -> Result<Run
     files.seal(masks(workspace))?;
     let born = files.channel.receive::<Report>()?.map(|received| received.message);
     assert_eq!(born, Some(Report::Born));
-    let (machine, multiplexer) = support::greet(Multiplexer::host(ends.channel)?, machine)?;
+    let (machine, multiplexer) = greeting::greet(Multiplexer::host(ends.channel)?, machine)?;
     let mut running = Running { multiplexer, machine: Some(machine), files };
     let (_near, far) = UnixStream::pair()?;
     running.multiplexer.open(workspace.as_os_str().as_bytes(), Local::socket(far.into())?)?;

@@ -1,5 +1,6 @@
 //! What init does first in a machine: file systems of the kernel's, modules, and the byte channel.
 
+mod first;
 mod inodes;
 mod tree;
 
@@ -16,6 +17,8 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use thiserror::Error;
 
+pub use first::run_as_first;
+pub(crate) use first::{TREE, WORD};
 pub use inodes::keep_inodes_below;
 pub use tree::{Beneath, Place, Tree};
 

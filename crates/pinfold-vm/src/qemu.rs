@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use thiserror::Error;
 
-use crate::guest::TAG;
+use crate::guest::{TAG, WORD};
 
 use said::Said;
 use sandbox::{Files, libraries_below, start};
@@ -128,7 +128,7 @@ impl Qemu {
             return Err(QemuError::Missing(program));
         }
         let words = vec![program.clone().into(), "--version".into()];
-        let (inside, mut ends) = start(root, &Files::default(), OVERHEAD, words)?;
+        let (inside, ends) = start(root, &Files::default(), OVERHEAD, words)?;
         let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
         // What takes longer ends here.
@@ -160,7 +160,7 @@ impl Qemu {
         };
         let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;
         let (inside, ends) = start(&self.root, &files, memory, self.arguments(spec))?;
-        let mut machine = Machine { inside, console: ends.output, errors: ends.errors };
+        let machine = Machine { inside, console: ends.output, errors: ends.errors };
         let mut doors = ends.doors.into_iter();
         let channel = match doors.next() {
             Some(door) => accept(&door, &machine.inside)?,
@@ -194,9 +194,10 @@ impl Qemu {
         words.extend(options.concat().into_iter().map(OsString::from));
         // A panic reboots, which ends QEMU.
         let channel = format!("socket,id=channel,path={}", sandbox::CHANNEL);
-        let append = "console=ttyS0 quiet panic=-1";
+        // What follows the two dashes is for init.
+        let append = format!("console=ttyS0 quiet panic=-1 -- {WORD}");
         let devices: [&[&str]; 4] = [
-            &["-append", append],
+            &["-append", &append],
             &["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"],
             &["-device", "virtio-serial-pci,max_ports=2", "-chardev", &channel],
             &["-device", "virtserialport,nr=1,chardev=channel,name=pinfold"],
@@ -242,11 +243,16 @@ impl Machine {
     /// Ends the machine, and returns the last lines of what QEMU and the guest's console said, without control
     /// characters.
     #[must_use]
-    pub fn last_words(mut self) -> String {
+    pub fn last_words(self) -> String {
         self.say_last()
     }
 
-    fn say_last(&mut self) -> String {
+    /// Returns what holds QEMU.
+    pub(crate) fn inside(&self) -> &Inside {
+        &self.inside
+    }
+
+    pub(crate) fn say_last(&self) -> String {
         self.inside.kill();
         [self.errors.until_end(), self.console.until_end()].concat()
     }

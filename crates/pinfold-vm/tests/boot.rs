@@ -3,6 +3,8 @@
 //!
 //! One test has all machines, because each takes seconds of processor time to boot.
 
+#[path = "support/greeting.rs"]
+mod greeting;
 mod support;
 
 use std::io::{Read as _, Write as _};
@@ -64,7 +66,7 @@ fn machine_boots_speaks_and_leaves_nothing() -> Result<(), Failed> {
 /// Boots a machine, and waits until its init has answered.
 fn boot(qemu: &Qemu, spec: &Spec) -> Result<(Machine, Multiplexer), Failed> {
     let (machine, ends) = qemu.boot(spec)?;
-    support::greet(Multiplexer::host(ends.channel)?, machine)
+    greeting::greet(Multiplexer::host(ends.channel)?, machine)
 }
 
 /// What QEMU says of a kernel that it cannot enter is among the last words.

@@ -45,6 +45,18 @@ pub fn serve(plan: LaunchPlan, server: Box<dyn FileServer>) -> Result<Inside, La
     super::launch(plan, Wall::Other(Box::new(Served { server, owner_is_other })))
 }
 
+/// Returns what is left to do for init of a plan whose tree another kernel mounts.
+#[must_use]
+pub fn steps_elsewhere(plan: &LaunchPlan) -> LastSteps {
+    let mut steps = last::of_plan(plan, &super::watched(plan, None), false);
+    steps.own_kernel = true;
+    // Which rules that kernel knows is not known here.
+    steps.landlock = 0;
+    // It has as much as it may use.
+    steps.memory = None;
+    steps
+}
+
 #[derive(Debug)]
 struct Served {
     server: Box<dyn FileServer>,

@@ -1,6 +1,7 @@
 //! The guest's end.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::pipe::PipeFlags;
 
-use super::{Kind, ORDERS, REPORTS, messages, receive, send};
+use super::{END, Kind, ORDERS, REPORTS, messages, receive, send};
 use crate::{Local, Multiplexer, MuxError, Notice, StreamId};
 
 /// How long it waits for a process that has taken no message.
@@ -27,6 +28,8 @@ pub struct GuestFerry {
     announced: Option<Vec<u32>>,
     /// A message that the peer has not taken.
     message: Option<(Vec<u32>, Vec<u8>)>,
+    /// Streams that are for the caller.
+    others: Vec<(StreamId, Vec<u8>)>,
 }
 
 impl GuestFerry {
@@ -34,7 +37,8 @@ impl GuestFerry {
     #[must_use]
     pub fn new(multiplexer: Multiplexer, peer: OwnedFd) -> Self {
         let (orders, announced, message) = (None, None, None);
-        Self { multiplexer, peer, orders, arrived: BTreeMap::new(), announced, message }
+        let (arrived, others) = (BTreeMap::new(), Vec::new());
+        Self { multiplexer, peer, orders, arrived, announced, message, others }
     }
 
     /// Waits until something can be carried, one of `watched` can be read, or the time is over, and carries it. Returns
@@ -55,7 +59,7 @@ impl GuestFerry {
         let (mut ready, notices) = self.multiplexer.turn(&all, timeout)?;
         for notice in notices {
             if let Notice::Opened { id, label } = notice {
-                self.attach(id, &label)?;
+                self.attach(id, label)?;
             }
         }
         if ready.len() > watched.len() && ready.pop() == Some(true) {
@@ -65,13 +69,38 @@ impl GuestFerry {
         Ok(ready)
     }
 
-    /// Returns whether all that the peer had said was carried.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.multiplexer.attached().next().is_none()
+    /// Returns a stream of this label that the host has opened.
+    pub fn take_stream(&mut self, label: &[u8]) -> Option<StreamId> {
+        let at = self.others.iter().position(|(_, other)| other == label)?;
+        Some(self.others.swap_remove(at).0)
     }
 
-    fn attach(&mut self, id: StreamId, label: &[u8]) -> Result<(), MuxError> {
+    /// Attaches a stream that was taken.
+    pub fn attach_stream(&mut self, id: StreamId, local: Local) {
+        self.multiplexer.attach(id, local);
+    }
+
+    /// Carries what the processes that have ended left behind, says that this is all, and waits for the host to end the
+    /// channel.
+    ///
+    /// # Errors
+    /// Returns why the channel is closed, in the end.
+    pub fn finish(mut self) -> Result<Infallible, MuxError> {
+        self.orders = None;
+        self.arrived.clear();
+        while self.multiplexer.is_reading() {
+            self.multiplexer.turn(&[], None)?;
+        }
+        let (near, far) = messages()?;
+        drop(near);
+        let end = self.multiplexer.open(END, Local::messages(far)?);
+        end.map_err(|_| MuxError::Io(Errno::AGAIN))?;
+        loop {
+            self.multiplexer.turn(&[], None)?;
+        }
+    }
+
+    fn attach(&mut self, id: StreamId, label: Vec<u8>) -> Result<(), MuxError> {
         if label == ORDERS {
             let (near, far) = messages()?;
             self.multiplexer.attach(id, Local::messages(far)?);
@@ -79,7 +108,7 @@ impl GuestFerry {
         } else if label == REPORTS {
             let reports = self.peer.try_clone().map_err(|_| Errno::MFILE)?;
             self.multiplexer.attach(id, Local::outgoing_messages(reports)?);
-        } else if let Some((kind, tag)) = Kind::parse(label) {
+        } else if let Some((kind, tag)) = Kind::parse(&label) {
             let made = ends(kind).ok();
             match made {
                 Some((local, end)) => {
@@ -92,7 +121,7 @@ impl GuestFerry {
                 }
             }
         } else {
-            self.multiplexer.refuse(id);
+            self.others.push((id, label));
         }
         Ok(())
     }

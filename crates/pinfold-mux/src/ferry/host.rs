@@ -1,13 +1,13 @@
 //! The host's end: messages of a trusted process, to a guest that is not.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
-use super::{Kind, MOST, ORDERS, REPORTS, messages, receive, send};
+use super::{END, Kind, MOST, ORDERS, REPORTS, messages, receive, send};
 use crate::{Local, Multiplexer, MuxError, Notice, StreamId};
 
 /// Carries the messages of a socket to a guest and back.
@@ -21,30 +21,49 @@ pub struct HostFerry {
     waiting: VecDeque<Vec<u8>>,
     tag: u32,
     reports: Option<StreamId>,
+    /// Streams that are opened before those of messages.
+    first: Vec<(&'static [u8], Local)>,
+    is_over: bool,
 }
 
 impl HostFerry {
     /// Carries for the other end of a `SOCK_SEQPACKET` socket, once the guest answers.
     #[must_use]
     pub fn new(multiplexer: Multiplexer, peer: OwnedFd) -> Self {
-        let (orders, waiting) = (None, VecDeque::new());
-        Self { multiplexer, peer, orders, waiting, tag: 0, reports: None }
+        let (orders, waiting, first) = (None, VecDeque::new(), Vec::new());
+        let (tag, reports, is_over) = (0, None, false);
+        Self { multiplexer, peer, orders, waiting, tag, reports, first, is_over }
     }
 
-    /// Waits until something can be carried, or the time is over, and carries it. Streams that the guest opens are
-    /// refused.
+    /// Opens one more stream, before all messages.
+    #[must_use]
+    pub fn with_stream(mut self, label: &'static [u8], local: Local) -> Self {
+        self.first.push((label, local));
+        self
+    }
+
+    /// Waits until something can be carried, one of `watched` can be read, or the time is over, and carries it. Returns
+    /// which of `watched` can be read. Streams that the guest opens are refused.
     ///
     /// # Errors
     /// Returns why the channel is closed.
-    pub fn turn(&mut self, timeout: Option<Duration>) -> Result<(), MuxError> {
+    pub fn turn(
+        &mut self,
+        watched: &[BorrowedFd<'_>],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<bool>, MuxError> {
         self.pass_on();
         let takes = self.orders.is_some() && self.waiting.is_empty();
-        let watched = takes.then(|| self.peer.as_fd());
-        let (ready, notices) = self.multiplexer.turn(watched.as_slice(), timeout)?;
+        let peer = takes.then(|| self.peer.as_fd());
+        let all: Vec<BorrowedFd<'_>> = watched.iter().copied().chain(peer).collect();
+        let (mut ready, notices) = self.multiplexer.turn(&all, timeout)?;
         for notice in notices {
             match notice {
                 Notice::Ready => self.begin()?,
-                Notice::Opened { id, .. } => self.multiplexer.refuse(id),
+                Notice::Opened { id, label } => {
+                    self.multiplexer.refuse(id);
+                    self.is_over |= label == END;
+                }
                 Notice::Closed(id) if self.reports == Some(id) => {
                     // The guest's end is gone. A peer that is gone needs to hear of none.
                     let _ = rustix::net::shutdown(&self.peer, Shutdown::Write);
@@ -52,17 +71,26 @@ impl HostFerry {
                 Notice::Closed(_) => {}
             }
         }
-        if ready.first() == Some(&true) {
+        if ready.len() > watched.len() && ready.pop() == Some(true) {
             self.take()?;
         }
         self.pass_on();
-        Ok(())
+        Ok(ready)
+    }
+
+    /// Returns whether the guest has said everything, and all of it was delivered.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over && !self.multiplexer.is_writing()
     }
 
     fn begin(&mut self) -> Result<(), MuxError> {
         let (near, far) = messages()?;
         let reports = self.peer.try_clone().map_err(|_| Errno::MFILE)?;
         let failed = |_| MuxError::Io(Errno::AGAIN);
+        for (label, local) in self.first.drain(..) {
+            self.multiplexer.open(label, local).map_err(failed)?;
+        }
         let reports = Local::incoming_messages(reports)?;
         self.reports = Some(self.multiplexer.open(REPORTS, reports).map_err(failed)?);
         self.multiplexer.open(ORDERS, Local::messages(far)?).map_err(failed)?;

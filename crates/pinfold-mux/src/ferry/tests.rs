@@ -14,7 +14,7 @@ fn carried() -> (OwnedFd, OwnedFd, [JoinHandle<MuxError>; 2]) {
     let mut guest = GuestFerry::new(Multiplexer::guest(right.into()).unwrap(), ours);
     let host = std::thread::spawn(move || {
         loop {
-            if let Err(error) = host.turn(None) {
+            if let Err(error) = host.turn(&[], None) {
                 return error;
             }
         }
@@ -143,7 +143,7 @@ fn hostile_guest_opens_nothing_on_the_host() {
     let (left, right) = UnixStream::pair().unwrap();
     let (supervisor, theirs) = messages().unwrap();
     let mut host = HostFerry::new(Multiplexer::host(left.into()).unwrap(), theirs);
-    let host = std::thread::spawn(move || while host.turn(None).is_ok() {});
+    let host = std::thread::spawn(move || while host.turn(&[], None).is_ok() {});
     let mut guest = Multiplexer::guest(right.into()).unwrap();
     let mut open = std::collections::BTreeSet::new();
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();

@@ -3,6 +3,8 @@
 //! Private directories are memory of the guest's. What lies beneath one is taken from the tree first, and put in place
 //! again: grants as mounts, and what pinfold has made for the session as copies, which belong to it.
 
+mod codec;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,12 +32,16 @@ const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 pub struct Tree {
     /// The session's user and group.
     pub ids: (u32, u32),
+    /// The name of the machine.
+    pub hostname: String,
     /// The user's home directory, which is for nobody else if it is private.
     pub home: PathBuf,
     /// Directories of the guest's memory.
     pub private: Vec<PathBuf>,
     /// How much they may hold together, in bytes, if that is bounded.
     pub disk: Option<u64>,
+    /// How many files the host can hold open.
+    pub files: u64,
     /// What lies beneath private directories.
     pub beneath: Vec<Place>,
 }

@@ -5,10 +5,9 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pinfold_mux::{Multiplexer, Notice};
-use pinfold_vm::{Kernel, Machine, Qemu, Spec, WANTED, initramfs};
+use pinfold_vm::{Kernel, Qemu, Spec, WANTED, initramfs};
 
 pub(crate) type Failed = Box<dyn Error + Send + Sync>;
 
@@ -61,27 +60,6 @@ pub(crate) fn prepare(directory: &Path, has_tree: bool) -> Result<Option<(Qemu, 
 fn skip<T>(reason: &(impl std::fmt::Display + ?Sized)) -> Result<Option<T>, Failed> {
     println!("SKIPPED: {reason}");
     Ok(None)
-}
-
-/// Waits until the guest's init has answered.
-pub(crate) fn greet(
-    mut multiplexer: Multiplexer,
-    machine: Machine,
-) -> Result<(Machine, Multiplexer), Failed> {
-    let start = Instant::now();
-    loop {
-        let left = Duration::from_secs(60).saturating_sub(start.elapsed());
-        match multiplexer.turn(&[], Some(left)) {
-            Ok((_, notices)) if notices.contains(&Notice::Ready) => break,
-            Ok(_) if left.is_zero() => {
-                return Err(format!("no answer in a minute\n{}", machine.last_words()).into());
-            }
-            Ok(_) => {}
-            Err(error) => return Err(format!("{error}\n{}", machine.last_words()).into()),
-        }
-    }
-    println!("init answers after {:?}", start.elapsed());
-    Ok((machine, multiplexer))
 }
 
 /// The directories in `/proc` of this user's machines.

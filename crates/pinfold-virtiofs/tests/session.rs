@@ -1,0 +1,175 @@
+//! Sandboxes in machines, as a supervisor has them: a command with its streams, programs next to it, and their ends. Init in
+//! the guest is this very program.
+
+#[path = "../../pinfold-vm/tests/support/mod.rs"]
+mod support;
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+use pinfold_boundary::namespace::inside_ids;
+use pinfold_boundary::{
+    Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program,
+    ResourceLimits, Stdio, StdioEnd,
+};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_virtiofs::FileServer;
+use pinfold_vm::guest;
+use pinfold_wire::{Bounds, Ended, Order, Report, StreamEnd, Streams};
+
+use support::Failed;
+
+/// A private directory with a file of pinfold's.
+const HOME: &str = "/home/user";
+
+/// What the command does. Its user has no right in the guest, and does not reach its channel.
+const SCRIPT: &str = r#"
+read line; echo "$line"; echo error >&2; id -u; hostname; stat -c %U:%a $HOME; cat $HOME/.made secret; echo x >made
+grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
+for file in /dev/vport0p1 /dev/mem /proc/sys/vm/drop_caches /proc/sysrq-trigger; do
+    (: >$file) 2>/dev/null && echo opened $file
+done
+mount -t virtiofs root /tmp 2>/dev/null && echo mounted
+unshare -r true 2>/dev/null && echo root
+head -c 12 /proc/1/cmdline; echo
+grep -c : /proc/net/dev
+exit 7
+"#;
+
+fn main() -> Result<(), Failed> {
+    guest::run_as_first();
+    if pinfold_boundary::container::run_as_init() {
+        return Ok(());
+    }
+    support::run("session_in_a_machine_is_like_any_other", session_in_a_machine_is_like_any_other)
+}
+
+fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let Some((qemu, spec)) = support::prepare(directory.path(), true)? else { return Ok(()) };
+    let workspace = tempfile::tempdir()?;
+    let workspace = workspace.path().canonicalize()?;
+    fs::write(workspace.join("secret"), "hidden")?;
+    let own = HostPath::new(fs::read_link("/proc/self/exe")?)?;
+    let start = Instant::now();
+    let server = |listener| -> Box<dyn pinfold_boundary::namespace::FileServer> {
+        Box::new(FileServer::new(listener))
+    };
+    let mut inside = pinfold_vm::launch(&qemu, &spec, &own, plan(&workspace)?, server)?;
+    let (input, mut to_input) = pipe()?;
+    let (mut output, from_output) = pipe()?;
+    let (mut errors, from_errors) = pipe()?;
+    let ends = [input, from_output, from_errors].map(|end| StdioEnd::Descriptor(end.into()));
+    inside.command(&program(SCRIPT, &workspace)?, Stdio::plain(ends))?;
+    let path = workspace.join("secret").as_os_str().as_encoded_bytes().to_vec();
+    inside.seal(vec![Cover { path, kind: CoverKind::Hide }])?;
+    println!("init after {:?}", start.elapsed());
+    inside.order(&Order::Start(Vec::new()))?;
+    runs_next_to_the_command(&inside, &workspace)?;
+    to_input.write_all(b"typed\n")?;
+    drop(to_input);
+    let mut text = String::new();
+    output.read_to_string(&mut text)?;
+    let id = inside_ids().0;
+    let expected = format!(
+        "typed\n{id}\nmachine\nuser:700\nmade\nCapEff:\t{0}\nCapBnd:\t{0}\nNoNewPrivs:\t1\nSeccomp:\t2\npinfold-init\n1\n",
+        "0".repeat(16)
+    );
+    assert_eq!(text, expected);
+    text.clear();
+    errors.read_to_string(&mut text)?;
+    assert_eq!(text, "error\n");
+    assert_eq!(ended(&inside)?, Some(Ended::Code(7)));
+    inside.reap()?;
+    println!("ended after {:?}", start.elapsed());
+    assert_eq!(fs::read_to_string(workspace.join("made"))?, "x\n");
+    drop(inside);
+    if support::processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
+}
+
+fn pipe() -> Result<(File, File), Failed> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok((read.into(), write.into()))
+}
+
+fn program(script: &str, workspace: &Path) -> Result<Program, Failed> {
+    Ok(Program {
+        argv: ["/bin/sh", "-c", script].map(Into::into).into(),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), HOME.into())],
+        cwd: InsidePath::new(workspace)?,
+        ignored: 0,
+    })
+}
+
+/// Waits for the command's end.
+fn ended(inside: &Inside) -> Result<Option<Ended>, Failed> {
+    while let Some(received) = inside.channel.receive::<Report>()? {
+        match received.message {
+            Report::Ended(ended) => return Ok(Some(ended)),
+            Report::Failed { .. } => return Err(format!("{:?}", received.message).into()),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// A second program is run, with more output than a pipe holds.
+fn runs_next_to_the_command(inside: &Inside, workspace: &Path) -> Result<(), Failed> {
+    let (mut output, theirs) = pipe()?;
+    let theirs = OwnedFd::from(theirs);
+    let program = program("head -c 1000000 /dev/zero; exit 3", workspace)?.to_wire();
+    let null = OwnedFd::from(File::open("/dev/null")?);
+    let streams =
+        Streams::plain([StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)]);
+    let ends = [null.as_fd(), theirs.as_fd()];
+    let start = Instant::now();
+    inside.run(1, Bounds::default(), &program, streams, &ends)?;
+    drop((null, theirs));
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes)?;
+    assert_eq!(bytes.len(), 1_000_000);
+    loop {
+        let received = inside.channel.receive::<Report>()?.ok_or("init is gone")?;
+        if let Report::TaskEnded { id: 1, ended } = received.message {
+            assert_eq!(ended, Ended::Code(3));
+            break;
+        }
+    }
+    println!("a program next to it, with 1 MB: {:?}", start.elapsed());
+    Ok(())
+}
+
+fn plan(workspace: &Path) -> Result<LaunchPlan, Failed> {
+    let mut tree = Vec::new();
+    let mut add = |path: &Path, place| -> Result<(), Failed> {
+        tree.push(Entry { path: InsidePath::new(path)?, place });
+        Ok(())
+    };
+    for path in ["/usr", "/bin", "/sbin", "/lib", "/lib64"].map(Path::new) {
+        match fs::read_link(path) {
+            Ok(target) => add(path, Place::Symlink(target.into()))?,
+            Err(_) => add(path, Place::ReadOnly(HostPath::new(path)?))?,
+        }
+    }
+    for path in ["/tmp", "/run", HOME].map(Path::new) {
+        add(path, Place::Private)?;
+    }
+    add(workspace, Place::Writable(HostPath::new(workspace)?))?;
+    let (uid, gid) = inside_ids();
+    let content = format!("user:x:{uid}:{gid}::{HOME}:/bin/sh\n").into_bytes();
+    add("/etc/passwd".as_ref(), Place::File { content, mode: 0o644, keep: false })?;
+    let content = b"made\n".to_vec();
+    add(&Path::new(HOME).join(".made"), Place::File { content, mode: 0o600, keep: false })?;
+    Ok(LaunchPlan {
+        tree,
+        identity: Identity { uid, gid, home: InsidePath::new(HOME)? },
+        hostname: "machine".to_owned(),
+        doors: Vec::new(),
+        limits: ResourceLimits::default(),
+        landlock: Landlock::BestEffort,
+        nested: false,
+    })
+}

@@ -12,13 +12,14 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program,
-    ResourceLimits, Stdio, StdioEnd,
+    Cover, CoverKind, Door, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Place,
+    Program, ResourceLimits, Stdio, StdioEnd,
 };
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_virtiofs::FileServer;
-use pinfold_vm::guest;
+use pinfold_vm::{Qemu, Spec, guest};
 use pinfold_wire::{Bounds, Ended, Order, Report, StreamEnd, Streams};
+use rustix::process::{Pid, Signal};
 
 use support::Failed;
 
@@ -53,29 +54,41 @@ fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
     let workspace = tempfile::tempdir()?;
     let workspace = workspace.path().canonicalize()?;
     fs::write(workspace.join("secret"), "hidden")?;
-    let own = HostPath::new(fs::read_link("/proc/self/exe")?)?;
-    let start = Instant::now();
+    command_runs_to_its_end(&qemu, &spec, &workspace)?;
+    session_ends_with_its_file_server(&qemu, &spec, &workspace)?;
+    refuses_what_it_lacks(&qemu, &spec, &workspace)
+}
+
+/// A sandbox in a machine, before it is sealed.
+fn launch(qemu: &Qemu, spec: &Spec, plan: LaunchPlan) -> Result<Inside, LaunchError> {
+    let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
     let server = |listener| -> Box<dyn pinfold_boundary::namespace::FileServer> {
         Box::new(FileServer::new(listener))
     };
-    let mut inside = pinfold_vm::launch(&qemu, &spec, &own, plan(&workspace)?, server)?;
+    pinfold_vm::launch(qemu, spec, &own.ok_or(LaunchError::Silent)?, plan, server)
+}
+
+fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let start = Instant::now();
+    let mut inside = launch(qemu, spec, plan(workspace)?)?;
     let (input, mut to_input) = pipe()?;
     let (mut output, from_output) = pipe()?;
     let (mut errors, from_errors) = pipe()?;
     let ends = [input, from_output, from_errors].map(|end| StdioEnd::Descriptor(end.into()));
-    inside.command(&program(SCRIPT, &workspace)?, Stdio::plain(ends))?;
+    inside.command(&program(SCRIPT, workspace)?, Stdio::plain(ends))?;
     let path = workspace.join("secret").as_os_str().as_encoded_bytes().to_vec();
     inside.seal(vec![Cover { path, kind: CoverKind::Hide }])?;
     println!("init after {:?}", start.elapsed());
     inside.order(&Order::Start(Vec::new()))?;
-    runs_next_to_the_command(&inside, &workspace)?;
+    runs_next_to_the_command(&inside, workspace)?;
     to_input.write_all(b"typed\n")?;
     drop(to_input);
     let mut text = String::new();
     output.read_to_string(&mut text)?;
     let id = inside_ids().0;
     let expected = format!(
-        "typed\n{id}\nmachine\nuser:700\nmade\nCapEff:\t{0}\nCapBnd:\t{0}\nNoNewPrivs:\t1\nSeccomp:\t2\npinfold-init\n1\n",
+        "typed\n{id}\nmachine\nuser:700\nmade\nCapEff:\t{0}\nCapBnd:\t{0}\nNoNewPrivs:\t1\nSeccomp:\t2\n\
+         pinfold-init\n1\n",
         "0".repeat(16)
     );
     assert_eq!(text, expected);
@@ -87,7 +100,58 @@ fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
     println!("ended after {:?}", start.elapsed());
     assert_eq!(fs::read_to_string(workspace.join("made"))?, "x\n");
     drop(inside);
+    nothing_is_left()
+}
+
+fn nothing_is_left() -> Result<(), Failed> {
+    let threads = fs::read_dir("/proc/self/task")?.count();
+    assert_eq!((children()?, threads), (Vec::new(), 1));
     if support::processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
+}
+
+/// The processes that this one has started.
+fn children() -> Result<Vec<String>, Failed> {
+    let text = fs::read_to_string("/proc/thread-self/children")?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+/// A guest that ends its file server, by what a hostile driver says, ends itself.
+fn session_ends_with_its_file_server(
+    qemu: &Qemu,
+    spec: &Spec,
+    workspace: &Path,
+) -> Result<(), Failed> {
+    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    // QEMU has a process below the one that started it, and the server has none.
+    let server = children()?.into_iter().find(|process| {
+        let path = format!("/proc/{process}/task/{process}/children");
+        fs::read_to_string(path).is_ok_and(|text| text.is_empty())
+    });
+    let null = || File::open("/dev/null").map(|file| StdioEnd::Descriptor(file.into()));
+    let ends = [null()?, null()?, null()?];
+    inside.command(&program("sleep 1000", workspace)?, Stdio::plain(ends))?;
+    inside.seal(Vec::new())?;
+    inside.order(&Order::Start(Vec::new()))?;
+    let server = server.and_then(|number| Pid::from_raw(number.parse().ok()?));
+    rustix::process::kill_process(server.ok_or("no server")?, Signal::KILL)?;
+    assert_eq!(ended(&inside)?, None);
+    let gone = inside.engine_gone().unwrap_or_default();
+    assert!(gone.starts_with("the machine ended before the command did"), "{gone}");
+    drop(inside);
+    nothing_is_left()
+}
+
+/// A plan that asks for more is refused before anything starts.
+fn refuses_what_it_lacks(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let with_wall = LaunchPlan { landlock: Landlock::Required, ..plan(workspace)? };
+    let with_door = LaunchPlan { doors: vec![Door::Outward(881)], ..plan(workspace)? };
+    for (plan, word) in [(with_wall, "Landlock"), (with_door, "doors")] {
+        match launch(qemu, spec, plan) {
+            Err(LaunchError::Wall { what }) if what.contains(word) => {}
+            other => return Err(format!("{other:?}").into()),
+        }
+    }
+    nothing_is_left()
 }
 
 fn pipe() -> Result<(File, File), Failed> {

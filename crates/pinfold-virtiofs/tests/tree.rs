@@ -101,7 +101,7 @@ fn run_script(mut stream: UnixStream) -> std::io::Result<()> {
 fn set_attributes(mut stream: UnixStream) -> std::io::Result<()> {
     let mut path = String::new();
     stream.read_to_string(&mut path)?;
-    // A capability to administer the system, for whoever executes it (capabilities(7), version 2).
+    // A capability to administer the system, for programs that execute it (capabilities(7), version 2).
     let capability = [1, 0, 0, 2, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let names =
         ["user.mine", "security.capability", "trusted.overlay.opaque", "system.posix_acl_access"];

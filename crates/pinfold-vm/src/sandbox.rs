@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use pinfold_boundary::container::init_path;
 use pinfold_boundary::namespace::{self, FileServer, steps_elsewhere};
@@ -59,7 +60,7 @@ pub fn launch(
     let channel = files.channel.as_fd().try_clone_to_owned().map_err(no_descriptor)?;
     let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
     let start = Some(Start { channel: ends.channel, tree });
-    let backing = MachineBacking { machine, files, steps, command: None, start };
+    let backing = MachineBacking { machine, files, steps, command: None, start, ferry: None };
     Ok(Inside::new(channel.into(), ended, enforced, Box::new(backing)))
 }
 
@@ -127,6 +128,17 @@ struct MachineBacking {
     steps: LastSteps,
     command: Option<InitCommand>,
     start: Option<Start>,
+    ferry: Option<JoinHandle<()>>,
+}
+
+impl Drop for MachineBacking {
+    /// Ends the ferry with the machine: the process has the threads that it had before.
+    fn drop(&mut self) {
+        self.machine.inside().kill();
+        if let Some(ferry) = self.ferry.take() {
+            let _ = ferry.join();
+        }
+    }
 }
 
 impl Backing for MachineBacking {
@@ -176,13 +188,13 @@ impl Backing for MachineBacking {
 
 impl MachineBacking {
     /// Begins to carry messages between a socket and init.
-    fn carry(&self, Start { channel, tree }: Start, peer: &Channel) -> io::Result<()> {
+    fn carry(&mut self, Start { channel, tree }: Start, peer: &Channel) -> io::Result<()> {
         let (near, far) = UnixStream::pair()?;
         let peer = peer.as_fd().try_clone_to_owned()?;
         let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)
             .with_stream(TREE, Local::socket(far.into())?);
         let (files, ender) = (self.files.init.try_clone()?, self.machine.inside().ender()?);
-        std::thread::Builder::new().name("ferry".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("ferry".to_owned()).spawn(move || {
             let description = tree.encode();
             let written =
                 std::thread::spawn(move || io::Write::write_all(&mut &near, &description));
@@ -190,6 +202,7 @@ impl MachineBacking {
             ender.end();
             let _ = written.join();
         })?;
+        self.ferry = Some(thread);
         Ok(())
     }
 }

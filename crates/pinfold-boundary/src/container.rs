@@ -13,7 +13,6 @@ mod engine_root;
 mod enter;
 mod listed;
 mod machine;
-mod outlets;
 mod program;
 mod runtime;
 mod spec;

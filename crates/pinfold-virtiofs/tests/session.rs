@@ -55,6 +55,7 @@ fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
     let workspace = workspace.path().canonicalize()?;
     fs::write(workspace.join("secret"), "hidden")?;
     command_runs_to_its_end(&qemu, &spec, &workspace)?;
+    terminal_is_the_hosts(&qemu, &spec, &workspace)?;
     session_ends_with_its_file_server(&qemu, &spec, &workspace)?;
     refuses_what_it_lacks(&qemu, &spec, &workspace)
 }
@@ -99,6 +100,40 @@ fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result
     inside.reap()?;
     println!("ended after {:?}", start.elapsed());
     assert_eq!(fs::read_to_string(workspace.join("made"))?, "x\n");
+    drop(inside);
+    nothing_is_left()
+}
+
+/// A terminal of the host's stands for one in the guest: its size and keys get there.
+fn terminal_is_the_hosts(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    let script = "stty size; trap 'echo interrupted' INT; echo ready; read line; read line; echo got $line; tty; exit 5";
+    let mut stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
+    stdio.window = Some((33, 99));
+    inside.command(&program(script, workspace)?, stdio)?;
+    inside.seal(Vec::new())?;
+    inside.order(&Order::Start(Vec::new()))?;
+    let received = inside.channel.receive::<Report>()?.ok_or("init is gone")?;
+    assert_eq!(received.message, Report::Terminal);
+    let controller = received.descriptors.into_iter().next().ok_or("no terminal")?;
+    let mut controller = File::from(controller);
+    let mut text = String::new();
+    let mut say = [Some(("ready", "\u{3}")), Some(("interrupted", "typed\n"))]
+        .into_iter()
+        .flatten()
+        .peekable();
+    let mut buffer = [0; 4096];
+    // The end of a terminal is an error (EIO).
+    while let Ok(count @ 1..) = controller.read(&mut buffer) {
+        text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        if let Some((_, typed)) = say.next_if(|(word, _)| text.contains(word)) {
+            controller.write_all(typed.as_bytes())?;
+        }
+    }
+    for part in ["33 99\r\n", "interrupted\r\n", "got typed\r\n", "/dev/pts/0\r\n"] {
+        assert!(text.contains(part), "{text:?}");
+    }
+    assert_eq!(ended(&inside)?, Some(Ended::Code(5)));
     drop(inside);
     nothing_is_left()
 }

@@ -191,7 +191,7 @@ fn start(qemu: &Qemu, spec: &Spec, workspace: &Path, grant: &Path) -> Result<Run
     let (machine, ends) = qemu.boot(spec)?;
     let listener = ends.files.ok_or("no door for files")?;
     let server = Box::new(FileServer::new(listener));
-    let mut files = serve(plan(workspace, grant)?, server)?;
+    let mut files = serve(plan(workspace, grant)?, server, None)?;
     files.seal(masks(workspace))?;
     let born = files.channel.receive::<Report>()?.map(|received| received.message);
     assert_eq!(born, Some(Report::Born));

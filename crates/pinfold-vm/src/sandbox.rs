@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use pinfold_boundary::container::init_path;
-use pinfold_boundary::namespace::{self, FileServer, steps_elsewhere};
+use pinfold_boundary::namespace::{self, FileServer, Terminals, steps_elsewhere};
 use pinfold_boundary::{
     Backing, Capabilities, Entry, Group, InitCommand, Inside, Landlock, LateInit, LaunchError,
     LaunchPlan, Place, ResourceLimits, step_failed,
@@ -56,12 +56,19 @@ pub fn launch(
     let booted = qemu.boot(&Spec { has_tree: true, ..spec.clone() });
     let (machine, ends) = booted.map_err(|error| unusable(error.to_string()))?;
     let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
-    let files = namespace::serve(plan, server(listener))?;
-    let channel = files.channel.as_fd().try_clone_to_owned().map_err(no_descriptor)?;
+    let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
+    let terminals = Terminals { orders, reports: duplicate(&reports)? };
+    let files = namespace::serve(plan, server(listener), Some(terminals))?;
+    let channel = duplicate(&files.channel)?;
     let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
-    let start = Some(Start { channel: ends.channel, tree });
-    let backing = MachineBacking { machine, files, steps, command: None, start, ferry: None };
-    Ok(Inside::new(channel.into(), ended, enforced, Box::new(backing)))
+    let start = Some(Start { channel: ends.channel, tree, init, reports });
+    let backing =
+        MachineBacking { machine, files, steps, command: None, outlets, start, ferry: None };
+    Ok(Inside::new(channel, ended, enforced, Box::new(backing)))
+}
+
+fn duplicate(channel: &Channel) -> Result<Channel, LaunchError> {
+    channel.as_fd().try_clone_to_owned().map(Channel::from).map_err(no_descriptor)
 }
 
 fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
@@ -119,6 +126,9 @@ fn own_tree(plan: &LaunchPlan) -> Tree {
 struct Start {
     channel: OwnedFd,
     tree: Tree,
+    /// The supervisor's end of init's channel, and the one that messages of the guest come to.
+    init: Channel,
+    reports: Channel,
 }
 
 #[derive(Debug)]
@@ -127,6 +137,8 @@ struct MachineBacking {
     files: Inside,
     steps: LastSteps,
     command: Option<InitCommand>,
+    /// Where terminals are asked for.
+    outlets: Channel,
     start: Option<Start>,
     ferry: Option<JoinHandle<()>>,
 }
@@ -160,6 +172,10 @@ impl Backing for MachineBacking {
         Some(format!("the machine ended before the command did; {said}"))
     }
 
+    fn outlets(&self) -> Option<&Channel> {
+        Some(&self.outlets)
+    }
+
     fn has_own_kernel(&self) -> bool {
         true
     }
@@ -171,10 +187,11 @@ impl Backing for MachineBacking {
 
     fn await_init(&mut self, channel: &Channel) -> Result<Option<LateInit>, LaunchError> {
         expect_born(channel).map_err(|error| error.unwrap_or(LaunchError::Silent))?;
-        let Some(start) = self.start.take() else { return Ok(None) };
-        let (ours, theirs) = Channel::pair()?;
-        self.carry(start, &theirs).map_err(no_descriptor)?;
-        drop(theirs);
+        let Some(Start { channel, tree, init: ours, reports }) = self.start.take() else {
+            return Ok(None);
+        };
+        self.carry(channel, tree, &reports).map_err(no_descriptor)?;
+        drop(reports);
         let mut ready = [PollFd::new(&ours, PollFlags::IN)];
         let count = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
         if count == Ok(0) {
@@ -188,7 +205,7 @@ impl Backing for MachineBacking {
 
 impl MachineBacking {
     /// Begins to carry messages between a socket and init.
-    fn carry(&mut self, Start { channel, tree }: Start, peer: &Channel) -> io::Result<()> {
+    fn carry(&mut self, channel: OwnedFd, tree: Tree, peer: &Channel) -> io::Result<()> {
         let (near, far) = UnixStream::pair()?;
         let peer = peer.as_fd().try_clone_to_owned()?;
         let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)

@@ -42,7 +42,7 @@ pub(crate) use last::Asked;
 pub(crate) use probe::probe;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
 pub(crate) use seccomp::profile;
-pub use served::{FileServer, serve, steps_elsewhere};
+pub use served::{FileServer, Terminals, serve, steps_elsewhere};
 pub(crate) use takeover::{Takeover, Wall};
 
 use self::backing::NamespaceBacking;

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use pinfold_init::{Failure, Watched};
 use pinfold_wire::{Channel, LastSteps, Report, Step};
@@ -17,7 +17,7 @@ use super::{Root, last, seccomp};
 use crate::backing::Backing;
 use crate::group::Group;
 use crate::plan::LaunchPlan;
-use crate::{Inside, LaunchError, sys};
+use crate::{Inside, LaunchError, outlets, sys};
 
 /// What serves a tree.
 pub trait FileServer: fmt::Debug {
@@ -32,6 +32,16 @@ pub trait FileServer: fmt::Debug {
     fn serve(self: Box<Self>, descriptors: OwnedFd, files: u64) -> Result<(), Errno>;
 }
 
+/// How a sandbox whose init cannot pass descriptors out gets terminals: they are asked for on one channel, and come
+/// on the other, which init's own messages take as well.
+#[derive(Debug)]
+pub struct Terminals {
+    /// Where they are asked for ([`pinfold_wire::Order::Terminal`]).
+    pub orders: Channel,
+    /// Where they come.
+    pub reports: Channel,
+}
+
 /// Makes the tree of a plan and has it served. Masks are put in place as for a sandbox, and sealing begins the service.
 /// The calling process must have one thread.
 ///
@@ -40,9 +50,13 @@ pub trait FileServer: fmt::Debug {
 ///
 /// # Errors
 /// Returns whatever kept the tree from being made; nothing is left behind then.
-pub fn serve(plan: LaunchPlan, server: Box<dyn FileServer>) -> Result<Inside, LaunchError> {
+pub fn serve(
+    plan: LaunchPlan,
+    server: Box<dyn FileServer>,
+    terminals: Option<Terminals>,
+) -> Result<Inside, LaunchError> {
     let owner_is_other = caller_is_root();
-    super::launch(plan, Wall::Other(Box::new(Served { server, owner_is_other })))
+    super::launch(plan, Wall::Other(Box::new(Served { server, terminals, owner_is_other })))
 }
 
 /// Returns what is left to do for init of a plan whose tree another kernel mounts.
@@ -60,6 +74,7 @@ pub fn steps_elsewhere(plan: &LaunchPlan) -> LastSteps {
 #[derive(Debug)]
 struct Served {
     server: Box<dyn FileServer>,
+    terminals: Option<Terminals>,
     owner_is_other: bool,
 }
 
@@ -73,7 +88,9 @@ impl Takeover for Served {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.server.descriptors()
+        let terminals = self.terminals.iter();
+        let terminals = terminals.flat_map(|ends| [ends.orders.as_fd(), ends.reports.as_fd()]);
+        self.server.descriptors().into_iter().chain(terminals).collect()
     }
 
     fn backing(&self, group: Option<Group>, _: LastSteps) -> Result<Box<dyn Backing>, LaunchError> {
@@ -86,6 +103,9 @@ impl Takeover for Served {
         plan: &LaunchPlan,
         channel: &Channel,
     ) -> Result<Infallible, Failure> {
+        if let Some(Terminals { orders, reports }) = &self.terminals {
+            outlets::leave_behind(orders, reports).map_err(Failure::at(Step::Engine))?;
+        }
         let descriptors = leave_host(plan).map_err(Failure::at(Step::Pivot))?;
         let files = self.close_in(plan)?;
         // A supervisor that is gone has closed its end: what it no longer ends begins no service.

@@ -1,5 +1,7 @@
 //! A running inside, as its supervisor holds it.
 
+mod ends;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -95,9 +97,23 @@ impl Inside {
         InitCommand { program, stdio }: &InitCommand,
     ) -> Result<(), ChannelError> {
         let (mut streams, mut descriptors) = stdio.to_wire();
+        let own = self.own_ends(&streams, &descriptors)?;
+        if let Some(own) = &own {
+            descriptors = own.iter().map(AsFd::as_fd).collect();
+        }
         let line = self.connect(None, &mut streams)?;
         descriptors.extend(line.iter().map(AsFd::as_fd));
         self.channel.command(program, streams, &descriptors)
+    }
+
+    /// Returns a program's streams as files that nobody else has, where the boundary needs that.
+    fn own_ends(
+        &self,
+        streams: &Streams,
+        ends: &[BorrowedFd<'_>],
+    ) -> Result<Option<Vec<OwnedFd>>, ChannelError> {
+        let opened = self.backing.copies_streams().then(|| ends::open_again(streams, ends));
+        Ok(opened.transpose()?)
     }
 
     /// Has a terminal made outside for one inside that cannot leave it, and returns init's end of the
@@ -201,6 +217,9 @@ impl Inside {
         let line = self.connect(Some(id), &mut streams)?;
         let (ends, groups) =
             descriptors.split_at(descriptors.len().saturating_sub(bounds.groups.into()));
+        let own = self.own_ends(&streams, ends)?;
+        let own: Option<Vec<_>> = own.as_ref().map(|own| own.iter().map(AsFd::as_fd).collect());
+        let ends = own.as_deref().unwrap_or(ends);
         let line = line.iter().map(AsFd::as_fd);
         let descriptors = ends.iter().copied().chain(line).chain(groups.iter().copied());
         let descriptors: Vec<_> = descriptors.collect();

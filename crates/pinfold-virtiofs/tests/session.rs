@@ -220,12 +220,15 @@ fn runs_next_to_the_command(inside: &Inside, workspace: &Path) -> Result<(), Fai
     let (mut output, theirs) = pipe()?;
     let theirs = OwnedFd::from(theirs);
     let program = program("head -c 1000000 /dev/zero; exit 3", workspace)?.to_wire();
-    let null = OwnedFd::from(File::open("/dev/null")?);
+    // Open both ways, as a terminal of the user's is.
+    let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     let streams =
         Streams::plain([StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)]);
     let ends = [null.as_fd(), theirs.as_fd()];
     let start = Instant::now();
     inside.run(1, Bounds::default(), &program, streams, &ends)?;
+    let flags = rustix::fs::fcntl_getfl(&theirs)?;
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "a caller's pipe was changed");
     drop((null, theirs));
     let mut bytes = Vec::new();
     output.read_to_end(&mut bytes)?;

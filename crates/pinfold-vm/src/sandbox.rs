@@ -34,8 +34,6 @@ const ENGINE: &str = "QEMU";
 /// [`guest::run_as_first`] and [`pinfold_boundary::container::run_as_init`]. `server` serves who connects to a socket.
 /// The calling process must have one thread.
 ///
-/// The streams of a command become non-blocking for all that share them.
-///
 /// # Errors
 /// Returns whatever kept it from being made; nothing is left behind then. A plan that has doors, or requires Landlock,
 /// is refused.
@@ -174,6 +172,10 @@ impl Backing for MachineBacking {
 
     fn outlets(&self) -> Option<&Channel> {
         Some(&self.outlets)
+    }
+
+    fn copies_streams(&self) -> bool {
+        true
     }
 
     fn has_own_kernel(&self) -> bool {

@@ -197,7 +197,10 @@ fn pipe() -> Result<(File, File), Failed> {
 fn program(script: &str, workspace: &Path) -> Result<Program, Failed> {
     Ok(Program {
         argv: ["/bin/sh", "-c", script].map(Into::into).into(),
-        env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), HOME.into())],
+        env: vec![
+            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("HOME".into(), HOME.into()),
+        ],
         cwd: InsidePath::new(workspace)?,
         ignored: 0,
     })
@@ -215,32 +218,52 @@ fn ended(inside: &Inside) -> Result<Option<Ended>, Failed> {
     Ok(None)
 }
 
-/// A second program is run, with more output than a pipe holds.
-fn runs_next_to_the_command(inside: &Inside, workspace: &Path) -> Result<(), Failed> {
+/// Runs a program next to the command, with its error output in its output. Returns its status and what it says.
+fn run(inside: &Inside, script: &str, workspace: &Path) -> Result<(Ended, Vec<u8>), Failed> {
     let (mut output, theirs) = pipe()?;
     let theirs = OwnedFd::from(theirs);
-    let program = program("head -c 1000000 /dev/zero; exit 3", workspace)?.to_wire();
+    let program = program(script, workspace)?.to_wire();
     // Open both ways, as a terminal of the user's is.
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     let streams =
         Streams::plain([StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)]);
-    let ends = [null.as_fd(), theirs.as_fd()];
-    let start = Instant::now();
-    inside.run(1, Bounds::default(), &program, streams, &ends)?;
+    inside.run(1, Bounds::default(), &program, streams, &[null.as_fd(), theirs.as_fd()])?;
     let flags = rustix::fs::fcntl_getfl(&theirs)?;
     assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "a caller's pipe was changed");
     drop((null, theirs));
     let mut bytes = Vec::new();
     output.read_to_end(&mut bytes)?;
-    assert_eq!(bytes.len(), 1_000_000);
     loop {
         let received = inside.channel.receive::<Report>()?.ok_or("init is gone")?;
         if let Report::TaskEnded { id: 1, ended } = received.message {
-            assert_eq!(ended, Ended::Code(3));
-            break;
+            return Ok((ended, bytes));
         }
     }
-    println!("a program next to it, with 1 MB: {:?}", start.elapsed());
+}
+
+/// More output than a pipe holds, short programs one after the other, and a program with many files.
+fn runs_next_to_the_command(inside: &Inside, workspace: &Path) -> Result<(), Failed> {
+    let start = Instant::now();
+    let (ended, bytes) = run(inside, "head -c 1000000 /dev/zero; exit 3", workspace)?;
+    assert_eq!((ended, bytes.len()), (Ended::Code(3), 1_000_000));
+    println!("1 MB of output: {:?}", start.elapsed());
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        let start = Instant::now();
+        run(inside, ":", workspace)?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    println!("a shell that does nothing: {:?}", times[times.len() / 2]);
+    let start = Instant::now();
+    let script = "git init -q . && for n in $(seq 20); do echo $n >$n; done && git add [0-9]* && \
+                  git -c user.name=a -c user.email=b commit -qm all && git mv 1 one && git status --short && \
+                  git fsck && rm -rf .git [0-9]* one";
+    let (ended, bytes) = run(inside, script, workspace)?;
+    let said = String::from_utf8_lossy(&bytes);
+    assert!(said.contains("R  1 -> one\n"), "{said}");
+    assert_eq!(ended, Ended::Code(0), "{said}");
+    println!("git, 20 files: {:?}", start.elapsed());
     Ok(())
 }
 

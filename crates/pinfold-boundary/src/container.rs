@@ -1,7 +1,7 @@
 //! The `container` boundary: a container engine runs the sandbox.
 //!
 //! An OCI runtime gets a bundle whose root is the tree that the `namespace` boundary would stand on:
-//! same grants, views, covers and network, made by the same code, so the verdicts are the same. The
+//! same grants, views, masks and network, made by the same code, so the verdicts are the same. The
 //! engine then makes a container of it, in namespaces of the engine's own below those in which the
 //! tree was made, and starts this program as process 1. Nothing of the engine's lies on the
 //! host: bundle and state are in the memory of a mount namespace that ends with the container.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Bounds, Channel, ChannelError, Cover, Order, Streams};
+use pinfold_wire::{Bounds, Channel, ChannelError, Mask, Order, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::Shutdown;
 use rustix::net::sockopt::{self, Timeout};
@@ -61,8 +61,11 @@ impl Inside {
             }
             pinfold_wire::Report::Listening { handed_over, has_view } => {
                 let mut sockets = received.descriptors;
-                let view = has_view.then(|| sockets.pop()).flatten();
-                let view = view.map(|view| self.live_view(view)).transpose()?;
+                let view = has_view
+                    .then(|| sockets.pop())
+                    .flatten()
+                    .map(|view| self.live_view(view))
+                    .transpose()?;
                 let mounts = sockets.pop();
                 Ok(Doors { sockets, handed_over, mounts, view })
             }
@@ -74,8 +77,9 @@ impl Inside {
         let attendant = self
             .backing
             .attendant()
-            .map(|attendant| attendant.as_fd().try_clone_to_owned().map(Channel::from));
-        let attendant = attendant.transpose().map_err(|_| LaunchError::HandOver)?;
+            .map(|attendant| attendant.as_fd().try_clone_to_owned().map(Channel::from))
+            .transpose()
+            .map_err(|_| LaunchError::HandOver)?;
         Ok(LiveView::new(context, attendant))
     }
 
@@ -131,12 +135,12 @@ impl Inside {
         Ok(Some(inner))
     }
 
-    /// Has these last covers put in place and the sandbox closed. An engine starts init then.
+    /// Has these last masks put in place and the sandbox closed. An engine starts init then.
     ///
     /// # Errors
     /// Returns the failure of a start, in its raw form.
-    pub fn seal(&mut self, covers: Vec<Cover>) -> Result<(), LaunchError> {
-        self.channel.seal(covers).map_err(|_| self.last_words())?;
+    pub fn seal(&mut self, masks: Vec<Mask>) -> Result<(), LaunchError> {
+        self.channel.seal(masks).map_err(|_| self.last_words())?;
         let Some(late) = self.backing.await_init(&self.channel)? else { return Ok(()) };
         let LateInit { steps, command, channel } = late;
         if let Some(channel) = channel {
@@ -217,12 +221,14 @@ impl Inside {
         let line = self.connect(Some(id), &mut streams)?;
         let (ends, groups) =
             descriptors.split_at(descriptors.len().saturating_sub(bounds.groups.into()));
-        let own = self.own_ends(&streams, ends)?;
-        let own: Option<Vec<_>> = own.as_ref().map(|own| own.iter().map(AsFd::as_fd).collect());
+        let own: Option<Vec<_>> = self
+            .own_ends(&streams, ends)?
+            .as_ref()
+            .map(|own| own.iter().map(AsFd::as_fd).collect());
         let ends = own.as_deref().unwrap_or(ends);
         let line = line.iter().map(AsFd::as_fd);
-        let descriptors = ends.iter().copied().chain(line).chain(groups.iter().copied());
-        let descriptors: Vec<_> = descriptors.collect();
+        let descriptors: Vec<_> =
+            ends.iter().copied().chain(line).chain(groups.iter().copied()).collect();
         let sent = self.channel.run(id, bounds, program, streams, &descriptors);
         sent.inspect_err(|_| self.kill())
     }
@@ -271,8 +277,12 @@ impl Inside {
     /// # Errors
     /// Returns an error if no descriptor is left.
     pub fn ender(&self) -> io::Result<Ender> {
-        let channel = self.backing.ends_with_channel().then(|| self.channel.as_fd());
-        let channel = channel.map(|channel| channel.try_clone_to_owned()).transpose()?;
+        let channel = self
+            .backing
+            .ends_with_channel()
+            .then(|| self.channel.as_fd())
+            .map(|channel| channel.try_clone_to_owned())
+            .transpose()?;
         Ok(Ender { init: self.init.try_clone()?, channel })
     }
 

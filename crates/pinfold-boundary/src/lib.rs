@@ -28,7 +28,7 @@ pub use inside::{Doors, Ender, Inside};
 pub use launch_error::{LaunchError, step_failed};
 pub use live_view::LiveView;
 pub use pinfold_init::{close_all_but, end_on_panic};
-pub use pinfold_wire::{Cover, CoverKind, Step};
+pub use pinfold_wire::{Mask, MaskKind, Step};
 pub use plan::{
     Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Lower, Place, Program,
     ResourceLimits, Stdio, StdioEnd,
@@ -47,7 +47,7 @@ pub trait Boundary {
     /// Returns what it enforces here, and what stands in the way.
     fn probe(&self) -> Probe;
 
-    /// Starts the sandbox: everything up to the covers, which the caller sends when it has looked
+    /// Starts the sandbox: everything up to the masks, which the caller sends when it has looked
     /// the workspace over. The command runs when the caller says so.
     ///
     /// # Errors

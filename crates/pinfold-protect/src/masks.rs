@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pinfold_boundary::namespace::keeper::{self, Fallen};
-use pinfold_boundary::{Cover, CoverKind, Ender, Inside, LaunchError};
+use pinfold_boundary::{Ender, Inside, LaunchError, Mask, MaskKind};
 use pinfold_git::layout::{PRIVATE, PROTECTED};
 use pinfold_host::file_id::Moment;
 use pinfold_policy::path::Escaped;
@@ -83,9 +83,9 @@ impl Masks {
     ///
     /// # Errors
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
-    pub fn keep(self, masks: Vec<Cover>, mounts: &OwnedFd, ender: Ender) -> io::Result<Kept> {
+    pub fn keep(self, masks: Vec<Mask>, mounts: &OwnedFd, ender: Ender) -> io::Result<Kept> {
         let Self { channel, helper, mut reports } = self;
-        let first = pinfold_wire::LaunchOrder::Cover(Vec::new());
+        let first = pinfold_wire::LaunchOrder::Mask(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
         channel.seal(masks.clone()).map_err(io::Error::other)?;
         let mut ready = [PollFd::new(&reports, PollFlags::IN)];
@@ -111,7 +111,7 @@ impl Masks {
 }
 
 impl Kept {
-    /// Takes further masks (`LaunchOrder::Cover`). The helper lives until this is dropped.
+    /// Takes further masks (`LaunchOrder::Mask`). The helper lives until this is dropped.
     pub fn channel(&self) -> Arc<Channel> {
         Arc::clone(&self.channel)
     }
@@ -140,7 +140,7 @@ impl Drop for Helper {
 }
 
 /// Reads what the helper reports until it ends, and whether it says itself that the session is over.
-fn follow(first: Fallen, mut reports: File, masks: &[Cover], ender: &Ender) -> (Fell, bool) {
+fn follow(first: Fallen, mut reports: File, masks: &[Mask], ender: &Ender) -> (Fell, bool) {
     let mut is_whole = false;
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -164,7 +164,7 @@ fn follow(first: Fallen, mut reports: File, masks: &[Cover], ender: &Ender) -> (
         saved.extend(Moment::of(host).ok().map(|moment| (host.to_owned(), moment)));
         let path = Escaped(host).to_string();
         // It would be the host's own git directory that the sandbox writes to.
-        let is_git = matches!(&mask.kind, CoverKind::Replace(from)
+        let is_git = matches!(&mask.kind, MaskKind::Replace(from)
             if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
         if is_lost || is_git {
             lost.insert(path);

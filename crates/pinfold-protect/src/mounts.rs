@@ -1,7 +1,7 @@
 //! From an authority to what a boundary mounts. That both give the same answer for every path is
 //! held by the property test `verdicts`.
 
-use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_boundary::{Entry, Mask, MaskKind, Place};
 use pinfold_host::Refusal;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Restriction};
@@ -28,24 +28,24 @@ pub fn grants(authority: &Authority) -> Result<Vec<Entry>, Refusal> {
     authority.grants().map(entry).collect()
 }
 
-/// Returns the covers over the grants: pins first, parents before what lies in them. `special` says what
+/// Returns the masks over the grants: pins first, parents before what lies in them. `special` says what
 /// stands for a path that is hidden or has a private copy. Without that, what is hidden looks empty, and
 /// the other stays as it is, read-only.
-pub fn covers(
+pub fn masks(
     authority: &Authority,
-    special: &dyn Fn(Effect, &HostPath) -> Option<CoverKind>,
-) -> Vec<Cover> {
+    special: &dyn Fn(Effect, &HostPath) -> Option<MaskKind>,
+) -> Vec<Mask> {
     let pins = authority.pins().into_iter();
-    let pins = pins.map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
+    let pins = pins.map(|pin| Mask { path: pin.inside.as_bytes().to_vec(), kind: MaskKind::Pin });
     let placements = authority.placements();
     let restrictions = placements.iter().map(|placement| {
         let Restriction { effect, host, .. } = placement.restriction;
         let kind = match effect {
-            Effect::Hide => special(*effect, host).unwrap_or(CoverKind::Hide),
-            Effect::ReadOnly => CoverKind::ReadOnly,
-            Effect::Private => special(*effect, host).unwrap_or(CoverKind::ReadOnly),
+            Effect::Hide => special(*effect, host).unwrap_or(MaskKind::Hide),
+            Effect::ReadOnly => MaskKind::ReadOnly,
+            Effect::Private => special(*effect, host).unwrap_or(MaskKind::ReadOnly),
         };
-        Cover { path: placement.inside.as_bytes().to_vec(), kind }
+        Mask { path: placement.inside.as_bytes().to_vec(), kind }
     });
     pins.chain(restrictions).collect()
 }

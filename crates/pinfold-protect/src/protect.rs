@@ -19,7 +19,7 @@ use crate::survey::{Listing, Tag};
 /// them, so their editor settings add nothing; the keys in them were published with them; and
 /// package managers move and remove these directories, which a mount in them would forbid.
 pub const INSTALLED: [&[u8]; 2] = [b"node_modules", b"site-packages"];
-/// Directories of a git directory that hold only what git made, or that are covered as a whole.
+/// Directories of a git directory that hold only what git made, or that are masked as a whole.
 const OF_GIT: [&[u8]; 7] = [b"objects", b"refs", b"logs", b"lfs", b"rr-cache", b"hooks", b"info"];
 
 /// What kind of place a directory is.

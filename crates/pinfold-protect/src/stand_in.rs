@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::{CoverKind, Entry, Place};
+use pinfold_boundary::{Entry, MaskKind, Place};
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::authority::{Authority, Effect, Restriction};
@@ -80,9 +80,9 @@ impl StandIns {
         Ok(())
     }
 
-    /// Returns what covers a hidden file, if one of these files stands in for it.
-    pub fn cover(&self, host: &Path) -> Option<CoverKind> {
-        Some(CoverKind::HideWith(self.files.get(host)?.as_os_str().as_bytes().to_vec()))
+    /// Returns what masks a hidden file, if one of these files stands in for it.
+    pub fn mask(&self, host: &Path) -> Option<MaskKind> {
+        Some(MaskKind::HideWith(self.files.get(host)?.as_os_str().as_bytes().to_vec()))
     }
 }
 

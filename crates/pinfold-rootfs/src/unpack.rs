@@ -144,7 +144,7 @@ pub(crate) fn read_errors(errors: OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Runs a program in a sandbox that needs no covers, terminal or door, to its end.
+/// Runs a program in a sandbox that needs no masks, terminal or door, to its end.
 pub(crate) fn run_quietly(
     plan: LaunchPlan,
     program: &Program,

@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-use pinfold_boundary::{Cover, Door, Doors, LaunchError};
+use pinfold_boundary::{Door, Doors, LaunchError, Mask};
 use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Journal, NetworkDoor, PolicyHandle, SessionAuthority, WayOut,
 };
@@ -92,7 +92,7 @@ pub(crate) struct Opened {
     /// Variables with placeholders, as `NAME=VALUE`.
     pub(crate) variables: Vec<Vec<u8>>,
     /// The trust stores that the session's own cover.
-    pub(crate) covers: Vec<Cover>,
+    pub(crate) masks: Vec<Mask>,
     /// Changes the policy while the session lives; or why nothing can be reached.
     pub(crate) policy: Result<PolicyHandle, String>,
     /// Whether only programs that use a proxy reach what is allowed.
@@ -149,12 +149,12 @@ pub(crate) fn open(
     let outward = sockets.map(TcpListener::from).collect();
     let secrets = placeholders::place(settings, host)?;
     let variables = placeholders::environment(&secrets);
-    let (authority, covers) = match trust {
+    let (authority, masks) = match trust {
         Some(trust) => {
             let authority = SessionAuthority::generate();
             let authority = authority.map_err(|error| RunError::refused(error, None))?;
-            let covers = trust.fill(&authority).map_err(RunError::System)?;
-            (Some(authority), covers)
+            let masks = trust.fill(&authority).map_err(RunError::System)?;
+            (Some(authority), masks)
         }
         None => (None, Vec::new()),
     };
@@ -182,5 +182,5 @@ pub(crate) fn open(
     };
     let egress = Egress { gateway, door: Some(door), ssh, publishing };
     let policy = unreachable.map_or(Ok(policy), Err);
-    Ok(Opened { egress, variables, covers, sockets, policy, by_proxy })
+    Ok(Opened { egress, variables, masks, sockets, policy, by_proxy })
 }

@@ -185,7 +185,7 @@ impl Group {
         self.add("worktree", kind, host, PROJECT, Access::FULL, &place.origin)
     }
 
-    /// Adds the file that admins' sessions change. Over a worktree it needs one that it can cover: to make
+    /// Adds the file that admins' sessions change. Over a worktree it needs one that it can mask: to make
     /// one there would leave it in the repository.
     fn config(&mut self, own: &Home) -> Result<(), RunError> {
         let Some(host) = own.config()? else { return Ok(()) };

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Cover, CoverKind, Door, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Place,
+    Door, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Mask, MaskKind, Place,
     Program, ResourceLimits, Stdio, StdioEnd,
 };
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -78,7 +78,7 @@ fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result
     let ends = [input, from_output, from_errors].map(|end| StdioEnd::Descriptor(end.into()));
     inside.command(&program(SCRIPT, workspace)?, Stdio::plain(ends))?;
     let path = workspace.join("secret").as_os_str().as_encoded_bytes().to_vec();
-    inside.seal(vec![Cover { path, kind: CoverKind::Hide }])?;
+    inside.seal(vec![Mask { path, kind: MaskKind::Hide }])?;
     println!("init after {:?}", start.elapsed());
     inside.order(&Order::Start(Vec::new()))?;
     runs_next_to_the_command(&inside, workspace)?;

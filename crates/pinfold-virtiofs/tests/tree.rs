@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::{inside_ids, serve};
 use pinfold_boundary::{
-    Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Place, ResourceLimits,
+    Entry, Identity, Inside, Landlock, LaunchPlan, Mask, MaskKind, Place, ResourceLimits,
 };
 use pinfold_mux::{Local, Multiplexer, Notice};
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -321,14 +321,14 @@ fn plan(workspace: &Path, grant: &Path) -> Result<LaunchPlan, Failed> {
     })
 }
 
-fn masks(workspace: &Path) -> Vec<Cover> {
+fn masks(workspace: &Path) -> Vec<Mask> {
     [
-        ("secret", CoverKind::Hide),
-        ("token", CoverKind::Hide),
-        ("fixed", CoverKind::ReadOnly),
-        (".git", CoverKind::Pin),
+        ("secret", MaskKind::Hide),
+        ("token", MaskKind::Hide),
+        ("fixed", MaskKind::ReadOnly),
+        (".git", MaskKind::Pin),
     ]
-    .map(|(name, kind)| Cover {
+    .map(|(name, kind)| Mask {
         path: workspace.join(name).as_os_str().as_encoded_bytes().to_vec(),
         kind,
     })

@@ -14,7 +14,7 @@ use rustix::net::{
 use thiserror::Error;
 
 use crate::codec::{DecodeError, MAX_MESSAGE};
-use crate::message::{Bounds, Cover, LastSteps, LaunchOrder, Order, Program, Streams, Wire};
+use crate::message::{Bounds, LastSteps, LaunchOrder, Mask, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 9;
@@ -162,23 +162,23 @@ impl Channel {
         }
     }
 
-    /// Sends the covers, in as many messages as they need, and with the last ones the order to
+    /// Sends the masks, in as many messages as they need, and with the last ones the order to
     /// seal: a receiver that waits is woken once.
     ///
     /// # Errors
     /// Returns the errors of [`Channel::send`].
-    pub fn seal(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
+    pub fn seal(&self, masks: Vec<Mask>) -> Result<(), ChannelError> {
         let mut batch = Vec::new();
         let mut size = 0;
-        for cover in covers {
+        for mask in masks {
             // Two paths with their lengths, and the tags.
-            let cost = LaunchOrder::Cover(vec![cover.clone()]).encode().len();
+            let cost = LaunchOrder::Mask(vec![mask.clone()]).encode().len();
             if size + cost > MAX_MESSAGE / 2 && !batch.is_empty() {
-                self.send(&LaunchOrder::Cover(std::mem::take(&mut batch)), &[])?;
+                self.send(&LaunchOrder::Mask(std::mem::take(&mut batch)), &[])?;
                 size = 0;
             }
             size += cost;
-            batch.push(cover);
+            batch.push(mask);
         }
         self.send(&LaunchOrder::Seal(batch), &[])
     }

@@ -13,7 +13,7 @@ pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
 pub use codec::{DecodeError, MAX_MESSAGE, Reader, Writer};
 pub use door::{Call, Frames, HostCommand, MAX_DATA, MAX_REQUEST, Reply, framed};
 pub use message::{
-    Attributes, Bounds, Cover, CoverKind, Ended, LastSteps, LaunchOrder, Limit, LineIn, LineOut,
+    Attributes, Bounds, Ended, LastSteps, LaunchOrder, Limit, LineIn, LineOut, Mask, MaskKind,
     NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Window, Wire,
 };
 

@@ -8,7 +8,7 @@ mod report;
 mod streams;
 
 pub use last_steps::LastSteps;
-pub use launch_order::{Cover, CoverKind, LaunchOrder};
+pub use launch_order::{LaunchOrder, Mask, MaskKind};
 pub use line::{LineIn, LineOut};
 pub use order::{Bounds, Order, Program};
 pub(crate) use order::{read_list, write_list};

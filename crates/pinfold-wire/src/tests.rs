@@ -3,21 +3,21 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use crate::{
-    Attributes, Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, LaunchOrder,
-    Limit, LineIn, LineOut, NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Wire,
+    Attributes, Bounds, Channel, DecodeError, Ended, LastSteps, LaunchOrder, Limit, LineIn,
+    LineOut, Mask, MaskKind, NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Wire,
 };
 
-fn cover() -> impl Strategy<Value = Cover> {
+fn mask() -> impl Strategy<Value = Mask> {
     let kind = prop_oneof![
-        Just(CoverKind::Hide),
-        Just(CoverKind::ReadOnly),
-        Just(CoverKind::Pin),
-        any::<Vec<u8>>().prop_map(CoverKind::Replace),
-        any::<Vec<u8>>().prop_map(CoverKind::HideWith),
-        Just(CoverKind::Close),
-        any::<Vec<u8>>().prop_map(CoverKind::Borrow),
+        Just(MaskKind::Hide),
+        Just(MaskKind::ReadOnly),
+        Just(MaskKind::Pin),
+        any::<Vec<u8>>().prop_map(MaskKind::Replace),
+        any::<Vec<u8>>().prop_map(MaskKind::HideWith),
+        Just(MaskKind::Close),
+        any::<Vec<u8>>().prop_map(MaskKind::Borrow),
     ];
-    (any::<Vec<u8>>(), kind).prop_map(|(path, kind)| Cover { path, kind })
+    (any::<Vec<u8>>(), kind).prop_map(|(path, kind)| Mask { path, kind })
 }
 
 proptest! {
@@ -31,8 +31,8 @@ proptest! {
     }
 
     #[test]
-    fn covers_come_back_as_they_went(covers in proptest::collection::vec(cover(), 0..20)) {
-        for order in [LaunchOrder::Cover(covers.clone()), LaunchOrder::Seal(covers)] {
+    fn masks_come_back_as_they_went(masks in proptest::collection::vec(mask(), 0..20)) {
+        for order in [LaunchOrder::Mask(masks.clone()), LaunchOrder::Seal(masks)] {
             prop_assert_eq!(LaunchOrder::decode(&order.encode()).unwrap(), order);
         }
     }
@@ -96,12 +96,12 @@ fn launch_orders() -> Vec<LaunchOrder> {
     let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::NOCTTY).unwrap();
     let attributes = Some(Attributes::of(&rustix::termios::tcgetattr(&terminal).unwrap()));
     let relayed = Streams { attributes, is_relayed: true, ..streams(None) };
-    let covers = [CoverKind::Pin, CoverKind::Replace(b"/l".to_vec())];
-    let covers = covers.map(|kind| Cover { path: b"/p".to_vec(), kind }).to_vec();
+    let masks = [MaskKind::Pin, MaskKind::Replace(b"/l".to_vec())];
+    let masks = masks.map(|kind| Mask { path: b"/p".to_vec(), kind }).to_vec();
     vec![
-        LaunchOrder::Cover(covers.clone()),
+        LaunchOrder::Mask(masks.clone()),
         LaunchOrder::Mapped,
-        LaunchOrder::Seal(covers),
+        LaunchOrder::Seal(masks),
         LaunchOrder::Part(rest.clone()),
         LaunchOrder::Plan(rest.clone()),
         LaunchOrder::LastSteps(last_steps().encode()),
@@ -296,28 +296,28 @@ fn message_is_received_although_its_sender_left_without_reading() {
 }
 
 #[test]
-fn many_covers_are_split_into_messages_that_fit() {
+fn many_masks_are_split_into_messages_that_fit() {
     let (left, right) = Channel::pair().unwrap();
-    let covers: Vec<Cover> = (0..3000)
-        .map(|n| Cover { path: format!("/w/{n}").repeat(5).into_bytes(), kind: CoverKind::Hide })
+    let masks: Vec<Mask> = (0..3000)
+        .map(|n| Mask { path: format!("/w/{n}").repeat(5).into_bytes(), kind: MaskKind::Hide })
         .collect();
     let sender = {
-        let covers = covers.clone();
-        std::thread::spawn(move || left.seal(covers).unwrap())
+        let masks = masks.clone();
+        std::thread::spawn(move || left.seal(masks).unwrap())
     };
     let mut got = Vec::new();
     while let Some(received) = right.receive::<LaunchOrder>().unwrap() {
         match received.message {
-            LaunchOrder::Cover(batch) => got.extend(batch),
+            LaunchOrder::Mask(batch) => got.extend(batch),
             LaunchOrder::Seal(batch) => {
                 got.extend(batch);
                 break;
             }
-            other => panic!("not covers: {other:?}"),
+            other => panic!("not masks: {other:?}"),
         }
     }
     sender.join().unwrap();
-    assert_eq!(got, covers);
+    assert_eq!(got, masks);
 }
 
 #[test]

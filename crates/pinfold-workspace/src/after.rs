@@ -239,7 +239,7 @@ impl After<'_> {
 
     /// Returns whether a path is in a git directory of the host's. The session had another one.
     fn is_in_repository(&self, path: &Path) -> bool {
-        // A submodule's lies in that of the repository, which alone is covered.
+        // A submodule's lies in that of the repository, which alone is masked.
         path.ancestors().any(|above| self.guard.has_private(above) && self.is_known(above))
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::ownership::hand_over;
-use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_boundary::{Entry, Mask, MaskKind, Place};
 use pinfold_git::layout::PRIVATE;
 use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
@@ -140,7 +140,7 @@ impl Guard {
         self.copies.note_stamps();
         let placeholders = &self.protect.placeholders;
         state.make_placeholders(placeholders).map_err(GuardError::System)?;
-        // What nobody could make cannot be covered, and needs not be.
+        // What nobody could make cannot be masked, and needs not be.
         let absent = |path: &Path| fs::symlink_metadata(path).is_err();
         let absent: HashSet<&Path> = placeholders
             .iter()
@@ -269,17 +269,17 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the covers for an authority, with what stands for private copies and for hidden files.
-    pub fn covers(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Cover> {
-        let covers = mounts::covers(authority, &|effect, host| match effect {
-            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(CoverKind::Close),
-            Effect::Hide => stand_ins?.cover(host.as_path()),
+    /// Returns the masks for an authority, with what stands for private copies and for hidden files.
+    pub fn masks(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Mask> {
+        let masks = mounts::masks(authority, &|effect, host| match effect {
+            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(MaskKind::Close),
+            Effect::Hide => stand_ins?.mask(host.as_path()),
             Effect::ReadOnly => None,
             Effect::Private => {
                 let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
-                Some(CoverKind::Replace(bytes(from)))
+                Some(MaskKind::Replace(bytes(from)))
             }
         });
-        self.copies.covers().chain(covers).collect()
+        self.copies.masks().chain(masks).collect()
     }
 }

@@ -155,7 +155,7 @@ impl Shadow {
         &self.relative
     }
 
-    /// Returns whether a directory has to be made so that it can be covered.
+    /// Returns whether a directory has to be made so that it can be masked.
     pub(crate) fn is_missing(&self) -> bool {
         self.kind == Kind::Missing
     }

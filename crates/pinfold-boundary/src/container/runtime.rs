@@ -86,8 +86,12 @@ impl Runtime {
 
     fn execute(&self, channel: &Channel) -> Result<Infallible, Errno> {
         let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
-        let words = self.engine.arguments(STATE, CONTAINER);
-        let words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        let words = self
+            .engine
+            .arguments(STATE, CONTAINER)
+            .into_iter()
+            .map(text)
+            .collect::<Result<Vec<_>, _>>()?;
         // Some ask these two where they keep what is temporary, and whether they are root.
         let environment = [text("PATH=/usr/sbin:/usr/bin:/sbin:/bin")?, text("HOME=/nonexistent")?];
         rustix::stdio::dup2_stdout(&self.said)?;

@@ -95,7 +95,7 @@ fn mounts(root: &Path, makes: Makes<'_>) -> Vec<Mount> {
         let access = if one.is_read_only { "ro" } else { "rw" };
         let to = format!("{above}{}", one.path);
         let from = from.join(one.path.trim_start_matches('/'));
-        // With what is mounted below: a cover that no list can name covers all the same.
+        // With what is mounted below: a mask that no list can name masks all the same.
         mount(&to, "bind", &from, &[&["rbind", access, "nosuid"], more].concat())
     };
     let mut all = vec![mount("/proc", "proc", "proc".as_ref(), &["nosuid", "nodev", "noexec"])];

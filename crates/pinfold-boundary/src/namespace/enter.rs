@@ -17,7 +17,7 @@ use super::last::{self, Clock};
 use super::network::Network;
 use super::root::Root;
 use super::takeover::Wall;
-use super::{covers, limits_view};
+use super::{limits_view, masks};
 use crate::plan::LaunchPlan;
 use crate::{group, sys};
 
@@ -100,9 +100,9 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         network.enter(&channel, view)?;
         clock.done(Step::Listeners);
 
-        let Some(asked) = covers::receive(&root, &channel)? else { return Ok(()) };
+        let Some(asked) = masks::receive(&root, &channel)? else { return Ok(()) };
         root.open_run(&plan.tree).and_then(|()| root.seal()).map_err(Failure::at(Step::Root))?;
-        clock.done(Step::Covers);
+        clock.done(Step::Masks);
 
         match wall {
             Wall::Own => last::take(last_steps, asked, variables, &channel, clock),
@@ -162,5 +162,5 @@ fn take_identity(
         .and_then(|_| sys::leave_session_keyring())
         .map_err(Failure::at(Step::Identity))
     // A supervisor that died before the signal was set has closed its end of the channel, which the
-    // wait for covers sees, and init's loop.
+    // wait for masks sees, and init's loop.
 }

@@ -2,7 +2,7 @@
 //!
 //! Linux detaches a mount when a process in another mount namespace renames a file over the name
 //! that it lies on, or removes that name (`__detach_mounts` in fs/namespace.c): an editor that saves
-//! `.env` uncovers the new file in a live sandbox. The keeper is a process of its own outside the
+//! `.env` unmasks the new file in a live sandbox. The keeper is a process of its own outside the
 //! sandbox that has joined its mount namespace. It watches the directories of masked names and puts
 //! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
 //! can still read or open the file: the keeper reports each case to the supervisor, which notifies the user.
@@ -24,14 +24,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pinfold_wire::{Channel, Cover, LaunchOrder};
+use pinfold_wire::{Channel, LaunchOrder, Mask};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 
-use super::covers::{Closed, put};
+use super::masks::{Closed, put};
 use super::root::{Root, inside};
 use crate::sys;
 
@@ -66,14 +66,14 @@ fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     // The sandbox's own /proc does not show this process.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let this = rustix::fs::open("/proc/self", flags, Mode::empty())?;
-    let Some((covers, namespace)) = receive(channel)? else { return Ok(()) };
-    let wall = Wall::start(&covers, &namespace)?;
+    let Some((masks, namespace)) = receive(channel)? else { return Ok(()) };
+    let wall = Wall::start(&masks, &namespace)?;
     join(&namespace)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::openat(&this, "mountinfo", flags, Mode::empty())?;
     drop(this);
-    let mut keeper = Keeper::new(&covers, wall, out)?;
+    let mut keeper = Keeper::new(&masks, wall, out)?;
     if keeper.raise_wall().is_err() {
         // As for an ordinary user.
         keeper.wall = None;
@@ -100,7 +100,7 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn receive(channel: &Channel) -> Result<Option<(Vec<Cover>, OwnedFd)>, Errno> {
+fn receive(channel: &Channel) -> Result<Option<(Vec<Mask>, OwnedFd)>, Errno> {
     let mut all = Vec::new();
     let mut namespace = None;
     loop {
@@ -108,9 +108,9 @@ fn receive(channel: &Channel) -> Result<Option<(Vec<Cover>, OwnedFd)>, Errno> {
         let Some(received) = received else { return Ok(None) };
         namespace = received.descriptors.into_iter().next().or(namespace);
         match received.message {
-            LaunchOrder::Cover(covers) => all.extend(covers),
-            LaunchOrder::Seal(covers) => {
-                all.extend(covers);
+            LaunchOrder::Mask(masks) => all.extend(masks),
+            LaunchOrder::Seal(masks) => {
+                all.extend(masks);
                 return Ok(namespace.map(|namespace| (all, namespace)));
             }
             _ => {}
@@ -137,7 +137,7 @@ fn of_root(path: &Path) -> &Path {
 }
 
 struct Keeper<'a> {
-    covers: &'a [Cover],
+    masks: &'a [Mask],
     root: Root,
     /// The masks by the directory that they lie in.
     places: BTreeMap<PathBuf, Vec<(OsString, usize)>>,
@@ -156,13 +156,13 @@ struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    fn new(covers: &'a [Cover], wall: Option<Wall>, out: &'a OwnedFd) -> Result<Self, Errno> {
+    fn new(masks: &'a [Mask], wall: Option<Wall>, out: &'a OwnedFd) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = Root::of(rustix::fs::open("/", flags, Mode::empty())?);
         let mut places: BTreeMap<PathBuf, Vec<(OsString, usize)>> = BTreeMap::new();
         let mut above: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
-        for (number, cover) in covers.iter().enumerate() {
-            let path = Path::new(OsStr::from_bytes(&cover.path));
+        for (number, mask) in masks.iter().enumerate() {
+            let path = Path::new(OsStr::from_bytes(&mask.path));
             let Some((parent, name)) = path.parent().zip(path.file_name()) else { continue };
             places.entry(parent.to_owned()).or_default().push((name.to_owned(), number));
             for step in parent.ancestors() {
@@ -171,7 +171,7 @@ impl<'a> Keeper<'a> {
             }
         }
         let (watched, moved, seen) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Ok(Self { covers, root, places, above, watched, moved, seen, wall, out, is_over: false })
+        Ok(Self { masks, root, places, above, watched, moved, seen, wall, out, is_over: false })
     }
 
     /// Has opens held in the directories that hidden files lie in now.
@@ -211,9 +211,9 @@ impl<'a> Keeper<'a> {
     /// Returns the error of putting one in place.
     fn heed(&mut self, channel: &Channel) -> Result<bool, Errno> {
         let Ok(Some(received)) = channel.receive::<LaunchOrder>() else { return Ok(false) };
-        if let LaunchOrder::Cover(covers) = received.message {
-            for cover in covers.iter().filter(|cover| !self.is_in_place(cover)) {
-                match put(&self.root, cover, &mut Closed::default()) {
+        if let LaunchOrder::Mask(masks) = received.message {
+            for mask in masks.iter().filter(|mask| !self.is_in_place(mask)) {
+                match put(&self.root, mask, &mut Closed::default()) {
                     // It was removed a moment ago.
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(errno) => return Err(errno),
@@ -231,12 +231,12 @@ impl<'a> Keeper<'a> {
         let mut last = Instant::now();
         while last.elapsed() < LONGEST_PAUSE {
             let before = self.seen.len();
-            for (number, cover) in self.covers.iter().enumerate() {
-                if !self.seen.contains(&number) && self.is_in_place(cover) {
+            for (number, mask) in self.masks.iter().enumerate() {
+                if !self.seen.contains(&number) && self.is_in_place(mask) {
                     self.seen.insert(number);
                 }
             }
-            if self.seen.len() == self.covers.len() {
+            if self.seen.len() == self.masks.len() {
                 return Ok(());
             }
             if self.seen.len() > before {
@@ -309,14 +309,14 @@ impl<'a> Keeper<'a> {
 
     /// Looks whether masks are in place, all or these, and puts back those that are not.
     fn look_at(&mut self, only: Option<&BTreeSet<usize>>) -> Result<(), Errno> {
-        for (number, cover) in self.covers.iter().enumerate() {
-            if only.is_some_and(|only| !only.contains(&number)) || self.is_in_place(cover) {
+        for (number, mask) in self.masks.iter().enumerate() {
+            if only.is_some_and(|only| !only.contains(&number)) || self.is_in_place(mask) {
                 continue;
             }
             // One that was never seen may not have been there yet.
             let was_there = !self.seen.insert(number);
             let number = u32::try_from(number).map_err(|_| Errno::OVERFLOW)?;
-            let said = match put(&self.root, cover, &mut Closed::default()) {
+            let said = match put(&self.root, mask, &mut Closed::default()) {
                 Ok(()) if was_there => Fallen::PutBack(number),
                 Ok(()) => continue,
                 // It was removed a moment ago.
@@ -329,8 +329,8 @@ impl<'a> Keeper<'a> {
     }
 
     /// Returns whether a mount lies there, or nothing.
-    fn is_in_place(&self, cover: &Cover) -> bool {
-        let path = inside(Path::new(OsStr::from_bytes(&cover.path)));
+    fn is_in_place(&self, mask: &Mask) -> bool {
+        let path = inside(Path::new(OsStr::from_bytes(&mask.path)));
         let place = match self.root.resolve(path) {
             Ok(place) => place,
             // What nobody can reach needs no mask.

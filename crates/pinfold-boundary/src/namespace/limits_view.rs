@@ -120,7 +120,7 @@ fn show_groups(root: &Root, limits: &ResourceLimits, is_own_wall: bool) -> Resul
     for (name, content) in group_files(limits).into_iter().chain(old.into_iter().flatten()) {
         root.create(&ours.join(name), 0o444, content.as_bytes())?;
     }
-    root.cover_with(root.resolve(CGROUPS.as_ref())?, &ours, true)
+    root.mask_with(root.resolve(CGROUPS.as_ref())?, &ours, true)
 }
 
 /// Returns whether the machine has control groups of version 1. Its own root must not be left yet.
@@ -159,10 +159,10 @@ fn quota(limits: &ResourceLimits) -> Option<u64> {
     limits.cpus.map(|share| u64::from(share.thousandths) * PERIOD / 1000)
 }
 
-/// Covers files of /proc that show the machine's resources.
+/// Masks files of /proc that show the machine's resources.
 fn show_in_proc(root: &Root, limits: &ResourceLimits) -> Result<(), Errno> {
     if has_version_1() {
-        cover(root, "cgroups", &groups_table())?;
+        mask(root, "cgroups", &groups_table())?;
     }
     if let Some(limit) = limits.memory {
         let kernels = kernel_text("/proc/meminfo").map_err(|_| Errno::IO)?;
@@ -170,16 +170,16 @@ fn show_in_proc(root: &Root, limits: &ResourceLimits) -> Result<(), Errno> {
         let host = clone_tree(root.resolve("proc/meminfo".as_ref())?, "", READ_ONLY)?;
         let path = HOST_MEMINFO.trim_start_matches('/');
         root.put(host, path.as_ref(), Kind::File)?;
-        cover(root, "meminfo", &meminfo(&kernels, limit))?;
+        mask(root, "meminfo", &meminfo(&kernels, limit))?;
     }
     if let Some(count) = whole_cpus(limits) {
         let kernels = kernel_text("/proc/cpuinfo").map_err(|_| Errno::IO)?;
-        cover(root, "cpuinfo", &cpuinfo(&kernels, count.min(online()?)))?;
+        mask(root, "cpuinfo", &cpuinfo(&kernels, count.min(online()?)))?;
     }
     Ok(())
 }
 
-fn cover(root: &Root, name: &str, content: &str) -> Result<(), Errno> {
+fn mask(root: &Root, name: &str, content: &str) -> Result<(), Errno> {
     let place = match root.resolve(&Path::new("proc").join(name)) {
         // A kernel without control groups.
         Err(Errno::NOENT) => return Ok(()),
@@ -187,7 +187,7 @@ fn cover(root: &Root, name: &str, content: &str) -> Result<(), Errno> {
     };
     let own = Path::new(OWN).join(name);
     root.create(&own, 0o444, content.as_bytes())?;
-    root.cover_with(place, &own, true)
+    root.mask_with(place, &own, true)
 }
 
 /// Returns /proc/cgroups of a machine where every controller is one of version 2.

@@ -5,7 +5,6 @@
 
 mod backing;
 mod cause;
-mod covers;
 mod detached;
 mod enter;
 mod handed;
@@ -16,6 +15,7 @@ pub mod keeper;
 mod landlock;
 mod last;
 mod limits_view;
+mod masks;
 mod netlink;
 mod network;
 mod overlay;

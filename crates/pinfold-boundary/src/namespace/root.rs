@@ -210,7 +210,7 @@ impl Root {
     ///
     /// # Errors
     /// Returns the error of the mount calls.
-    pub(super) fn cover_with_itself(&self, place: OwnedFd, read_only: bool) -> Result<(), Errno> {
+    pub(super) fn mask_with_itself(&self, place: OwnedFd, read_only: bool) -> Result<(), Errno> {
         let tree = clone_tree(&place, "", grant_attributes(!read_only))?;
         attach(tree, place, "")
     }
@@ -219,7 +219,7 @@ impl Root {
     ///
     /// # Errors
     /// Returns the error of the mount calls.
-    pub(super) fn cover_with(
+    pub(super) fn mask_with(
         &self,
         place: OwnedFd,
         from: &Path,
@@ -234,7 +234,7 @@ impl Root {
     /// # Errors
     /// Returns the error of the mount calls.
     pub(super) fn hide(&self, place: OwnedFd) -> Result<(), Errno> {
-        self.cover_by(place, &HIDDEN)
+        self.mask_by(place, &HIDDEN)
     }
 
     /// Closes what lies at `place`: nobody may open it.
@@ -242,12 +242,12 @@ impl Root {
     /// # Errors
     /// Returns the error of the mount calls.
     pub(super) fn close(&self, place: OwnedFd) -> Result<(), Errno> {
-        self.cover_by(place, &CLOSED)
+        self.mask_by(place, &CLOSED)
     }
 
-    fn cover_by(&self, place: OwnedFd, look: &Look) -> Result<(), Errno> {
+    fn mask_by(&self, place: OwnedFd, look: &Look) -> Result<(), Errno> {
         let from = if is_directory(&place)? { look.directory } else { look.file };
-        self.cover_with(place, from.as_ref(), true)
+        self.mask_with(place, from.as_ref(), true)
     }
 
     /// Lets the sandbox write to /run, if the plan says so, except what is ours in it.
@@ -258,8 +258,8 @@ impl Root {
         if !tree.iter().any(is_run) {
             return Ok(());
         }
-        self.cover_with_itself(self.resolve(OWN.as_ref())?, true)?;
-        self.cover_with_itself(self.resolve("run".as_ref())?, false)
+        self.mask_with_itself(self.resolve(OWN.as_ref())?, true)?;
+        self.mask_with_itself(self.resolve("run".as_ref())?, false)
     }
 
     /// Makes the root itself read-only; private and writable places are mounts of their own.

@@ -76,7 +76,7 @@ pub(super) fn run(
     }
     say("--security-opt=no-new-privileges");
     say(&format!("--security-opt=seccomp={}", container.seccomp));
-    // Init mounts a /proc of its own, which the kernel allows where nothing of the first is covered
+    // Init mounts a /proc of its own, which the kernel allows where nothing of the first is masked
     // (mount_too_revealing() in fs/namespace.c). Only init ever sees the container's.
     say(match engine {
         ImageEngine::Docker => "--security-opt=systempaths=unconfined",

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_boundary::Cover;
+use pinfold_boundary::Mask;
 use pinfold_policy::path::Escaped;
 use pinfold_wire::{Channel, LaunchOrder};
 use rustix::fs::inotify::ReadFlags;
@@ -28,7 +28,7 @@ const MOST_AT_ONCE: usize = 8;
 pub struct Hidden {
     workspace: PathBuf,
     /// First those of the session's start.
-    masks: Vec<Cover>,
+    masks: Vec<Mask>,
     /// How many these are.
     own: usize,
     /// Leads to the helper that keeps masks, where there is one.
@@ -44,7 +44,7 @@ pub struct Hidden {
 
 impl Hidden {
     /// Follows the masks of a view over this workspace.
-    pub fn new(workspace: &Path, masks: Vec<Cover>, keeper: Option<Arc<Channel>>) -> Self {
+    pub fn new(workspace: &Path, masks: Vec<Mask>, keeper: Option<Arc<Channel>>) -> Self {
         let (begun, moved, renamed) = (VecDeque::new(), Vec::new(), BTreeSet::new());
         let (workspace, own, is_replaced) = (workspace.to_owned(), masks.len(), false);
         Self { workspace, masks, own, keeper, begun, is_replaced, moved, renamed }
@@ -85,8 +85,8 @@ impl Hidden {
         for (old, new) in std::mem::take(&mut self.moved) {
             let masks = self.moved_masks(&old, &new);
             masks.chunks(MOST_AT_ONCE).for_each(|masks| self.send(masks));
-            let is_new = |mask: &Cover| !self.masks.contains(mask);
-            let masks: Vec<Cover> = masks.into_iter().filter(is_new).collect();
+            let is_new = |mask: &Mask| !self.masks.contains(mask);
+            let masks: Vec<Mask> = masks.into_iter().filter(is_new).collect();
             if self.masks.len() < MOST_MASKS {
                 self.masks.extend(masks);
             }
@@ -96,19 +96,19 @@ impl Hidden {
         }
     }
 
-    fn send(&self, masks: &[Cover]) {
-        let order = LaunchOrder::Cover(masks.to_vec());
+    fn send(&self, masks: &[Mask]) {
+        let order = LaunchOrder::Mask(masks.to_vec());
         // If the helper has ended, so does the session.
         let _ = self.keeper.as_ref().map(|keeper| keeper.send(&order, &[]));
     }
 
-    fn moved_masks(&self, old: &Path, new: &Path) -> Vec<Cover> {
-        let moved = |mask: &Cover| {
+    fn moved_masks(&self, old: &Path, new: &Path) -> Vec<Mask> {
+        let moved = |mask: &Mask| {
             let rest = path_of(mask).strip_prefix(old).ok()?;
             let is_itself = rest.as_os_str().is_empty();
             let path = if is_itself { new.to_owned() } else { new.join(rest) };
             let path = path.into_os_string().into_encoded_bytes();
-            Some(Cover { path, kind: mask.kind.clone() })
+            Some(Mask { path, kind: mask.kind.clone() })
         };
         self.masks.iter().filter_map(moved).collect()
     }
@@ -128,19 +128,19 @@ impl Hidden {
     }
 }
 
-fn path_of(mask: &Cover) -> &Path {
+fn path_of(mask: &Mask) -> &Path {
     Path::new(OsStr::from_bytes(&mask.path))
 }
 
 #[cfg(test)]
 mod tests {
-    use pinfold_boundary::CoverKind;
+    use pinfold_boundary::MaskKind;
 
     use super::*;
 
     #[test]
     fn a_hidden_file_and_a_directory_above_one_are_masked_at_their_new_places() {
-        let mask = |path: &str| Cover { path: path.into(), kind: CoverKind::Hide };
+        let mask = |path: &str| Mask { path: path.into(), kind: MaskKind::Hide };
         let mut hidden =
             Hidden::new(Path::new("/w"), vec![mask("/w/a/.env"), mask("/w/.env")], None);
         let mut rename = |cookie, old: &str, new: &str| {

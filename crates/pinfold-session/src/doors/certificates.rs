@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_boundary::{Entry, Mask, MaskKind, Place};
 use pinfold_egress::{SessionAuthority, TrustStores};
 use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
@@ -20,7 +20,7 @@ use crate::caller_trust::CallerTrust;
 const INSIDE: &str = "/run/pinfold/trust";
 
 /// Bundles of trusted certificates: Debian and Arch, Fedora, Alpine, SUSE. The first that is
-/// there is what a system goes by; all are covered.
+/// there is what a system goes by; all are masked.
 pub(crate) const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -39,7 +39,7 @@ const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"]
 /// Variables that name a bundle in place of a program's own: OpenSSL and Go, curl, Python's
 /// requests and pip, git, cargo, AWS, Deno, gRPC, programs from Nix, npm (whose `cafile` is all that
 /// it trusts, Node's own left out). Java has no such variable that it does not announce on standard
-/// error, so only the system's store is covered for it.
+/// error, so only the system's store is masked for it.
 pub(crate) const BUNDLE_VARIABLES: [&str; 11] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
@@ -140,7 +140,7 @@ impl Trust {
     ///
     /// # Errors
     /// Returns the error of writing the files.
-    pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Cover>> {
+    pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Mask>> {
         let known = self.known()?;
         let stores = TrustStores::new(authority, &known);
         // Node knows the usual authorities itself.
@@ -148,12 +148,12 @@ impl Trust {
         fs::write(self.directory.join("own.pem"), own)?;
         fs::write(self.directory.join("bundle.pem"), stores.bundle)?;
         fs::write(self.directory.join("java.jks"), stores.java)?;
-        let bundles = BUNDLES.iter().filter_map(|path| self.cover(path, "bundle.pem"));
-        let java = JAVA.iter().filter_map(|path| self.cover(path, "java.jks"));
-        let mut covers: Vec<Cover> = bundles.chain(java).collect();
-        covers.sort_by(|one, other| one.path.cmp(&other.path));
-        covers.dedup_by(|one, other| one.path == other.path);
-        Ok(covers)
+        let bundles = BUNDLES.iter().filter_map(|path| self.mask(path, "bundle.pem"));
+        let java = JAVA.iter().filter_map(|path| self.mask(path, "java.jks"));
+        let mut masks: Vec<Mask> = bundles.chain(java).collect();
+        masks.sort_by(|one, other| one.path.cmp(&other.path));
+        masks.dedup_by(|one, other| one.path == other.path);
+        Ok(masks)
     }
 
     /// Returns the authorities that this machine trusts, and those of the session's system. A bundle
@@ -184,13 +184,13 @@ impl Trust {
         Ok(known)
     }
 
-    /// Returns a cover over a file of the session's system, or over what a link there leads to.
-    fn cover(&self, path: &str, by: &str) -> Option<Cover> {
+    /// Returns a mask over a file of the session's system, or over what a link there leads to.
+    fn mask(&self, path: &str, by: &str) -> Option<Mask> {
         let file = match &self.stack {
             Some(stack) => stack.locate(Path::new(path))?.0,
             None => fs::canonicalize(path).ok()?,
         };
         let by = bytes(&Path::new(INSIDE).join(by));
-        Some(Cover { path: bytes(&file), kind: CoverKind::Replace(by) })
+        Some(Mask { path: bytes(&file), kind: MaskKind::Replace(by) })
     }
 }

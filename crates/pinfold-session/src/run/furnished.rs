@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_boundary::{Cover, Inside, LiveView};
+use pinfold_boundary::{Inside, LiveView, Mask};
 use pinfold_host::audit::Audit;
 use pinfold_host::sys;
 use pinfold_host::wrappers::Launch;
@@ -34,7 +34,7 @@ pub(super) struct Furnished {
     /// The view of the workspace, if it has one.
     pub(super) view: Option<LiveView>,
     /// The masks that hide something.
-    pub(super) hidden: Vec<Cover>,
+    pub(super) hidden: Vec<Mask>,
     pub(super) broker: Option<Broker>,
     pub(super) masks: Option<Kept>,
     pub(super) opened: Opened,

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pinfold_boundary::{Cover, Inside, LiveView};
+use pinfold_boundary::{Inside, LiveView, Mask};
 use pinfold_protect::masks::{Kept, Masks};
 use pinfold_protect::refresh::{Hidden, Refresh};
 use pinfold_terminal::notify;
@@ -14,13 +14,13 @@ use pinfold_workspace::workspace::Workspace;
 
 /// The masks of a session, and the mount namespace that they are in.
 pub(super) struct Live {
-    pub(super) masks: Vec<Cover>,
+    pub(super) masks: Vec<Mask>,
     pub(super) mounts: Option<OwnedFd>,
 }
 
 impl Live {
     /// Returns the masks that hide something.
-    pub(super) fn hidden(&self) -> Vec<Cover> {
+    pub(super) fn hidden(&self) -> Vec<Mask> {
         self.masks.iter().filter(|mask| mask.kind.hides()).cloned().collect()
     }
 }
@@ -32,7 +32,7 @@ impl Live {
 pub(super) fn refresh(
     view: Option<LiveView>,
     workspace: &Workspace,
-    hidden: Vec<Cover>,
+    hidden: Vec<Mask>,
     masks: Option<&Kept>,
 ) -> io::Result<Option<Refresh>> {
     let Some(view) = view else { return Ok(None) };
@@ -50,16 +50,16 @@ pub(super) fn keep(
     inside: &mut Inside,
     view: Option<&Path>,
 ) -> io::Result<Option<Kept>> {
-    let Live { masks: covers, mounts } = live;
+    let Live { masks: masks, mounts } = live;
     let mounts = inside.take_engine_mounts().unwrap_or(mounts);
-    let Some(mounts) = mounts.filter(|_| !covers.is_empty()) else { return Ok(None) };
+    let Some(mounts) = mounts.filter(|_| !masks.is_empty()) else { return Ok(None) };
     // A mask in a view does not fall off.
-    let is_live = |mask: &Cover| {
+    let is_live = |mask: &Mask| {
         let path = Path::new(OsStr::from_bytes(&mask.path));
         !view.is_some_and(|view| path.starts_with(view))
     };
-    let has_live = covers.iter().any(is_live);
-    let kept = masks.keep(covers, &mounts, inside.ender()?);
+    let has_live = masks.iter().any(is_live);
+    let kept = masks.keep(masks, &mounts, inside.ender()?);
     if let Some(error) = kept.as_ref().err().filter(|_| has_live) {
         notify!(
             "pinfold: note: a hidden or protected file that you save on the host stays open to this \

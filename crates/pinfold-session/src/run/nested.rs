@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pinfold_boundary::Cover;
+use pinfold_boundary::Mask;
 use pinfold_policy::path::Escaped;
 use pinfold_workspace::workspace::Workspace;
 
@@ -21,7 +21,7 @@ const MOST_NAMED: usize = 3;
 /// # Errors
 /// Returns the refusal, with the names.
 pub(super) fn refuse_live_masks(
-    masks: &[Cover],
+    masks: &[Mask],
     view: Option<&Path>,
     workspace: &Workspace,
 ) -> Result<(), RunError> {

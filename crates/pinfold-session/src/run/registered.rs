@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Cover, Doors, Inside};
+use pinfold_boundary::{Doors, Inside, Mask};
 use pinfold_hide as hide;
 use pinfold_host::audit::Audit;
 use pinfold_host::wrappers::Launch;
@@ -56,8 +56,8 @@ impl Registered {
         let mut opened = self.open(doors)?;
         let masks = self.masks(&authority, &opened)?;
         self.record(&authority)?;
-        let covers = masks.iter().cloned().chain(std::mem::take(&mut opened.covers)).collect();
-        self.inside.seal(covers).map_err(explain)?;
+        let masks = masks.iter().cloned().chain(std::mem::take(&mut opened.masks)).collect();
+        self.inside.seal(masks).map_err(explain)?;
 
         let live = Live { masks, mounts };
         let hidden = live.hidden();
@@ -132,13 +132,13 @@ impl Registered {
     ///
     /// # Errors
     /// Returns the error of writing the files behind them, or refuses masks that could not be kept.
-    fn masks(&mut self, authority: &Authority, opened: &Opened) -> Result<Vec<Cover>, RunError> {
+    fn masks(&mut self, authority: &Authority, opened: &Opened) -> Result<Vec<Mask>, RunError> {
         let Session { design: Design { guard, stand_ins, .. }, request, .. } = &mut self.session;
         let Request { settings, workspace, .. } = request;
         if let Some(stand_ins) = stand_ins {
             stand_ins.fill(authority, &opened.variables).map_err(RunError::System)?;
         }
-        let masks = guard.covers(authority, stand_ins.as_ref());
+        let masks = guard.masks(authority, stand_ins.as_ref());
         if request.nested {
             let over = workspace.under_view(settings).map(HostPath::as_path);
             nested::refuse_live_masks(&masks, over, workspace)?;

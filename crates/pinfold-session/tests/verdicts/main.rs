@@ -293,7 +293,7 @@ fn is_unspeakable(error: &(dyn Error + 'static)) -> bool {
 
 /// Behind gVisor nothing succeeds that is denied, and that is all that is asked of it here: its kernel
 /// numbers files again, knows a mount by each of its places (`EBUSY`), takes a watch on what may not
-/// be read (of a cover there is nothing to be seen), and a slash after the name of a file.
+/// be read (of a mask there is nothing to be seen), and a slash after the name of a file.
 fn is_met(
     (request, expect): (&Request, &Expect),
     answer: &Answer,
@@ -349,8 +349,8 @@ fn ask(
         StdioEnd::Descriptor(std::io::stderr().as_fd().try_clone_to_owned()?),
     ];
     inside.command(&program, Stdio::plain(ends))?;
-    let covers = mounts::covers(authority, &|_, _| None);
-    inside.seal(covers)?;
+    let masks = mounts::masks(authority, &|_, _| None);
+    inside.seal(masks)?;
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     loop {
         match inside.channel.receive::<Report>()?.map(|received| received.message) {

@@ -100,8 +100,12 @@ pub(super) fn start(
     let unpacked = libraries_below(root);
     let mut env = Vec::new();
     if let Some(modules) = unpacked.modules {
-        let libraries = unpacked.libraries.iter().map(|path| path.as_os_str());
-        let libraries = libraries.collect::<Vec<_>>().join(":".as_ref());
+        let libraries = unpacked
+            .libraries
+            .iter()
+            .map(|path| path.as_os_str())
+            .collect::<Vec<_>>()
+            .join(":".as_ref());
         env.push(("LD_LIBRARY_PATH".into(), libraries));
         env.push(("QEMU_MODULE_DIR".into(), modules.into()));
     }
@@ -138,8 +142,11 @@ fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuE
         }
     }
     let channel = files.kernel.map(|_| CHANNEL);
-    let doors = channel.into_iter().chain(files.has_tree.then_some(FILES));
-    let doors = doors.map(|path| Door::Unix(InsidePath::from_static(path))).collect();
+    let doors = channel
+        .into_iter()
+        .chain(files.has_tree.then_some(FILES))
+        .map(|path| Door::Unix(InsidePath::from_static(path)))
+        .collect();
     let (uid, gid) = inside_ids();
     Ok(LaunchPlan {
         tree,

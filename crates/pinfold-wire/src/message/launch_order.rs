@@ -4,9 +4,9 @@ use super::Wire;
 use super::streams::{Streams, read_streams, write_streams};
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// What a cover puts over a path inside.
+/// What a mask puts over a path inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CoverKind {
+pub enum MaskKind {
     /// An empty file or directory that everybody may read and nobody may change.
     Hide,
     /// The file at this inside path, read-only, in the place of one that is hidden.
@@ -24,7 +24,7 @@ pub enum CoverKind {
     Borrow(Vec<u8>),
 }
 
-impl CoverKind {
+impl MaskKind {
     /// Returns whether nothing of what lies on the host can be read behind it.
     #[must_use]
     pub fn hides(&self) -> bool {
@@ -37,11 +37,11 @@ impl CoverKind {
 
 /// One path inside that looks different from what lies there on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cover {
+pub struct Mask {
     /// Absolute path inside.
     pub path: Vec<u8>,
     /// What is put over it.
-    pub kind: CoverKind,
+    pub kind: MaskKind,
 }
 
 /// From the supervisor to init, until the sandbox is closed.
@@ -51,11 +51,11 @@ pub struct Cover {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchOrder {
     /// Masks to put in place. It may come several times.
-    Cover(Vec<Cover>),
+    Mask(Vec<Mask>),
     /// The id maps are written. Only a supervisor that is root writes them itself.
     Mapped,
     /// Put these last masks in place, close the root and drop every privilege.
-    Seal(Vec<Cover>),
+    Seal(Vec<Mask>),
     /// The beginning of what an order has no room for. The rest follows.
     Part(Vec<u8>),
     /// Where init makes the sandbox itself: the plan, without the parts before.
@@ -82,7 +82,7 @@ impl Wire for LaunchOrder {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
-            Self::Cover(covers) => write_covers(writer.u8(1), covers),
+            Self::Mask(masks) => write_masks(writer.u8(1), masks),
             Self::Mapped => {
                 writer.u8(4);
             }
@@ -95,7 +95,7 @@ impl Wire for LaunchOrder {
             Self::Refresh(errno) => {
                 writer.u8(12).u32(*errno as u32);
             }
-            Self::Seal(covers) => write_covers(writer.u8(5), covers),
+            Self::Seal(masks) => write_masks(writer.u8(5), masks),
             Self::Part(part) => {
                 writer.u8(8).bytes(part);
             }
@@ -115,9 +115,9 @@ impl Wire for LaunchOrder {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let order = match reader.u8()? {
-            1 => Self::Cover(read_covers(&mut reader)?),
+            1 => Self::Mask(read_masks(&mut reader)?),
             4 => Self::Mapped,
-            5 => Self::Seal(read_covers(&mut reader)?),
+            5 => Self::Seal(read_masks(&mut reader)?),
             8 => Self::Part(reader.bytes()?),
             9 => {
                 let rest = reader.bytes()?;
@@ -135,38 +135,38 @@ impl Wire for LaunchOrder {
     }
 }
 
-fn write_covers(writer: &mut Writer, covers: &[Cover]) {
-    writer.u32(covers.len() as u32);
-    for cover in covers {
-        writer.bytes(&cover.path);
-        match &cover.kind {
-            CoverKind::Hide => writer.u8(1),
-            CoverKind::ReadOnly => writer.u8(2),
-            CoverKind::Pin => writer.u8(3),
-            CoverKind::Replace(from) => writer.u8(4).bytes(from),
-            CoverKind::HideWith(from) => writer.u8(5).bytes(from),
-            CoverKind::Close => writer.u8(6),
-            CoverKind::Borrow(from) => writer.u8(7).bytes(from),
+fn write_masks(writer: &mut Writer, masks: &[Mask]) {
+    writer.u32(masks.len() as u32);
+    for mask in masks {
+        writer.bytes(&mask.path);
+        match &mask.kind {
+            MaskKind::Hide => writer.u8(1),
+            MaskKind::ReadOnly => writer.u8(2),
+            MaskKind::Pin => writer.u8(3),
+            MaskKind::Replace(from) => writer.u8(4).bytes(from),
+            MaskKind::HideWith(from) => writer.u8(5).bytes(from),
+            MaskKind::Close => writer.u8(6),
+            MaskKind::Borrow(from) => writer.u8(7).bytes(from),
         };
     }
 }
 
-fn read_covers(reader: &mut Reader<'_>) -> Result<Vec<Cover>, DecodeError> {
+fn read_masks(reader: &mut Reader<'_>) -> Result<Vec<Mask>, DecodeError> {
     let count = reader.u32()?;
-    (0..count).map(|_| read_cover(reader)).collect()
+    (0..count).map(|_| read_mask(reader)).collect()
 }
 
-fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
+fn read_mask(reader: &mut Reader<'_>) -> Result<Mask, DecodeError> {
     let path = reader.bytes()?;
     let kind = match reader.u8()? {
-        1 => CoverKind::Hide,
-        2 => CoverKind::ReadOnly,
-        3 => CoverKind::Pin,
-        4 => CoverKind::Replace(reader.bytes()?),
-        5 => CoverKind::HideWith(reader.bytes()?),
-        6 => CoverKind::Close,
-        7 => CoverKind::Borrow(reader.bytes()?),
-        value => return Err(DecodeError::Unknown { what: "cover", value }),
+        1 => MaskKind::Hide,
+        2 => MaskKind::ReadOnly,
+        3 => MaskKind::Pin,
+        4 => MaskKind::Replace(reader.bytes()?),
+        5 => MaskKind::HideWith(reader.bytes()?),
+        6 => MaskKind::Close,
+        7 => MaskKind::Borrow(reader.bytes()?),
+        value => return Err(DecodeError::Unknown { what: "mask", value }),
     };
-    Ok(Cover { path, kind })
+    Ok(Mask { path, kind })
 }

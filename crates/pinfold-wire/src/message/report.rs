@@ -19,8 +19,8 @@ pub enum Step {
     Grants = 5,
     /// Writing the generated files.
     Files = 6,
-    /// Waiting for the supervisor's covers.
-    Covers = 7,
+    /// Waiting for the supervisor's masks.
+    Masks = 7,
     /// Leaving the old root.
     Pivot = 8,
     /// Applying resource limits.
@@ -54,7 +54,7 @@ impl Step {
         Self::Root,
         Self::Grants,
         Self::Files,
-        Self::Covers,
+        Self::Masks,
         Self::Pivot,
         Self::Limits,
         Self::Privileges,
@@ -77,7 +77,7 @@ impl Step {
             Self::Root => "mounting the fresh root",
             Self::Grants => "attaching a grant",
             Self::Files => "writing a generated file",
-            Self::Covers => "covering a protected path",
+            Self::Masks => "masking a protected path",
             Self::Pivot => "leaving the old root",
             Self::Limits => "applying resource limits",
             Self::Privileges => "dropping privileges",

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::{Cover, CoverKind};
+use pinfold_boundary::{Mask, MaskKind};
 use pinfold_git::baseline::Start;
 use pinfold_git::copied_ahead::CopiedAhead;
 use pinfold_git::layout::{CONFIGS, OBJECTS};
@@ -345,12 +345,12 @@ impl Copies {
         self.borrowed.iter()
     }
 
-    /// Returns the covers that mount what is borrowed, to come before all others: they take from the
+    /// Returns the masks that mount what is borrowed, to come before all others: they take from the
     /// host's git directory while it can still be seen.
-    pub(crate) fn covers(&self) -> impl Iterator<Item = Cover> {
+    pub(crate) fn masks(&self) -> impl Iterator<Item = Mask> {
         self.borrowed.iter().map(|(host, inside)| {
-            let kind = CoverKind::Borrow(super::bytes(host));
-            Cover { path: super::bytes(inside), kind }
+            let kind = MaskKind::Borrow(super::bytes(host));
+            Mask { path: super::bytes(inside), kind }
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A workspace of which the sandbox has a copy-on-write view.
 //!
 //! What is written there is the session's own until a user takes it over, so nothing needs to be
-//! read-only, and nothing has to be made in the workspace to be covered. What is hidden stays
+//! read-only, and nothing has to be made in the workspace to be masked. What is hidden stays
 //! hidden, and git directories are private copies. What the host would execute is written down
 //! instead: taking changes over passes it by.
 

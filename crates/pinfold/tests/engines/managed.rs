@@ -227,7 +227,7 @@ fn ten_at_once_are_ten() {
     }
 }
 
-/// Covers, a view, files of our own and the doors are those of the embedded boundary.
+/// Masks, a view, files of our own and the doors are those of the embedded boundary.
 #[test]
 fn hidden_files_are_hidden_and_private_files_are_gone() {
     for scene in Scene::all("what_is_hidden_is_hidden") {

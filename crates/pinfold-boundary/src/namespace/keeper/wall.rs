@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_init::close_all_but;
-use pinfold_wire::Cover;
+use pinfold_wire::Mask;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -58,13 +58,13 @@ impl Wall {
     ///
     /// # Errors
     /// Returns the error of starting it.
-    pub(super) fn start(covers: &[Cover], namespace: &OwnedFd) -> Result<Option<Self>, Errno> {
+    pub(super) fn start(masks: &[Mask], namespace: &OwnedFd) -> Result<Option<Self>, Errno> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
         let mut names = Names::new();
-        for cover in covers.iter().filter(|cover| cover.kind.hides()) {
-            let path = Path::new(OsStr::from_bytes(&cover.path));
+        for mask in masks.iter().filter(|mask| mask.kind.hides()) {
+            let path = Path::new(OsStr::from_bytes(&mask.path));
             if let Some((above, name)) = path.parent().zip(path.file_name()) {
                 names.entry(above.to_owned()).or_default().push(name.to_owned());
             }

@@ -53,7 +53,7 @@ impl Root {
         for name in SEALED_KERNEL_FILES.iter().chain(&HIDDEN_KERNEL_FILES) {
             match self.resolve(name.as_ref()) {
                 Ok(place) if HIDDEN_KERNEL_FILES.contains(name) => self.close(place)?,
-                Ok(place) => self.cover_with_itself(place, true)?,
+                Ok(place) => self.mask_with_itself(place, true)?,
                 // Not every kernel has each of them.
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),

@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 /// Programs without which no test of the network can run.
 const NEEDED: [&str; 6] = ["python3", "unshare", "nsenter", "ip", "mount", "curl"];
 
-/// The host's bundle, which is covered by one that trusts the test's authority too.
+/// The host's bundle, which is masked by one that trusts the test's authority too.
 const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Namespaces with servers, for one user. They end with the value.

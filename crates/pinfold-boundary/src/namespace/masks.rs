@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_init::{Command, Failure, Streams};
-use pinfold_wire::{Channel, Cover, CoverKind, LaunchOrder, Program, Step, Wire as _};
+use pinfold_wire::{Channel, LaunchOrder, Mask, MaskKind, Program, Step, Wire as _};
 use rustix::io::Errno;
 
 use super::last::Asked;
 use super::root::Root;
 
-/// Puts covers in place until the supervisor says that there are no more; none when it is gone.
+/// Puts masks in place until the supervisor says that there are no more; none when it is gone.
 ///
 /// # Errors
-/// Returns an error for the cover that failed, with its path; a command that cannot be read.
+/// Returns an error for the mask that failed, with its path; a command that cannot be read.
 pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, Failure> {
     let (mut program, mut asked) = (Vec::new(), None);
     let mut closed = Closed::default();
@@ -26,9 +26,9 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             Ok(Some(received)) => received,
             Ok(None) | Err(_) => return Ok(None),
         };
-        let (covers, last) = match received.message {
-            LaunchOrder::Cover(covers) => (covers, false),
-            LaunchOrder::Seal(covers) => (covers, true),
+        let (masks, last) = match received.message {
+            LaunchOrder::Mask(masks) => (masks, false),
+            LaunchOrder::Seal(masks) => (masks, true),
             LaunchOrder::Part(part) => {
                 program.extend(part);
                 continue;
@@ -46,8 +46,8 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | LaunchOrder::Plan(_)
             | LaunchOrder::LastSteps(_) => continue,
         };
-        for cover in covers {
-            put(root, &cover, &mut closed).map_err(Failure::about(Step::Covers, &cover.path))?;
+        for mask in masks {
+            put(root, &mask, &mut closed).map_err(Failure::about(Step::Masks, &mask.path))?;
         }
         if last {
             return Ok(Some(asked));
@@ -64,15 +64,15 @@ fn command(program: &[u8]) -> Result<Command, Failure> {
 #[derive(Default)]
 pub(super) struct Closed(Vec<PathBuf>);
 
-pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(), Errno> {
-    let path = relative(&cover.path)?;
+pub(super) fn put(root: &Root, mask: &Mask, closed: &mut Closed) -> Result<(), Errno> {
+    let path = relative(&mask.path)?;
     let is_closed = closed.0.iter().any(|above| path.starts_with(above));
-    let is_mask = cover.kind.hides() || cover.kind == CoverKind::ReadOnly;
+    let is_mask = mask.kind.hides() || mask.kind == MaskKind::ReadOnly;
     if is_closed && is_mask {
         return Ok(());
     }
-    let found = match &cover.kind {
-        CoverKind::Borrow(_) => root.directory(path),
+    let found = match &mask.kind {
+        MaskKind::Borrow(_) => root.directory(path),
         _ => root.resolve(path),
     };
     let place = match found {
@@ -81,14 +81,14 @@ pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(),
         Err(Errno::ACCESS) if is_mask => return closed.close(root, path),
         found => found?,
     };
-    match &cover.kind {
-        CoverKind::Hide => root.hide(place),
-        CoverKind::HideWith(from) => root.cover_with(place, relative(from)?, true),
-        CoverKind::Close => root.close(place),
-        CoverKind::ReadOnly => root.cover_with_itself(place, true),
-        CoverKind::Pin => root.cover_with_itself(place, false),
-        CoverKind::Replace(from) => root.cover_with(place, relative(from)?, false),
-        CoverKind::Borrow(from) => root.cover_with(place, relative(from)?, true),
+    match &mask.kind {
+        MaskKind::Hide => root.hide(place),
+        MaskKind::HideWith(from) => root.mask_with(place, relative(from)?, true),
+        MaskKind::Close => root.close(place),
+        MaskKind::ReadOnly => root.mask_with_itself(place, true),
+        MaskKind::Pin => root.mask_with_itself(place, false),
+        MaskKind::Replace(from) => root.mask_with(place, relative(from)?, false),
+        MaskKind::Borrow(from) => root.mask_with(place, relative(from)?, true),
     }
 }
 

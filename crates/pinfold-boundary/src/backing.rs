@@ -52,6 +52,11 @@ pub trait Backing: fmt::Debug + Send {
         false
     }
 
+    /// Returns whether the streams of programs are copied to the sandbox, because no descriptor gets there.
+    fn copies_streams(&self) -> bool {
+        false
+    }
+
     /// Keeps the command for an init that is started later. Returns the command if init can hear it now.
     fn keep_command(&mut self, command: InitCommand) -> Option<InitCommand> {
         Some(command)
@@ -87,4 +92,6 @@ pub struct LateInit {
     pub steps: LastSteps,
     /// The command, if there is one already.
     pub command: Option<InitCommand>,
+    /// The channel to it, if that is another one than before.
+    pub channel: Option<Channel>,
 }

@@ -12,13 +12,14 @@ mod engine;
 mod engine_root;
 mod enter;
 mod listed;
-mod outlets;
+mod machine;
 mod program;
 mod runtime;
 mod spec;
 
 pub use engine::Engine;
 pub use enter::run_as_init;
+pub use machine::{init_path, start_init};
 
 use std::path::PathBuf;
 

@@ -1,5 +1,7 @@
 //! A running inside, as its supervisor holds it.
 
+mod ends;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -99,9 +101,23 @@ impl Inside {
         InitCommand { program, stdio }: &InitCommand,
     ) -> Result<(), ChannelError> {
         let (mut streams, mut descriptors) = stdio.to_wire();
+        let own = self.own_ends(&streams, &descriptors)?;
+        if let Some(own) = &own {
+            descriptors = own.iter().map(AsFd::as_fd).collect();
+        }
         let line = self.connect(None, &mut streams)?;
         descriptors.extend(line.iter().map(AsFd::as_fd));
         self.channel.command(program, streams, &descriptors)
+    }
+
+    /// Returns a program's streams as files that nobody else has, where the boundary needs that.
+    fn own_ends(
+        &self,
+        streams: &Streams,
+        ends: &[BorrowedFd<'_>],
+    ) -> Result<Option<Vec<OwnedFd>>, ChannelError> {
+        let opened = self.backing.copies_streams().then(|| ends::open_again(streams, ends));
+        Ok(opened.transpose()?)
     }
 
     /// Has a terminal made outside for one inside that cannot leave it, and returns init's end of the
@@ -125,9 +141,11 @@ impl Inside {
     /// Returns the failure of a start, in its raw form.
     pub fn seal(&mut self, masks: Vec<Mask>) -> Result<(), LaunchError> {
         self.channel.seal(masks).map_err(|_| self.last_words())?;
-        let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
-            return Ok(());
-        };
+        let Some(late) = self.backing.await_init(&self.channel)? else { return Ok(()) };
+        let LateInit { steps, command, channel } = late;
+        if let Some(channel) = channel {
+            self.channel = channel;
+        }
         let sent = self.channel.last_steps(&steps).and_then(|()| match command {
             Some(command) => self.send_command(&command),
             None => Ok(()),
@@ -203,6 +221,10 @@ impl Inside {
         let line = self.connect(Some(id), &mut streams)?;
         let (ends, groups) =
             descriptors.split_at(descriptors.len().saturating_sub(bounds.groups.into()));
+        let own = self.own_ends(&streams, ends)?;
+        let borrowed: Option<Vec<_>> =
+            own.as_ref().map(|own| own.iter().map(AsFd::as_fd).collect());
+        let ends = borrowed.as_deref().unwrap_or(ends);
         let line = line.iter().map(AsFd::as_fd);
         let descriptors: Vec<_> =
             ends.iter().copied().chain(line).chain(groups.iter().copied()).collect();

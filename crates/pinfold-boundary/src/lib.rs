@@ -13,6 +13,7 @@ mod launch_error;
 mod live_view;
 pub mod managed;
 pub mod namespace;
+mod outlets;
 pub mod ownership;
 mod plan;
 mod sys;

@@ -175,6 +175,20 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
         version: u32,
         pid: i32,
     }
+    clear_bounding_set()?;
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = Header { version: VERSION_3, pid: 0 };
+    let empty = [0_u32; 6];
+    // SAFETY: version 3 takes two structures of three 32-bit masks, which `empty` is.
+    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, empty.as_ptr()) })?;
+    Ok(())
+}
+
+/// Clears the capability bounding set: no program gives any (capabilities(7)).
+///
+/// # Errors
+/// Returns the error of `prctl(2)`; `EPERM` for a process that has no right to, unless it is clear.
+pub(crate) fn clear_bounding_set() -> Result<(), Errno> {
     for capability in 0..64 {
         match prctl(libc::PR_CAPBSET_READ, capability) {
             // Dropping takes a right which is gone with the rest.
@@ -185,11 +199,6 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = Header { version: VERSION_3, pid: 0 };
-    let empty = [0_u32; 6];
-    // SAFETY: version 3 takes two structures of three 32-bit masks, which `empty` is.
-    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, empty.as_ptr()) })?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A micro-VM has no descriptors to pass, only a byte channel: a Unix socket on the host, a port of virtio-serial
 //! in the guest. [`Multiplexer`] moves bytes between that channel and local descriptors, one for each stream.
+//! [`HostFerry`] and [`GuestFerry`] carry messages with descriptors over one.
 //! [`Endpoint`] is the protocol alone, without any input or output.
 //!
 //! - **Credits.** Each direction of a stream has a window. A reader that stalls stops its own stream and no other.
@@ -16,6 +17,7 @@
 mod descriptor;
 mod endpoint;
 mod error;
+mod ferry;
 mod frame;
 mod local;
 mod multiplexer;
@@ -23,6 +25,7 @@ mod stream;
 
 pub use endpoint::{Endpoint, Event, NONCE, Side};
 pub use error::{MuxError, OpenError};
+pub use ferry::{GuestFerry, HostFerry};
 pub use frame::{MAX_LABEL, StreamId};
 pub use local::Local;
 pub use multiplexer::{MAX_MESSAGE, Multiplexer, Notice};

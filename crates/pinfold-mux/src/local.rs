@@ -52,6 +52,22 @@ impl Local {
         Ok(Self { message: Some(Vec::new()), ..Self::new(file, true, true)? })
     }
 
+    /// Returns a socket of the same kind from which messages are only sent, whatever else it is used for.
+    ///
+    /// # Errors
+    /// Returns the error of fstat(2).
+    pub fn outgoing_messages(file: OwnedFd) -> Result<Self, Errno> {
+        Ok(Self { writes: false, ..Self::messages(file)? })
+    }
+
+    /// Returns a socket of the same kind to which messages are only delivered.
+    ///
+    /// # Errors
+    /// Returns the error of fstat(2).
+    pub fn incoming_messages(file: OwnedFd) -> Result<Self, Errno> {
+        Ok(Self { reads: false, ..Self::messages(file)? })
+    }
+
     /// Returns the reading end of a pipe of this stream's own, for what is sent. It becomes non-blocking for all
     /// that share it.
     ///
@@ -93,6 +109,10 @@ impl Local {
 
     pub(crate) fn is_over(&self) -> bool {
         !self.reads && !self.writes
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.reads
     }
 
     /// Returns what to wait for.

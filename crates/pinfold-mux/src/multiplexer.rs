@@ -111,6 +111,18 @@ impl Multiplexer {
         self.locals.keys().copied()
     }
 
+    /// Returns whether a local descriptor is still read, or something that was read has not gone.
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        !self.endpoint.output().is_empty() || self.locals.values().any(Local::is_read)
+    }
+
+    /// Returns whether something that came is still to be written to a local descriptor.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.locals.keys().any(|id| !self.endpoint.held(*id).0.is_empty())
+    }
+
     /// Waits until something can be moved, one of `watched` can be read, or the time is over, and moves it.
     /// Returns which of `watched` can be read, and what the peer did.
     ///

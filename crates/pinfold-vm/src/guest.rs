@@ -1,5 +1,9 @@
 //! What init does first in a machine: file systems of the kernel's, modules, and the byte channel.
 
+mod first;
+mod inodes;
+mod tree;
+
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,24 +17,35 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use thiserror::Error;
 
+pub use first::run_as_first;
+pub(crate) use first::{TREE, WORD};
+pub use inodes::keep_inodes_below;
+pub use tree::{Beneath, Place, Tree};
+
 /// How long the host's port may take to appear. Without load it takes some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MODULES: &str = "/modules";
 /// The first port of the first device of virtio-serial.
 const PORT: &str = "/dev/vport0p1";
 
+/// What the guest mounts as its root.
+pub(crate) const TAG: &str = "root";
+
 /// Why a guest has no channel to its host.
 #[derive(Debug, Error)]
 pub enum GuestError {
     /// A file system cannot be mounted.
     #[error("cannot mount {0}: {1}")]
-    Mount(&'static str, Errno),
+    Mount(String, Errno),
     /// Modules cannot be listed or opened.
     #[error("cannot read {MODULES}: {0}")]
     Modules(#[from] io::Error),
     /// The kernel refused a module.
     #[error("cannot load {0}: {1}")]
     Load(PathBuf, Errno),
+    /// A place in the tree cannot be filled.
+    #[error("cannot put {0} in place: {1}")]
+    Place(PathBuf, Errno),
     /// The system refused to wait for the port or to open it.
     #[error("cannot open {PORT}: {0}")]
     Port(#[from] Errno),
@@ -44,7 +59,7 @@ pub fn open_channel() -> Result<OwnedFd, GuestError> {
     for (kind, path) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         rustix::mount::mount(kind, path, kind, flags, None)
-            .map_err(|errno| GuestError::Mount(kind, errno))?;
+            .map_err(|errno| GuestError::Mount(kind.to_owned(), errno))?;
     }
     load_modules()?;
     open_port()

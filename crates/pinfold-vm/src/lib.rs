@@ -5,7 +5,8 @@
 //! - [`Modules`] orders modules by what each needs, read from the modules themselves.
 //! - [`initramfs()`] writes the archive that the kernel unpacks as its first root.
 //! - [`Qemu`] runs a [`Machine`] in a sandbox that holds these files, and connects its byte channel.
-//! - [`guest`] opens that channel from within.
+//! - [`launch`] puts a sandbox into one: a tree that is served, and init in the guest.
+//! - [`guest`] is what runs in there.
 //!
 //! The files are of the user's choice and are parsed here: every length is checked, everything that is unpacked has
 //! a limit, and nothing of them is executed on the host.
@@ -17,13 +18,15 @@ mod kernel;
 mod modules;
 mod qemu;
 mod read;
+mod sandbox;
 mod unpack;
 mod vmlinux;
 
 pub use initramfs::initramfs;
 pub use kernel::{Kernel, KernelError, NoKernel};
 pub use modules::{Module, ModuleError, Modules, WANTED, needs};
-pub use qemu::{Machine, Qemu, QemuError, Spec, Version};
+pub use qemu::{Ends, Machine, Qemu, QemuError, Spec, Version};
 pub use read::ReadError;
+pub use sandbox::launch;
 pub use unpack::{UnpackError, unpack};
 pub use vmlinux::{ImageError, vmlinux};

@@ -18,6 +18,8 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use thiserror::Error;
 
+use crate::guest::{TAG, WORD};
+
 use said::Said;
 use sandbox::{Files, libraries_below, start};
 
@@ -94,6 +96,17 @@ pub struct Spec {
     pub memory: u32,
     /// Processors of the guest.
     pub cpus: u32,
+    /// Whether a file server serves its tree.
+    pub has_tree: bool,
+}
+
+/// The host's ends of what connects a machine.
+#[derive(Debug)]
+pub struct Ends {
+    /// The byte channel, which ends when the machine does.
+    pub channel: OwnedFd,
+    /// Where QEMU connects to the file server, before the guest starts, if there is one.
+    pub files: Option<OwnedFd>,
 }
 
 /// QEMU of a version that is new enough.
@@ -115,7 +128,7 @@ impl Qemu {
             return Err(QemuError::Missing(program));
         }
         let words = vec![program.clone().into(), "--version".into()];
-        let (inside, mut ends) = start(root, &Files::default(), OVERHEAD, words)?;
+        let (inside, ends) = start(root, &Files::default(), OVERHEAD, words)?;
         let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
         // What takes longer ends here.
@@ -134,23 +147,27 @@ impl Qemu {
         self.version
     }
 
-    /// Starts a machine whose processor is emulated, and returns it with the host's end of its byte channel, which ends
-    /// when the machine does. The calling process must have one thread.
+    /// Starts a machine whose processor is emulated. The calling process must have one thread.
     ///
     /// # Errors
     /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
     /// then, and [`Machine::last_words`] returns it.
-    pub fn boot(&self, spec: &Spec) -> Result<(Machine, OwnedFd), QemuError> {
-        let files = Files { kernel: Some(&spec.kernel), initramfs: Some(&spec.initramfs) };
+    pub fn boot(&self, spec: &Spec) -> Result<(Machine, Ends), QemuError> {
+        let files = Files {
+            kernel: Some(&spec.kernel),
+            initramfs: Some(&spec.initramfs),
+            has_tree: spec.has_tree,
+        };
         let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;
         let (inside, ends) = start(&self.root, &files, memory, self.arguments(spec))?;
-        let mut machine = Machine { inside, console: ends.output, errors: ends.errors };
-        let channel = match ends.door {
+        let machine = Machine { inside, console: ends.output, errors: ends.errors };
+        let mut doors = ends.doors.into_iter();
+        let channel = match doors.next() {
             Some(door) => accept(&door, &machine.inside)?,
             None => None,
         };
         match channel {
-            Some(channel) => Ok((machine, channel)),
+            Some(channel) => Ok((machine, Ends { channel, files: doors.next() })),
             None => Err(QemuError::Refused(machine.say_last())),
         }
     }
@@ -177,14 +194,20 @@ impl Qemu {
         words.extend(options.concat().into_iter().map(OsString::from));
         // A panic reboots, which ends QEMU.
         let channel = format!("socket,id=channel,path={}", sandbox::CHANNEL);
-        let append = "console=ttyS0 quiet panic=-1";
+        // What follows the two dashes is for init.
+        let append = format!("console=ttyS0 quiet panic=-1 -- {WORD}");
         let devices: [&[&str]; 4] = [
-            &["-append", append],
+            &["-append", &append],
             &["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"],
             &["-device", "virtio-serial-pci,max_ports=2", "-chardev", &channel],
             &["-device", "virtserialport,nr=1,chardev=channel,name=pinfold"],
         ];
         words.extend(devices.concat().into_iter().map(OsString::from));
+        if spec.has_tree {
+            let files = format!("socket,id=files,path={}", sandbox::FILES);
+            let device = format!("vhost-user-fs-pci,chardev=files,tag={TAG}");
+            words.extend(["-chardev", &files, "-device", &device].map(OsString::from));
+        }
         words
     }
 }
@@ -220,11 +243,16 @@ impl Machine {
     /// Ends the machine, and returns the last lines of what QEMU and the guest's console said, without control
     /// characters.
     #[must_use]
-    pub fn last_words(mut self) -> String {
+    pub fn last_words(self) -> String {
         self.say_last()
     }
 
-    fn say_last(&mut self) -> String {
+    /// Returns what holds QEMU.
+    pub(crate) fn inside(&self) -> &Inside {
+        &self.inside
+    }
+
+    pub(crate) fn say_last(&self) -> String {
         self.inside.kill();
         [self.errors.until_end(), self.console.until_end()].concat()
     }

@@ -79,7 +79,7 @@ impl Backing for EngineBacking {
             Ok(Some(received)) => return Err(failure(received.message)),
             Ok(None) | Err(_) => return Err(self.silence()),
         }
-        Ok(Some(LateInit { steps: self.steps.clone(), command }))
+        Ok(Some(LateInit { steps: self.steps.clone(), command, channel: None }))
     }
 
     fn take_mounts(&mut self) -> Option<Option<OwnedFd>> {

@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use super::backing::{EngineBacking, Said};
 use super::engine::Engine;
 use super::engine_root::{self, BUNDLE, ROOT, STATE};
+use super::listed;
 use super::program::Program;
 use super::spec::{self, Makes};
-use super::{listed, outlets};
 use crate::backing::Backing;
 use crate::group::Group;
 use crate::namespace::{Root, Takeover};
 use crate::plan::LaunchPlan;
-use crate::{LaunchError, sys};
+use crate::{LaunchError, outlets, sys};
 
 /// What every container has (<https://github.com/opencontainers/runtime-spec>, "Default Devices").
 const USUAL_DEVICES: [&str; 6] = ["/full", "/null", "/random", "/tty", "/urandom", "/zero"];

@@ -80,14 +80,16 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
 
         let network = Network::begin(plan.doors.clone())?;
 
-        let root = Root::mount(&plan).map_err(Failure::at(Step::Root))?;
+        let root = Root::mount(&plan, &wall).map_err(Failure::at(Step::Root))?;
         clock.done(Step::Root);
 
         let view = root.attach_all(&plan.tree, sources)?;
         clock.done(Step::Grants);
 
         root.write_files(&plan.tree)?;
-        limits_view::show(&root, &plan, is_own_wall).map_err(Failure::at(Step::Files))?;
+        if !wall.serves_files() {
+            limits_view::show(&root, &plan, is_own_wall).map_err(Failure::at(Step::Files))?;
+        }
         clock.done(Step::Files);
 
         // Nothing of the host is needed by its name any more. The kernel's grace period for the old

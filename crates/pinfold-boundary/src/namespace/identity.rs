@@ -43,6 +43,18 @@ pub(crate) fn caller_ids() -> (u32, u32) {
 pub(crate) fn map_own_ids(inside: (u32, u32), own: (u32, u32)) -> Result<(), Errno> {
     let directory =
         rustix::fs::open("/proc/self", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    map_ids_at(&directory, inside, own)
+}
+
+/// Does the same by the directory of this process in `/proc`.
+///
+/// # Errors
+/// Returns the error of writing the maps.
+pub(super) fn map_ids_at(
+    directory: impl AsFd,
+    inside: (u32, u32),
+    own: (u32, u32),
+) -> Result<(), Errno> {
     match write_at(&directory, "setgroups", b"deny") {
         // A kernel without it (gVisor's) does not ask for it either.
         Err(Errno::NOENT) => {}

@@ -118,7 +118,7 @@ const MOST_SIGNALS: u64 = 8192;
 /// Tasks are counted for each user namespace since Linux 5.14: only the sandbox's own, and those of
 /// namespaces made in it, whatever else runs as the same user. Where a control group counts them
 /// this limit would come first, and the group would not know of it.
-fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
+pub(super) fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
     sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
     if !steps.own_kernel {
         // The caller's own limit may be lower.
@@ -139,7 +139,7 @@ fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
 /// Drops all privileges: this process, like the command, is an ordinary user with nothing to gain from
 /// any file. Non-dumpable keeps the command, which has the same user id, out of init's memory
 /// and descriptors; it comes after the last change of credentials, which would reset it.
-fn drop_privileges() -> Result<(), Errno> {
+pub(super) fn drop_privileges() -> Result<(), Errno> {
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     sys::drop_capabilities()?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
@@ -149,7 +149,7 @@ fn drop_privileges() -> Result<(), Errno> {
 /// Puts up the second wall, where there is one; `launch` has refused a plan that requires it in vain. This
 /// process stands behind it too, so that everything it starts is in one domain and can signal and
 /// debug each other.
-fn second_wall(steps: &LastSteps) -> Result<(), Failure> {
+pub(super) fn second_wall(steps: &LastSteps) -> Result<(), Failure> {
     let failed = Failure::at(Step::Landlock);
     match steps.landlock {
         0 => Ok(()),

@@ -22,6 +22,7 @@ mod overlay;
 mod probe;
 mod root;
 mod seccomp;
+mod served;
 mod takeover;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,6 +42,7 @@ pub(crate) use last::Asked;
 pub(crate) use probe::probe;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
 pub(crate) use seccomp::profile;
+pub use served::{FileServer, Terminals, serve, steps_elsewhere};
 pub(crate) use takeover::{Takeover, Wall};
 
 use self::backing::NamespaceBacking;

@@ -4,6 +4,8 @@
 //! attached, by descriptor (`open_tree`, `mount_setattr`, `move_mount`; Linux 5.12). Targets
 //! are resolved beneath the new root without following any symbolic link.
 
+mod kernel_files;
+
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -23,32 +25,11 @@ use super::takeover::Wall;
 use crate::live_view::LiveView;
 use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
+pub(crate) use kernel_files::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
 
 pub(super) const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
-/// A device on a read-only mount is written to as usual; its times and modes, which are the host's,
-/// stay.
-const DEVICE: u64 = READ_ONLY | NO_SUID | NO_EXEC;
-
 /// Where private material of ours lies inside; never writable there.
 pub(super) const OWN: &str = "run/pinfold";
-
-/// Devices that a program may expect (hier(7)); none of them holds state.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-
-const LINKS: [(&str, &str); 5] = [
-    ("dev/fd", "/proc/self/fd"),
-    ("dev/stdin", "/proc/self/fd/0"),
-    ("dev/stdout", "/proc/self/fd/1"),
-    ("dev/stderr", "/proc/self/fd/2"),
-    ("dev/ptmx", "pts/ptmx"),
-];
-
-/// Files of the kernel's that are not of one process and that anybody may open for writing: sealed.
-pub(crate) const SEALED_KERNEL_FILES: [&str; 2] = ["proc/sys", "proc/pressure"];
-/// Files that show a host's addresses where it lets users profile the kernel
-/// (`kernel.perf_event_paranoid` below 2), and the names of all keys of the user's (keyrings(7)).
-pub(crate) const HIDDEN_KERNEL_FILES: [&str; 4] =
-    ["proc/kallsyms", "proc/modules", "proc/keys", "proc/key-users"];
 
 /// What lies in the place of something of the host's.
 struct Look {
@@ -81,51 +62,25 @@ impl Root {
         Self { root }
     }
 
-    /// Mounts the root with /proc, /dev and the private directories.
+    /// Mounts the root with /proc, /dev and the private directories, or with places for another kernel's.
     ///
     /// # Errors
     /// Returns the error of the mount calls.
-    pub(super) fn mount(plan: &LaunchPlan) -> Result<Self, Errno> {
+    pub(super) fn mount(plan: &LaunchPlan, wall: &Wall) -> Result<Self, Errno> {
         let options = [("mode", "0755"), ("size", "16m"), ("nr_inodes", "16384")];
         let root = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
         // pivot_root(2) wants a mount point; where it lies on the old root does not matter.
         attach(&root, rustix::fs::CWD, "/")?;
         let root = Self { root };
-        let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
-        root.put(proc, "proc".as_ref(), Kind::Directory)?;
-        root.mount_devices()?;
-        root.mount_private(plan)?;
-        root.mount_stage(plan)?;
         root.make_empty()?;
-        root.seal_kernel_files()?;
+        if wall.serves_files() {
+            root.make_places(plan)?;
+        } else {
+            root.mount_kernel_files()?;
+            root.mount_private(plan)?;
+        }
+        root.mount_stage(plan)?;
         Ok(root)
-    }
-
-    fn seal_kernel_files(&self) -> Result<(), Errno> {
-        for name in SEALED_KERNEL_FILES.iter().chain(&HIDDEN_KERNEL_FILES) {
-            match self.resolve(name.as_ref()) {
-                Ok(place) if HIDDEN_KERNEL_FILES.contains(name) => self.close(place)?,
-                Ok(place) => self.mask_with_itself(place, true)?,
-                // Not every kernel has each of them.
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(())
-    }
-
-    fn mount_devices(&self) -> Result<(), Errno> {
-        for name in DEVICES {
-            let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), DEVICE)?;
-            self.put(device, &Path::new("dev").join(name), Kind::File)?;
-        }
-        let options = [("ptmxmode", "0666"), ("mode", "0620")];
-        let terminals = new_filesystem("devpts", &options, NO_SUID | NO_EXEC)?;
-        self.put(terminals, "dev/pts".as_ref(), Kind::Directory)?;
-        for (path, to) in LINKS {
-            rustix::fs::symlinkat(to, &self.root, path)?;
-        }
-        Ok(())
     }
 
     /// Mounts the file system of all private directories, whose size bounds them together.
@@ -160,6 +115,7 @@ impl Root {
     /// Makes what stands for hidden things, an empty directory and an empty file that everybody may read,
     /// and for closed ones, which nobody may open.
     fn make_empty(&self) -> Result<(), Errno> {
+        self.directory(OWN.as_ref())?;
         for (look, directory, file) in [(HIDDEN, 0o555, 0o444), (CLOSED, 0, 0)] {
             let mode = Mode::from_raw_mode(directory);
             rustix::fs::mkdirat(&self.root, look.directory, mode)?;

@@ -20,10 +20,25 @@ pub(crate) enum Wall {
     Other(Box<dyn Takeover>),
 }
 
+impl Wall {
+    /// Returns whether the tree is only served to another kernel.
+    pub(super) fn serves_files(&self) -> bool {
+        match self {
+            Self::Own => false,
+            Self::Other(takeover) => takeover.serves_files(),
+        }
+    }
+}
+
 /// What the process that made a tree becomes, to start init elsewhere.
 pub(crate) trait Takeover {
     /// Returns whether a kernel of its own answers the sandbox's system calls.
     fn has_own_kernel(&self) -> bool;
+
+    /// Returns whether it serves the tree to a kernel that mounts its own /proc, /dev and private directories.
+    fn serves_files(&self) -> bool {
+        false
+    }
 
     /// Returns the descriptors that the child needs for it.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;

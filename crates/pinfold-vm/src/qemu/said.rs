@@ -18,7 +18,7 @@ impl From<OwnedFd> for Said {
 impl Said {
     /// Waits until everybody has closed the other end, and returns the end of what was written there, as text that
     /// drives no terminal.
-    pub(super) fn until_end(&mut self) -> String {
+    pub(super) fn until_end(&self) -> String {
         let mut kept = Vec::new();
         let mut buffer = [0; KEPT];
         loop {

@@ -20,6 +20,8 @@ use super::said::Said;
 
 /// Where the kernel and the initramfs lie for QEMU, and where it connects the guest's port.
 pub(super) const CHANNEL: &str = "/run/pinfold/channel";
+/// Where it connects to the file server.
+pub(super) const FILES: &str = "/run/pinfold/files";
 pub(super) const KERNEL: &str = "/run/pinfold/kernel";
 pub(super) const INITRAMFS: &str = "/run/pinfold/initramfs";
 
@@ -45,6 +47,7 @@ const LIBRARIES: &str = "x86_64-linux-gnu";
 pub(super) struct Files<'a> {
     pub(super) kernel: Option<&'a Path>,
     pub(super) initramfs: Option<&'a Path>,
+    pub(super) has_tree: bool,
 }
 
 /// Where packages that were unpacked below a directory have libraries and firmware. Those of the system itself are
@@ -70,8 +73,8 @@ pub(super) fn libraries_below(root: &Path) -> Unpacked {
 
 /// What a program has for its standard streams.
 pub(super) struct Ends {
-    /// Listens at [`CHANNEL`], if a machine runs.
-    pub(super) door: Option<OwnedFd>,
+    /// Listen at [`CHANNEL`], if a machine runs, and at [`FILES`], if it has a tree.
+    pub(super) doors: Vec<OwnedFd>,
     pub(super) output: Said,
     pub(super) errors: Said,
 }
@@ -93,7 +96,7 @@ pub(super) fn start(
     let ((output, console), (errors, messages)) = (pipe()?, pipe()?);
     let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let plan = plan(root, files, memory)?;
-    let has_door = !plan.doors.is_empty();
+    let has_doors = !plan.doors.is_empty();
     let unpacked = libraries_below(root);
     let mut env = Vec::new();
     if let Some(modules) = unpacked.modules {
@@ -109,13 +112,13 @@ pub(super) fn start(
     let program = Program { argv, env, cwd: InsidePath::root(), ignored: 0 };
     let stdio = Stdio::plain([input, console, messages].map(StdioEnd::Descriptor));
     let mut inside = Namespace.start(plan)?;
-    let door = if has_door { inside.doors().map_err(explain)?.sockets.pop() } else { None };
+    let doors = if has_doors { inside.doors().map_err(explain)?.sockets } else { Vec::new() };
     inside.command(&program, stdio).map_err(explain)?;
     inside.seal(Vec::new()).map_err(explain)?;
     if inside.channel.send(&Order::Start(Vec::new()), &[]).is_err() {
         return Err(explain(inside.last_words()).into());
     }
-    Ok((inside, Ends { door, output: output.into(), errors: errors.into() }))
+    Ok((inside, Ends { doors, output: output.into(), errors: errors.into() }))
 }
 
 fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuError> {
@@ -138,8 +141,12 @@ fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuE
             tree.push(Entry { path: InsidePath::from_static(path), place });
         }
     }
-    let door = files.kernel.map(|_| Door::Unix(InsidePath::from_static(CHANNEL)));
-    let doors = door.into_iter().collect();
+    let channel = files.kernel.map(|_| CHANNEL);
+    let doors = channel
+        .into_iter()
+        .chain(files.has_tree.then_some(FILES))
+        .map(|path| Door::Unix(InsidePath::from_static(path)))
+        .collect();
     let (uid, gid) = inside_ids();
     Ok(LaunchPlan {
         tree,

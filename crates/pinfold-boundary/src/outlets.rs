@@ -1,4 +1,4 @@
-//! What init passes out elsewhere, for an engine whose own kernel lets no descriptor out.
+//! What init passes out elsewhere, where a kernel of its own lets no descriptor out.
 //!
 //! gVisor's sockets are those of the network namespace in which it was started, so a process that stays
 //! behind there makes those by which ports inside are reached. And it makes a terminal outside for each
@@ -30,7 +30,7 @@ struct Outlets<'a> {
 ///
 /// # Errors
 /// Returns the error of `fsopen(2)` and `clone3(2)`.
-pub(super) fn leave_behind(orders: &Channel, reports: &Channel) -> Result<(), Errno> {
+pub(crate) fn leave_behind(orders: &Channel, reports: &Channel) -> Result<(), Errno> {
     let options = [("ptmxmode", "0600"), ("mode", "0600")];
     let terminals = new_filesystem("devpts", &options, 0)?;
     let outlets = Outlets { orders, reports, terminals };

@@ -1,0 +1,78 @@
+//! What a tree has of a kernel: its /proc and devices, or places for another kernel's.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::{Kind, NO_EXEC, Root, inside};
+use crate::namespace::detached::{NO_DEVICES, NO_SUID, READ_ONLY, clone_tree, new_filesystem};
+use crate::plan::{Entry, LaunchPlan, Place};
+
+/// A device on a read-only mount is written to as usual; its times and modes, which are the host's,
+/// stay.
+const DEVICE: u64 = READ_ONLY | NO_SUID | NO_EXEC;
+
+/// Devices that a program may expect (hier(7)); none of them holds state.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const LINKS: [(&str, &str); 5] = [
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("dev/ptmx", "pts/ptmx"),
+];
+
+/// Files of the kernel's that are not of one process and that anybody may open for writing: sealed.
+pub(crate) const SEALED_KERNEL_FILES: [&str; 2] = ["proc/sys", "proc/pressure"];
+/// Files that show a host's addresses where it lets users profile the kernel
+/// (`kernel.perf_event_paranoid` below 2), and the names of all keys of the user's (keyrings(7)).
+pub(crate) const HIDDEN_KERNEL_FILES: [&str; 4] =
+    ["proc/kallsyms", "proc/modules", "proc/keys", "proc/key-users"];
+
+impl Root {
+    /// Makes directories for what another kernel mounts: nothing of this one's is in the tree.
+    pub(super) fn make_places(&self, plan: &LaunchPlan) -> Result<(), Errno> {
+        let is_private = |entry: &&Entry| matches!(entry.place, Place::Private);
+        let private = plan.tree.iter().filter(is_private).map(|entry| inside(entry.path.as_path()));
+        for path in ["dev", "proc", "sys"].into_iter().map(Path::new).chain(private) {
+            self.directory(path)?;
+        }
+        Ok(())
+    }
+
+    /// Mounts what this kernel offers, as far as it is of use and harmless.
+    pub(super) fn mount_kernel_files(&self) -> Result<(), Errno> {
+        let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
+        self.put(proc, "proc".as_ref(), Kind::Directory)?;
+        self.mount_devices()?;
+        self.seal_kernel_files()
+    }
+
+    fn seal_kernel_files(&self) -> Result<(), Errno> {
+        for name in SEALED_KERNEL_FILES.iter().chain(&HIDDEN_KERNEL_FILES) {
+            match self.resolve(name.as_ref()) {
+                Ok(place) if HIDDEN_KERNEL_FILES.contains(name) => self.close(place)?,
+                Ok(place) => self.mask_with_itself(place, true)?,
+                // Not every kernel has each of them.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn mount_devices(&self) -> Result<(), Errno> {
+        for name in DEVICES {
+            let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), DEVICE)?;
+            self.put(device, &Path::new("dev").join(name), Kind::File)?;
+        }
+        let options = [("ptmxmode", "0666"), ("mode", "0620")];
+        let terminals = new_filesystem("devpts", &options, NO_SUID | NO_EXEC)?;
+        self.put(terminals, "dev/pts".as_ref(), Kind::Directory)?;
+        for (path, to) in LINKS {
+            rustix::fs::symlinkat(to, &self.root, path)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! Sandboxes in machines, as a supervisor has them: a command with its streams, programs next to it, and their ends. Init in
+//! the guest is this very program.
+
+#[path = "../../pinfold-vm/tests/support/mod.rs"]
+mod support;
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+use pinfold_boundary::namespace::inside_ids;
+use pinfold_boundary::{
+    Door, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Mask, MaskKind, Place,
+    Program, ResourceLimits, Stdio, StdioEnd,
+};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_virtiofs::FileServer;
+use pinfold_vm::{Qemu, Spec, guest};
+use pinfold_wire::{Bounds, Ended, Order, Report, StreamEnd, Streams};
+use rustix::process::{Pid, Signal};
+
+use support::Failed;
+
+/// A private directory with a file of pinfold's.
+const HOME: &str = "/home/user";
+
+/// What the command does. Its user has no right in the guest, and does not reach its channel.
+const SCRIPT: &str = r#"
+read line; echo "$line"; echo error >&2; id -u; hostname; stat -c %U:%a $HOME; cat $HOME/.made secret; echo x >made
+grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
+for file in /dev/vport0p1 /dev/mem /proc/sys/vm/drop_caches /proc/sysrq-trigger; do
+    (: >$file) 2>/dev/null && echo opened $file
+done
+mount -t virtiofs root /tmp 2>/dev/null && echo mounted
+unshare -r true 2>/dev/null && echo root
+head -c 12 /proc/1/cmdline; echo
+grep -c : /proc/net/dev
+exit 7
+"#;
+
+fn main() -> Result<(), Failed> {
+    guest::run_as_first();
+    if pinfold_boundary::container::run_as_init() {
+        return Ok(());
+    }
+    support::run("session_in_a_machine_is_like_any_other", session_in_a_machine_is_like_any_other)
+}
+
+fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let Some((qemu, spec)) = support::prepare(directory.path(), true)? else { return Ok(()) };
+    let workspace = tempfile::tempdir()?;
+    let workspace = workspace.path().canonicalize()?;
+    fs::write(workspace.join("secret"), "hidden")?;
+    command_runs_to_its_end(&qemu, &spec, &workspace)?;
+    terminal_is_the_hosts(&qemu, &spec, &workspace)?;
+    session_ends_with_its_file_server(&qemu, &spec, &workspace)?;
+    refuses_what_it_lacks(&qemu, &spec, &workspace)
+}
+
+/// A sandbox in a machine, before it is sealed.
+fn launch(qemu: &Qemu, spec: &Spec, plan: LaunchPlan) -> Result<Inside, LaunchError> {
+    let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
+    let server = |listener| -> Box<dyn pinfold_boundary::namespace::FileServer> {
+        Box::new(FileServer::new(listener))
+    };
+    pinfold_vm::launch(qemu, spec, &own.ok_or(LaunchError::Silent)?, plan, server)
+}
+
+fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let start = Instant::now();
+    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    let (input, mut to_input) = pipe()?;
+    let (mut output, from_output) = pipe()?;
+    let (mut errors, from_errors) = pipe()?;
+    let ends = [input, from_output, from_errors].map(|end| StdioEnd::Descriptor(end.into()));
+    inside.command(&program(SCRIPT, workspace)?, Stdio::plain(ends))?;
+    let path = workspace.join("secret").as_os_str().as_encoded_bytes().to_vec();
+    inside.seal(vec![Mask { path, kind: MaskKind::Hide }])?;
+    println!("init after {:?}", start.elapsed());
+    inside.order(&Order::Start(Vec::new()))?;
+    runs_next_to_the_command(&inside, workspace)?;
+    to_input.write_all(b"typed\n")?;
+    drop(to_input);
+    let mut text = String::new();
+    output.read_to_string(&mut text)?;
+    let id = inside_ids().0;
+    let expected = format!(
+        "typed\n{id}\nmachine\nuser:700\nmade\nCapEff:\t{0}\nCapBnd:\t{0}\nNoNewPrivs:\t1\nSeccomp:\t2\n\
+         pinfold-init\n1\n",
+        "0".repeat(16)
+    );
+    assert_eq!(text, expected);
+    text.clear();
+    errors.read_to_string(&mut text)?;
+    assert_eq!(text, "error\n");
+    assert_eq!(ended(&inside)?, Some(Ended::Code(7)));
+    inside.reap()?;
+    println!("ended after {:?}", start.elapsed());
+    assert_eq!(fs::read_to_string(workspace.join("made"))?, "x\n");
+    drop(inside);
+    nothing_is_left()
+}
+
+/// A terminal of the host's stands for one in the guest: its size and keys get there.
+fn terminal_is_the_hosts(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    let script = "stty size; trap 'echo interrupted' INT; echo ready; read line; read line; echo got $line; tty; exit 5";
+    let mut stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
+    stdio.window = Some((33, 99));
+    inside.command(&program(script, workspace)?, stdio)?;
+    inside.seal(Vec::new())?;
+    inside.order(&Order::Start(Vec::new()))?;
+    let received = inside.channel.receive::<Report>()?.ok_or("init is gone")?;
+    assert_eq!(received.message, Report::Terminal);
+    let controller = received.descriptors.into_iter().next().ok_or("no terminal")?;
+    let mut controller = File::from(controller);
+    let mut text = String::new();
+    let mut say = [Some(("ready", "\u{3}")), Some(("interrupted", "typed\n"))]
+        .into_iter()
+        .flatten()
+        .peekable();
+    let mut buffer = [0; 4096];
+    // The end of a terminal is an error (EIO).
+    while let Ok(count @ 1..) = controller.read(&mut buffer) {
+        text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        if let Some((_, typed)) = say.next_if(|(word, _)| text.contains(word)) {
+            controller.write_all(typed.as_bytes())?;
+        }
+    }
+    for part in ["33 99\r\n", "interrupted\r\n", "got typed\r\n", "/dev/pts/0\r\n"] {
+        assert!(text.contains(part), "{text:?}");
+    }
+    assert_eq!(ended(&inside)?, Some(Ended::Code(5)));
+    drop(inside);
+    nothing_is_left()
+}
+
+fn nothing_is_left() -> Result<(), Failed> {
+    let threads = fs::read_dir("/proc/self/task")?.count();
+    assert_eq!((children()?, threads), (Vec::new(), 1));
+    if support::processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
+}
+
+/// The processes that this one has started.
+fn children() -> Result<Vec<String>, Failed> {
+    let text = fs::read_to_string("/proc/thread-self/children")?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+/// A guest that ends its file server, by what a hostile driver says, ends itself.
+fn session_ends_with_its_file_server(
+    qemu: &Qemu,
+    spec: &Spec,
+    workspace: &Path,
+) -> Result<(), Failed> {
+    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    // QEMU has a process below the one that started it, and the server has none.
+    let server = children()?.into_iter().find(|process| {
+        let path = format!("/proc/{process}/task/{process}/children");
+        fs::read_to_string(path).is_ok_and(|text| text.is_empty())
+    });
+    let null = || File::open("/dev/null").map(|file| StdioEnd::Descriptor(file.into()));
+    let ends = [null()?, null()?, null()?];
+    inside.command(&program("sleep 1000", workspace)?, Stdio::plain(ends))?;
+    inside.seal(Vec::new())?;
+    inside.order(&Order::Start(Vec::new()))?;
+    let server = server.and_then(|number| Pid::from_raw(number.parse().ok()?));
+    rustix::process::kill_process(server.ok_or("no server")?, Signal::KILL)?;
+    assert_eq!(ended(&inside)?, None);
+    let gone = inside.engine_gone().unwrap_or_default();
+    assert!(gone.starts_with("the machine ended before the command did"), "{gone}");
+    drop(inside);
+    nothing_is_left()
+}
+
+/// A plan that asks for more is refused before anything starts.
+fn refuses_what_it_lacks(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let with_wall = LaunchPlan { landlock: Landlock::Required, ..plan(workspace)? };
+    let with_door = LaunchPlan { doors: vec![Door::Outward(881)], ..plan(workspace)? };
+    for (plan, word) in [(with_wall, "Landlock"), (with_door, "doors")] {
+        match launch(qemu, spec, plan) {
+            Err(LaunchError::Wall { what }) if what.contains(word) => {}
+            other => return Err(format!("{other:?}").into()),
+        }
+    }
+    nothing_is_left()
+}
+
+fn pipe() -> Result<(File, File), Failed> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok((read.into(), write.into()))
+}
+
+fn program(script: &str, workspace: &Path) -> Result<Program, Failed> {
+    Ok(Program {
+        argv: ["/bin/sh", "-c", script].map(Into::into).into(),
+        env: vec![
+            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("HOME".into(), HOME.into()),
+        ],
+        cwd: InsidePath::new(workspace)?,
+        ignored: 0,
+    })
+}
+
+/// Waits for the command's end.
+fn ended(inside: &Inside) -> Result<Option<Ended>, Failed> {
+    while let Some(received) = inside.channel.receive::<Report>()? {
+        match received.message {
+            Report::Ended(ended) => return Ok(Some(ended)),
+            Report::Failed { .. } => return Err(format!("{:?}", received.message).into()),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Runs a program next to the command, with its error output in its output. Returns its status and what it says.
+fn run(inside: &Inside, script: &str, workspace: &Path) -> Result<(Ended, Vec<u8>), Failed> {
+    let (mut output, theirs) = pipe()?;
+    let theirs = OwnedFd::from(theirs);
+    let program = program(script, workspace)?.to_wire();
+    // Open both ways, as a terminal of the user's is.
+    let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+    let streams =
+        Streams::plain([StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)]);
+    inside.run(1, Bounds::default(), &program, streams, &[null.as_fd(), theirs.as_fd()])?;
+    let flags = rustix::fs::fcntl_getfl(&theirs)?;
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "a caller's pipe was changed");
+    drop((null, theirs));
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes)?;
+    loop {
+        let received = inside.channel.receive::<Report>()?.ok_or("init is gone")?;
+        if let Report::TaskEnded { id: 1, ended } = received.message {
+            return Ok((ended, bytes));
+        }
+    }
+}
+
+/// More output than a pipe holds, short programs one after the other, and a program with many files.
+fn runs_next_to_the_command(inside: &Inside, workspace: &Path) -> Result<(), Failed> {
+    let start = Instant::now();
+    let (ended, bytes) = run(inside, "head -c 1000000 /dev/zero; exit 3", workspace)?;
+    assert_eq!((ended, bytes.len()), (Ended::Code(3), 1_000_000));
+    println!("1 MB of output: {:?}", start.elapsed());
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        let start = Instant::now();
+        run(inside, ":", workspace)?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    println!("a shell that does nothing: {:?}", times[times.len() / 2]);
+    let start = Instant::now();
+    let script = "git init -q . && for n in $(seq 20); do echo $n >$n; done && git add [0-9]* && \
+                  git -c user.name=a -c user.email=b commit -qm all && git mv 1 one && git status --short && \
+                  git fsck && rm -rf .git [0-9]* one";
+    let (ended, bytes) = run(inside, script, workspace)?;
+    let said = String::from_utf8_lossy(&bytes);
+    assert!(said.contains("R  1 -> one\n"), "{said}");
+    assert_eq!(ended, Ended::Code(0), "{said}");
+    println!("git, 20 files: {:?}", start.elapsed());
+    Ok(())
+}
+
+fn plan(workspace: &Path) -> Result<LaunchPlan, Failed> {
+    let mut tree = Vec::new();
+    let mut add = |path: &Path, place| -> Result<(), Failed> {
+        tree.push(Entry { path: InsidePath::new(path)?, place });
+        Ok(())
+    };
+    for path in ["/usr", "/bin", "/sbin", "/lib", "/lib64"].map(Path::new) {
+        match fs::read_link(path) {
+            Ok(target) => add(path, Place::Symlink(target.into()))?,
+            Err(_) => add(path, Place::ReadOnly(HostPath::new(path)?))?,
+        }
+    }
+    for path in ["/tmp", "/run", HOME].map(Path::new) {
+        add(path, Place::Private)?;
+    }
+    add(workspace, Place::Writable(HostPath::new(workspace)?))?;
+    let (uid, gid) = inside_ids();
+    let content = format!("user:x:{uid}:{gid}::{HOME}:/bin/sh\n").into_bytes();
+    add("/etc/passwd".as_ref(), Place::File { content, mode: 0o644, keep: false })?;
+    let content = b"made\n".to_vec();
+    add(&Path::new(HOME).join(".made"), Place::File { content, mode: 0o600, keep: false })?;
+    Ok(LaunchPlan {
+        tree,
+        identity: Identity { uid, gid, home: InsidePath::new(HOME)? },
+        hostname: "machine".to_owned(),
+        doors: Vec::new(),
+        limits: ResourceLimits::default(),
+        landlock: Landlock::BestEffort,
+        nested: false,
+    })
+}

@@ -1,0 +1,244 @@
+//! A sandbox in a machine: QEMU, the file server of its tree, and init in its guest.
+//!
+//! To its supervisor it is an [`Inside`] like any other. Until it is sealed the channel leads to the child that makes the
+//! tree, and afterwards to init in the guest, by a ferry on a thread of its own.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use pinfold_boundary::container::init_path;
+use pinfold_boundary::namespace::{self, FileServer, Terminals, steps_elsewhere};
+use pinfold_boundary::{
+    Backing, Capabilities, Entry, Group, InitCommand, Inside, Landlock, LateInit, LaunchError,
+    LaunchPlan, Place, ResourceLimits, step_failed,
+};
+use pinfold_mux::{HostFerry, Local, Multiplexer};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_wire::{Channel, LastSteps, Report, Wire as _};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Resource;
+
+use crate::guest::{self, Beneath, TREE, Tree};
+use crate::qemu::{Machine, Qemu, Spec};
+
+/// How long a guest may take to start init.
+const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
+/// Where things of pinfold's own lie in every tree.
+const OWN: &str = "/run/pinfold";
+const ENGINE: &str = "QEMU";
+
+/// Starts a sandbox in a machine. `init` is the static executable that runs in the guest, which calls
+/// [`guest::run_as_first`] and [`pinfold_boundary::container::run_as_init`]. `server` serves who connects to a socket.
+/// The calling process must have one thread.
+///
+/// # Errors
+/// Returns whatever kept it from being made; nothing is left behind then. A plan that has doors, or requires Landlock,
+/// is refused.
+pub fn launch(
+    qemu: &Qemu,
+    spec: &Spec,
+    init: &HostPath,
+    mut plan: LaunchPlan,
+    server: fn(OwnedFd) -> Box<dyn FileServer>,
+) -> Result<Inside, LaunchError> {
+    refuse_what_is_lacking(&plan)?;
+    let path = InsidePath::from_static(init_path());
+    plan.tree.push(Entry { path, place: Place::ReadOnly(init.clone()) });
+    let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan));
+    let enforced = Capabilities { memory: true, cpus: false, pids: true, landlock: 0 };
+    // Its memory and processors are the machine's.
+    plan.limits = ResourceLimits::default();
+    let booted = qemu.boot(&Spec { has_tree: true, ..spec.clone() });
+    let (machine, ends) = booted.map_err(|error| unusable(error.to_string()))?;
+    let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
+    let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
+    let terminals = Terminals { orders, reports: duplicate(&reports)? };
+    let files = namespace::serve(plan, server(listener), Some(terminals))?;
+    let channel = duplicate(&files.channel)?;
+    let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
+    let start = Some(Start { channel: ends.channel, tree, init, reports });
+    let backing =
+        MachineBacking { machine, files, steps, command: None, outlets, start, ferry: None };
+    Ok(Inside::new(channel, ended, enforced, Box::new(backing)))
+}
+
+fn duplicate(channel: &Channel) -> Result<Channel, LaunchError> {
+    channel.as_fd().try_clone_to_owned().map(Channel::from).map_err(no_descriptor)
+}
+
+fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
+    let what = if plan.landlock == Landlock::Required {
+        "the policy requires Landlock, which is not used in a machine"
+    } else if !plan.doors.is_empty() {
+        "the session has doors, which cannot be opened in a machine"
+    } else {
+        return Ok(());
+    };
+    Err(LaunchError::Wall { what: what.to_owned() })
+}
+
+fn unusable(said: String) -> LaunchError {
+    LaunchError::Engine { engine: ENGINE, said, hint: None }
+}
+
+fn no_descriptor(source: io::Error) -> LaunchError {
+    LaunchError::System { what: "cannot keep a descriptor of a machine", source }
+}
+
+/// Returns what of a plan's tree is the guest's own.
+fn own_tree(plan: &LaunchPlan) -> Tree {
+    let path = |entry: &Entry| entry.path.as_path().to_owned();
+    let is_private = |entry: &&Entry| matches!(entry.place, Place::Private);
+    let private: Vec<_> = plan.tree.iter().filter(is_private).map(path).collect();
+    let is_beneath = |path: &Path| {
+        private.iter().any(|directory| path.starts_with(directory) && path != directory)
+    };
+    let mut beneath = Vec::new();
+    if is_beneath(OWN.as_ref()) {
+        beneath.push(guest::Place { path: OWN.into(), kind: Beneath::Granted });
+    }
+    for entry in plan.tree.iter().filter(|entry| !is_private(entry)) {
+        let is_made = matches!(entry.place, Place::File { .. } | Place::Symlink(_));
+        let kind = if is_made { Beneath::Made } else { Beneath::Granted };
+        // What is in pinfold's own directory comes with it.
+        if is_beneath(entry.path.as_path()) && !entry.path.as_path().starts_with(OWN) {
+            beneath.push(guest::Place { path: path(entry), kind });
+        }
+    }
+    Tree {
+        ids: (plan.identity.uid, plan.identity.gid),
+        hostname: plan.hostname.clone(),
+        home: plan.identity.home.as_path().to_owned(),
+        disk: plan.limits.disk,
+        files: rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
+        private,
+        beneath,
+    }
+}
+
+/// What a machine is started with once its tree is complete.
+#[derive(Debug)]
+struct Start {
+    channel: OwnedFd,
+    tree: Tree,
+    /// The supervisor's end of init's channel, and the one that messages of the guest come to.
+    init: Channel,
+    reports: Channel,
+}
+
+#[derive(Debug)]
+struct MachineBacking {
+    machine: Machine,
+    files: Inside,
+    steps: LastSteps,
+    command: Option<InitCommand>,
+    /// Where terminals are asked for.
+    outlets: Channel,
+    start: Option<Start>,
+    ferry: Option<JoinHandle<()>>,
+}
+
+impl Drop for MachineBacking {
+    /// Ends the ferry with the machine: the process has the threads that it had before.
+    fn drop(&mut self) {
+        self.machine.inside().kill();
+        if let Some(ferry) = self.ferry.take() {
+            let _ = ferry.join();
+        }
+    }
+}
+
+impl Backing for MachineBacking {
+    fn is_parent(&self) -> bool {
+        // The machine is the one that reaps it.
+        false
+    }
+
+    fn group(&self) -> Option<&Group> {
+        self.machine.inside().group()
+    }
+
+    fn silence(&self) -> LaunchError {
+        unusable(format!("the machine ended and has not started init; {}", self.machine.say_last()))
+    }
+
+    fn gone(&self) -> Option<String> {
+        let said = self.machine.say_last();
+        Some(format!("the machine ended before the command did; {said}"))
+    }
+
+    fn outlets(&self) -> Option<&Channel> {
+        Some(&self.outlets)
+    }
+
+    fn copies_streams(&self) -> bool {
+        true
+    }
+
+    fn has_own_kernel(&self) -> bool {
+        true
+    }
+
+    fn keep_command(&mut self, command: InitCommand) -> Option<InitCommand> {
+        self.command = Some(command);
+        None
+    }
+
+    fn await_init(&mut self, channel: &Channel) -> Result<Option<LateInit>, LaunchError> {
+        expect_born(channel).map_err(|error| error.unwrap_or(LaunchError::Silent))?;
+        let Some(Start { channel, tree, init: ours, reports }) = self.start.take() else {
+            return Ok(None);
+        };
+        self.carry(channel, tree, &reports).map_err(no_descriptor)?;
+        drop(reports);
+        let mut ready = [PollFd::new(&ours, PollFlags::IN)];
+        let count = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
+        if count == Ok(0) {
+            return Err(self.silence());
+        }
+        expect_born(&ours).map_err(|error| error.unwrap_or_else(|| self.silence()))?;
+        let (steps, command) = (self.steps.clone(), self.command.take());
+        Ok(Some(LateInit { steps, command, channel: Some(ours) }))
+    }
+}
+
+impl MachineBacking {
+    /// Begins to carry messages between a socket and init.
+    fn carry(&mut self, channel: OwnedFd, tree: Tree, peer: &Channel) -> io::Result<()> {
+        let (near, far) = UnixStream::pair()?;
+        let peer = peer.as_fd().try_clone_to_owned()?;
+        let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)
+            .with_stream(TREE, Local::socket(far.into())?);
+        let (files, ender) = (self.files.init.try_clone()?, self.machine.inside().ender()?);
+        let thread = std::thread::Builder::new().name("ferry".to_owned()).spawn(move || {
+            let description = tree.encode();
+            let written =
+                std::thread::spawn(move || io::Write::write_all(&mut &near, &description));
+            let _ = serve(ferry, &files);
+            ender.end();
+            let _ = written.join();
+        })?;
+        self.ferry = Some(thread);
+        Ok(())
+    }
+}
+
+/// Serves a ferry until the guest is done, or one of QEMU and the file server has ended.
+fn serve(mut ferry: HostFerry, files: &OwnedFd) -> Result<(), pinfold_mux::MuxError> {
+    while !ferry.is_over() && ferry.turn(&[files.as_fd()], None)? == [false] {}
+    Ok(())
+}
+
+/// Receives the message that a process is there. Returns why it is not, or nothing if it has not said so.
+fn expect_born(channel: &Channel) -> Result<(), Option<LaunchError>> {
+    match channel.receive::<Report>().map_err(LaunchError::from)?.map(|received| received.message) {
+        Some(Report::Born) => Ok(()),
+        Some(Report::Failed { step, errno, detail }) => {
+            Err(Some(step_failed(step, errno, &detail)))
+        }
+        _ => Err(None),
+    }
+}

@@ -1,0 +1,75 @@
+//! What tests that boot machines share.
+//!
+//! `PINFOLD_TEST_QEMU` and `PINFOLD_TEST_KERNEL` are directories into which packages of QEMU and of a kernel were
+//! unpacked. Without them, those of the system are used.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use pinfold_vm::{Kernel, Qemu, Spec, WANTED, initramfs};
+
+pub(crate) type Failed = Box<dyn Error + Send + Sync>;
+
+fn directory(variable: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| "/".into(), PathBuf::from)
+}
+
+/// Runs the one test of a program, and answers what cargo-nextest asks of it.
+pub(crate) fn run(name: &str, test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
+    let has = |word| std::env::args().any(|argument| argument == word);
+    if has("--list") {
+        if !has("--ignored") {
+            println!("{name}: test");
+        }
+        return Ok(());
+    }
+    test()
+}
+
+/// Finds QEMU.
+pub(crate) fn qemu() -> Result<Qemu, Failed> {
+    Ok(Qemu::find(&directory("PINFOLD_TEST_QEMU"))?)
+}
+
+/// Finds QEMU, and writes a kernel and an initramfs with this very program as init to a directory. Returns nothing if
+/// one of them is missing, which is said.
+pub(crate) fn prepare(directory: &Path, has_tree: bool) -> Result<Option<(Qemu, Spec)>, Failed> {
+    let qemu = match qemu() {
+        Ok(qemu) => qemu,
+        Err(error) => return skip(&*error),
+    };
+    let root = self::directory("PINFOLD_TEST_KERNEL");
+    let found = if root == Path::new("/") { Kernel::of_host() } else { Kernel::below(&root) };
+    let kernel = match found {
+        Ok(kernel) => kernel,
+        Err(error) => return skip(&error),
+    };
+    let start = Instant::now();
+    let vmlinux = kernel.vmlinux()?;
+    let modules = kernel.modules()?.in_order(&WANTED)?;
+    let archive = initramfs(&std::fs::read("/proc/self/exe")?, &modules);
+    println!("QEMU {}, Linux {}", qemu.version(), kernel.release());
+    println!("{} modules, {} bytes, {:?}", modules.len(), archive.len(), start.elapsed());
+    let (kernel, initramfs) = (directory.join("vmlinux"), directory.join("initramfs"));
+    std::fs::write(&kernel, vmlinux)?;
+    std::fs::write(&initramfs, archive)?;
+    Ok(Some((qemu, Spec { kernel, initramfs, memory: 512, cpus: 1, has_tree })))
+}
+
+fn skip<T>(reason: &(impl std::fmt::Display + ?Sized)) -> Result<Option<T>, Failed> {
+    println!("SKIPPED: {reason}");
+    Ok(None)
+}
+
+/// The directories in `/proc` of this user's machines.
+pub(crate) fn processes() -> Result<Vec<PathBuf>, Failed> {
+    let entries = std::fs::read_dir("/proc")?.flatten().map(|entry| entry.path());
+    let is_ours = |path: &PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        let channel = b"path=/run/pinfold/channel";
+        name.starts_with("qemu-system") && words.windows(channel.len()).any(|part| part == channel)
+    };
+    Ok(entries.filter(is_ours).collect())
+}

@@ -45,7 +45,6 @@ fn build(profile: &str, directory: &Path) -> Outcome {
     // It needs the programs of its own machine.
     if std::env::var_os(TARGET).is_none() {
         let mut build = cargo::command("packaging/deb/build");
-        build.env("SOURCE_DATE_EPOCH", time.trim());
         cargo::finish(build.args(["--profile", profile]).arg(directory))?;
     }
     let list = directory.join(format!("pinfold-{version}-{machine}.cdx.json"));

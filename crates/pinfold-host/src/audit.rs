@@ -7,9 +7,11 @@
 //!
 //! A full file is renamed to `audit.NUMBER.jsonl` and never written again. The oldest are removed
 //! when there are many, but not before their time: see `files`. What one session provokes is
-//! bounded, so that it cannot fill the log: see `budget`.
+//! bounded, so that it cannot fill the log: see `budget`. Each record vouches for those before it:
+//! see `chain`.
 
 mod budget;
+mod chain;
 mod event;
 mod files;
 mod reader;
@@ -26,6 +28,8 @@ use crate::directories::Places;
 use crate::session_id::SessionId;
 
 use self::budget::{Budget, Verdict};
+use self::chain::Chain;
+pub use self::chain::{Verified, verify};
 pub use self::event::{Event, GrantRecord, Login, Purpose, RestrictionRecord};
 use self::files::Files;
 pub use self::reader::Reader;
@@ -70,7 +74,7 @@ impl Audit {
         let line = self.line(event)?;
         if let Some(budget) = &self.budget {
             let mut budget = budget.lock();
-            match budget.take(event, line.len()) {
+            match budget.take(event, line.len() + chain::LENGTH) {
                 Verdict::Write => {}
                 Verdict::Drop(None) => return Ok(()),
                 Verdict::Drop(Some(records)) => return self.write(&Event::Dropped { records }),
@@ -86,13 +90,14 @@ impl Audit {
         self.put(&line)
     }
 
+    /// Returns a record without its end, which is the chain.
     fn line(&self, event: &Event<'_>) -> io::Result<Vec<u8>> {
         let mut line = budget::line(event)?;
-        // What every record has comes last, before the brace that ends the event's own members.
+        // What every record has comes last, in place of the brace that ends the event's own members.
         line.pop();
         let time = humantime::format_rfc3339_millis(SystemTime::now());
         let session = serde_json::to_string(&self.session.as_ref().map(SessionId::as_str))?;
-        writeln!(line, ",\"session\":{session},\"time\":\"{time}\"}}")?;
+        write!(line, ",\"session\":{session},\"time\":\"{time}\"")?;
         Ok(line)
     }
 
@@ -100,6 +105,7 @@ impl Audit {
         self.put(&self.line(event)?)
     }
 
+    /// Appends a record.
     fn put(&self, line: &[u8]) -> io::Result<()> {
         let mut file = self.file.lock();
         self.append(&mut file, line).map_err(|error| self.files.named("write", &error))
@@ -114,12 +120,16 @@ impl Audit {
                     return Ok(false);
                 }
                 let end = cut_broken_tail(file)?;
+                let length = (line.len() + chain::LENGTH) as u64;
                 // A file that cannot be renamed goes on growing: recording comes first.
-                if end > 0 && end + line.len() as u64 > self.largest && self.files.rotate().is_ok()
-                {
+                if end > 0 && end + length > self.largest && self.files.rotate().is_ok() {
                     return Ok(false);
                 }
-                write(file, end, line)?;
+                let before = match end {
+                    0 => Chain::of_full(&self.files)?,
+                    end => Chain::at_end(file, end)?.unwrap_or_default(),
+                };
+                write(file, end, &before.add(line.to_vec()).1)?;
                 Ok(true)
             })?;
             if current {

@@ -7,7 +7,7 @@ mod support;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pinfold_boundary::namespace::inside_ids;
@@ -150,6 +150,15 @@ fn children() -> Result<Vec<String>, Failed> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
+/// The processes that have started the machines of this user.
+fn starters() -> Result<Vec<String>, Failed> {
+    let parent = |path: PathBuf| {
+        let status = fs::read_to_string(path.join("status")).ok()?;
+        status.lines().find_map(|line| Some(line.strip_prefix("PPid:")?.trim().to_owned()))
+    };
+    Ok(support::processes()?.into_iter().filter_map(parent).collect())
+}
+
 /// A guest that ends its file server, by what a hostile driver says, ends itself.
 fn session_ends_with_its_file_server(
     qemu: &Qemu,
@@ -157,11 +166,9 @@ fn session_ends_with_its_file_server(
     workspace: &Path,
 ) -> Result<(), Failed> {
     let mut inside = launch(qemu, spec, plan(workspace)?)?;
-    // QEMU has a process below the one that started it, and the server has none.
-    let server = children()?.into_iter().find(|process| {
-        let path = format!("/proc/{process}/task/{process}/children");
-        fs::read_to_string(path).is_ok_and(|text| text.is_empty())
-    });
+    // The other process has QEMU below it.
+    let starters = starters()?;
+    let server = children()?.into_iter().find(|process| !starters.contains(process));
     let null = || File::open("/dev/null").map(|file| StdioEnd::Descriptor(file.into()));
     let ends = [null()?, null()?, null()?];
     inside.command(&program("sleep 1000", workspace)?, Stdio::plain(ends))?;

@@ -1,4 +1,4 @@
-//! `pinfold audit` and `pinfold logs`.
+//! `pinfold logs`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -13,12 +13,9 @@ use pinfold_host::sessions::{is_live, names};
 use pinfold_session::detach;
 use pinfold_terminal::colours::Colours;
 use pinfold_terminal::notify;
-use serde_json::Value;
 
-use crate::cli::Output;
 use crate::completions;
 use crate::exit::Failure;
-use crate::print::{self, say};
 
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -29,18 +26,6 @@ pub(crate) struct LogsArgs {
     #[arg(add = completions::logged())]
     session: String,
     /// Keep showing output until the session ends
-    #[arg(long, short)]
-    follow: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditArgs {
-    #[command(flatten)]
-    output: Output,
-    /// Show only the records of this session
-    #[arg(long, value_name = "ID", add = completions::live())]
-    session: Option<String>,
-    /// Keep showing records as they are written
     #[arg(long, short)]
     follow: bool,
 }
@@ -124,57 +109,5 @@ fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
             Err(Failure::new("more than one session is meant")
                 .hint(Some(format!("name one of these: {}", all.join(", ")))))
         }
-    }
-}
-
-pub(crate) fn audit(args: &AuditArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
-    let mut none_shown = true;
-    loop {
-        while let Some(record) = next(reader.as_mut())? {
-            if args.session.as_ref().is_none_or(|id| record["session"] == **id) {
-                show(&record, args.output.json);
-                none_shown = false;
-            }
-        }
-        if !args.follow {
-            if none_shown && !args.output.json {
-                notify!("pinfold: no records");
-            }
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(LOOK);
-        if reader.is_none() {
-            reader = Reader::open(&places.state).map_err(Failure::new)?;
-        }
-    }
-}
-
-fn next(reader: Option<&mut Reader>) -> Result<Option<Value>, Failure> {
-    reader.map_or(Ok(None), Reader::next_record).map_err(Failure::new)
-}
-
-fn show(record: &Value, json: bool) {
-    if json {
-        say!("{}", print::plain(&record.to_string()));
-        return;
-    }
-    let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
-    let rest = record
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| !matches!(key.as_str(), "time" | "session" | "event"));
-    let details: Vec<String> = rest.map(|(key, value)| format!("{key}={}", brief(value))).collect();
-    let line = [text("time"), text("session"), text("event"), details.join(" ")];
-    say!("{}", print::plain(&line.join(" ")));
-}
-
-/// Lists of grants are for `--json`; a line for people says how many there are.
-fn brief(value: &Value) -> String {
-    match value {
-        Value::Array(items) if items.iter().any(Value::is_object) => items.len().to_string(),
-        other => other.to_string(),
     }
 }

@@ -5,6 +5,7 @@ mod accept;
 mod adopt;
 mod approvals;
 mod attach;
+mod audit;
 mod check;
 mod clean;
 mod cli;
@@ -99,7 +100,7 @@ fn main() -> ExitCode {
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),
         Command::Review(args) => hindsight::review(&args.0, &launcher),
-        Command::Audit(args) => log::audit(&args.0),
+        Command::Audit(args) => audit::run(&args.0),
         Command::ImportObjects(args) => import::import(args.0),
         Command::ReadRepository(args) => import::read(&args.0),
         Command::LookAtWorktree(args) => worktree::look(args.0),

@@ -80,6 +80,22 @@ impl Files {
         Ok(())
     }
 
+    /// Opens the file that was full last; none if none was.
+    ///
+    /// # Errors
+    /// Returns the error of reading the directory and `open(2)`.
+    pub(super) fn last_full(&self) -> io::Result<Option<File>> {
+        self.numbers()?.last().map(|number| File::open(self.full(*number))).transpose()
+    }
+
+    /// Returns whether the oldest file is gone.
+    ///
+    /// # Errors
+    /// Returns the error of reading the directory.
+    pub(super) fn begins_late(&self) -> io::Result<bool> {
+        Ok(self.numbers()?.first().is_some_and(|first| *first > 1))
+    }
+
     /// Numbers of the full files, the oldest first.
     fn numbers(&self) -> io::Result<Vec<u64>> {
         let mut numbers = Vec::new();

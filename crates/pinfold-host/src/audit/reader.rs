@@ -61,6 +61,14 @@ impl Reader {
         }
     }
 
+    /// Returns the next whole record as a line, `None` at the present end.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::next_record`].
+    pub(super) fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.line().map_err(|error| self.files.named("read", &error))
+    }
+
     /// Skips all records up to the present end.
     ///
     /// # Errors

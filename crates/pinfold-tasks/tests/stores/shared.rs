@@ -340,8 +340,17 @@ fn claim_among_ten_thousand_tasks_looks_at_few() {
     assert!(plan.contains("task_queued") && !plan.contains("Sort"), "{plan}");
 }
 
-/// Makes a small disk that only this thread and what it starts can see. It is gone with them.
-fn small_disk(size: &str) -> tempfile::TempDir {
+/// A small disk that only this thread and what it starts can see.
+struct SmallDisk(tempfile::TempDir);
+
+impl Drop for SmallDisk {
+    /// Has the directory be an empty one again, which can be removed.
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn small_disk(size: &str) -> SmallDisk {
     use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
     let directory = tempfile::Builder::new().prefix("pf-disk-").tempdir().unwrap();
     // SAFETY: a thread with mounts of its own shares nothing that Rust relies on.
@@ -349,7 +358,7 @@ fn small_disk(size: &str) -> tempfile::TempDir {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
     let data = std::ffi::CString::new(format!("size={size},mode=0777")).unwrap();
     mount("tmpfs", directory.path(), "tmpfs", MountFlags::empty(), data.as_c_str()).unwrap();
-    directory
+    SmallDisk(directory)
 }
 
 #[test]
@@ -359,9 +368,9 @@ fn full_disk_of_the_server_is_named_and_loses_nothing() {
         return pinfold_testkit::skip(TEST, "only root can make a small disk");
     }
     let disk = small_disk("120m");
-    let spare = disk.path().join("spare");
+    let spare = disk.0.path().join("spare");
     std::fs::write(&spare, vec![b'x'; 24 << 20]).unwrap();
-    let data = disk.path().join("data");
+    let data = disk.0.path().join("data");
     // Its log takes no more of the disk than it needs.
     let settings = ["min_wal_size=32MB", "max_wal_size=32MB"];
     let Some(server) = pinfold_testkit::Postgres::start_with(TEST, Some(&data), &settings) else {

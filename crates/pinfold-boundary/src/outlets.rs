@@ -12,7 +12,7 @@ use pinfold_wire::{Channel, Order, Report};
 use rustix::io::Errno;
 use rustix::process::WaitOptions;
 
-use crate::namespace::{close_all_others, new_filesystem};
+use crate::namespace::{close_all_others_for, new_filesystem, null};
 use crate::sys::{self, Side};
 use line::Line;
 
@@ -22,6 +22,8 @@ struct Outlets<'a> {
     reports: &'a Channel,
     /// Terminals of this session's alone, at no path.
     terminals: OwnedFd,
+    /// What stands for standard streams: its root may become one without it at any time.
+    null: OwnedFd,
 }
 
 /// Leaves a process behind that answers each order of one channel on the other. Nothing inside
@@ -33,10 +35,11 @@ struct Outlets<'a> {
 pub(crate) fn leave_behind(orders: &Channel, reports: &Channel) -> Result<(), Errno> {
     let options = [("ptmxmode", "0600"), ("mode", "0600")];
     let terminals = new_filesystem("devpts", &options, 0)?;
-    let outlets = Outlets { orders, reports, terminals };
+    let outlets = Outlets { orders, reports, terminals, null: null()? };
     copied(|| {
         // Where it cannot be made harmless, ports and terminals stay out of reach.
-        if close_all_others(&[orders.as_fd(), outlets.terminals.as_fd()], reports).is_ok()
+        let kept = [orders.as_fd(), outlets.terminals.as_fd()];
+        if close_all_others_for(&outlets.null, &kept, reports).is_ok()
             && sys::drop_capabilities().is_ok()
         {
             outlets.answer();
@@ -86,7 +89,7 @@ impl Outlets<'_> {
     fn connect(&self, line: &Line) -> Result<(), Errno> {
         copied(|| {
             let kept = [line.channel.as_fd(), self.terminals.as_fd()];
-            match close_all_others(&kept, self.reports) {
+            match close_all_others_for(&self.null, &kept, self.reports) {
                 Ok(()) => line.serve(&self.terminals, self.reports),
                 Err(errno) => line.fail(self.reports, errno),
             }

@@ -4,12 +4,13 @@
 //! nobody over anything else. Each step gives something away; after the last it can do what the
 //! command can do, and less.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pinfold_init::{Failure, close_all_but};
 use pinfold_wire::{Channel, LastSteps, LaunchOrder, Step};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::detached::Source;
@@ -128,13 +129,26 @@ fn close_inherited(sources: &[Source], wall: &Wall, channel: &Channel) -> Result
 /// # Errors
 /// Returns the error of `close_range(2)` and opening the null device.
 pub(crate) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Result<(), Errno> {
+    close_all_others_for(&null()?, keep, channel)
+}
+
+/// Opens what stands for standard streams.
+pub(crate) fn null() -> Result<OwnedFd, Errno> {
+    rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Closes what [`close_all_others`] does, with an open `/dev/null`, for a process whose root has none.
+pub(crate) fn close_all_others_for(
+    null: &OwnedFd,
+    keep: &[BorrowedFd<'_>],
+    channel: &Channel,
+) -> Result<(), Errno> {
     let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    let keep = keep.iter().copied().chain(standard).chain([channel.as_fd()]);
+    let keep = keep.iter().copied().chain(standard).chain([channel.as_fd(), null.as_fd()]);
     close_all_but(&keep.collect::<Vec<_>>())?;
-    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)
+    rustix::stdio::dup2_stdin(null)?;
+    rustix::stdio::dup2_stdout(null)?;
+    rustix::stdio::dup2_stderr(null)
 }
 
 /// Takes the identity of the one user and group that exist inside: the caller's own, or, for a caller who is

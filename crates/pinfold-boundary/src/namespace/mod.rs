@@ -35,7 +35,7 @@ use rustix::io::Errno;
 
 pub use cause::explain;
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
-pub(crate) use enter::{INIT_NAME, close_all_others};
+pub(crate) use enter::{INIT_NAME, close_all_others, close_all_others_for, null};
 pub(crate) use handed::{HANDED, Handed};
 pub(crate) use identity::{caller_ids, map_own_ids};
 pub(crate) use last::Asked;

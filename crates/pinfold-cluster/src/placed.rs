@@ -1,8 +1,8 @@
 //! A placed attempt as the source of one task, for the worker on a node.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pinfold_tasks::{
     Answer, Denied, Holder, NewMessage, Queue, QueueError, Refused, Request, Source, Store,
 };
@@ -29,13 +29,11 @@ impl<'a, S: Store> PlacedAttempt<'a, S> {
     /// Returns why the attempt is not this job's.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
-        self.refusal.lock().ok().and_then(|refusal| refusal.clone())
+        self.refusal.lock().clone()
     }
 
     fn refuse(&self, why: &str) -> Answer {
-        if let Ok(mut refusal) = self.refusal.lock() {
-            *refusal = Some(why.to_owned());
-        }
+        *self.refusal.lock() = Some(why.to_owned());
         Answer::Claimed(None)
     }
 

@@ -76,7 +76,7 @@ impl Placement {
         transaction.set_note(KIND, &note, Some(self.name.task))
     }
 
-    /// Returns the placement of a job; none if there is none or another run is placed.
+    /// Returns the placement of a job, or nothing if the attempt is not placed or another run is.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -174,7 +174,7 @@ pub(crate) fn placements<S: Store>(
     }
 }
 
-/// Returns the placement of a job; none if there is none or another run is placed.
+/// Returns the placement of a job, or nothing if the attempt is not placed or another run is.
 ///
 /// # Errors
 /// Returns the store's error.

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use pinfold_cluster::{
@@ -114,8 +115,10 @@ fn queue() -> Queue<SqliteStore> {
     Queue::new(SqliteStore::in_memory(Box::new(SystemClock)).unwrap())
 }
 
+/// Queues a task. Of those of one moment, which the queue orders by id, the earlier one comes first.
 fn add(queue: &Queue<SqliteStore>) -> TaskId {
-    let id = TaskId::generate().unwrap();
+    static ADDED: AtomicU8 = AtomicU8::new(1);
+    let id = TaskId::from_random([ADDED.fetch_add(1, Ordering::Relaxed); 16]);
     queue.add(&Draft { id, spec: TaskSpec::new("t", "b"), expires_after: None }).unwrap();
     id
 }
@@ -283,11 +286,13 @@ fn first_refusal_fails_no_task_and_a_later_one_fails_its_own() {
         assert!(claimed(&queue, script.jobs.borrow()[0].0, None).is_some());
     });
     let (script, second) = (Refusing { script, refuses: RefCell::default() }, add(&queue));
-    let third = add(&queue);
-    *script.refuses.borrow_mut() = Some(third);
     let observer = |_: &DispatchEvent<'_>| {};
     let mut dispatcher = Dispatcher::new(&queue, &script, &Jobs(None), 10, &observer);
     dispatcher.step(seconds(2)).unwrap();
+    // Tasks of one moment have no order that this test could rely on.
+    let third = add(&queue);
+    *script.refuses.borrow_mut() = Some(third);
+    dispatcher.step(seconds(3)).unwrap();
     assert_eq!(queue.task(second).unwrap().status, Status::Queued);
     let failed = queue.task(third).unwrap();
     assert_eq!(

@@ -68,7 +68,7 @@ pub struct Report {
     pub not_recorded: u64,
 }
 
-/// Where the time of a session went, in milliseconds. What has not come yet is none.
+/// Where the time of a session went, in milliseconds. A time that has not come yet is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Phases {
     /// From the session's record to the start of what ran first.

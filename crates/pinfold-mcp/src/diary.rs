@@ -12,7 +12,7 @@ use thiserror::Error;
 /// Why a diary cannot be used by tools.
 #[derive(Debug, Error)]
 pub enum DiaryError {
-    /// The identity's name is none of a diary.
+    /// The identity's name cannot be the name of a diary.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The diary cannot be opened.

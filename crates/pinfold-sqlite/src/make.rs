@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 
-/// Puts a file of this content at a path where there is none. Only its owner may read it. A file that is there by now,
+/// Makes a file of this content, if the path is free. Only its owner may read it. A file that is there by now,
 /// since another process was faster, stays.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ const ALLOCATION: &str =
 /// login or a prolog has set. Each node has a state directory of its own: it may lie in a home that all of them share.
 ///
 /// # Errors
-/// Returns why there is none: sbatch takes no null byte.
+/// Returns an error for a null byte, which sbatch does not take.
 pub(crate) fn script(request: &JobRequest) -> Result<String, String> {
     let mut script = format!("#!/bin/sh\n# {}\nexec /usr/bin/env -i", request.name).into_bytes();
     for (name, value) in &request.environment {

@@ -102,7 +102,7 @@ impl State {
     }
 
     fn state(&self, id: &JobId) -> JobState {
-        let index: usize = id.0.parse().expect("an id of ours");
+        let index: usize = id.0.parse().expect("the id is one that this scheduler gave");
         match &self.jobs[index] {
             job if !self.knows(job) => JobState::Unknown,
             job if job.is_given_up => JobState::Ended("NODE_FAIL".to_owned()),
@@ -166,7 +166,7 @@ impl Scheduler for SimulatedScheduler {
         if state.fails(10) {
             return Err(unavailable());
         }
-        let index: usize = job.id.0.parse().expect("an id of ours");
+        let index: usize = job.id.0.parse().expect("the id is one that this scheduler gave");
         if state.knows(&state.jobs[index]) {
             state.jobs[index].is_cancelled = true;
         }

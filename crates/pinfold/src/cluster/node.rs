@@ -1,10 +1,10 @@
 //! What jobs start on nodes: the worker for one attempt, and a look at what is missing.
 
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Args;
+use parking_lot::Mutex;
 use pinfold_attempt::{LocalEngine, log_of};
 use pinfold_cluster::{JobName, PlacedAttempt, RunId, TicketError, TicketKey, placement, ship_log};
 use pinfold_host::directories::Places;
@@ -142,7 +142,7 @@ struct NodeEngine<'a> {
 
 impl Engine for NodeEngine<'_> {
     fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
-        let key = self.key.lock().ok().and_then(|mut key| key.take());
+        let key = self.key.lock().take();
         let secrets = key.map(|key| key.wait(&self.name, self.queue, stop, PATIENCE)).transpose();
         let secrets = match secrets {
             Ok(secrets) => secrets.unwrap_or_default(),

@@ -90,6 +90,12 @@ impl Multiplexer {
         Ok(id)
     }
 
+    /// Returns how many more streams can be opened now.
+    #[must_use]
+    pub fn opens_left(&self) -> u32 {
+        self.endpoint.opens_left()
+    }
+
     /// Attaches a stream that the peer opened. One that is over by now drops the descriptor.
     pub fn attach(&mut self, id: StreamId, mut local: Local) {
         local.begin(id, &mut self.endpoint);

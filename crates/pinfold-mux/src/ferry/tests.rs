@@ -139,11 +139,52 @@ fn peer_that_takes_nothing_stops_nothing_else() {
 }
 
 #[test]
+fn guest_opens_what_the_host_attaches() {
+    let (left, right) = UnixStream::pair().unwrap();
+    let ((_supervisor, theirs), (_init, ours)) = (messages().unwrap(), messages().unwrap());
+    let mut host = HostFerry::new(Multiplexer::host(left.into()).unwrap(), theirs);
+    let mut guest = GuestFerry::new(Multiplexer::guest(right.into()).unwrap(), ours);
+    let host = std::thread::spawn(move || {
+        while host.turn(&[], None).is_ok() {
+            for (id, label) in host.take_opened() {
+                // Each says what it is for, and hears it.
+                let (mut mine, theirs) = UnixStream::pair().unwrap();
+                mine.write_all(&label).unwrap();
+                host.attach_stream(id, Local::socket(theirs.into()).unwrap());
+            }
+        }
+    });
+    let mut heard = Vec::new();
+    for _ in 0..3 * crate::STREAMS {
+        let (mut mine, theirs) = UnixStream::pair().unwrap();
+        while guest.opens_left() == 0 {
+            guest.turn(&[], Some(std::time::Duration::from_millis(1))).unwrap();
+        }
+        guest.open_stream(b"door", Local::socket(theirs.into()).unwrap()).unwrap();
+        mine.shutdown(std::net::Shutdown::Write).unwrap();
+        while guest.turn(&[mine.as_fd()], None).unwrap() != [true] {}
+        let mut label = String::new();
+        mine.set_nonblocking(true).unwrap();
+        while mine.read_to_string(&mut label).is_err() {
+            guest.turn(&[], None).unwrap();
+        }
+        heard.push(label);
+    }
+    assert!(heard.iter().all(|label| label == "door"));
+    drop(guest);
+    host.join().unwrap();
+}
+
+#[test]
 fn hostile_guest_opens_nothing_on_the_host() {
     let (left, right) = UnixStream::pair().unwrap();
     let (supervisor, theirs) = messages().unwrap();
     let mut host = HostFerry::new(Multiplexer::host(left.into()).unwrap(), theirs);
-    let host = std::thread::spawn(move || while host.turn(&[], None).is_ok() {});
+    let host = std::thread::spawn(move || {
+        while host.turn(&[], None).is_ok() {
+            host.take_opened().into_iter().for_each(|(id, _)| host.refuse_stream(id));
+        }
+    });
     let mut guest = Multiplexer::guest(right.into()).unwrap();
     let mut open = std::collections::BTreeSet::new();
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();

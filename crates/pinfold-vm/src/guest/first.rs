@@ -14,6 +14,7 @@ use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
 use thiserror::Error;
 
+use super::doors::Doors;
 use super::{GuestError, Tree, keep_inodes_below, open_channel};
 
 /// The word that the kernel's command line has for it.
@@ -41,6 +42,8 @@ enum FirstError {
     Socket(#[from] ChannelError),
     #[error("cannot read what the tree is: {0}")]
     Tree(#[from] DecodeError),
+    #[error("cannot open the doors: {0}")]
+    Doors(Errno),
     #[error("cannot prepare init: {0}")]
     System(#[from] io::Error),
     #[error("cannot start init: {0}")]
@@ -67,9 +70,18 @@ fn run() -> Result<Infallible, FirstError> {
     let tree = Tree::decode(&receive(&mut ferry)?)?;
     tree.enter()?;
     complete_devices()?;
+    let mut doors = Doors::open(&tree.doors, tree.ids).map_err(FirstError::Doors)?;
     let init = start_init(theirs, tree.ids, &tree.hostname)?;
     keep_inodes_below(tree.files)?;
-    while ferry.turn(&[init.as_fd()], None)? != [true] {}
+    loop {
+        let mut watched = vec![init.as_fd()];
+        watched.extend(doors.watched(&ferry));
+        let ready = ferry.turn(&watched, doors.timeout())?;
+        match ready.split_first() {
+            Some((false, ready)) => doors.serve(ready, &mut ferry),
+            _ => break,
+        }
+    }
     Ok(ferry.finish()?)
 }
 

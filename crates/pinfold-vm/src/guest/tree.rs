@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_boundary::Door;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -44,6 +45,8 @@ pub struct Tree {
     pub files: u64,
     /// What lies beneath private directories.
     pub beneath: Vec<Place>,
+    /// The sandbox's doors.
+    pub doors: Vec<Door>,
 }
 
 /// Something at a path beneath a private directory.

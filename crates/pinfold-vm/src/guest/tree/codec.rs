@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_boundary::Door;
 use pinfold_wire::{DecodeError, Reader, Wire, Writer};
 
 use super::{Beneath, Place, Tree};
@@ -23,6 +24,10 @@ impl Wire for Tree {
         for place in &self.beneath {
             writer.bytes(&bytes(&place.path)).u8((place.kind == Beneath::Made).into());
         }
+        writer.u32(self.doors.len() as u32);
+        for door in &self.doors {
+            writer.bytes(&door.encode());
+        }
         writer.finish()
     }
 
@@ -40,8 +45,10 @@ impl Wire for Tree {
             let kind = if reader.u8()? == 1 { Beneath::Made } else { Beneath::Granted };
             beneath.push(Place { path, kind });
         }
+        let doors = (0..reader.u32()?).map(|_| Door::decode(&reader.bytes()?));
+        let doors = doors.collect::<Result<_, _>>()?;
         reader.finish()?;
-        Ok(Self { ids, hostname, home, disk, files, private, beneath })
+        Ok(Self { ids, hostname, home, disk, files, private, beneath, doors })
     }
 }
 

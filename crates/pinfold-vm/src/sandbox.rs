@@ -37,8 +37,8 @@ const OWN: &str = "/run/pinfold";
 /// The calling process must have one thread.
 ///
 /// # Errors
-/// Returns whatever kept it from being made; nothing is left behind then. A plan whose sandbox is root
-/// by name, or makes sandboxes of its own, is refused.
+/// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
+/// tree. A plan whose sandbox is root by name, or makes sandboxes of its own, is refused.
 pub fn launch(
     qemu: &Qemu,
     spec: &Spec,
@@ -49,14 +49,14 @@ pub fn launch(
     refuse_what_is_lacking(&plan)?;
     let path = InsidePath::from_static(init_path());
     plan.tree.push(Entry { path, place: Place::ReadOnly(init.clone()) });
-    let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan));
+    let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan, spec));
     // Init ends where the guest's kernel has less.
     let landlock = steps.landlock.min(OLDEST_LANDLOCK);
-    let enforced = Capabilities { memory: true, cpus: false, pids: true, landlock };
     // Its memory and processors are the machine's.
     plan.limits = ResourceLimits::default();
-    let booted = qemu.boot(&Spec { has_tree: true, ..spec.clone() });
-    let (machine, ends) = booted.map_err(|error| unusable(error.to_string()))?;
+    let (machine, ends) = qemu.boot(spec).map_err(|error| unusable(error.to_string()))?;
+    let cpus = spec.is_whole() || machine.inside().enforced.cpus;
+    let enforced = Capabilities { memory: true, cpus, pids: true, landlock };
     let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
     let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
     let (doors, connections) = Channel::pair()?;
@@ -94,7 +94,7 @@ fn no_descriptor(source: io::Error) -> LaunchError {
 }
 
 /// Returns what of a plan's tree is the guest's own.
-fn own_tree(plan: &LaunchPlan) -> Tree {
+fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
     let path = |entry: &Entry| entry.path.as_path().to_owned();
     let is_private = |entry: &&Entry| matches!(entry.place, Place::Private);
     let private: Vec<_> = plan.tree.iter().filter(is_private).map(path).collect();
@@ -113,11 +113,13 @@ fn own_tree(plan: &LaunchPlan) -> Tree {
             beneath.push(guest::Place { path: path(entry), kind });
         }
     }
+    // Private directories are the guest's memory, of which programs need some, too.
+    let memory = u64::from(spec.memory) << 19;
     Tree {
         ids: (plan.identity.uid, plan.identity.gid),
         hostname: plan.hostname.clone(),
         home: plan.identity.home.as_path().to_owned(),
-        disk: plan.limits.disk,
+        disk: plan.limits.disk.map_or(memory, |disk| disk.min(memory)),
         files: rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
         private,
         beneath,
@@ -186,6 +188,10 @@ impl Backing for MachineBacking {
     }
 
     fn has_own_kernel(&self) -> bool {
+        true
+    }
+
+    fn delivers_late(&self) -> bool {
         true
     }
 

@@ -21,6 +21,8 @@ const CHANNEL: i32 = 3;
 /// session's alone: the guest's first process serves doors in it.
 const NAMESPACES: i32 =
     libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+/// Open files of one process that the kernel allows by default (`fs.nr_open`, proc(5)).
+const MOST_FILES: u64 = 1 << 20;
 /// Where a socket is made before it lies in the tree: in memory of the guest's.
 const MADE: &str = "/dev/shm/door";
 
@@ -82,6 +84,9 @@ fn become_init(channel: &Channel, ids: (u32, u32), hostname: &str) -> Result<Inf
     seal_kernel_files()?;
     rustix::system::sethostname(hostname.as_bytes())?;
     let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    // What a session may have is known to init, which can only lower it.
+    sys::set_limit(libc::RLIMIT_NOFILE, sys::soft_limit(libc::RLIMIT_NOFILE), MOST_FILES)?;
+    sys::set_limit(libc::RLIMIT_NPROC, libc::RLIM_INFINITY, libc::RLIM_INFINITY)?;
     sys::clear_bounding_set()?;
     sys::become_user(ids.0, ids.1)?;
     let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);

@@ -126,6 +126,8 @@ pub(super) fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
         sys::set_limit(libc::RLIMIT_SIGPENDING, most, most)?;
     }
     if let Some(most) = steps.files {
+        // A kernel of its own may allow fewer.
+        let most = most.min(sys::hard_limit(libc::RLIMIT_NOFILE));
         // Some programs size tables by the soft limit, and those that need more raise it.
         let soft = sys::soft_limit(libc::RLIMIT_NOFILE).min(most);
         sys::set_limit(libc::RLIMIT_NOFILE, soft, most)?;

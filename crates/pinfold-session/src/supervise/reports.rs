@@ -57,6 +57,7 @@ impl Supervision {
             Report::Ended(ended) => {
                 self.runs()?;
                 self.state.ended = Some(ended);
+                self.await_delivery();
                 return Ok(false);
             }
             Report::Failed { step: step @ (Step::Execute | Step::Directory), errno, detail } => {

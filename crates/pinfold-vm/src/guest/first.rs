@@ -114,7 +114,12 @@ fn complete_devices() -> Result<(), FirstError> {
     for (kind, path, options) in
         [("devpts", "/dev/pts", c"ptmxmode=0666,mode=0620"), ("tmpfs", "/dev/shm", c"mode=1777")]
     {
-        rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755))?;
+        match rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755)) {
+            Ok(()) => {}
+            // A private directory of the session's.
+            Err(Errno::EXIST) => continue,
+            Err(errno) => return Err(errno.into()),
+        }
         rustix::mount::mount(kind, path, kind, flags, Some(options))?;
     }
     for (to, path) in LINKS {

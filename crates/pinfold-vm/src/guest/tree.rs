@@ -39,8 +39,8 @@ pub struct Tree {
     pub home: PathBuf,
     /// Directories of the guest's memory.
     pub private: Vec<PathBuf>,
-    /// How much they may hold together, in bytes, if that is bounded.
-    pub disk: Option<u64>,
+    /// How much they may hold together, in bytes.
+    pub disk: u64,
     /// How many files the host can hold open.
     pub files: u64,
     /// What lies beneath private directories.
@@ -113,9 +113,7 @@ impl Tree {
     fn mount_private(&self) -> Result<(), Errno> {
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        if let Some(bytes) = self.disk {
-            rustix::mount::fsconfig_set_string(&context, "size", bytes.to_string())?;
-        }
+        rustix::mount::fsconfig_set_string(&context, "size", self.disk.to_string())?;
         rustix::mount::fsconfig_create(&context)?;
         let memory = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
         // Directories are cloned only from what is attached, before Linux 6.15.

@@ -15,7 +15,7 @@ impl Wire for Tree {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
         writer.u32(self.ids.0).u32(self.ids.1);
         writer.bytes(self.hostname.as_bytes()).bytes(&bytes(&self.home));
-        writer.u8(self.disk.is_some().into()).u64(self.disk.unwrap_or(0)).u64(self.files);
+        writer.u64(self.disk).u64(self.files);
         writer.u32(self.private.len() as u32);
         for path in &self.private {
             writer.bytes(&bytes(path));
@@ -36,8 +36,7 @@ impl Wire for Tree {
         let ids = (reader.u32()?, reader.u32()?);
         let hostname = String::from_utf8_lossy(&reader.bytes()?).into_owned();
         let home = path(&mut reader)?;
-        let (has_disk, disk, files) = (reader.u8()? == 1, reader.u64()?, reader.u64()?);
-        let disk = has_disk.then_some(disk);
+        let (disk, files) = (reader.u64()?, reader.u64()?);
         let private = (0..reader.u32()?).map(|_| path(&mut reader)).collect::<Result<_, _>>()?;
         let mut beneath = Vec::new();
         for _ in 0..reader.u32()? {

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
 use pinfold_policy::path::PathError;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -274,8 +275,10 @@ fn ask(root: &Path, words: &[&str]) -> Result<String, QemuError> {
     let (inside, ends) = start(root, &Files::default(), limits, argv.collect())?;
     let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
-    drop(inside);
-    Ok(format!("{}{}", ends.output.until_end(), ends.errors.until_end()))
+    inside.kill();
+    let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
+    // A program that could not be executed has said nothing.
+    if said.is_empty() { Err(explain(inside.last_words()).into()) } else { Ok(said) }
 }
 
 /// Waits for QEMU to connect. Returns `None` if it has ended instead, or takes too long.

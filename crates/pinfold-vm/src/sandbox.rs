@@ -171,12 +171,11 @@ impl Backing for MachineBacking {
     }
 
     fn silence(&self) -> LaunchError {
-        unusable(format!("the machine ended and has not started init; {}", self.machine.say_last()))
+        unusable(self.joined("the machine ended and has not started init"))
     }
 
     fn gone(&self) -> Option<String> {
-        let said = self.machine.say_last();
-        Some(format!("the machine ended before the command did; {said}"))
+        Some(self.joined("the machine ended before the command did"))
     }
 
     fn outlets(&self) -> Option<&Channel> {
@@ -216,6 +215,13 @@ impl Backing for MachineBacking {
 }
 
 impl MachineBacking {
+    /// Returns what is wrong, with what QEMU and the guest's console said last, if anything.
+    fn joined(&self, what: &str) -> String {
+        let said = self.machine.say_last();
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ")
+    }
+
     /// Begins to carry messages between init and the socket that is returned.
     fn carry(&mut self, start: Start) -> io::Result<Channel> {
         let Start { channel, tree, init, reports, doors } = start;

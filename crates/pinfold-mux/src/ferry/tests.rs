@@ -90,6 +90,42 @@ fn output_of_a_process_arrives_whole_and_ends() {
 }
 
 #[test]
+fn report_comes_after_the_output_that_was_written_before_it() {
+    let (supervisor, init, _threads) = carried();
+    for _ in 0..100 {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        send(&supervisor, b"run", &[write.as_fd()]).unwrap();
+        drop(write);
+        let output = next(&init).1.pop().unwrap();
+        std::fs::File::from(output).write_all(&[7; 60_000]).unwrap();
+        send(&init, b"ended", &[]).unwrap();
+        assert_eq!(next(&supervisor).0, b"ended");
+        assert_eq!(rustix::io::ioctl_fionread(&read), Ok(60_000));
+    }
+}
+
+#[test]
+fn output_without_end_stops_no_report() {
+    let (supervisor, init, _threads) = carried();
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    send(&supervisor, b"run", &[write.as_fd()]).unwrap();
+    drop(write);
+    let mut output = std::fs::File::from(next(&init).1.pop().unwrap());
+    let writer = std::thread::spawn(move || while output.write_all(&[7; 4096]).is_ok() {});
+    let mut read = std::fs::File::from(read);
+    let reader = std::thread::spawn(move || {
+        let mut buffer = [0; 65536];
+        for _ in 0..200 {
+            read.read_exact(&mut buffer).unwrap();
+        }
+    });
+    send(&init, b"stopped", &[]).unwrap();
+    assert_eq!(next(&supervisor).0, b"stopped");
+    reader.join().unwrap();
+    writer.join().unwrap();
+}
+
+#[test]
 fn reports_come_back_without_what_the_guest_hands_over() {
     let (supervisor, init, _threads) = carried();
     let (_read, write) = rustix::pipe::pipe().unwrap();

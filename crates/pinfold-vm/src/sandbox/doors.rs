@@ -41,3 +41,6 @@ impl Doors {
         .ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -243,7 +243,7 @@ impl Qemu {
             ],
             // `microvm` does not boot reliably without KVM.
             &["-machine", "q35,memory-backend=memory", "-object", &memory],
-            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "qemu64"],
+            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "max"],
             &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
             &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
         ];

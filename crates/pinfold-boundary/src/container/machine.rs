@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::{INIT, SUBCOMMAND};
-use crate::namespace::{Listeners, SEALED_KERNEL_FILES};
+use crate::namespace::{Listeners, MOST_SIGNALS, Root};
 use crate::plan::Door;
 use crate::sys::{self, Side};
 
@@ -81,31 +81,16 @@ pub fn start_init(channel: Channel, ids: (u32, u32), hostname: &str) -> Result<O
 fn become_init(channel: &Channel, ids: (u32, u32), hostname: &str) -> Result<Infallible, Errno> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, None)?;
-    seal_kernel_files()?;
+    Root::narrow_kernel_files()?;
     rustix::system::sethostname(hostname.as_bytes())?;
     let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     // What a session may have is known to init, which can only lower it.
     sys::set_limit(libc::RLIMIT_NOFILE, sys::soft_limit(libc::RLIMIT_NOFILE), MOST_FILES)?;
     sys::set_limit(libc::RLIMIT_NPROC, libc::RLIM_INFINITY, libc::RLIM_INFINITY)?;
+    sys::set_limit(libc::RLIMIT_SIGPENDING, MOST_SIGNALS, MOST_SIGNALS)?;
     sys::clear_bounding_set()?;
     sys::become_user(ids.0, ids.1)?;
     let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
     let words = [text(INIT)?, text(SUBCOMMAND)?, text(&CHANNEL.to_string())?];
     sys::execute(program.as_fd(), &words, &[], channel.as_fd(), CHANNEL)
-}
-
-/// Makes read-only what of the kernel's anybody may write to.
-fn seal_kernel_files() -> Result<(), Errno> {
-    for name in SEALED_KERNEL_FILES {
-        let path = Path::new("/").join(name);
-        match rustix::mount::mount_bind(&path, &path) {
-            Ok(()) => {
-                rustix::mount::mount_remount(&path, MountFlags::BIND | MountFlags::RDONLY, c"")?;
-            }
-            // Not every kernel has each of them.
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }

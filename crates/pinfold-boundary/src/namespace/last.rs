@@ -109,7 +109,7 @@ fn watched(steps: LastSteps) -> Watched {
 
 /// Signals that wait and POSIX timers (`RLIMIT_SIGPENDING`), of all processes: the kernel holds some hundred
 /// bytes for each, and allows a user a hundred thousand.
-const MOST_SIGNALS: u64 = 8192;
+pub(crate) const MOST_SIGNALS: u64 = 8192;
 
 /// Sets the limits. A crash must not reach the host's core dump handler with the sandbox's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike (core(5);

@@ -40,7 +40,7 @@ pub(crate) use handed::{HANDED, Handed};
 pub(crate) use identity::{caller_ids, map_own_ids};
 pub use landlock::OLDEST as OLDEST_LANDLOCK;
 pub(crate) use landlock::abi_here;
-pub(crate) use last::Asked;
+pub(crate) use last::{Asked, MOST_SIGNALS};
 pub(crate) use network::Listeners;
 pub(crate) use probe::probe;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES, inside};

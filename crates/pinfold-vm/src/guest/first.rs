@@ -23,13 +23,6 @@ pub(crate) const WORD: &str = "machine-init";
 pub(crate) const TREE: &[u8] = b"tree";
 /// The longest description of a tree.
 const LONGEST: u64 = 16 << 20;
-/// What /dev has on a system that mounts no devtmpfs by itself (udev(7) makes these).
-const LINKS: [(&str, &str); 4] = [
-    ("/proc/self/fd", "/dev/fd"),
-    ("/proc/self/fd/0", "/dev/stdin"),
-    ("/proc/self/fd/1", "/dev/stdout"),
-    ("/proc/self/fd/2", "/dev/stderr"),
-];
 
 /// Why a guest ended by itself.
 #[derive(Debug, Error)]
@@ -69,7 +62,7 @@ fn run() -> Result<Infallible, FirstError> {
     let mut ferry = GuestFerry::new(Multiplexer::guest(channel)?, ours);
     let tree = Tree::decode(&receive(&mut ferry)?)?;
     tree.enter()?;
-    complete_devices()?;
+    mount_shared_memory()?;
     let mut doors = Doors::open(&tree.doors, tree.ids).map_err(FirstError::Doors)?;
     let init = start_init(theirs, tree.ids, &tree.hostname)?;
     keep_inodes_below(tree.files)?;
@@ -108,23 +101,15 @@ fn receive(ferry: &mut GuestFerry) -> Result<Vec<u8>, FirstError> {
     }
 }
 
-/// Adds to the kernel's own devices what programs expect.
-fn complete_devices() -> Result<(), FirstError> {
-    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    for (kind, path, options) in
-        [("devpts", "/dev/pts", c"ptmxmode=0666,mode=0620"), ("tmpfs", "/dev/shm", c"mode=1777")]
-    {
-        match rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755)) {
-            Ok(()) => {}
-            // A private directory of the session's.
-            Err(Errno::EXIST) => continue,
-            Err(errno) => return Err(errno.into()),
+/// Mounts what POSIX shared memory lies in, unless it is a private directory of the session's.
+fn mount_shared_memory() -> Result<(), FirstError> {
+    const PATH: &str = "/dev/shm";
+    match rustix::fs::mkdirat(CWD, PATH, Mode::from_raw_mode(0o755)) {
+        Ok(()) => {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV;
+            Ok(rustix::mount::mount("tmpfs", PATH, "tmpfs", flags, Some(c"mode=1777"))?)
         }
-        rustix::mount::mount(kind, path, kind, flags, Some(options))?;
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
-    for (to, path) in LINKS {
-        rustix::fs::symlinkat(to, CWD, path)?;
-    }
-    rustix::fs::unlinkat(CWD, "/dev/ptmx", rustix::fs::AtFlags::empty())?;
-    Ok(rustix::fs::symlinkat("pts/ptmx", CWD, "/dev/ptmx")?)
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Stage, User, machine_settings, people, processes_with, skip};
+use pinfold_testkit::{Stage, User, engine, machine_settings, people, processes_with, skip};
 
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
 
@@ -16,7 +16,8 @@ const SETTINGS: &str = "home/.config/pinfold/config.toml";
 fn stages(test: &str) -> Vec<Stage> {
     let stage = |user: User| {
         let stage = Stage::new(user);
-        stage.write(SETTINGS, machine_settings());
+        // A stage for machines has these by itself.
+        stage.write(SETTINGS, if engine().is_none() { machine_settings() } else { String::new() });
         let doctor = stage.pinfold(&["doctor", "--json"]).output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
         let mut boundaries = report["boundaries"].as_array().unwrap().iter();
@@ -212,7 +213,7 @@ fn nothing_is_left_whichever_part_of_a_machine_is_killed() {
 fn what_no_machine_has_is_refused_before_one_starts() {
     for stage in stages("refusals") {
         for (options, expected) in [
-            (&["--publish", "0:80"][..], "has no port that the host can reach"),
+            (&["--publish", "18080:80"][..], "has no port that the host can reach"),
             (&["--memory", "100m"], "a machine needs 384 MiB at least"),
         ] {
             let output = run(&stage, options, "touch started");

@@ -45,24 +45,17 @@ pub enum QemuError {
     Missing(PathBuf),
     /// It is too old.
     #[error("QEMU {found} is too old; version {OLDEST} or newer is needed")]
-    TooOld {
-        /// Its version.
-        found: Version,
-    },
+    TooOld { found: Version },
     /// It does not say which version it is.
     #[error("{program} does not say its version: {said}")]
     NoVersion {
-        /// The program.
         program: PathBuf,
         /// What it says.
         said: String,
     },
     /// It has no device for file systems.
     #[error("QEMU {found} was built without the device vhost-user-fs-pci")]
-    NoFileSystems {
-        /// Its version.
-        found: Version,
-    },
+    NoFileSystems { found: Version },
     /// The system refused a socket.
     #[error("cannot start QEMU: {0}")]
     System(#[from] Errno),
@@ -120,7 +113,6 @@ impl std::fmt::Display for Version {
 pub struct Spec {
     /// The uncompressed kernel.
     pub kernel: PathBuf,
-    /// The initramfs.
     pub initramfs: PathBuf,
     /// Memory of the guest in MiB.
     pub memory: u32,

@@ -38,11 +38,8 @@ pub struct Settings {
     pub qemu: Option<Valued<HostPath>>,
     /// Where a package of a kernel was unpacked; the one of the cache or of this machine if absent.
     pub kernel: Option<Valued<HostPath>>,
-    /// The agent.
     pub agent: Option<Valued<String>>,
-    /// The model.
     pub model: Option<Valued<String>>,
-    /// The provider.
     pub provider: Option<Valued<String>>,
     /// Whether Landlock may be missing.
     pub landlock: Valued<LandlockMode>,
@@ -60,7 +57,6 @@ pub struct Settings {
     pub shadow: Vec<Valued<ShadowPath>>,
     /// What is there instead.
     pub shadow_mode: Valued<ShadowMode>,
-    /// The limits.
     pub limits: Limits,
     /// Variables set by files and flags, in no particular order of layers.
     pub env: Vec<EnvSetting>,

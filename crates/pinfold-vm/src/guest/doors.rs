@@ -37,7 +37,7 @@ struct Listener {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Connections,
-    /// Connections to addresses that the host is told.
+    /// Connections to addresses, which the host gets to know.
     Outward,
     Datagrams,
 }

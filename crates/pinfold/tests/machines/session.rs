@@ -68,7 +68,7 @@ fn command_in_a_machine_has_its_streams_its_status_and_another_kernel() {
     }
 }
 
-/// Asks a host, by name and by address, for what it says. Whoever is not allowed gets no connection.
+/// Asks a host, by name and by address, for what it says. A host that is not allowed is not reached.
 const CONNECTS: &str = r#"
 import socket, sys, urllib.request
 def ask(address):

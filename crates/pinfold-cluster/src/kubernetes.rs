@@ -166,8 +166,8 @@ fn selected(label: &str, value: &str) -> String {
 fn error_of(said: &str) -> SchedulerError {
     let message = format!("kubectl: {}", plain(said));
     let said = said.to_lowercase();
-    let has = |word: &&str| said.contains(*word);
-    if !TRANSIENT.iter().any(|word| has(word)) && REFUSALS.iter().any(|word| has(word)) {
+    let has_any = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if has_any(&REFUSALS) && !has_any(&TRANSIENT) {
         return SchedulerError::Refused(message);
     }
     SchedulerError::Unavailable(message)

@@ -214,7 +214,7 @@ fn what_no_machine_has_is_refused_before_one_starts() {
     for stage in stages("refusals") {
         for (options, expected) in [
             (&["--publish", "18080:80"][..], "has no port that the host can reach"),
-            (&["--memory", "100m"], "a machine needs 384 MiB at least"),
+            (&["--memory", "100M"], "a machine needs 384 MiB at least"),
         ] {
             let output = run(&stage, options, "touch started");
             let said = text(&output.stderr);

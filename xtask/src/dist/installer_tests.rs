@@ -1,4 +1,5 @@
 //! What a hostile mirror, or what lies at the destination, makes of the installer.
+#![expect(clippy::disallowed_methods, reason = "a test")]
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use super::*;
 struct Scene {
     directory: tempfile::TempDir,
 }
+
+/// What a mirror does to a release.
+type Lie = fn(&Scene);
 
 fn ran(program: &str, words: &[&str]) {
     let status = Command::new(program).args(words).status().unwrap();
@@ -110,7 +114,7 @@ fn directory_in_the_place_of_the_program_is_an_error() {
 
 #[test]
 fn nothing_is_installed_from_a_mirror_that_lies() {
-    let lies: [(&str, fn(&Scene)); 5] = [
+    let lies: [(&str, Lie); 5] = [
         ("does not have the digest", |scene| scene.pack("#!/bin/sh\necho forged\n")),
         ("is not signed", |scene| {
             let list = scene.path("release/SHA256SUMS");

@@ -156,5 +156,6 @@ fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuE
         limits: ResourceLimits { memory: Some(memory), pids: Some(TASKS), ..Default::default() },
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     })
 }

@@ -21,7 +21,6 @@ const MOST: usize = 100;
 pub struct Pending {
     /// Its number in the session.
     pub id: u64,
-    /// The executable.
     pub executable: String,
     /// The command as one line that a shell reads as the same words. Whatever a terminal would not
     /// show as it is, is escaped.

@@ -21,7 +21,6 @@ use crate::display::command_line;
 pub struct SavedRule {
     /// The git directory of the repository, or the workspace without one.
     pub repository: PathBuf,
-    /// The executable.
     pub executable: String,
     /// All of its arguments.
     pub args: Vec<String>,

@@ -89,7 +89,6 @@ pub struct Flags {
     pub allow_weaker: bool,
     /// `--nested`.
     pub nested: bool,
-    /// The limits.
     pub limits: FlagLimits,
     /// `--env NAME=VALUE`, in order.
     pub env: Vec<(EnvName, String)>,

@@ -13,9 +13,12 @@ const FILES: [(&str, &str); 4] = [
         "[containers]\nnetns = \"host\"\ncgroupns = \"host\"\ncgroups = \"disabled\"\nkeyring = false\n\n\
          [engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n",
     ),
+    // Podman has defaults for both directories, and Buildah wants them named.
     (
         "/etc/containers/storage.conf",
-        "[storage]\ndriver = \"overlay\"\n\n[storage.options.overlay]\nignore_chown_errors = \"true\"\n",
+        "[storage]\ndriver = \"overlay\"\nrunroot = \"/tmp/.podman/storage\"\n\
+         graphroot = \"/home/agent/.local/share/containers/storage\"\n\n\
+         [storage.options.overlay]\nignore_chown_errors = \"true\"\n",
     ),
     ("/etc/containers/policy.json", "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n"),
     ("/etc/containers/registries.conf", "unqualified-search-registries = [\"docker.io\"]\n"),
@@ -61,4 +64,26 @@ export _CONTAINERS_USERNS_CONFIGURED=done _CONTAINERS_ROOTLESS_UID="$(id -u)" _C
 exec nsenter --target "$holder" --user --mount --preserve-credentials --wd="$PWD" {program} "$@"
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_boundary::Place;
+
+    use super::{entries, program};
+    use crate::userland::HOME;
+
+    #[test]
+    fn storage_is_in_the_home_of_the_sandbox() {
+        let entries = entries().unwrap();
+        let Place::File { content, .. } = &entries[1].place else { panic!() };
+        let content = String::from_utf8(content.clone()).unwrap();
+        assert!(content.contains(&format!("graphroot = \"{HOME}/")), "{content}");
+    }
+
+    #[test]
+    fn program_gets_its_own_arguments() {
+        let script = program("/usr/bin/podman");
+        assert!(script.ends_with("/usr/bin/podman \"$@\"\n"), "{script}");
+    }
 }

@@ -238,6 +238,11 @@ fn podman_works_in_a_sandbox_and_serves_dockers_clients_there() {
         podman build -q -t built -f /tmp/Containerfile /tmp/image
         podman save -q -o /tmp/saved built; podman rmi -f built >/dev/null; podman load -q -i /tmp/saved
         podman run --rm built
+        if [ -x /usr/bin/buildah ]; then
+            container=$(buildah from example:1)
+            buildah run "$container" -- busybox echo buildah runs
+            buildah commit -q "$container" committed; podman image exists committed
+        fi
         podman system service --time 60 unix:///tmp/docker.sock &
         for _ in $(seq 100); do [ ! -S /tmp/docker.sock ] || break; sleep 0.1; done
         curl -s --unix-socket /tmp/docker.sock http://d/v1.40/containers/json | grep -o '"/sleeper"'

@@ -12,6 +12,8 @@ const USAGE: &str = "\
 usage: cargo xtask dist [--profile PROFILE] DIRECTORY
        cargo xtask dist sign URL KEY DIRECTORY";
 
+const INSTALLER: &str = include_str!("../../packaging/install.sh");
+
 /// The variable that names another machine's target.
 const TARGET: &str = "PINFOLD_TARGET";
 
@@ -66,7 +68,7 @@ fn sign(url: &str, key: &Path, directory: &Path) -> Outcome {
     }
     let public = fs::read_to_string(key.with_extension("pub"))?;
     let public = public.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-    let program = fs::read_to_string("packaging/install.sh")?
+    let program = INSTALLER
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@URL@", url.trim_end_matches('/'))
         .replace("@KEY@", &public);
@@ -95,5 +97,7 @@ fn target() -> Result<String, Box<dyn std::error::Error>> {
     Ok(host.ok_or("rustc does not say what its host is")?.to_owned())
 }
 
+#[cfg(test)]
+mod installer_tests;
 #[cfg(test)]
 mod tests;

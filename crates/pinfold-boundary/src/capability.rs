@@ -24,11 +24,13 @@ pub enum Feature {
     Terminal,
     /// Ports of the sandbox's that the host can reach.
     Publish,
+    /// Sandboxes that programs make inside.
+    Nested,
 }
 
 impl Feature {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Landlock, Self::Terminal, Self::Publish];
+    pub const ALL: [Self; 4] = [Self::Landlock, Self::Terminal, Self::Publish, Self::Nested];
 
     /// Words that read well after "has no".
     #[must_use]
@@ -37,6 +39,7 @@ impl Feature {
             Self::Landlock => "Landlock",
             Self::Terminal => "terminal of its own",
             Self::Publish => "port that the host can reach",
+            Self::Nested => "nested sandboxes",
         }
     }
 }

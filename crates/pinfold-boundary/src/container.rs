@@ -65,7 +65,11 @@ impl Boundary for Container {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        if self.engine.has_own_kernel() { &[Feature::Landlock] } else { &[] }
+        if self.engine.has_own_kernel() {
+            &[Feature::Landlock, Feature::Nested]
+        } else {
+            &[Feature::Nested]
+        }
     }
 
     fn probe(&self) -> Probe {

@@ -26,7 +26,7 @@ use crate::backing::Backing;
 use crate::group::{self, Group};
 use crate::namespace;
 use crate::plan::{LaunchPlan, ResourceLimits};
-use crate::{Boundary, Capabilities, Finding, Inside, LaunchError, Probe, Session, sys};
+use crate::{Boundary, Capabilities, Feature, Finding, Inside, LaunchError, Probe, Session, sys};
 
 pub use enter::run_as_init;
 
@@ -199,6 +199,10 @@ impl<M: Manager> Managed<M> {
 impl<M: Manager> Boundary for Managed<M> {
     fn name(&self) -> &'static str {
         self.manager.label()
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &[Feature::Nested]
     }
 
     fn probe(&self) -> Probe {

@@ -26,8 +26,10 @@ pub struct LaunchPlan {
     pub limits: ResourceLimits,
     /// How much of the second wall is needed.
     pub landlock: Landlock,
-    /// Whether the sandbox may make namespaces of its own. It gives up the second wall.
+    /// Whether the sandbox may make namespaces of its own. Landlock has no rules for files then.
     pub nested: bool,
+    /// Whether nobody outside can execute what it writes.
+    pub leaves_nothing: bool,
 }
 
 /// Something at a path inside.

@@ -27,7 +27,9 @@ use crate::group::{self, Group};
 use crate::managed::LEAST_MEMORY;
 use crate::managed::errand::Errand;
 use crate::plan::{LaunchPlan, ResourceLimits};
-use crate::{Boundary, Capabilities, Finding, Inside, LaunchError, Probe, Session, namespace, sys};
+use crate::{
+    Boundary, Capabilities, Feature, Finding, Inside, LaunchError, Probe, Session, namespace, sys,
+};
 
 pub use configuration::{Configuration, ConfigurationFile};
 pub use enter::run_as_init;
@@ -87,6 +89,10 @@ impl From<Refusal> for LaunchError {
 impl Boundary for Systemd {
     fn name(&self) -> &'static str {
         "systemd"
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &[Feature::Nested]
     }
 
     fn probe(&self) -> Probe {

@@ -137,7 +137,7 @@ pub fn read_log<S: Store>(
         if end.is_some_and(|end| piece.from < end) {
             continue;
         }
-        end = Some(piece.from + piece.text.len() as u64);
+        end = Some(piece.from.saturating_add(piece.text.len() as u64));
         page.text += &piece.text;
         if piece.is_cut {
             page.text += "\n(the rest of the log is on the node alone)\n";

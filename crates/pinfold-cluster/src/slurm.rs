@@ -7,8 +7,9 @@ mod script;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_host::Refusal;
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The most that a command may print, in bytes: tens of thousands of jobs.
 const MOST: usize = 16 << 20;
 /// How much of what a job printed is shown, in bytes.
-const SHOWN: usize = 2_000;
+const SHOWN: u64 = 2_000;
 /// The time after its longest that a job gets to end its sandbox and report.
 const SPARE: Duration = Duration::from_secs(120);
 /// What sbatch says of a job that no repetition helps.
@@ -69,7 +70,7 @@ impl Slurm {
     /// Returns a refusal if a command is missing, or if the directory cannot be made.
     pub fn find(
         options: &[String],
-        directory: &std::path::Path,
+        directory: &Path,
         launcher: &Launcher,
     ) -> Result<Self, Refusal> {
         let program = |name: &str| {
@@ -205,9 +206,8 @@ impl Scheduler for Slurm {
     }
 
     fn output(&self, job: &JobName) -> String {
-        let bytes = fs::read(self.output_of(job)).unwrap_or_default();
-        let end = bytes.get(bytes.len().saturating_sub(SHOWN)..).unwrap_or_default();
-        plain(&String::from_utf8_lossy(end))
+        let end = end_of(&self.output_of(job)).unwrap_or_default();
+        plain(&String::from_utf8_lossy(&end))
     }
 
     fn no_output(&self) -> &'static str {
@@ -218,6 +218,16 @@ impl Scheduler for Slurm {
         // One that is not there has been removed.
         let _ = fs::remove_file(self.output_of(job));
     }
+}
+
+/// Returns the last bytes of a file, however long it is.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
+    let mut end = Vec::new();
+    file.take(SHOWN).read_to_end(&mut end)?;
+    Ok(end)
 }
 
 /// Returns the states of jobs by lines of squeue(1): id, state, comment and reason.

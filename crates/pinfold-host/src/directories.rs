@@ -92,10 +92,11 @@ impl Places {
     /// Returns the error of `mkdir(2)`, with the path; a directory that is another user's or that others
     /// can write to.
     pub fn make_private(path: &Path) -> io::Result<()> {
-        if path.is_dir() {
-            return Ok(owned::check_directory(&resolved(path))?);
+        if !path.is_dir() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(path).at("make", path)?;
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).at("make", path)
+        // One that was made a moment ago, too: it may lie in a directory of another user's.
+        Ok(owned::check_directory(&resolved(path))?)
     }
 
     /// Writes a file that only the user may read.
@@ -173,3 +174,6 @@ pub fn resolved(path: &Path) -> PathBuf {
     }
     path.to_owned()
 }
+
+#[cfg(test)]
+mod tests;

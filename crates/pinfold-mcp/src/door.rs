@@ -138,7 +138,11 @@ fn answer(stream: UnixStream, toolset: Arc<dyn Toolset>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(TO_READ))?;
     let to = stream.try_clone()?;
-    Server::new(vec![toolset], BOUNDS, INSTRUCTIONS, to).serve(&mut BufReader::new(stream))
+    let server = Server::new(vec![toolset], BOUNDS, INSTRUCTIONS, to);
+    let served = server.serve(&mut BufReader::new(stream));
+    // The session's end is recorded after all that it did.
+    server.wait();
+    served
 }
 
 /// Connects standard streams with the door, for a client of the protocol in the sandbox.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use pinfold_client::{Fault, Id, Message, code, read_bounded_line, write_line};
 use serde_json::{Value, json};
 
@@ -29,8 +30,25 @@ pub struct Server {
     bounds: Bounds,
     instructions: &'static str,
     to: Mutex<Box<dyn Write + Send>>,
-    /// Calls that go on, by their ids as text.
+    /// Calls that go on or whose answers are under way, by their ids as text.
     calls: Mutex<HashMap<String, Arc<Call>>>,
+    /// Notified when one of them is over.
+    over: Condvar,
+    /// Whether an answer was not taken: what comes after half a line could not be read.
+    is_deaf: AtomicBool,
+}
+
+/// A call's place among those that go on, until its answer has been taken.
+struct Place {
+    server: Arc<Server>,
+    id: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.server.calls.lock().remove(&self.id);
+        self.server.over.notify_all();
+    }
 }
 
 impl Server {
@@ -43,15 +61,19 @@ impl Server {
         to: impl Write + Send + 'static,
     ) -> Arc<Self> {
         let (to, calls) = (Mutex::new(Box::new(to) as _), Mutex::default());
-        Arc::new(Self { toolsets, bounds, instructions, to, calls })
+        let (over, is_deaf) = (Condvar::new(), AtomicBool::new(false));
+        Arc::new(Self { toolsets, bounds, instructions, to, calls, over, is_deaf })
     }
 
     /// Answers the client until it says nothing more, and takes back the calls that go on then.
     ///
     /// # Errors
-    /// Returns the error of reading and writing, also for a message that is too long.
+    /// Returns the error of reading and writing, also for a message that is too long or an answer that was not taken.
     pub fn serve(self: &Arc<Self>, from: &mut impl BufRead) -> io::Result<()> {
         let read = loop {
+            if self.is_deaf.load(Ordering::SeqCst) {
+                break Err(io::ErrorKind::TimedOut.into());
+            }
             match read_bounded_line(from, self.bounds.longest) {
                 Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Ok(Some(line)) => {
@@ -65,6 +87,14 @@ impl Server {
         };
         self.calls.lock().values().for_each(|call| call.cancel());
         read
+    }
+
+    /// Waits until no call goes on any more.
+    pub(crate) fn wait(&self) {
+        let mut calls = self.calls.lock();
+        while !calls.is_empty() {
+            self.over.wait(&mut calls);
+        }
     }
 
     fn take(self: &Arc<Self>, line: &[u8]) -> io::Result<()> {
@@ -104,8 +134,11 @@ impl Server {
         if let Err(fault) = self.begin(&id, &call) {
             return refuse(fault);
         }
-        let (server, of_thread) = (Arc::clone(self), id.clone());
+        // It is given back after the answer: who reads no answers gets no more calls for it.
+        let place = Place { server: Arc::clone(self), id: id.to_string() };
+        let of_thread = id.clone();
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
+            let server = &place.server;
             let progress = params["_meta"]["progressToken"].clone();
             let tell = |done: u64, message: &str| {
                 if !call.is_cancelled() {
@@ -122,18 +155,16 @@ impl Server {
                 server.toolsets.iter().for_each(|toolset| toolset.note(&failure));
             }
             let result = result.map(|result| era.complete(result));
-            server.calls.lock().remove(&of_thread.to_string());
-            // What was taken back is not answered; a client that has gone wants no answer.
-            if !call.is_cancelled() {
-                let _ = server.send(&Message::Response { id: of_thread, result });
+            // What was taken back is not answered.
+            if !call.is_cancelled()
+                && server.send(&Message::Response { id: of_thread, result }).is_err()
+            {
+                server.is_deaf.store(true, Ordering::SeqCst);
             }
         });
         match started {
             Ok(_) => Ok(()),
-            Err(error) => {
-                self.calls.lock().remove(&id.to_string());
-                refuse(Fault::refused(error.to_string(), None))
-            }
+            Err(error) => refuse(Fault::refused(error.to_string(), None)),
         }
     }
 

@@ -2,9 +2,11 @@
 //! it.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod container_tools;
 pub mod etc_files;
 pub mod interpreter;
 pub mod mount_points;
+pub mod podman;
 pub mod scratch;
 pub mod system;
 pub mod unpack;

@@ -153,6 +153,7 @@ impl Scratch {
             },
             landlock: Landlock::BestEffort,
             nested: false,
+            leaves_nothing: false,
         };
         Ok((plan, program))
     }

@@ -118,6 +118,7 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
         limits: ResourceLimits { memory: Some(MOST_MEMORY), ..ResourceLimits::default() },
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     })
 }
 

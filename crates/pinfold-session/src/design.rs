@@ -8,13 +8,12 @@ mod plan;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pinfold_boundary::{Boundary, LaunchPlan};
+use pinfold_boundary::{Boundary, Entry, LaunchPlan, Place};
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_hostexec as hostexec;
 use pinfold_policy::authority::Authority;
-use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
 use pinfold_protect::stand_in::StandIns;
 use pinfold_workspace::generated::{self, Generated};
@@ -121,9 +120,6 @@ impl Design {
         let stand_ins = (!settings.secrets.is_empty()).then(|| StandIns::new(&private));
         plan.tree.extend(stand_ins.as_ref().map(StandIns::entry).transpose()?);
         plan.nested = request.nested;
-        if request.nested {
-            settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
-        }
         let ssh = request.ssh.as_ref();
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh)?);
@@ -135,6 +131,12 @@ impl Design {
         plan.doors = hostexec::door(&settings.host_exec).into_iter().chain(diary).collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
         plan.doors.extend(doors::wanted(with_gateway, lives_on, &settings.network, ssh)?);
+        // What lies in pinfold's own directories is nobody else's to enter, and leaves them without such bits.
+        let is_private = |entry: &Entry| match &entry.place {
+            Place::Writable(host) => host.as_path().starts_with(&places.state),
+            _ => true,
+        };
+        plan.leaves_nothing = plan.tree.iter().all(is_private);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))
     }
 

@@ -9,7 +9,6 @@ pub mod bundle;
 #[path = "bundle_absent.rs"]
 pub mod bundle;
 mod caller_trust;
-mod container_tools;
 pub mod control;
 mod design;
 pub mod detach;

@@ -19,8 +19,11 @@ pub fn installed(name: &str) -> bool {
     ["/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
+/// The name, among engines, of the embedded boundary with nested sandboxes.
+pub(crate) const NESTED: &str = "nested";
+
 /// Returns the container engine under test (`PINFOLD_TEST_ENGINE`), or `external`, `systemd` or `vm` for these
-/// boundaries. Without one, the embedded boundary is tested.
+/// boundaries, or `nested`. Without one, the embedded boundary is tested.
 pub fn engine() -> Option<String> {
     std::env::var("PINFOLD_TEST_ENGINE").ok()
 }
@@ -46,7 +49,7 @@ pub fn machine_settings() -> String {
 /// Returns the name by which pinfold reports the boundary under test.
 pub fn boundary() -> String {
     match engine().as_deref() {
-        None => "namespace".to_owned(),
+        None | Some(NESTED) => "namespace".to_owned(),
         Some(boundary @ ("external" | "systemd" | "vm")) => boundary.to_owned(),
         Some(engine) => format!("container ({engine})"),
     }
@@ -56,6 +59,7 @@ pub fn boundary() -> String {
 pub fn run_line() -> String {
     let options = match engine().as_deref() {
         None => String::new(),
+        Some(NESTED) => " --nested".to_owned(),
         Some(boundary @ ("external" | "systemd" | "vm")) => format!(" --boundary {boundary}"),
         Some(engine) => format!(" --engine {engine}"),
     };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::machine::NESTED;
 use crate::podman::{OWN_LOCKS, end_podman};
 use crate::processes::processes_of;
 use crate::{User, engine, executable, machine_settings};
@@ -158,6 +159,9 @@ impl Stage {
     pub fn pinfold(&self, args: &[&str]) -> Command {
         let mut command = self.command(executable());
         match (engine(), args.split_first()) {
+            (Some(engine), Some((&"run", rest))) if engine == NESTED => {
+                command.args(["run", "--nested"]).args(rest)
+            }
             (Some(engine), Some((&"run", rest))) => {
                 let is_boundary = [EXTERNAL, VM, "systemd"].contains(&engine.as_str());
                 let choice = if is_boundary { "--boundary" } else { "--engine" };

@@ -407,5 +407,6 @@ fn plan(workspace: &Path) -> Result<LaunchPlan, Failed> {
         limits: ResourceLimits::default(),
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     })
 }

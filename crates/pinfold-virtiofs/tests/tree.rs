@@ -318,6 +318,7 @@ fn plan(workspace: &Path, grant: &Path) -> Result<LaunchPlan, Failed> {
         limits: ResourceLimits::default(),
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     })
 }
 

@@ -99,7 +99,7 @@ impl Boundary for Vm {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Publish]
+        &[Feature::Publish, Feature::Nested]
     }
 
     fn probe(&self) -> Probe {

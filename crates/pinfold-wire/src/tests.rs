@@ -84,6 +84,7 @@ fn last_steps() -> LastSteps {
         files: Some(64),
         changes: Some(b"/w".to_vec()),
         nested: true,
+        leaves_nothing: true,
         own_kernel: true,
         ..LastSteps::default()
     }

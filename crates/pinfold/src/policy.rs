@@ -76,6 +76,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         state: args.state,
         my_config: args.my_config,
         allow_weaker: args.allow_weaker,
+        nested: args.nested,
         limits: FlagLimits {
             cpus: args.cpus,
             memory: args.memory,

@@ -78,6 +78,19 @@ fn known(abi: u32) -> Known {
     Known { files, scopes: if abi >= 6 { 0b11 } else { 0 } }
 }
 
+/// Keeps signals and abstract sockets in the sandbox where its files have no rules: a domain that says nothing of files lets
+/// programs change mounts (`landlock_get_applicable_subject`, security/landlock/fs.c). Does nothing where the kernel cannot do
+/// that.
+///
+/// # Errors
+/// Returns the error of `landlock_create_ruleset(2)` and `landlock_restrict_self(2)`.
+pub(super) fn scope() -> Result<(), Errno> {
+    match known(sys::landlock::abi().unwrap_or(0)).scopes {
+        0 => Ok(()),
+        scopes => sys::landlock::restrict(sys::landlock::create(0, scopes)?.as_fd()),
+    }
+}
+
 /// Rules that are ready to be applied.
 pub(super) struct Ruleset(OwnedFd);
 

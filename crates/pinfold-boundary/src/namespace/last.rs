@@ -48,6 +48,7 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, owner_is_other: bool
         disk: watched.disk.as_deref().map(bytes),
         changes: watched.changes.as_deref().map(bytes),
         nested: plan.nested,
+        leaves_nothing: plan.leaves_nothing,
         owner_is_other,
         own_kernel: false,
         // What makes namespaces or mounts of its own may not be what init takes it for.
@@ -82,6 +83,7 @@ pub(super) fn take(
     let character = seccomp::Character {
         ids: (!has_others).then_some(ids),
         nested: steps.nested,
+        leaves_nothing: steps.nested && steps.leaves_nothing,
         root_by_name: steps.root_by_name,
         owner_is_other: steps.owner_is_other,
         moves: steps.moves,
@@ -154,6 +156,7 @@ pub(super) fn drop_privileges() -> Result<(), Errno> {
 pub(super) fn second_wall(steps: &LastSteps) -> Result<(), Failure> {
     let failed = Failure::at(Step::Landlock);
     match steps.landlock {
+        0 if steps.nested => landlock::scope().map_err(failed),
         0 => Ok(()),
         abi => Ruleset::new(abi, &steps.writable).and_then(Ruleset::restrict).map_err(failed),
     }

@@ -274,8 +274,7 @@ pub(crate) fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
     let abi = landlock::abi_for(plan);
     if plan.landlock == Landlock::Required && abi == 0 {
         let what = if plan.nested {
-            "the policy requires Landlock, which a profile with nested sandboxes gives up"
-                .to_owned()
+            "the policy requires Landlock, which nested sandboxes do without".to_owned()
         } else {
             let abi = sys::landlock::abi().unwrap_or(0);
             format!(

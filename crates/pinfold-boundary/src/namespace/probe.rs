@@ -76,6 +76,7 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
         limits: ResourceLimits::default(),
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     };
     // Nothing of a boundary that is tried so is kept in a directory.
     let session =

@@ -76,7 +76,7 @@ impl Root {
         if wall.serves_files() {
             root.make_places(plan)?;
         } else {
-            root.mount_kernel_files()?;
+            root.mount_kernel_files(plan)?;
             root.mount_private(plan)?;
         }
         root.mount_stage(plan)?;

@@ -35,7 +35,7 @@ impl Wire for LaunchPlan {
             Landlock::BestEffort => writer.u8(1),
             Landlock::AtMost(abi) => writer.u8(2).u32(abi),
         };
-        writer.u8(self.nested.into());
+        writer.u8(self.nested.into()).u8(self.leaves_nothing.into());
         writer.finish()
     }
 
@@ -69,9 +69,9 @@ impl Wire for LaunchPlan {
             2 => Landlock::AtMost(reader.u32()?),
             value => return Err(DecodeError::Unknown { what: "second wall", value }),
         };
-        let nested = truth(&mut reader)?;
+        let (nested, leaves_nothing) = (truth(&mut reader)?, truth(&mut reader)?);
         reader.finish()?;
-        Ok(Self { tree, identity, hostname, doors, limits, landlock, nested })
+        Ok(Self { tree, identity, hostname, doors, limits, landlock, nested, leaves_nothing })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pinfold_tasks::TaskId;
 
-use super::{script, state_of, states_of};
+use super::{SHOWN, end_of, script, state_of, states_of};
 use crate::scheduler::{Job, JobId, JobName, JobRequest, JobState, RunId};
 
 fn request(command: &[&str], state: &Path) -> JobRequest {
@@ -66,4 +66,42 @@ fn job_with_the_id_of_another_run_is_another_job() {
     {
         assert_eq!(state(other), JobState::Unknown, "{other}");
     }
+}
+
+/// Comments and reasons are free text: a column or a line of it is never taken for another job's.
+#[test]
+fn hostile_line_of_squeue_says_nothing_of_another_job() {
+    let name = request(&[], Path::new("/")).name;
+    let job = Job { name, id: JobId("7".to_owned()) };
+    let run = "0011223344556677";
+    for hostile in [
+        format!("8|COMPLETED|x|7|COMPLETED|{run}|None"),
+        format!("8|RUNNING|\u{1b}[2J7|FAILED|{run}|None"),
+        format!("|7|COMPLETED|{run}"),
+        format!("7|COMPLETED| {run}|None"),
+        format!("7|COMPLETED|{run}x|None"),
+        "|".repeat(100_000),
+    ] {
+        let lines = [hostile.clone(), format!("7|RUNNING|{run}|None")];
+        assert_eq!(
+            states_of(&lines, std::slice::from_ref(&job)),
+            [JobState::Running],
+            "{hostile:.60}"
+        );
+    }
+    let lines = [format!("7|NODE_FAIL|{run}|\u{1b}]0;x\u{7}\u{9b}2J")];
+    let JobState::Ended(why) = states_of(&lines, &[job]).remove(0) else { panic!() };
+    assert!(!why.contains(char::is_control), "{why:?}");
+}
+
+#[test]
+fn only_the_end_of_what_a_job_printed_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    let file = std::fs::File::create(&path).unwrap();
+    // Of such a length that it could not be read into memory.
+    file.set_len(1 << 42).unwrap();
+    assert_eq!(end_of(&path).unwrap().len() as u64, SHOWN);
+    std::fs::write(&path, "short").unwrap();
+    assert_eq!(end_of(&path).unwrap(), b"short");
 }

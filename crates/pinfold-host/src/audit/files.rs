@@ -67,7 +67,8 @@ impl Files {
     /// Returns the error of `rename(2)`, and reading the directory.
     pub(super) fn rotate(&self) -> io::Result<()> {
         let numbers = self.numbers()?;
-        let next = numbers.last().map_or(1, |last| last + 1);
+        let next = numbers.last().map_or(Some(1), |last| last.checked_add(1));
+        let next = next.ok_or(io::ErrorKind::FileTooLarge)?;
         fs::rename(self.current(), self.full(next))?;
         let many = (numbers.len() + 1).saturating_sub(KEPT);
         for (index, oldest) in numbers[..many].iter().enumerate() {
@@ -105,7 +106,11 @@ impl Files {
                 .to_str()
                 .and_then(|name| name.strip_prefix("audit."))
                 .and_then(|rest| rest.strip_suffix(".jsonl"));
-            numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+            // Another spelling of a number is the name of another file.
+            let number = number.and_then(|digits| {
+                digits.parse::<u64>().ok().filter(|number| number.to_string() == digits)
+            });
+            numbers.extend(number);
         }
         numbers.sort_unstable();
         Ok(numbers)

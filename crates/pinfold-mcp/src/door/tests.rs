@@ -159,3 +159,64 @@ fn door_ends_although_clients_stay_and_read_nothing() {
     let ended = std::io::Read::read(&mut idle, &mut [0; 1]).unwrap_or_default();
     assert_eq!(ended, 0);
 }
+
+/// Returns how many threads of this process have a name that begins so.
+fn threads(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|found| found.starts_with(name)).count()
+}
+
+#[test]
+fn client_that_calls_and_reads_nothing_gets_no_more_calls_than_any_other() {
+    let scene = Scene::new(MemoryGrant::Write);
+    let entry = json!({ "title": "t", "content": "word ".repeat(19_000) });
+    let (is_done, made) = scene.call("moltnet_create_entry", entry);
+    assert!(is_done, "{made}");
+    let made: Value = serde_json::from_str(made.trim_end_matches("null")).unwrap();
+    let mut greedy = scene.connect();
+    greedy.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+    let mut most = 0;
+    // One after the other, so that none is refused for being one too many. A few answers are longer than a socket holds.
+    for id in 0..40 {
+        let message = json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": { "name": "moltnet_get_entry", "arguments": { "entryId": made["id"] } },
+        });
+        if writeln!(greedy, "{message}").is_err() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        most = most.max(threads("moltnet_get_ent"));
+    }
+    assert!((1..=BOUNDS.at_once).contains(&most), "{most} calls at once");
+    assert!(scene.call("moltnet_diary_tags", json!({})).0, "others are answered");
+}
+
+#[test]
+fn no_call_is_made_after_the_door_has_ended() {
+    for _ in 0..20 {
+        let scene = Scene::new(MemoryGrant::Write);
+        let mut clients: Vec<UnixStream> = (0..8).map(|_| scene.connect()).collect();
+        for client in &mut clients {
+            for id in 0..2 {
+                let message = json!({
+                    "jsonrpc": "2.0", "id": id, "method": "tools/call",
+                    "params": { "name": "moltnet_create_entry", "arguments": { "title": "t", "content": "late" } },
+                });
+                writeln!(client, "{message}").unwrap();
+            }
+        }
+        let Scene { directory, _door: door } = scene;
+        drop(door);
+        let count = || {
+            Reader::open(&directory.path().join("state"))
+                .unwrap()
+                .map_or(0, |mut log| std::iter::from_fn(|| log.next_record().unwrap()).count())
+        };
+        let before = count();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(count(), before, "records after the end");
+    }
+}

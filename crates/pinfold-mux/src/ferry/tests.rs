@@ -249,3 +249,73 @@ fn hostile_guest_opens_nothing_on_the_host() {
     drop(guest);
     host.join().unwrap();
 }
+
+/// Frames of any kind for streams that may be there, with payloads that may be messages.
+fn any_frames(random: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
+    let (kind, id) = (1 + random(7) as u8, random(24) as u32);
+    let payload: Vec<u8> = match kind {
+        1 => b"end"[..random(4)].to_vec(),
+        2 => {
+            let length = random(40_000) as u32;
+            let mut message = [0, 1, 64, 65_536, 65_537, length][random(6)].to_le_bytes().to_vec();
+            message.resize(4 + random(32_000), b'm');
+            message
+        }
+        6 | 7 => (random(100_000) as u32).to_le_bytes().to_vec(),
+        _ => Vec::new(),
+    };
+    let id = if kind == 7 { 0 } else { id };
+    let mut frame = vec![kind];
+    frame.extend(id.to_le_bytes());
+    frame.extend((payload.len() as u16).to_le_bytes());
+    frame.extend(payload);
+    frame
+}
+
+#[test]
+fn no_frames_of_a_hostile_guest_hold_up_the_host_or_leave_descriptors() {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    for seed in 1..60_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = move |limit: usize| {
+            // xorshift (Marsaglia, 2003).
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as usize % limit
+        };
+        let (left, mut right) = UnixStream::pair().unwrap();
+        right.set_nonblocking(true).unwrap();
+        let (supervisor, theirs) = messages().unwrap();
+        let mut host = HostFerry::new(Multiplexer::host(left.into()).unwrap(), theirs);
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let (mut greeting, mut is_open) = ([0; 24], true);
+        let no_time = Some(std::time::Duration::ZERO);
+        host.turn(&[], no_time).unwrap();
+        right.read_exact(&mut greeting).unwrap();
+        right.write_all(&greeting).unwrap();
+        for round in 0..200 {
+            if round % 20 == 1 {
+                // What the supervisor says goes out, whatever comes back.
+                let _ = send(&supervisor, b"order", &[read.as_fd(), write.as_fd()]);
+            }
+            let _ = right.write(&any_frames(&mut random));
+            let _ = right.read(&mut [0; 9000]);
+            let _ = receive(&supervisor);
+            let begun = std::time::Instant::now();
+            is_open = host.turn(&[], no_time).is_ok();
+            assert!(begun.elapsed().as_secs() < 5, "seed {seed}");
+            if !is_open {
+                break;
+            }
+        }
+        assert!(descriptors() < before + 400, "seed {seed}");
+        // Half closed: what it says no more is the end, and nothing is waited for.
+        let _ = right.shutdown(std::net::Shutdown::Write);
+        let ends = |_| host.turn(&[], no_time).is_err();
+        assert!(!is_open || (0..10_000).any(ends), "seed {seed}");
+        assert!(host.turn(&[], no_time).is_err(), "an end is an end");
+    }
+    assert!(descriptors() <= before + 8, "{before} {}", descriptors());
+}

@@ -45,6 +45,8 @@ pub struct Settings {
     pub landlock: Valued<LandlockMode>,
     /// Whether a wall that is missing is let pass.
     pub allow_weaker: Valued<bool>,
+    /// Whether programs may make user namespaces of their own.
+    pub nested: Valued<bool>,
     /// How the workspace enters.
     pub workspace_mode: Valued<WorkspaceMode>,
     /// What becomes of a view's changes at the end.
@@ -136,6 +138,9 @@ impl Settings {
         }
         if self.allow_weaker.value {
             self.ceiling.check_weaker(&self.allow_weaker.origin)?;
+        }
+        if self.nested.value {
+            self.ceiling.check_nested(&self.nested.origin)?;
         }
         for rule in self.network.allow.iter().chain(&self.snapshot.hosts) {
             self.ceiling.check_host(rule)?;

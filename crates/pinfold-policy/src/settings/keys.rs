@@ -247,6 +247,7 @@ pub const USER: &[Key] = &[
     Key::new("model", Shape::Text, "The model; --model wins."),
     Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "When the kernel lacks Landlock."),
+    Key::new("nested", Shape::Flag, "Whether programs may make sandboxes of their own."),
     Key::new("workspace_mode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
     Key::new(
         "apply",
@@ -328,7 +329,7 @@ pub const CEILING: &[Key] = &[
     ),
     Key::new("host_exec", Shape::Table(CEILING_HOST_EXEC), "Commands on the host."),
     Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),
-    Key::new("nested", Shape::Flag, "Whether profiles may ask for nested user namespaces."),
+    Key::new("nested", Shape::Flag, "Whether sandboxes may have sandboxes of their own."),
     WRAPPERS,
 ];
 

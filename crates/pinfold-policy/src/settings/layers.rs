@@ -87,6 +87,8 @@ pub struct Flags {
     pub my_config: bool,
     /// `--allow-weaker`.
     pub allow_weaker: bool,
+    /// `--nested`.
+    pub nested: bool,
     pub limits: FlagLimits,
     /// `--env NAME=VALUE`, in order.
     pub env: Vec<(EnvName, String)>,

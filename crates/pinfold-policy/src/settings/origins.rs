@@ -67,6 +67,7 @@ impl Settings {
         rows.optional("provider", self.provider.as_ref());
         rows.one("landlock", &self.landlock);
         rows.one("allow_weaker", &self.allow_weaker);
+        rows.one("nested", &self.nested);
         rows.one("workspace_mode", &self.workspace_mode);
         rows.one("apply", &self.apply);
         rows.one("apply_ignored", &self.apply_ignored);

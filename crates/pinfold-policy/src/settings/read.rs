@@ -25,7 +25,7 @@ use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
 use crate::network::{NetworkPolicy, SecretRule};
-use crate::origin::{Origin, Valued};
+use crate::origin::{Origin, Place, Valued};
 use crate::path::HostPath;
 use crate::prices::{self, Price};
 use crate::ssh::SshSettings;
@@ -42,6 +42,7 @@ pub(super) struct UserFile {
     pub(super) model: Option<Valued<String>>,
     pub(super) provider: Option<Valued<String>>,
     pub(super) landlock: Option<Valued<LandlockMode>>,
+    pub(super) nested: Option<Valued<bool>>,
     pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
     pub(super) apply: Option<Valued<ApplyMode>>,
     pub(super) apply_ignored: Option<Valued<bool>>,
@@ -107,11 +108,10 @@ pub(super) fn user(
         model: text(&section, "model")?,
         provider: text(&section, "provider")?,
         landlock: word(&section, "landlock", Origin::User)?,
+        nested: flag(&section, "nested", Origin::User)?,
         workspace_mode: word(&section, "workspace_mode", Origin::User)?,
         apply: word(&section, "apply", Origin::User)?,
-        apply_ignored: section.read("apply_ignored", |item| {
-            Ok(Valued::new(item.flag()?, Origin::User(item.place())))
-        })?,
+        apply_ignored: flag(&section, "apply_ignored", Origin::User)?,
         env: env(&section, Origin::User, Owner::Administrator)?,
         forward_env: forward_env(&section)?,
         limits: limits(&section, Origin::User)?,
@@ -158,14 +158,16 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         })?,
         agents: section
             .read("agents", |item| Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place()))))?,
-        host_exec: host_exec.as_ref().map_or(Ok(None), |table| flag(table, "allowed"))?,
+        host_exec: host_exec
+            .as_ref()
+            .map_or(Ok(None), |table| flag(table, "allowed", Origin::Ceiling))?,
         executables: host_exec.as_ref().map_or(Ok(None), |table| {
             table.read("executables", |item| {
                 Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place())))
             })
         })?,
-        allow_weaker: flag(&section, "allow_weaker")?,
-        nested: flag(&section, "nested")?,
+        allow_weaker: flag(&section, "allow_weaker", Origin::Ceiling)?,
+        nested: flag(&section, "nested", Origin::Ceiling)?,
     };
     Ok(CeilingFile {
         ceiling,
@@ -195,8 +197,12 @@ fn text(section: &Section<'_>, key: &str) -> Result<Option<Valued<String>>, File
     })
 }
 
-fn flag(section: &Section<'_>, key: &str) -> Result<Option<Valued<bool>>, FileError> {
-    section.read(key, |item| Ok(Valued::new(item.flag()?, Origin::Ceiling(item.place()))))
+fn flag(
+    section: &Section<'_>,
+    key: &str,
+    origin: fn(Place) -> Origin,
+) -> Result<Option<Valued<bool>>, FileError> {
+    section.read(key, |item| Ok(Valued::new(item.flag()?, origin(item.place()))))
 }
 
 fn forward_env(section: &Section<'_>) -> Result<Vec<Valued<EnvName>>, SettingsError> {
@@ -219,10 +225,7 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
         sockets: paths("sockets")?,
         opt_in: list(table, "opt_in", Origin::User, |item| item.text().map(str::to_owned))?,
         state: table.map_or(Ok(None), |table| word(table, "state", Origin::User))?,
-        my_config: table.map_or(Ok(None), |table| {
-            table
-                .read("my_config", |item| Ok(Valued::new(item.flag()?, Origin::User(item.place()))))
-        })?,
+        my_config: table.map_or(Ok(None), |table| flag(table, "my_config", Origin::User))?,
     })
 }
 
@@ -254,9 +257,7 @@ fn providers(section: &Section<'_>) -> Result<Vec<(String, ProviderSettings)>, F
             base_url,
             api: word(&table, "api", Origin::User)?,
             env_var_name: word(&table, "env_var_name", Origin::User)?,
-            keyless: table.read("keyless", |item| {
-                Ok(Valued::new(item.flag()?, Origin::User(item.place())))
-            })?,
+            keyless: flag(&table, "keyless", Origin::User)?,
             region: word(&table, "region", Origin::User)?,
             project: word(&table, "project", Origin::User)?,
             models,

@@ -111,11 +111,8 @@ fn merge(
         provider: provider.or(agent_loop.provider),
         agent,
         landlock: at_least("landlock", landlock, ceiling.landlock.as_ref())?,
-        allow_weaker: if flags.allow_weaker {
-            Valued::new(true, Origin::Flag { name: "--allow-weaker" })
-        } else {
-            Valued::default_of(false)
-        },
+        allow_weaker: switch("--allow-weaker", flags.allow_weaker, None),
+        nested: switch("--nested", flags.nested, user.nested),
         workspace_mode: flag("--workspace", flags.workspace_mode)
             .or(worktree_branch.as_ref().map(dedicated))
             .or(user.workspace_mode)
@@ -124,11 +121,7 @@ fn merge(
         apply: flag("--apply", flags.apply)
             .or(user.apply)
             .unwrap_or(Valued::default_of(unset_apply)),
-        apply_ignored: if flags.apply_ignored {
-            Valued::new(true, Origin::Flag { name: "--apply-ignored" })
-        } else {
-            user.apply_ignored.unwrap_or(Valued::default_of(false))
-        },
+        apply_ignored: switch("--apply-ignored", flags.apply_ignored, user.apply_ignored),
         worktree_branch,
         shadow: project.shadow,
         shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),
@@ -205,6 +198,11 @@ fn merge(
 
 fn flag<T>(name: &'static str, value: Option<T>) -> Option<Valued<T>> {
     value.map(|value| Valued::new(value, Origin::Flag { name }))
+}
+
+/// Returns a setting that a flag can only turn on, and that is off where nobody says anything.
+fn switch(name: &'static str, is_on: bool, file: Option<Valued<bool>>) -> Valued<bool> {
+    flag(name, is_on.then_some(true)).or(file).unwrap_or(Valued::default_of(false))
 }
 
 /// What each layer says about one limit.
@@ -316,11 +314,6 @@ fn files(user: UserFiles, flags: FileFlags, denied: Vec<Valued<Glob>>) -> FileSe
         user.into_iter().chain(flags).collect()
     }
     let unset = Valued::default_of(flags.unset_state);
-    let my_config = if flags.my_config {
-        Some(Valued::new(true, Origin::Flag { name: "--my-config" }))
-    } else {
-        user.my_config
-    };
     FileSettings {
         read: both(user.read, flags.read, "--read"),
         write: both(user.write, flags.write, "--write"),
@@ -328,6 +321,6 @@ fn files(user: UserFiles, flags: FileFlags, denied: Vec<Valued<Glob>>) -> FileSe
         sockets: both(user.sockets, flags.sockets, "--socket"),
         opt_in: both(user.opt_in, flags.opt_in, "--opt-in"),
         state: flag("--state", flags.state).or(user.state).unwrap_or(unset),
-        my_config: my_config.unwrap_or(Valued::default_of(false)),
+        my_config: switch("--my-config", flags.my_config, user.my_config),
     }
 }

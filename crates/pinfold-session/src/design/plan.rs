@@ -73,5 +73,6 @@ pub(super) fn plan(
             LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
         },
         nested: false,
+        leaves_nothing: false,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_boundary::Entry;
 use pinfold_boundary::systemd::Configuration;
@@ -9,8 +10,10 @@ use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionName;
 use pinfold_policy::agents::{AgentProfile, PROMPT};
 use pinfold_policy::authority::Subject;
+use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{BoundaryName, Settings};
 use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::{container_tools, podman};
 use pinfold_terminal::notify;
 use pinfold_wire::Window;
 use pinfold_workspace::workspace::Workspace;
@@ -21,7 +24,6 @@ use super::settings::in_mode;
 use super::{Preparation, Progress};
 use crate::agent::{self, AgentRun, ProgramSource};
 use crate::caller_trust::CallerTrust;
-use crate::container_tools;
 use crate::detach::Background;
 use crate::doors::ssh::Ssh;
 use crate::group::{Group, Missing};
@@ -107,7 +109,12 @@ impl Preparation {
         let (subject, mut run) =
             self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
         let Wanted { name, background, window, discards_commits, spec, notes, task, .. } = wanted;
-        let Self { places, launcher, project, settings, .. } = self;
+        let Self { places, launcher, project, mut settings, .. } = self;
+        if run.nested && !settings.nested.value {
+            let profile = Origin::Profile { agent: Arc::from(subject.as_str()) };
+            settings.ceiling.check_nested(&profile).map_err(RunError::settings)?;
+            settings.nested = Valued::new(true, profile);
+        }
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
         timeline.done("reads settings, agent and toolchains");
@@ -147,7 +154,7 @@ impl Preparation {
             ssh,
             private,
             task,
-            nested: run.nested,
+            nested: settings.nested.value,
             silent_hosts: run.silent_hosts,
             attended: presence.is_at_the_terminal(),
             caller_trust: caller.trust,
@@ -272,7 +279,8 @@ impl Surroundings {
         )
         .map_err(RunError::path)?;
         let shown = Shown::of(settings, workspace, &toolchains.extra, stack);
-        let container_tools = container_tools::entries(stack).map_err(RunError::path)?;
+        let is_nested = settings.nested.value;
+        let container_tools = container_tools::entries(stack, is_nested).map_err(RunError::path)?;
         let explaining =
             (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());
         let node_tools = NodeTools::find(stack).map_err(RunError::path)?;
@@ -285,7 +293,10 @@ impl Surroundings {
             virtual_environment: shown.virtual_environment(active.as_deref()),
             trust: CallerTrust::find(),
         };
-        let files = container_tools.into_iter().chain(node_tools.entries).collect();
+        let mut files: Vec<Entry> = container_tools.into_iter().chain(node_tools.entries).collect();
+        if is_nested {
+            files.extend(podman::entries().map_err(RunError::path)?);
+        }
         Ok(Self { caller, extra: toolchains.extra, files })
     }
 }

@@ -1,11 +1,12 @@
-//! Agents with sandboxes of their own, and names that must stay hidden.
+//! Sandboxes that programs make inside, and what would not hold with them: names that must stay hidden, and memory.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pinfold_boundary::Mask;
+use pinfold_boundary::{Inside, Mask};
 use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::Settings;
 use pinfold_workspace::workspace::Workspace;
 
 use crate::outcome::RunError;
@@ -13,9 +14,9 @@ use crate::outcome::RunError;
 /// Names that an error lists.
 const MOST_NAMED: usize = 3;
 
-/// Refuses an agent with sandboxes of its own where a name is hidden in a live directory. Linux takes a
+/// Refuses nested sandboxes where a name is hidden in a live directory. Linux takes a
 /// mask off in every mount namespace when the host saves the file, and it is put back only in the
-/// session's first one: a namespace that the agent made would show the new file until it ends. A mask in
+/// session's first one: a namespace that a program made would show the new file until it ends. A mask in
 /// a view stays.
 ///
 /// # Errors
@@ -40,8 +41,7 @@ pub(super) fn refuse_live_masks(
         more => format!(" and {more} more"),
     };
     let what = format!(
-        "this agent starts sandboxes of its own (`nested`), where {}{more} cannot be kept hidden once \
-         the host saves it",
+        "with nested sandboxes, {}{more} cannot be kept hidden once the host saves it",
         names.join(", ")
     );
     let hint = if live.iter().all(|path| path.starts_with(root)) {
@@ -54,4 +54,21 @@ pub(super) fn refuse_live_masks(
         "grant a directory that holds no hidden names".to_owned()
     };
     Err(RunError::refused(what, Some(hint)))
+}
+
+/// Refuses nested sandboxes with a limit of memory that somebody chose and no control group bounds: who can mount a file system
+/// in memory fills it without any process of its own growing, where no watch finds all of it.
+///
+/// # Errors
+/// Returns the refusal.
+pub(super) fn refuse_loose_memory(settings: &Settings, inside: &Inside) -> Result<(), RunError> {
+    let Some(memory) = &settings.limits.memory else { return Ok(()) };
+    if inside.enforced.memory || settings.allow_weaker.value || !memory.origin.is_chosen() {
+        return Ok(());
+    }
+    let what = format!(
+        "resources.memory, {memory}, cannot be enforced with nested sandboxes: no control group can be made"
+    );
+    let hint = "run under `systemd-run --user --scope -p Delegate=yes`, or add --allow-weaker";
+    Err(RunError::refused(what, Some(hint.to_owned())))
 }

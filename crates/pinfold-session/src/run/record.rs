@@ -15,6 +15,8 @@ use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
 
+use crate::request::Request;
+
 /// Restrictions in the record of a session: a repository can have very many protected names.
 const MOST_RESTRICTIONS: usize = 256;
 
@@ -22,8 +24,24 @@ const MOST_RESTRICTIONS: usize = 256;
 const MOST_HIDDEN: usize = 3;
 
 /// Says which wall or limit is missing that nobody insists on, and that the boundary has elsewhere.
-pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
-    if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
+pub(super) fn say_what_is_less(
+    settings: &Settings,
+    inside: &Inside,
+    lacks: &[Feature],
+    nested: bool,
+) {
+    if nested {
+        notify!(
+            "pinfold: note: programs may make sandboxes of their own (nested, by {}): Landlock has no rules for files, and more of \
+             the kernel is in reach",
+            settings.nested.origin
+        );
+        if !inside.enforced.memory && settings.limits.memory.is_some() {
+            notify!(
+                "pinfold: note: file systems in memory that they mount do not count as resources.memory here"
+            );
+        }
+    } else if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         notify!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
@@ -67,11 +85,11 @@ pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
 /// Returns the record of a session that is about to begin.
 pub(super) fn record_session<'a>(
     authority: &'a Authority,
-    settings: &'a Settings,
-    workspace: &Workspace,
+    request: &'a Request,
     boundary: &'static str,
     inside: &Inside,
 ) -> Event<'a> {
+    let Request { settings, workspace, nested, .. } = request;
     Event::Session {
         subject: authority.subject().to_string(),
         identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
@@ -80,6 +98,7 @@ pub(super) fn record_session<'a>(
         enforced: json!({
             "landlock": inside.enforced.landlock,
             "memory-group": inside.enforced.memory,
+            "nested": nested,
         }),
         grants: authority.grants().map(Into::into).collect(),
         restrictions: authority.restrictions().take(MOST_RESTRICTIONS).map(Into::into).collect(),

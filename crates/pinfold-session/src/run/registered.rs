@@ -166,9 +166,12 @@ impl Registered {
         let Session { design, boundary, request, .. } = &mut self.session;
         let Request { settings, workspace, argv, .. } = &*request;
         let Design { layer, guard, .. } = design;
-        say_what_is_less(settings, &self.inside, boundary.lacks());
+        if request.nested {
+            nested::refuse_loose_memory(settings, &self.inside)?;
+        }
+        say_what_is_less(settings, &self.inside, boundary.lacks(), request.nested);
         let name = boundary.name();
-        let record = record_session(authority, settings, workspace, name, &self.inside);
+        let record = record_session(authority, request, name, &self.inside);
         self.audit.record(&record).map_err(RunError::System)?;
         let Some(layer) = layer else { return Ok(()) };
         if let Some(note) = Layer::note(&workspace.root) {

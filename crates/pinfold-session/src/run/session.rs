@@ -37,6 +37,7 @@ impl Session {
         let wants = [
             (wants_terminal, Feature::Terminal),
             (!request.settings.publish.is_empty(), Feature::Publish),
+            (request.nested, Feature::Nested),
         ];
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             boundaries::insist(boundary.as_ref(), feature, &request.launcher)?;

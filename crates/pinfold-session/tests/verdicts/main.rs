@@ -381,5 +381,6 @@ fn plan(authority: &Authority, prober: &Path, abi: u32) -> Outcome<LaunchPlan> {
         limits: ResourceLimits::default(),
         landlock: Landlock::AtMost(abi),
         nested: false,
+        leaves_nothing: false,
     })
 }

@@ -154,5 +154,6 @@ fn plan(root: &Path, files: &Files<'_>, limits: ResourceLimits) -> Result<Launch
         limits,
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     })
 }

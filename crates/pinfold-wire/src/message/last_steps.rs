@@ -26,6 +26,8 @@ pub struct LastSteps {
     pub changes: Option<Vec<u8>>,
     /// Whether the sandbox may make namespaces of its own.
     pub nested: bool,
+    /// Whether nobody outside can execute what it writes, now or later.
+    pub leaves_nothing: bool,
     /// Whether its files belong to another user on the host.
     pub owner_is_other: bool,
     /// Whether it has views in which init moves directories.
@@ -45,8 +47,10 @@ impl Wire for LastSteps {
         for path in [&self.disk, &self.changes] {
             writer.u8(path.is_some().into()).bytes(path.as_deref().unwrap_or_default());
         }
-        let Self { root_by_name, nested, owner_is_other, moves, own_kernel, .. } = *self;
-        for is in [root_by_name, nested, owner_is_other, moves, own_kernel] {
+        let Self {
+            root_by_name, nested, leaves_nothing, owner_is_other, moves, own_kernel, ..
+        } = *self;
+        for is in [root_by_name, nested, leaves_nothing, owner_is_other, moves, own_kernel] {
             writer.u8(is.into());
         }
         writer.finish()
@@ -63,7 +67,8 @@ impl Wire for LastSteps {
         };
         let (disk, changes) = (path()?, path()?);
         let mut truth = || read_truth(&mut reader);
-        let (root_by_name, nested, owner_is_other) = (truth()?, truth()?, truth()?);
+        let (root_by_name, nested, leaves_nothing) = (truth()?, truth()?, truth()?);
+        let owner_is_other = truth()?;
         let (moves, own_kernel) = (truth()?, truth()?);
         reader.finish()?;
         Ok(Self {
@@ -76,6 +81,7 @@ impl Wire for LastSteps {
             disk,
             changes,
             nested,
+            leaves_nothing,
             owner_is_other,
             moves,
             own_kernel,

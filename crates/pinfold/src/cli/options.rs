@@ -307,6 +307,14 @@ pub(crate) struct PolicyArgs {
         value_parser = choice::<LandlockMode>(LandlockMode::WORDS)
     )]
     pub(crate) landlock: Option<LandlockMode>,
+    /// Let programs make sandboxes of their own: bubblewrap, browsers, codex's, rootless podman.
+    #[arg(
+        long,
+        help_heading = BOUNDARY,
+        help = "Let programs make sandboxes of their own (bubblewrap, browsers, podman); less of the \
+                kernel is out of their reach then"
+    )]
+    pub(crate) nested: bool,
     /// Run even if the boundary lacks a protection that the policy counts on
     #[arg(long, help_heading = BOUNDARY)]
     pub(crate) allow_weaker: bool,

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use pinfold_testkit::{Stage, User, behind_gvisor, installed, people, skip};
+use pinfold_testkit::{Stage, User, behind_gvisor, engine, installed, people, skip};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,6 +65,24 @@ const OF_GVISOR: [(&str, &str); 24] = [
     ("granted", "set the persona for the query"),
     ("processes", "end or stop init with any signal"),
     ("processes", "make ten thousand timers"),
+];
+
+/// Attempts that sandboxes which may nest are granted: namespaces, which give rights over nothing that was there. Those of control
+/// groups are not among them.
+const OF_NESTED: [(&str, &str); 13] = [
+    ("namespaces", "unshare mount with"),
+    ("namespaces", "unshare uts with"),
+    ("namespaces", "unshare ipc with"),
+    ("namespaces", "unshare pid with"),
+    ("namespaces", "unshare net with"),
+    ("namespaces", "unshare time with"),
+    ("namespaces", "unshare user"),
+    ("namespaces", "clone into mount"),
+    ("namespaces", "clone into uts"),
+    ("namespaces", "clone into ipc"),
+    ("namespaces", "clone into user"),
+    ("namespaces", "clone into pid"),
+    ("namespaces", "clone into net"),
 ];
 
 /// One attempt's result, as the driver prints it.
@@ -158,21 +176,21 @@ fn fingerprint(stage: &Stage) -> Fingerprint {
     seen
 }
 
-/// Whether a result says nothing of the host.
-fn is_of_gvisor(line: &Line) -> bool {
+/// Whether an attempt is one of these, by its category and how its name begins.
+fn is_of(line: &Line, attempts: &[(&str, &str)]) -> bool {
     let is =
         |(category, name): &(&str, &str)| line.category == *category && line.name.starts_with(name);
-    behind_gvisor() && OF_GVISOR.iter().any(is)
+    attempts.iter().any(is)
 }
 
 /// What the results say against the boundary, or against the attempts.
-fn complaints(inside: &[Line], outside: &[Line]) -> String {
+fn complaints(inside: &[Line], outside: &[Line], known: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut complain = |line: &Line, what: &str| {
         let Line { category, name, detail, .. } = line;
         writeln!(text, "{what}: {category}: {name}: {detail}").unwrap();
     };
-    for line in inside.iter().filter(|line| !is_of_gvisor(line)) {
+    for line in inside.iter().filter(|line| !is_of(line, known)) {
         match (line.outside.as_str(), line.outcome.as_str()) {
             ("granted", "breach") => {}
             ("granted", _) => complain(line, "granted and yet refused inside"),
@@ -214,8 +232,8 @@ fn summary(inside: &[Line], outside: &[Line]) -> String {
     format!("{count} attempts in {time} ms\n{each}{slowest}")
 }
 
-/// What was found against the boundary as this user.
-fn tried_by(user: User) -> String {
+/// What was found against the boundary as this user, with these options, apart from what is known to succeed.
+fn tried_by(user: User, options: &[&str], known: &[(&str, &str)]) -> String {
     let stage = Stage::new(user);
     let mut secret = stage.pinfold(&["secret", "set", "anthropic"]);
     let mut secret = secret.stdin(Stdio::piped()).spawn().unwrap();
@@ -231,8 +249,8 @@ fn tried_by(user: User) -> String {
     let before = fingerprint(&stage);
 
     let (readable, writable) = (stage.path("readable"), stage.path("writable"));
-    let mut run = stage.pinfold(&["run", "--read"]);
-    run.arg(&readable).arg("--write").arg(&writable);
+    let mut run = stage.pinfold(&["run"]);
+    run.args(options).arg("--read").arg(&readable).arg("--write").arg(&writable);
     run.args(["--", PYTHON, "-I", program]).arg(host.tell(&stage, false));
     let inside = attempts(run);
     let after = fingerprint(&stage);
@@ -245,7 +263,7 @@ fn tried_by(user: User) -> String {
     };
 
     println!("uid {}: {}", user.uid, summary(&inside, &outside));
-    let complaints = complaints(&inside, &outside);
+    let complaints = complaints(&inside, &outside, known);
     assert_eq!(before, after, "files outside changed");
     assert!(host.end(), "the host's process did not survive");
     if complaints.is_empty() { complaints } else { format!("as uid {}:\n{complaints}", user.uid) }
@@ -256,6 +274,22 @@ fn every_attempt_of_a_hostile_inside_is_refused() {
     if !cfg!(target_arch = "x86_64") || !installed("python3") {
         return skip("hostile", "the attempts need python3 and are written for x86-64");
     }
-    let found: Vec<String> = people().into_iter().map(tried_by).collect();
+    let known: &[_] = match engine().as_deref() {
+        _ if behind_gvisor() => &OF_GVISOR,
+        Some("nested") => &OF_NESTED,
+        _ => &[],
+    };
+    let found: Vec<String> = people().into_iter().map(|user| tried_by(user, &[], known)).collect();
+    assert!(found.iter().all(String::is_empty), "{}", found.concat());
+}
+
+#[test]
+fn every_attempt_that_nested_sandboxes_do_not_grant_is_refused() {
+    const TEST: &str = "every_attempt_that_nested_sandboxes_do_not_grant_is_refused";
+    if !cfg!(target_arch = "x86_64") || !installed("python3") || engine().is_some() {
+        return skip(TEST, "it needs python3, x86-64 and the boundary namespace");
+    }
+    let tried = |user| tried_by(user, &["--nested"], &OF_NESTED);
+    let found: Vec<String> = people().into_iter().map(tried).collect();
     assert!(found.iter().all(String::is_empty), "{}", found.concat());
 }

@@ -2,3 +2,4 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod hostile;
+mod nested;

@@ -70,6 +70,7 @@ fn plan(uid: u32) -> LaunchPlan {
         limits: ResourceLimits::default(),
         landlock: Landlock::AtMost(0),
         nested: false,
+        leaves_nothing: false,
     }
 }
 

@@ -36,6 +36,10 @@ pub(crate) const SEALED_KERNEL_FILES: [&str; 2] = ["proc/sys", "proc/pressure"];
 pub(crate) const HIDDEN_KERNEL_FILES: [&str; 4] =
     ["proc/kallsyms", "proc/modules", "proc/keys", "proc/key-users"];
 
+/// Where nested sandboxes have a second `/proc`, without seals: a namespace that is made inside gets a `/proc` of its own only
+/// where one shows everything (`mount_too_revealing`, fs/namespace.c). What seals hide can be seen there anyway.
+const NESTED_PROC: &str = "run/pinfold/nested/proc";
+
 impl Root {
     /// Makes directories for what another kernel mounts: nothing of this one's is in the tree.
     pub(super) fn make_places(&self, plan: &LaunchPlan) -> Result<(), Errno> {
@@ -48,11 +52,15 @@ impl Root {
     }
 
     /// Mounts what this kernel offers, as far as it is of use and harmless.
-    pub(super) fn mount_kernel_files(&self) -> Result<(), Errno> {
-        let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
-        self.put(proc, "proc".as_ref(), Kind::Directory)?;
+    pub(super) fn mount_kernel_files(&self, plan: &LaunchPlan) -> Result<(), Errno> {
+        let proc = || new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC);
+        self.put(proc()?, "proc".as_ref(), Kind::Directory)?;
         self.mount_devices()?;
-        self.seal_kernel_files()
+        self.seal_kernel_files()?;
+        if plan.nested {
+            self.put(proc()?, NESTED_PROC.as_ref(), Kind::Directory)?;
+        }
+        Ok(())
     }
 
     fn seal_kernel_files(&self) -> Result<(), Errno> {

@@ -22,6 +22,9 @@ use table::{TABLE, Verdict};
 pub(super) struct Character {
     /// It may make namespaces of its own.
     pub(super) nested: bool,
+    /// It may, and nobody outside gets what it writes: files may have set-user-ID bits, and device nodes that are whiteouts may
+    /// be made, as images have both.
+    pub(super) leaves_nothing: bool,
     /// It is root by name only: what only root can do to owners and ids succeeds without effect,
     /// as package managers want it.
     pub(super) root_by_name: bool,
@@ -94,12 +97,13 @@ fn ranges(character: Character) -> Vec<Range> {
 /// Returns what a verdict comes to for a sandbox of this character.
 fn effective(verdict: Verdict, character: Character) -> Verdict {
     match verdict {
-        Verdict::Nested | Verdict::Namespaces if character.nested => Verdict::Allow,
+        Verdict::Nested if character.nested => Verdict::Allow,
         Verdict::Nested => Verdict::Refuse,
         Verdict::Owner if character.root_by_name => Verdict::Pretend,
         Verdict::Owner if character.ids.is_none() => Verdict::Allow,
         // Every mount is nosuid, and nothing of it is kept with such a bit.
-        Verdict::Setuid if character.root_by_name => Verdict::Allow,
+        Verdict::Setuid if character.root_by_name || character.leaves_nothing => Verdict::Allow,
+        Verdict::Tables if !character.nested => Verdict::Allow,
         Verdict::Moves if !character.moves => Verdict::Allow,
         Verdict::Empty if !character.own_kernel => Verdict::Allow,
         other => other,

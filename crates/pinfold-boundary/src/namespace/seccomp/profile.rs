@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::table::{Row, TABLE, Verdict};
 
 /// What init needs beyond what anything inside may ever do: what has its flags behind a pointer, where the
-/// filter cannot see them, and to name the host and leave its keyring in namespaces of its own.
-const OF_INIT: [&str; 4] = ["clone3", "keyctl", "openat2", "sethostname"];
+/// filter cannot see them, and to leave its keyring.
+const OF_INIT: [&str; 3] = ["clone3", "keyctl", "openat2"];
 
 /// Returns the system calls that a container has in which init makes the sandbox (config-linux.md of the
 /// OCI runtime specification, as Docker and Podman read it too). The filter that init loads comes on

@@ -19,6 +19,7 @@ pub(super) enum Verdict {
     Moves,
     Renames,
     Empty,
+    Tables,
     /// Succeeds without effect; no row says so itself.
     Pretend,
 }

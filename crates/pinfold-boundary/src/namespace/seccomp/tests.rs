@@ -128,8 +128,14 @@ fn renames_are_heard_of_only_where_there_is_a_view() {
 }
 
 #[test]
-fn no_device_is_made_where_sandboxes_are_not_nested() {
-    let mknod = |nested, mode: u32| answer(nested, libc::SYS_mknodat, [0, 0, mode.into(), 0, 0, 0]);
+fn no_device_is_made_but_where_nested_sandboxes_leave_nothing() {
+    let asked = |leaves_nothing, number: i64, arguments| {
+        let character = Character { nested: true, leaves_nothing, ..Character::default() };
+        let program = program(if leaves_nothing { character } else { Character::default() });
+        assert_eq!(answer(true, number, arguments), answer(false, number, arguments));
+        evaluate(&program, NATIVE, number as u32, arguments)
+    };
+    let mknod = |is, mode: u32| asked(is, libc::SYS_mknodat, [0, 0, mode.into(), 0, 0, 0]);
     for device in [libc::S_IFCHR, libc::S_IFBLK] {
         assert_eq!(mknod(false, device | 0o666), EPERM);
         assert_eq!(mknod(true, device | 0o666), ALLOW);
@@ -137,9 +143,9 @@ fn no_device_is_made_where_sandboxes_are_not_nested() {
     for other in [0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK] {
         assert_eq!(mknod(false, other | 0o666), ALLOW);
     }
-    assert_eq!(mknod(true, libc::S_IFREG | libc::S_ISUID), EPERM);
-    let rename =
-        |nested, flags: u32| answer(nested, libc::SYS_renameat2, [0, 0, 0, 0, flags.into(), 0]);
+    assert_eq!(mknod(false, libc::S_IFREG | libc::S_ISUID), EPERM);
+    assert_eq!(mknod(true, libc::S_IFREG | libc::S_ISUID), ALLOW);
+    let rename = |is, flags: u32| asked(is, libc::SYS_renameat2, [0, 0, 0, 0, flags.into(), 0]);
     assert_eq!(rename(false, libc::RENAME_WHITEOUT), EPERM);
     assert_eq!(rename(false, libc::RENAME_WHITEOUT | libc::RENAME_NOREPLACE), EPERM);
     assert_eq!(rename(true, libc::RENAME_WHITEOUT), ALLOW);
@@ -182,9 +188,8 @@ fn other_architectures_and_x32_end_the_process() {
 }
 
 #[test]
-fn namespaces_need_a_profile_that_asks() {
-    for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET, libc::CLONE_NEWCGROUP]
-    {
+fn namespaces_are_for_nested_sandboxes_alone() {
+    for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET] {
         let arguments = [flag as u64 | libc::SIGCHLD as u64, 0, 0, 0, 0, 0];
         assert_eq!(answer(false, libc::SYS_clone, arguments), EPERM);
         assert_eq!(answer(false, libc::SYS_unshare, arguments), EPERM);
@@ -327,4 +332,33 @@ fn ids_that_are_not_mapped_are_refused_as_to_an_ordinary_user() {
     for number in [libc::SYS_setgroups, libc::SYS_setfsuid, libc::SYS_capset] {
         assert_eq!(ask(number, [65534, 0, 0], 0), ALLOW, "{number}");
     }
+}
+
+#[test]
+fn nested_sandboxes_get_no_control_groups_and_no_tables_of_packet_filters() {
+    for number in [libc::SYS_clone, libc::SYS_unshare] {
+        let clone = |nested, flags: i32| answer(nested, number, [flags as u64, 0, 0, 0, 0, 0]);
+        let both = libc::CLONE_NEWUSER | libc::CLONE_NEWCGROUP;
+        assert_eq!(
+            (clone(true, libc::CLONE_NEWUSER), clone(false, libc::CLONE_NEWUSER)),
+            (ALLOW, EPERM)
+        );
+        assert_eq!((clone(true, both), clone(false, both)), (EPERM, EPERM));
+    }
+    let set = |nested, level: i32, name: u64| {
+        answer(nested, libc::SYS_setsockopt, [3, level as u64, name, 0, 0, 0])
+    };
+    for level in [libc::SOL_IP, libc::SOL_IPV6] {
+        for table in [64, 65, 96, 97, 128, 129] {
+            assert_eq!(
+                (set(true, level, table), set(false, level, table)),
+                (EPERM, ALLOW),
+                "{table}"
+            );
+        }
+        for other in (1..64).chain([66, 67, 70, 98, 130]) {
+            assert_eq!(set(true, level, other), ALLOW, "{other}");
+        }
+    }
+    assert_eq!(set(true, libc::SOL_SOCKET, 64), ALLOW);
 }

@@ -43,6 +43,7 @@ fn plan() -> LaunchPlan {
         },
         landlock: Landlock::AtMost(4),
         nested: true,
+        leaves_nothing: true,
     }
 }
 

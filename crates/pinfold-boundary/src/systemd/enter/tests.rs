@@ -13,6 +13,7 @@ fn errand(uid: u32) -> Errand {
         limits: ResourceLimits::default(),
         landlock: Landlock::AtMost(0),
         nested: false,
+        leaves_nothing: false,
     };
     Errand {
         plan,

@@ -25,6 +25,7 @@ fn plan(files: &[(&str, &str)]) -> LaunchPlan {
         limits: ResourceLimits::default(),
         landlock: Landlock::BestEffort,
         nested: false,
+        leaves_nothing: false,
     }
 }
 

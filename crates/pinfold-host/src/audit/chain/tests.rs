@@ -106,3 +106,72 @@ fn log_that_is_missing_has_nothing_wrong() {
     let state = tempfile::tempdir().unwrap();
     assert_eq!(verify(state.path(), None).unwrap(), Verified::default());
 }
+
+#[test]
+fn writers_at_once_make_one_chain_through_many_files() {
+    let state = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let state = state.path();
+            scope.spawn(move || {
+                let audit = Audit { largest: 1500, ..Audit::open(state, None).unwrap() };
+                for number in 0..10 {
+                    let what = format!("{writer} {number}");
+                    let (door, reason) = ("test", "because".to_owned());
+                    audit.record(&Event::Denial { door, what, reason }).unwrap();
+                }
+            });
+        }
+    });
+    let found = verify(state.path(), None).unwrap();
+    assert_eq!((found.records, found.unchained, found.broken), (40, 0, None));
+}
+
+#[test]
+fn chain_goes_on_wherever_a_dying_machine_cuts_the_last_record() {
+    let state = log();
+    let path = current(state.path());
+    let whole = fs::read(&path).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+    for cut in (last..whole.len()).step_by(7) {
+        // Blocks that were not written yet are zeros after the next start (ext4(5), delayed allocation).
+        for zeros in [0, 4096] {
+            fs::write(&path, [&whole[..cut], &vec![0; zeros]].concat()).unwrap();
+            record(state.path(), "after the start");
+            let found = verify(state.path(), None).unwrap();
+            assert_eq!((found.records, found.broken), (5, None), "cut at {cut}");
+        }
+    }
+    // Killed after the full file got its number, and before there was another.
+    Files::of(state.path()).rotate().unwrap();
+    record(state.path(), "in a new file");
+    assert_eq!(broken(state.path()), None);
+}
+
+#[test]
+fn names_that_only_look_like_files_of_the_log_are_none() {
+    let state = log();
+    for name in
+        ["audit.+9.jsonl", "audit.09.jsonl", "audit.x.jsonl", "audit.99999999999999999999999.jsonl"]
+    {
+        fs::write(state.path().join(name), "{}\n").unwrap();
+    }
+    record(state.path(), "next");
+    assert_eq!(verify(state.path(), None).unwrap().records, 6);
+    // No number comes after this one: the file that is written goes on growing.
+    fs::write(state.path().join(format!("audit.{}.jsonl", u64::MAX)), "{}\n").unwrap();
+    let audit = Audit { largest: 1, ..Audit::open(state.path(), None).unwrap() };
+    audit.record(&Event::Tools).unwrap();
+}
+
+#[test]
+fn records_put_before_the_first_are_counted_as_unchained() {
+    let state = log();
+    let path = state.path().join("audit.1.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{{\"event\":\"tools\"}}\n{text}")).unwrap();
+    let found = verify(state.path(), None).unwrap();
+    assert_eq!((found.unchained, found.broken), (1, None));
+    fs::rename(&path, state.path().join("audit.0.jsonl")).unwrap();
+    assert_eq!(verify(state.path(), None).unwrap().unchained, 1);
+}

@@ -112,6 +112,9 @@ fn a_choice_the_ceiling_forbids_names_both_sides() {
     assert!(ceiling.allows_boundary(BoundaryName::Namespace));
     weaker.flags.allow_weaker = true;
     assert!(weaker.error().contains("allow_weaker: true by --allow-weaker is not allowed"));
+    weaker.flags.allow_weaker = false;
+    weaker.flags.nested = true;
+    assert!(weaker.error().contains("nested: true by --nested is not allowed"));
 }
 
 #[test]

@@ -1,28 +1,36 @@
-//! Programs in front of the container tools, which say why these fail in a sandbox.
+//! Programs in front of the container tools, which say why these fail in a sandbox, or start them in a namespace where they work.
 
 use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{InsidePath, PathError};
-use pinfold_rootfs::system::Stack;
+
+use crate::podman;
+use crate::system::Stack;
 
 /// The directory of these programs, for `PATH` in the sandbox.
-pub(crate) const DIRECTORY: &str = "/run/pinfold/container-tools";
+pub const DIRECTORY: &str = "/run/pinfold/container-tools";
 const TOOLS: [&str; 4] = ["docker", "podman", "buildah", "nerdctl"];
+/// Those that need no daemon: they work in a sandbox that may have sandboxes of its own.
+const WITHOUT_DAEMON: [&str; 2] = ["podman", "buildah"];
 const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 
 /// Returns one program for each container tool that the session's system has.
 ///
 /// # Errors
 /// Returns no error: the paths are constants.
-pub(crate) fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
+pub fn entries(stack: Option<&Stack>, is_nested: bool) -> Result<Vec<Entry>, PathError> {
     let has = |path: &Path| stack.map_or_else(|| path.exists(), |stack| stack.has(path));
     let found = TOOLS.into_iter().filter_map(|tool| {
         let program = PLACES.map(|place| format!("{place}/{tool}"));
         Some((tool, program.into_iter().find(|program| has(Path::new(program)))?))
     });
     let entry = |(tool, program): (&str, String)| {
-        let content = script(tool, &program).into_bytes();
+        let content = match tool {
+            tool if is_nested && WITHOUT_DAEMON.contains(&tool) => podman::program(&program),
+            tool => script(tool, &program),
+        };
+        let content = content.into_bytes();
         let place = Place::File { content, mode: 0o755, keep: false };
         Ok(Entry { path: InsidePath::new(format!("{DIRECTORY}/{tool}"))?, place })
     };

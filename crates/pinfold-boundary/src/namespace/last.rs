@@ -121,7 +121,10 @@ pub(crate) const MOST_SIGNALS: u64 = 8192;
 /// namespaces made in it, whatever else runs as the same user. Where a control group counts them
 /// this limit would come first, and the group would not know of it.
 pub(super) fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
-    sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
+    // A caller whose limit is 0 cannot raise it. Then no file is written, and a handler is given what it is given of all of the
+    // caller's programs.
+    let core = sys::hard_limit(libc::RLIMIT_CORE).min(1);
+    sys::set_limit(libc::RLIMIT_CORE, core, core)?;
     if !steps.own_kernel {
         // The caller's own limit may be lower.
         let most = sys::hard_limit(libc::RLIMIT_SIGPENDING).min(MOST_SIGNALS);

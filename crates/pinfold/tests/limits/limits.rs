@@ -424,6 +424,26 @@ fn a_limit_ends_a_run_at_once() {
 }
 
 #[test]
+fn a_caller_that_may_write_no_core_dumps_can_start_a_sandbox() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let line = format!("ulimit -c 0; {} -- sh -c 'ulimit -Hc'", pinfold_testkit::run_line());
+        let output = stage
+            .command("setpriv")
+            .args(["--bounding-set=-sys_resource", "/bin/sh", "-c", &line])
+            .output()
+            .unwrap();
+        // Root keeps the right to raise it.
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(
+            ["0\n", "1\n"].contains(&text(&output.stdout).as_str()),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+}
+
+#[test]
 fn the_soft_limit_of_open_files_stays_the_callers() {
     for user in people() {
         let stage = Stage::new(user);

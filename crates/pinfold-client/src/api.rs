@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use approvals::{
-    Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
-    ApprovalsList, ApprovalsWatch,
+    Approval, ApprovalAnswer, ApprovalAsked, ApprovalConnection, ApprovalSettled, Approvals,
+    ApprovalsAnswer, ApprovalsList, ApprovalsWatch,
 };
 pub use files::{
     FileContent, FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList, FilesMakeDirectory,
@@ -90,7 +90,7 @@ calls! {
     FilesWatch => WatchStarted, "files.watch", "Tells by `files.changed` what changes.";
     FilesUnwatch => Done, "files.unwatch", "Tells no more of it.";
     EventsSubscribe => Done, "events.subscribe", "Tells by `event` what is written to the audit log from now on.";
-    ApprovalsList => Approvals, "approvals.list", "Lists requests of a session to run commands on the host that wait for an answer.";
+    ApprovalsList => Approvals, "approvals.list", "Lists requests of a session that wait for an answer: for commands on the host, and for hosts that no rule names.";
     ApprovalsWatch => Done, "approvals.watch", "Tells by `approvals.asked` and `approvals.settled` what waits. As long as this connection lasts, requests wait for it to answer.";
     ApprovalsAnswer => Done, "approvals.answer", "Answers a request.";
     Cancel => Done, "cancel", "Takes a request of this connection back. It is answered all the same.";
@@ -119,7 +119,7 @@ notifications! {
     ExecOutput, "exec.output", "What runs has written something.";
     ExecExit, "exec.exit", "A program has ended; all of its output was reported before.";
     FilesChanged, "files.changed", "Something that is watched has changed.";
-    ApprovalAsked, "approvals.asked", "The sandbox asks to run something on the host.";
+    ApprovalAsked, "approvals.asked", "The sandbox asks to run something on the host, or to connect to a host.";
     ApprovalSettled, "approvals.settled", "A request waits no more.";
     AuditEvent, "event", "Something was written to the audit log.";
 }

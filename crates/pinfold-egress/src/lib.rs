@@ -24,8 +24,8 @@ pub mod fuzzing {
     pub use crate::gateway::fuzzing::*;
 }
 pub use door::{
-    DoorConfig, DoorSockets, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret, PolicyHandle,
-    SessionAuthority, TrustStores, placeholder_like,
+    DoorAnswer, DoorConfig, DoorSockets, Doorkeeper, LiveSecret, NetworkDoor, NoAuthority,
+    PlacedSecret, PolicyHandle, SessionAuthority, TrustStores, placeholder_like, smallest_rule,
 };
 pub use download::{
     Answer, Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress,

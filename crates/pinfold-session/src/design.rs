@@ -133,7 +133,7 @@ impl Design {
         guard.put_over(generated);
         plan.doors = hostexec::door(&settings.host_exec).into_iter().chain(diary).collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
-        plan.doors.extend(doors::wanted(with_gateway, lives_on, &settings.network, ssh)?);
+        plan.doors.extend(doors::wanted(with_gateway, lives_on, settings, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -9,6 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use pinfold_policy::network::{Endpoint, Host};
 use tokio::net::TcpStream;
 
+use super::ask::Doorkeeper;
 use super::refusal::NoWay;
 use super::shared::Shared;
 use crate::upstream::UpstreamProxy;
@@ -46,7 +48,8 @@ impl Shared {
             proxy.tunnel(&mut stream, asked).await.map_err(unreachable)?;
             return Ok(stream);
         }
-        let addresses = self.addresses(asked).await?;
+        let mut addresses = self.addresses(asked).await?;
+        addresses.retain(|address| !self.is_for_answers(SocketAddr::new(*address, asked.port)));
         connect(&addresses, asked.port).await.map_err(unreachable)
     }
 
@@ -94,13 +97,19 @@ impl Shared {
             }
         });
         match refused {
-            Some(refused) if addresses.is_empty() => Err(self.refuse(refused)),
+            Some(refused) if addresses.is_empty() => Err(self.refuse(refused, None)),
             _ => Ok(addresses),
         }
     }
 
+    /// Returns whether answers to questions are given at an address: whatever a rule says, only the user reaches it.
+    fn is_for_answers(&self, address: SocketAddr) -> bool {
+        let is_it = |doorkeeper: &Arc<dyn Doorkeeper>| doorkeeper.answers_at(address);
+        address.ip().is_loopback() && self.doorkeeper.as_ref().is_some_and(is_it)
+    }
+
     fn check(&self, asked: &Endpoint, address: IpAddr) -> Result<(), NoWay> {
-        self.policy().check_address(asked, address).map_err(|refused| self.refuse(refused))
+        self.policy().check_address(asked, address).map_err(|refused| self.refuse(refused, None))
     }
 
     async fn resolve(&self, host: &Host) -> Result<Vec<IpAddr>, NoWay> {

@@ -4,6 +4,7 @@
 //! connections come to a listener of the sandbox's own that is served here, and so each is known by
 //! its name; what the policy allows is opened from here, and nothing else is.
 
+mod ask;
 mod carry;
 mod dial;
 mod dns;
@@ -33,6 +34,7 @@ mod spelling;
 mod stores;
 mod vault;
 
+pub use ask::{DoorAnswer, Doorkeeper, smallest_rule};
 pub(crate) use join::join;
 pub use mint::{NoAuthority, SessionAuthority};
 pub use placeholder::placeholder_like;

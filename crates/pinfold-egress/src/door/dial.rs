@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use pinfold_policy::network::{Endpoint, Host};
+use pinfold_policy::network::{AddressClass, Endpoint, Host};
 use tokio::net::TcpStream;
 
 use super::ask::Doorkeeper;
@@ -105,7 +105,10 @@ impl Shared {
     /// Returns whether answers to questions are given at an address: whatever a rule says, only the user reaches it.
     fn is_for_answers(&self, address: SocketAddr) -> bool {
         let is_it = |doorkeeper: &Arc<dyn Doorkeeper>| doorkeeper.answers_at(address);
-        address.ip().is_loopback() && self.doorkeeper.as_ref().is_some_and(is_it)
+        // An IPv6 address can carry it, and the unspecified one leads to it.
+        let class = AddressClass::of(address.ip());
+        let is_here = matches!(class, AddressClass::Loopback | AddressClass::Reserved);
+        is_here && self.doorkeeper.as_ref().is_some_and(is_it)
     }
 
     fn check(&self, asked: &Endpoint, address: IpAddr) -> Result<(), NoWay> {

@@ -59,6 +59,7 @@ fn door(policy: NetworkPolicy) -> Door {
         authority: None,
         secrets: Vec::new(),
         way: TrustRoots::System.into(),
+        doorkeeper: None,
     };
     let (door, policy) = NetworkDoor::new(
         config,

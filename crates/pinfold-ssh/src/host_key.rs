@@ -1,5 +1,6 @@
 //! The key by which a server is known to a client.
 
+use data_encoding::BASE64;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
@@ -31,9 +32,13 @@ impl HostKey {
         key.map(Self).map_err(|_| SshError::Crypto("the host key cannot be read"))
     }
 
-    /// Returns the public half, as it is encoded in `known_hosts`.
+    /// Returns the public half, as `known_hosts` has it behind a host's name.
     #[must_use]
-    pub fn public(&self) -> Vec<u8> {
+    pub fn known_as(&self) -> String {
+        format!("{ALGORITHM} {}", BASE64.encode(&self.public()))
+    }
+
+    pub(crate) fn public(&self) -> Vec<u8> {
         Message::default().string(ALGORITHM.as_bytes()).string(self.0.public_key().as_ref()).0
     }
 

@@ -2,21 +2,20 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use data_encoding::BASE64;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::own_program;
 use pinfold_host::owned;
-use pinfold_session::RunError;
 use pinfold_session::control::{self, Exec, Running, Session};
 use pinfold_ssh::{Command, HostKey, Program, Size, StartProgram, Started, What};
 use rustix::pipe::PipeFlags;
+use rustix::process::Signal;
 
 use crate::completions;
 use crate::exit::Failure;
@@ -50,7 +49,7 @@ pub(crate) fn config(args: &SshConfigArgs) -> Result<ExitCode, Failure> {
     }
     let key = host_key(&places).map_err(Failure::new)?;
     let known = directory(&places).join("known_hosts");
-    let line = format!("*{DOMAIN} ssh-ed25519 {}\n", BASE64.encode(&key.public()));
+    let line = format!("*{DOMAIN} {}\n", key.known_as());
     Places::write_private(&known, line.as_bytes()).map_err(Failure::new)?;
     let program = own_program().map_err(Failure::new)?;
     let (program, known) = (quoted(&program)?, quoted(&known)?);
@@ -121,9 +120,7 @@ struct Inside(Session);
 
 impl StartProgram for Inside {
     fn start(&self, command: Command) -> io::Result<Started> {
-        let shell = |line: Vec<u8>| {
-            vec!["/bin/sh".into(), "-c".into(), OsString::from_vec(line)]
-        };
+        let shell = |line: Vec<u8>| vec!["/bin/sh".into(), "-c".into(), OsString::from_vec(line)];
         let argv = match command.what {
             What::Shell => Vec::new(),
             What::Command(line) => shell(line),
@@ -175,12 +172,9 @@ struct Inner(Running);
 
 impl Program for Inner {
     fn wait(&self) -> u32 {
+        /// What OpenSSH returns for its own failures.
         const FAILED: u32 = 255;
-        match self.0.wait() {
-            Ok(end) => end.status.into(),
-            Err(RunError::NotBegun { .. }) => FAILED,
-            Err(_) => FAILED,
-        }
+        self.0.wait().map_or(FAILED, |end| end.status.into())
     }
 
     fn resize(&self, size: Size) {
@@ -189,27 +183,27 @@ impl Program for Inner {
     }
 
     fn signal(&self, name: &str) {
-        let number = match name {
-            "ABRT" => libc::SIGABRT,
-            "ALRM" => libc::SIGALRM,
-            "FPE" => libc::SIGFPE,
-            "HUP" => libc::SIGHUP,
-            "ILL" => libc::SIGILL,
-            "INT" => libc::SIGINT,
-            "KILL" => libc::SIGKILL,
-            "PIPE" => libc::SIGPIPE,
-            "QUIT" => libc::SIGQUIT,
-            "SEGV" => libc::SIGSEGV,
-            "TERM" => libc::SIGTERM,
-            "USR1" => libc::SIGUSR1,
-            "USR2" => libc::SIGUSR2,
+        let signal = match name {
+            "ABRT" => Signal::ABORT,
+            "ALRM" => Signal::ALARM,
+            "FPE" => Signal::FPE,
+            "HUP" => Signal::HUP,
+            "ILL" => Signal::ILL,
+            "INT" => Signal::INT,
+            "KILL" => Signal::KILL,
+            "PIPE" => Signal::PIPE,
+            "QUIT" => Signal::QUIT,
+            "SEGV" => Signal::SEGV,
+            "TERM" => Signal::TERM,
+            "USR1" => Signal::USR1,
+            "USR2" => Signal::USR2,
             _ => return,
         };
-        self.0.signal(number);
+        self.0.signal(signal.as_raw());
     }
 
     fn kill(&self) {
-        self.0.signal(libc::SIGHUP);
+        self.0.signal(Signal::HUP.as_raw());
         self.0.kill();
     }
 }

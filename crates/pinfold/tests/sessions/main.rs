@@ -7,5 +7,6 @@ mod completions;
 mod control;
 mod detach;
 mod exec;
+mod ssh;
 mod surroundings;
 mod wait;

@@ -1,6 +1,6 @@
 //! Questions of a session to its user, and what they answer.
 //!
-//! Whoever asks for the sandbox waits in [`Approvals`]. A user answers at the session's terminal
+//! A thread that asks for the sandbox waits in [`Approvals`]. A user answers at the session's terminal
 //! (`question`), at its control socket (`approvals_server`), by a link of a webhook (`links`,
 //! `link_server`) or by a command (`away`). Questions about connections that no rule names are made in
 //! `connections`; those about commands come from elsewhere. Nothing that the sandbox says decides how a

@@ -43,7 +43,7 @@ impl Links {
         Self { approvals: Arc::clone(approvals), tokens, port }
     }
 
-    /// Returns a new token for a question; none where no chance is to be had.
+    /// Returns a new token for a question; none where the system has no random bytes.
     pub(crate) fn token_for(&self, id: u64) -> Option<String> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).ok()?;

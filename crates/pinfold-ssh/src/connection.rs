@@ -196,7 +196,7 @@ impl<R: Read> Connection<'_, R> {
         if message.first() == Some(&kind) { Ok(message) } else { Err(OTHER) }
     }
 
-    /// Admits whoever asks without credentials: only the user of this process has its streams.
+    /// Admits a client that asks without credentials: only the user of this process has its streams.
     fn log_in(&mut self, mut fields: Fields<'_>) -> Result<(), SshError> {
         let (_user, service, method) = (fields.string()?, fields.string()?, fields.string()?);
         if service == b"ssh-connection" && method == b"none" {

@@ -17,7 +17,7 @@ const ECDH_REPLY: u8 = 31;
 const EXCHANGES: [&str; 2] = ["curve25519-sha256", "curve25519-sha256@libssh.org"];
 const CIPHER: &str = "chacha20-poly1305@openssh.com";
 /// Listed as a name of an exchange, these say that nothing is ignored in the first exchange, and that packets are counted
-/// anew after each (OpenSSH's PROTOCOL, 1.10).
+/// again from zero after each (OpenSSH's PROTOCOL, 1.10).
 const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";
 const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
 

@@ -1,4 +1,4 @@
-//! Programs, as whoever serves a connection starts them.
+//! Programs, as the caller of this crate starts them.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -67,7 +67,7 @@ pub(crate) fn config(args: &SshConfigArgs) -> Result<ExitCode, Failure> {
 /// Returns a path as a word of OpenSSH's configuration, which shells read in the same way.
 ///
 /// # Errors
-/// Returns an error for a path that neither can be told.
+/// Returns an error for a path that one of them would read otherwise.
 fn quoted(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().filter(|text| !text.contains(['"', '\\', '$', '`', '%', '\n']));
     let text = text.ok_or_else(|| Failure::new(format!("{}: no path for ssh", path.display())))?;
@@ -90,7 +90,7 @@ fn host_key(places: &Places) -> io::Result<HostKey> {
     }
     Places::make_private(&directory)?;
     let document = HostKey::generate().map_err(io::Error::other)?;
-    // Whoever comes second has the same one.
+    // Of two processes the second one gets the key of the first.
     let new = directory.join(format!("host_key.{}", std::process::id()));
     Places::write_private(&new, &document)?;
     let linked = std::fs::hard_link(&new, &path);
@@ -157,7 +157,7 @@ impl Inside {
             }
         }
         let terminal = running.terminal().ok_or(io::ErrorKind::NotFound)?;
-        // Whoever waits in write(2) for room is not always woken when the sandbox has gone.
+        // A thread that waits in write(2) for room is not always woken when the sandbox has gone.
         rustix::io::ioctl_fionbio(terminal, true)?;
         let copy = |fd: std::os::fd::BorrowedFd<'_>| -> io::Result<OwnedFd> {
             Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)

@@ -24,7 +24,7 @@ pub trait Doorkeeper: Send + Sync {
     /// Returns whether a connection to this name would be asked about now, or has an answer already.
     fn knows(&self, name: &HostName) -> bool;
 
-    /// Asks about a connection. Whoever asks for the same waits for the same answer.
+    /// Asks about a connection. Other connections to the same wait for the same answer.
     fn ask(&self, asked: &Endpoint, reply: oneshot::Sender<DoorAnswer>);
 
     /// Returns whether answers are given at this address, which no sandbox reaches.

@@ -242,7 +242,7 @@ fn many_commands_share_one_connection() {
     master.wait().unwrap();
 }
 
-/// What a client that is none would send, at every place of a conversation: the server ends, and nothing else does.
+/// What a hostile client would send, at every place of a conversation: the server ends, and nothing else does.
 #[test]
 fn hostile_clients_end_their_own_connection() {
     let dev = Dev::start(people()[0]);

@@ -369,7 +369,7 @@ fn sessions_share_the_port_of_answer_links_and_a_foreign_program_gets_none() {
         assert!(post(&of_first).contains("Your answer counts"));
         assert_eq!(Said::of(first.wait_with_output().unwrap()).out, "200");
 
-        // Whoever else has it would see the links.
+        // Another program that has it would see the links.
         let squat = "import socket,sys,time\ns=socket.socket()\ns.setsockopt(1,2,1)\ns.bind(('127.0.0.1',7707))\ns.listen()\nprint('x',flush=True)\ntime.sleep(60)";
         let mut squatter = world.outside("python3", &["-c", squat]);
         let mut squatter = squatter.stdout(Stdio::piped()).spawn().unwrap();

@@ -29,9 +29,7 @@ pub enum ApproverRequest {
     Watch,
     /// Answer a request.
     Answer {
-        /// Its number.
         id: u64,
-        /// The answer.
         answer: Answer,
         /// Who answers, for the audit log.
         by: String,

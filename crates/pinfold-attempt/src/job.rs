@@ -44,7 +44,6 @@ pub enum Line {
     Progress(String),
     /// It has a result. The last line.
     Completed {
-        /// The result.
         output: Box<Output>,
         /// What was used of models.
         usage: Usage,

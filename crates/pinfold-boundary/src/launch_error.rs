@@ -28,12 +28,7 @@ pub enum LaunchError {
     },
     /// A limit that was asked for cannot be enforced here.
     #[error("cannot enforce the {limit} limit: {cause}")]
-    Limit {
-        /// The limit.
-        limit: &'static str,
-        /// The cause.
-        cause: String,
-    },
+    Limit { limit: &'static str, cause: String },
     /// A wall that the policy requires is missing.
     #[error("{what}")]
     Wall {
@@ -43,7 +38,6 @@ pub enum LaunchError {
     /// The kernel or a file system cannot make a copy-on-write view.
     #[error("cannot make a copy-on-write view of {path}: {cause}")]
     View {
-        /// The directory.
         path: String,
         /// Why, in words.
         cause: String,
@@ -51,7 +45,6 @@ pub enum LaunchError {
     /// A step inside failed.
     #[error("failed while {}{}: {source}", step.words(), detail_words(detail))]
     Step {
-        /// The step.
         step: Step,
         /// The path or value that it was about.
         detail: String,
@@ -61,7 +54,6 @@ pub enum LaunchError {
     /// A container engine cannot run the sandbox.
     #[error("the container engine {engine} cannot be used: {said}")]
     Engine {
-        /// Its name.
         engine: &'static str,
         /// Why, in words, or what it said itself.
         said: String,

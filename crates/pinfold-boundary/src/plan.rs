@@ -35,7 +35,6 @@ pub struct LaunchPlan {
 pub struct Entry {
     /// Where, inside.
     pub path: InsidePath,
-    /// The place.
     pub place: Place,
 }
 

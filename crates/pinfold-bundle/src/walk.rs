@@ -39,7 +39,6 @@ pub enum BundleError {
     /// It or a directory in it cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The path.
         path: PathBuf,
         /// The file system's error.
         error: io::Error,

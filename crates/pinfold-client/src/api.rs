@@ -28,7 +28,7 @@ pub use programs::{
 };
 pub use sessions::{SessionInfo, SessionList, SessionStart, SessionStarted, SessionStop, Sessions};
 
-/// The version of these messages. It grows with what could break a client; what is new does not.
+/// The version of the protocol. It grows with changes that could break a client, not with additions.
 pub const VERSION: u32 = 1;
 
 /// The parameters of a method.
@@ -37,7 +37,7 @@ pub trait Call: Serialize + DeserializeOwned + JsonSchema {
     const METHOD: &'static str;
     /// What it does, in a sentence.
     const SUMMARY: &'static str;
-    /// What it answers.
+    /// The type of the result.
     type Answer: Serialize + DeserializeOwned + JsonSchema;
 }
 
@@ -45,7 +45,7 @@ pub trait Call: Serialize + DeserializeOwned + JsonSchema {
 pub trait Notification: Serialize + DeserializeOwned + JsonSchema {
     /// The notification's name.
     const METHOD: &'static str;
-    /// What it tells, in a sentence.
+    /// What it reports, in a sentence.
     const SUMMARY: &'static str;
 }
 
@@ -57,43 +57,43 @@ macro_rules! calls {
             type Answer = $answer;
         })*
 
-        /// Shows every method to somebody.
+        /// Passes every method to a visitor.
         pub(crate) fn every_call(visitor: &mut impl CallVisitor) {
             $(visitor.visit::<$type>();)*
         }
     };
 }
 
-/// Who wants to see every method.
+/// A visitor of all methods.
 pub(crate) trait CallVisitor {
     fn visit<C: Call>(&mut self);
 }
 
 calls! {
-    Hello => HelloDone, "hello", "Tells who serves. May be asked at any time.";
-    SessionStart => SessionStarted, "session.start", "Starts a session that waits for what is run in it.";
-    SessionList => Sessions, "session.list", "Lists the sessions that run.";
-    SessionStop => Done, "session.stop", "Ends a session, and waits until it has cleaned up.";
+    Hello => HelloDone, "hello", "Returns the versions of the server and the protocol. May be called at any time.";
+    SessionStart => SessionStarted, "session.start", "Starts a session; programs are started in it by `exec.start` and `exec.run`.";
+    SessionList => Sessions, "session.list", "Lists the running sessions.";
+    SessionStop => Done, "session.stop", "Ends a session and returns when it has cleaned up.";
     ExecStart => ExecStarted, "exec.start", "Starts a program in a session; `exec.output` and `exec.exit` report its output and its end.";
-    ExecWrite => Done, "exec.write", "Writes to the input of what runs.";
-    ExecResize => Done, "exec.resize", "Gives the terminal of what runs another size.";
-    ExecSignal => Done, "exec.signal", "Sends a signal to what runs, with all that it has started.";
-    ExecRun => ExecDone, "exec.run", "Runs a program in a session to its end.";
+    ExecWrite => Done, "exec.write", "Writes to a running program's standard input.";
+    ExecResize => Done, "exec.resize", "Resizes a running program's terminal.";
+    ExecSignal => Done, "exec.signal", "Sends a signal to a running program and its descendants.";
+    ExecRun => ExecDone, "exec.run", "Runs a program in a session and returns when it has ended.";
     FilesRead => FileContent, "files.read", "Reads a file or a part of it.";
-    FilesWrite => WriteDone, "files.write", "Puts content into a file, all at once.";
-    FilesEdit => EditDone, "files.edit", "Replaces text in a file: all of it, or nothing.";
+    FilesWrite => WriteDone, "files.write", "Writes a file atomically.";
+    FilesEdit => EditDone, "files.edit", "Replaces texts in a file: either all of them or none.";
     FilesList => ListDone, "files.list", "Lists a directory.";
     FilesFind => FindDone, "files.find", "Finds files by their names.";
-    FilesGrep => GrepDone, "files.grep", "Finds lines of files.";
-    FilesStat => StatDone, "files.stat", "Tells what there is at a path.";
-    FilesMakeDirectory => Done, "files.makeDirectory", "Makes a directory with those above it.";
-    FilesWatch => WatchStarted, "files.watch", "Tells by `files.changed` what changes.";
-    FilesUnwatch => Done, "files.unwatch", "Tells no more of it.";
-    EventsSubscribe => Done, "events.subscribe", "Tells by `event` what is written to the audit log from now on.";
-    ApprovalsList => Approvals, "approvals.list", "Lists requests of a session that wait for an answer: for commands on the host, and for hosts that no rule names.";
-    ApprovalsWatch => Done, "approvals.watch", "Tells by `approvals.asked` and `approvals.settled` what waits. As long as this connection lasts, requests wait for it to answer.";
-    ApprovalsAnswer => Done, "approvals.answer", "Answers a request.";
-    Cancel => Done, "cancel", "Takes a request of this connection back. It is answered all the same.";
+    FilesGrep => GrepDone, "files.grep", "Searches the lines of files.";
+    FilesStat => StatDone, "files.stat", "Returns what is at a path.";
+    FilesMakeDirectory => Done, "files.makeDirectory", "Creates a directory and its missing parents.";
+    FilesWatch => WatchStarted, "files.watch", "Watches a path; `files.changed` reports the changes.";
+    FilesUnwatch => Done, "files.unwatch", "Ends a watch.";
+    EventsSubscribe => Done, "events.subscribe", "Reports new audit records by `event`.";
+    ApprovalsList => Approvals, "approvals.list", "Lists a session's pending requests: for commands on the host, and for hosts that no rule names.";
+    ApprovalsWatch => Done, "approvals.watch", "Reports pending requests by `approvals.asked` and `approvals.settled`. Requests wait for an answer as long as this connection is open.";
+    ApprovalsAnswer => Done, "approvals.answer", "Answers a pending request.";
+    Cancel => Done, "cancel", "Cancels a call of this connection. The call still gets a response.";
 }
 
 macro_rules! notifications {
@@ -103,63 +103,63 @@ macro_rules! notifications {
             const SUMMARY: &'static str = $summary;
         })*
 
-        /// Shows every notification to somebody.
+        /// Passes every notification to a visitor.
         pub(crate) fn every_notification(visitor: &mut impl NotificationVisitor) {
             $(visitor.visit::<$type>();)*
         }
     };
 }
 
-/// Who wants to see every notification.
+/// A visitor of all notifications.
 pub(crate) trait NotificationVisitor {
     fn visit<T: Notification>(&mut self);
 }
 
 notifications! {
-    ExecOutput, "exec.output", "What runs has written something.";
+    ExecOutput, "exec.output", "A program has written output.";
     ExecExit, "exec.exit", "A program has ended; all of its output was reported before.";
-    FilesChanged, "files.changed", "Something that is watched has changed.";
+    FilesChanged, "files.changed", "A watched path has changed.";
     ApprovalAsked, "approvals.asked", "The sandbox asks to run something on the host, or to connect to a host.";
-    ApprovalSettled, "approvals.settled", "A request waits no more.";
-    AuditEvent, "event", "Something was written to the audit log.";
+    ApprovalSettled, "approvals.settled", "A request was answered or withdrawn.";
+    AuditEvent, "event", "A new audit record.";
 }
 
-/// Nothing more than that it was done.
+/// An empty result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
 
-/// Asks who serves.
+/// Returns the server's versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {}
 
-/// Who serves.
+/// The server's versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelloDone {
     /// The program's version.
     pub version: String,
-    /// The version of these messages ([`VERSION`]).
+    /// The version of the protocol ([`VERSION`]).
     pub api: u32,
 }
 
-/// Asks for what is recorded.
+/// Subscribes to audit records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventsSubscribe {
-    /// Of which session; of all for none.
+    /// The session's id or name; all sessions if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// Something was recorded.
+/// A new audit record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEvent {
     /// The record, as `pinfold audit --json` shows it.
     pub record: Map<String, Value>,
 }
 
-/// Takes a request back.
+/// Cancels a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {

@@ -22,35 +22,35 @@ use crate::api::{
 use crate::line::{read_line, write_line};
 use crate::message::{Fault, Message};
 
-/// What waits to be taken of one program or watch. Then the connection waits.
+/// How many events of one program or watch are queued before the connection stops reading.
 const WAITING: usize = 64;
 
-/// Why something could not be had.
+/// Why a call failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody serves there, or the connection broke.
+    /// Nothing listens on the socket, or the connection broke.
     #[error("pinfold serve: {0}")]
     Io(#[from] io::Error),
-    /// It cannot be done.
+    /// The server reported an error.
     #[error(transparent)]
     Refused(#[from] Fault),
-    /// The server has gone.
+    /// The server closed the connection.
     #[error("pinfold serve has ended")]
     Gone,
-    /// The server answers something that this client does not know.
+    /// The server's response could not be parsed.
     #[error("pinfold serve answers something else: {0}")]
     Answer(#[from] serde_json::Error),
 }
 
-/// A connection to `pinfold serve`. Sessions that it has started end with it, unless they are detached.
+/// A connection to `pinfold serve`. It ends the sessions that it started when it is dropped, except detached ones.
 #[derive(Debug)]
 pub struct Client {
     socket: Mutex<UnixStream>,
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Who waits for what.
+/// Pending calls, programs and watches.
 #[derive(Debug, Default)]
 struct Shared {
     next: u64,
@@ -66,7 +66,7 @@ struct Waiting {
     follows: Follows,
 }
 
-/// What an answer is followed by. It has to be known before the next message is read.
+/// Which notifications follow a response. It must be known before the next message is read.
 #[derive(Debug)]
 enum Follows {
     Nothing,
@@ -75,7 +75,7 @@ enum Follows {
 }
 
 impl Client {
-    /// Connects to the server that listens there.
+    /// Connects to a server's Unix socket.
     ///
     /// # Errors
     /// Returns the error of `connect(2)`.
@@ -97,15 +97,15 @@ impl Client {
         Ok(Self { socket: Mutex::new(socket), shared })
     }
 
-    /// Asks for something and waits for the answer.
+    /// Calls a method and waits for its result.
     ///
     /// # Errors
-    /// Returns the error of the server; a server that has gone.
+    /// Returns the server's error, and [`ClientError::Gone`] if the connection ended.
     pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
         self.ask(call, Follows::Nothing)
     }
 
-    /// Starts a program whose outputs are taken one by one.
+    /// Starts a program and returns a stream of its events.
     ///
     /// # Errors
     /// Returns the errors of [`Self::call`].
@@ -115,7 +115,7 @@ impl Client {
         Ok(Exec { client: self, id: started.exec, events, has_ended: false })
     }
 
-    /// Watches something whose changes are taken one by one.
+    /// Watches a path and returns a stream of its changes.
     ///
     /// # Errors
     /// Returns the errors of [`Self::call`].
@@ -156,18 +156,18 @@ impl Drop for Client {
     }
 }
 
-/// What becomes of something that runs.
+/// An event of a running program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecEvent {
-    /// It has written something.
+    /// It wrote output.
     Output(Stream, Vec<u8>),
-    /// It has ended, and all its output was received.
+    /// It ended, and all its output was received.
     Exit(Ended),
-    /// It could not be executed, or its session has ended.
+    /// It could not be executed, or its session ended.
     Failed(String),
 }
 
-/// Something that runs. Dropped before its end, it is killed with all that it has started.
+/// A running program. Dropping it before its end kills the program and its descendants.
 ///
 /// Its events are to be taken as they come: while 64 wait to be, nothing more of the connection is heard,
 /// the answers of other calls included, so that output is held up where it is made and fills no memory.
@@ -181,42 +181,42 @@ pub struct Exec<'a> {
 }
 
 impl Exec<'_> {
-    /// Waits for what happens next; none after its end.
+    /// Waits for the next event. Returns none after the end.
     pub fn event(&mut self) -> Option<ExecEvent> {
         let event = self.events.recv().ok();
         self.has_ended |= !matches!(event, Some(ExecEvent::Output(..)));
         event
     }
 
-    /// Writes to its input.
+    /// Writes to the program's standard input.
     ///
     /// # Errors
-    /// Returns that it has none, or has ended.
+    /// Returns an error if the program has no input or has ended.
     pub fn write(&self, data: &[u8]) -> Result<(), ClientError> {
         self.client.call(&ExecWrite { exec: self.id, data: data.into(), end: false }).map(drop)
     }
 
-    /// Ends its input.
+    /// Closes the program's standard input.
     ///
     /// # Errors
-    /// Returns that it has none, or has ended.
+    /// Returns an error if the program has no input or has ended.
     pub fn end_input(&self) -> Result<(), ClientError> {
         let end = ExecWrite { exec: self.id, end: true, ..ExecWrite::default() };
         self.client.call(&end).map(drop)
     }
 
-    /// Gives its terminal another size.
+    /// Resizes the program's terminal.
     ///
     /// # Errors
-    /// Returns that it has none, or has ended.
+    /// Returns an error if the program has no input or has ended.
     pub fn resize(&self, terminal: TerminalSize) -> Result<(), ClientError> {
         self.client.call(&ExecResize { exec: self.id, terminal }).map(drop)
     }
 
-    /// Sends it a signal.
+    /// Sends the program a signal.
     ///
     /// # Errors
-    /// Returns that it has ended.
+    /// Returns an error if the program has ended.
     pub fn signal(&self, signal: i32) -> Result<(), ClientError> {
         self.client.call(&ExecSignal { exec: self.id, signal }).map(drop)
     }
@@ -246,7 +246,7 @@ pub struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// Waits for the next change; none when no more will come.
+    /// Waits for the next change. Returns none when the watch has ended.
     pub fn change(&mut self) -> Option<FilesChanged> {
         self.changes.recv().ok()
     }
@@ -261,7 +261,7 @@ impl Drop for Watching<'_> {
     }
 }
 
-/// Hands out what the server says until it says nothing more.
+/// Dispatches the server's messages until the connection ends.
 fn listen(socket: UnixStream, shared: &Mutex<Shared>) {
     let mut reader = BufReader::new(Incoming(&socket));
     while let Ok(Some(line)) = read_line(&mut reader) {

@@ -4,6 +4,8 @@
 //! [`api`] says what can be asked, [`Client`] asks it, and `schema/api.json` describes it for other
 //! languages (OpenRPC 1.3).
 
+#![warn(missing_docs)]
+
 pub mod api;
 mod client;
 mod line;

@@ -4,21 +4,21 @@ use std::io::{self, BufRead, Write};
 
 use serde::Serialize;
 
-/// Bytes of the longest message: the content of a file in base64, and what is around it.
+/// The longest message in bytes: a file's content in base64, and the fields around it.
 pub const LONGEST: usize = 96 << 20;
 
-/// Returns the next line without its end; none at the end of the stream.
+/// Returns the next line without its line break, or none at the end of the stream.
 ///
 /// # Errors
-/// Returns the error of reading; `InvalidData` for a longer one than [`LONGEST`].
+/// Returns the error of the read, and `InvalidData` if the line is longer than [`LONGEST`].
 pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     read_bounded_line(from, LONGEST)
 }
 
-/// Returns the next line without its end, of so many bytes at most; none at the end of the stream.
+/// Returns the next line of at most `limit` bytes, or none at the end of the stream.
 ///
 /// # Errors
-/// Returns the error of reading; `InvalidData` for a longer line.
+/// Returns the error of the read, and `InvalidData` if the line is longer.
 pub fn read_bounded_line(from: &mut impl BufRead, longest: usize) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let got = io::Read::take(&mut *from, longest as u64 + 1).read_until(b'\n', &mut line)?;
@@ -37,7 +37,7 @@ pub fn read_bounded_line(from: &mut impl BufRead, longest: usize) -> io::Result<
 /// Writes a message as a line.
 ///
 /// # Errors
-/// Returns the error of writing.
+/// Returns the error of the write.
 pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

@@ -6,17 +6,17 @@ use pinfold_tools::ToolError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Numbers of errors: those of the specification, and our one.
+/// Error codes: those of JSON-RPC 2.0, and one of pinfold.
 pub mod code {
-    /// Not JSON.
+    /// The message is not JSON.
     pub const PARSE: i64 = -32_700;
-    /// No request.
+    /// The message is not a request.
     pub const REQUEST: i64 = -32_600;
-    /// No such method.
+    /// The method does not exist.
     pub const METHOD: i64 = -32_601;
-    /// Parameters that do not fit the method.
+    /// The parameters do not match the method.
     pub const PARAMS: i64 = -32_602;
-    /// It was understood, and cannot be done; `data` says more.
+    /// The call failed; `data` has the details.
     pub const REFUSED: i64 = -32_000;
 }
 
@@ -27,11 +27,11 @@ pub type Id = Value;
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// One of [`code`].
+    /// The error code, one of [`code`].
     pub code: i64,
-    /// The text for people.
+    /// The message for users.
     pub message: String,
-    /// For programs: `kind` and `path` of what a tool says, `hint` with the hint.
+    /// Details for programs: a tool error's `kind` and `path`, and `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -45,12 +45,12 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// Returns a fault in words.
+    /// Returns a fault with a message.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Returns something that cannot be done, with the hint if there is one.
+    /// Returns the fault of a failed call, with its hint if there is one.
     #[must_use]
     pub fn refused(message: impl Into<String>, hint: Option<&str>) -> Self {
         let data = hint.map(|hint| serde_json::json!({ "hint": hint }));
@@ -68,32 +68,32 @@ impl From<ToolError> for Fault {
 /// A message, in either direction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Something is asked.
+    /// A request.
     Request {
-        /// By what its answer is known.
+        /// The id that the response repeats.
         id: Id,
-        /// The method.
+        /// The method's name.
         method: String,
-        /// The parameters.
+        /// The method's parameters.
         params: Value,
     },
-    /// A notification.
+    /// A request without a response.
     Notification {
-        /// The method.
+        /// The method's name.
         method: String,
-        /// The parameters.
+        /// The method's parameters.
         params: Value,
     },
-    /// What was asked is answered.
+    /// The response to a request.
     Response {
-        /// Which request.
+        /// The request's id.
         id: Id,
-        /// The result.
+        /// The method's result, or why it failed.
         result: Result<Value, Fault>,
     },
 }
 
-/// As it is on the line.
+/// A message as it is serialised.
 #[derive(Serialize, Deserialize)]
 struct Line {
     #[serde(default)]
@@ -110,16 +110,16 @@ struct Line {
     error: Option<Fault>,
 }
 
-/// Returns a member that is there, be it null: `{"result": null}` is an answer.
+/// Deserialises a present member even if it is null: `{"result": null}` is a response.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Message {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// Returns the fault to be answered.
+    /// Returns the fault to respond with.
     pub fn read(line: &[u8]) -> Result<Self, (Id, Fault)> {
         let parse = |error: serde_json::Error| {
             let code = if error.is_data() { code::REQUEST } else { code::PARSE };

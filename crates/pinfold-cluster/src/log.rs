@@ -33,7 +33,6 @@ struct Piece {
 /// What is read of a log at once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LogPage {
-    /// The text.
     pub text: String,
     /// The message to go on with.
     pub next: u64,

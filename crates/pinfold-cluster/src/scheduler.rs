@@ -62,11 +62,9 @@ pub struct InvalidRun;
 /// What a job is for, and which submission it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JobName {
-    /// The task.
     pub task: TaskId,
     /// The number of the attempt.
     pub attempt: u32,
-    /// The submission.
     pub run: RunId,
 }
 

@@ -46,7 +46,6 @@ pub enum SettingsError {
     /// The file cannot be read.
     #[error("cannot read {}: {error}", Escaped(.path))]
     Read {
-        /// The file.
         path: PathBuf,
         /// Why.
         error: io::Error,
@@ -54,7 +53,6 @@ pub enum SettingsError {
     /// It is wrong.
     #[error("{}: {reason}", Escaped(.path))]
     Invalid {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,

@@ -29,7 +29,6 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct SecretVariable {
     /// The name of the variable.
     pub name: String,
-    /// The secret.
     pub value: Zeroizing<String>,
 }
 

@@ -9,13 +9,10 @@ use crate::json::{Text, Value};
 pub enum Dag<'a> {
     /// A JSON value.
     Json(&'a Value),
-    /// A text.
     Text(&'a str),
-    /// A number.
     Count(u64),
     /// A content address.
     Link(&'a Cid),
-    /// A list.
     List(Vec<Self>),
     /// An object. Its keys may come in any order, each once.
     Map(Vec<(&'a str, Self)>),

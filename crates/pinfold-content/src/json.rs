@@ -21,11 +21,8 @@ pub enum Value {
     Bool(bool),
     /// A number. One that is too large is infinite, and written as `null`.
     Number(f64),
-    /// A text.
     Text(Text),
-    /// A list.
     Array(Vec<Value>),
-    /// An object.
     Object(Object),
 }
 

@@ -17,7 +17,6 @@ use zeroize::{Zeroize as _, Zeroizing};
 pub struct Setting {
     /// The canonical key.
     pub key: String,
-    /// The value.
     pub value: Option<Vec<u8>>,
 }
 

@@ -12,7 +12,6 @@ const NO_MONITOR: &str = "core.fsmonitor=false";
 /// The host's git, for one git directory.
 #[derive(Debug, Clone, Copy)]
 pub struct HostGit<'a> {
-    /// The program.
     pub program: &'a HostProgram,
     /// The git directory: a repository's, or a linked worktree's.
     pub directory: &'a Anchor,

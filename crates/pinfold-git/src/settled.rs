@@ -14,7 +14,6 @@ pub struct Kept {
     pub what: String,
     /// The command that puts it back, if it was set aside.
     pub adopt: Option<String>,
-    /// The reason.
     pub why: Cow<'static, str>,
     /// The opt-in that lets it through another time.
     pub opt_in: Option<Cow<'static, str>>,

@@ -9,6 +9,7 @@
 mod collect;
 mod compare;
 mod document;
+pub mod export;
 mod listed;
 mod notes;
 mod report;

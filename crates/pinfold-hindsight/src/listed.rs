@@ -8,7 +8,6 @@ const MOST: usize = 100;
 /// The first items of a list, and how many more there were.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Listed<T> {
-    /// The items.
     pub items: Vec<T>,
     /// How many others there were. One that came twice counts twice.
     pub more: u64,

@@ -20,7 +20,6 @@ pub enum SessionState {
 /// What one session did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Its id.
     pub session: String,
     /// Whose authority it had.
     pub subject: String,
@@ -75,7 +74,6 @@ pub struct Phases {
     pub start_ms: Option<u64>,
     /// The repository's commands before the command.
     pub resume_ms: Option<u64>,
-    /// The command.
     pub command_ms: Option<u64>,
     /// From the command's end to the session's.
     pub settle_ms: Option<u64>,
@@ -135,7 +133,6 @@ pub struct Files {
 pub struct NotTaken {
     /// What it is about.
     pub what: String,
-    /// The reason.
     pub reason: String,
 }
 
@@ -157,7 +154,6 @@ pub struct Refusal {
     pub door: String,
     /// What was asked for.
     pub what: String,
-    /// The reason.
     pub reason: String,
     /// How often it was recorded.
     pub count: u64,
@@ -198,9 +194,7 @@ pub struct Approval {
 /// Use of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ModelUse {
-    /// The provider.
     pub provider: String,
-    /// The model.
     pub model: String,
     /// Answers.
     pub answers: u64,
@@ -223,7 +217,6 @@ pub struct ModelUse {
 /// Calls of a tool of a diary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryUse {
-    /// The tool.
     pub tool: String,
     /// How often.
     pub count: u64,

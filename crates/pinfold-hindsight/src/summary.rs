@@ -48,7 +48,6 @@ pub struct Summary {
 /// The sessions of one workspace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WorkspaceSummary {
-    /// The workspace.
     pub workspace: String,
     /// How many sessions it had.
     pub sessions: usize,

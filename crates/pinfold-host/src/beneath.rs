@@ -33,7 +33,6 @@ pub enum Unread {
 /// A file's content and permission bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// The content.
     pub bytes: Vec<u8>,
     /// The permission bits.
     pub mode: u32,

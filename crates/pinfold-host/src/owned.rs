@@ -36,7 +36,6 @@ pub enum OwnedError {
          with id {caller}", Escaped(.path)
     )]
     Foreign {
-        /// The path.
         path: PathBuf,
         /// Whose it is.
         owner: u32,
@@ -49,19 +48,13 @@ pub enum OwnedError {
         Escaped(.path)
     )]
     Shared {
-        /// The path.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
     /// It cannot be looked at or read.
     #[error("cannot read {}: {cause}", Escaped(.path))]
-    Unreadable {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        cause: io::Error,
-    },
+    Unreadable { path: PathBuf, cause: io::Error },
 }
 
 impl OwnedError {

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct HostExecResult {
     /// Always true.
     pub host_exec: bool,
-    /// The executable.
     pub executable: String,
     /// Its arguments. Bytes that are not UTF-8 are replaced (U+FFFD).
     pub args: Vec<String>,

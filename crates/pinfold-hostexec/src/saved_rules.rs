@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 pub struct SavedRule {
     /// The git directory of the repository, or the workspace without one.
     pub repository: PathBuf,
-    /// The executable.
     pub executable: String,
     /// All of its arguments.
     pub args: Vec<String>,

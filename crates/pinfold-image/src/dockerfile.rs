@@ -66,7 +66,6 @@ impl DockerfileError {
 pub enum Base {
     /// An empty image.
     Scratch,
-    /// An image.
     Image(Reference),
 }
 

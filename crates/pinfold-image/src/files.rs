@@ -43,11 +43,7 @@ pub struct AgentFiles(Source);
 #[derive(Debug)]
 enum Source {
     BuiltIn(BuiltIn),
-    Directory {
-        dockerfile: Vec<u8>,
-        /// The others.
-        tree: Tree,
-    },
+    Directory { dockerfile: Vec<u8>, tree: Tree },
 }
 
 impl AgentFiles {

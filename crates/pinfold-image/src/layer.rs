@@ -32,7 +32,6 @@ pub enum LayerError {
     /// A mistake in the Dockerfile.
     #[error("{}: {cause}", name(DOCKERFILE).display())]
     Dockerfile {
-        /// The mistake.
         #[from]
         cause: DockerfileError,
     },
@@ -48,7 +47,6 @@ pub enum LayerError {
     /// A line that names no package.
     #[error("{}: {cause}", name(DEPENDENCIES).display())]
     Dependencies {
-        /// The line.
         #[from]
         cause: DependencyError,
     },
@@ -88,7 +86,6 @@ pub struct Layer {
 enum From {
     /// The files next to the Dockerfile.
     Directory(Tree),
-    /// The packages.
     Packages(Vec<Package>),
 }
 

@@ -32,32 +32,21 @@ pub enum ContextError {
     File {
         /// What was tried.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The cause.
         cause: io::Error,
     },
     /// Neither a file nor a directory.
     #[error("{} is a device, socket or FIFO, which no image can be made of", Escaped(.path))]
-    Special {
-        /// The file.
-        path: PathBuf,
-    },
+    Special { path: PathBuf },
     /// A link that leads nowhere, out of the directory or to another directory.
     #[error("the link {} does not lead to a file of the same folder", Escaped(.path))]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
+    Link { path: PathBuf },
     /// Too much.
     #[error(
         "{} has more than {MOST_FILES} files, {} GiB or {DEEPEST} levels", Escaped(.path),
         MOST_BYTES >> 30
     )]
-    TooLarge {
-        /// The directory.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
 }
 
 impl ContextError {

@@ -37,7 +37,6 @@ use rustix::io::Errno;
 /// A step that failed, as it is reported.
 #[derive(Debug)]
 pub struct Failure {
-    /// The step.
     pub step: Step,
     /// The system's error.
     pub errno: Errno,

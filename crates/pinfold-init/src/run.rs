@@ -21,7 +21,6 @@ use crate::{moves, servant};
 pub struct Start {
     /// What to run.
     pub command: Command,
-    /// Its streams.
     pub streams: Streams,
     /// Limits that no control group enforces.
     pub watch: Watch,

@@ -38,7 +38,6 @@ pub struct Agent {
 pub struct Placeholder {
     /// The variable that it is in.
     pub name: String,
-    /// Its value.
     pub value: String,
 }
 

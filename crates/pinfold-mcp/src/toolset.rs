@@ -7,7 +7,6 @@ use super::call::Call;
 
 /// A call of a tool.
 pub struct Asked<'a> {
-    /// The tool.
     pub name: &'a str,
     /// What it is called with.
     pub arguments: Value,
@@ -19,7 +18,6 @@ pub struct Asked<'a> {
 
 /// A failed call of any tool of the server.
 pub struct Failure<'a> {
-    /// The tool.
     pub name: &'a str,
     /// The call's id.
     pub id: &'a str,

@@ -161,11 +161,9 @@ fn is_longer(text: &str, most: usize) -> bool {
 /// An entry of a diary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its id.
     pub id: Uuid,
     /// A line that says what it is about.
     pub title: Option<String>,
-    /// The text.
     pub content: String,
     /// Words by which it is found.
     pub tags: Vec<String>,

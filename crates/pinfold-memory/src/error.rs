@@ -40,7 +40,6 @@ pub enum MemoryError {
     /// Entries of a pack are not in this diary.
     #[error("Entries not found in diary {diary}: {entries}")]
     NoEntries {
-        /// The diary.
         diary: Uuid,
         /// Their ids, by commas.
         entries: String,
@@ -114,7 +113,6 @@ pub enum StoreError {
     /// Its file is not a diary.
     #[error("{} is not a diary: {reason}", Escaped(.path))]
     Foreign {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
@@ -122,9 +120,7 @@ pub enum StoreError {
     /// A newer pinfold made it.
     #[error("{} was made by a newer pinfold (format {found}, known: up to {known})", Escaped(.path))]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// The format.
         found: i64,
         /// The newest one that is known here.
         known: i64,

@@ -15,9 +15,7 @@ pub struct KnownSecrets(Vec<(String, Secret)>);
 #[derive(Debug, thiserror::Error)]
 #[error("entries cannot be checked for the secret `{id}`: {cause}")]
 pub struct UnreadableSecret {
-    /// The secret.
     pub id: SecretId,
-    /// The cause.
     pub cause: Error,
 }
 

@@ -115,11 +115,9 @@ impl NewPack {
 /// An entry in a pack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedEntry {
-    /// The entry.
     pub entry: Uuid,
     /// Its address when the pack was made.
     pub cid: Cid,
-    /// Its place.
     pub rank: u32,
     /// How much of it is there.
     pub level: CompressionLevel,
@@ -132,7 +130,6 @@ pub struct PackedEntry {
 /// What a pack is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
-    /// Its address.
     pub cid: Cid,
     /// Its entries, by rank.
     pub entries: Vec<PackedEntry>,
@@ -246,11 +243,8 @@ pub(crate) fn address(
 /// A pack of a diary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pack {
-    /// Its id.
     pub id: Uuid,
-    /// The diary.
     pub diary: Uuid,
-    /// Its address.
     pub cid: Cid,
     /// What its maker noted.
     pub params: Object,

@@ -82,19 +82,14 @@ pub(crate) fn address(pack: &Cid, method: &str, hash: &str) -> Result<Cid, NotDa
 /// A text that was made of a pack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedPack {
-    /// Its id.
     pub id: Uuid,
-    /// The diary.
     pub diary: Uuid,
-    /// Its address.
     pub cid: Cid,
-    /// The pack.
     pub pack: Uuid,
     /// The pack's address.
     pub pack_cid: Cid,
     /// How it was made.
     pub method: String,
-    /// The text.
     pub content: String,
     /// The SHA-256 digest of the text, in hexadecimal digits.
     pub content_hash: String,

@@ -9,7 +9,6 @@ use pinfold_policy::path::{cut, is_plain};
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Threat {
-    /// Its kind.
     pub kind: &'static str,
     /// How bad it would be.
     pub severity: &'static str,

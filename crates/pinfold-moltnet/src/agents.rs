@@ -65,7 +65,6 @@ struct Content {
 /// A new agent.
 #[derive(Clone, Debug)]
 pub struct NewAgent {
-    /// Its name.
     pub name: String,
     /// The team; the server's own if none.
     pub team: Option<Uuid>,

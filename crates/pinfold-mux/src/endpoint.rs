@@ -36,7 +36,6 @@ pub enum Event {
     Ready,
     /// It opened a stream.
     Opened {
-        /// The stream.
         id: StreamId,
         /// What it says the stream is for, at most [`MAX_LABEL`] bytes.
         label: Vec<u8>,

@@ -21,7 +21,6 @@ pub enum MuxError {
     /// A frame has a length that its kind does not allow.
     #[error("frame of kind {kind} with {length} bytes")]
     Length {
-        /// The kind.
         kind: u8,
         /// The length that the frame states.
         length: u16,

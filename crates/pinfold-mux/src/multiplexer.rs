@@ -26,7 +26,6 @@ pub enum Notice {
     Ready,
     /// The peer opened a stream. Attach it or refuse it.
     Opened {
-        /// The stream.
         id: StreamId,
         /// What the peer says it is for.
         label: Vec<u8>,

@@ -170,7 +170,6 @@ pub struct Protection {
     "opt_in \"{}\" lifts nothing; known: {}", .name.escape_debug(), opt_ins().join(", ")
 )]
 pub struct UnknownOptIn {
-    /// The name.
     pub name: String,
 }
 

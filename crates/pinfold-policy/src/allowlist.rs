@@ -41,7 +41,6 @@ pub struct Allowlist {
 /// A directory that mounts may lie in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedRoot {
-    /// The directory.
     pub path: HostPath,
     /// Whether mounts in it may be written to.
     pub allow_read_write: bool,

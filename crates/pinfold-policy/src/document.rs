@@ -37,7 +37,6 @@ pub struct SettingsFile<'a> {
 pub struct Node {
     /// The line, counted from 1.
     pub line: u32,
-    /// The value.
     pub value: Value,
 }
 
@@ -56,7 +55,6 @@ pub enum Value {
     Text(String),
     /// A date or time, which no key takes.
     Time,
-    /// A list.
     Array(Vec<Node>),
     /// A table, in the order of the file.
     Table(Vec<Member>),
@@ -65,11 +63,9 @@ pub enum Value {
 /// A key with its line, and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// The key.
     pub key: String,
     /// The line of the key, counted from 1.
     pub line: u32,
-    /// The value.
     pub node: Node,
 }
 

@@ -84,7 +84,6 @@ impl serde::Serialize for Origin {
 /// A value and who gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Valued<T> {
-    /// The value.
     pub value: T,
     /// Who gave it.
     pub origin: Origin,

@@ -36,9 +36,7 @@ impl fmt::Display for SshKey {
 /// A host that may be logged in to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshHostRule {
-    /// The host.
     pub host: HostName,
-    /// Its port.
     pub port: u16,
     /// The user to log in as.
     pub user: String,

@@ -36,7 +36,6 @@ pub struct Cache {
 /// An agent, unpacked and read-only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Its name.
     pub id: LayerId,
     /// The directory to mount.
     pub dir: PathBuf,
@@ -69,12 +68,7 @@ pub enum CacheError {
     Shelf(#[from] ShelfError),
     /// A package could not be downloaded.
     #[error("cannot download the packages of {agent}: {source}")]
-    Fetch {
-        /// The agent.
-        agent: String,
-        /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Fetch { agent: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// A package is not what the recipe says.
     #[error(
         "{package} from {url} is not what the recipe expects ({found} instead of {expected}); \
@@ -92,12 +86,7 @@ pub enum CacheError {
     },
     /// The packages could not be unpacked inside.
     #[error("cannot unpack {agent}: {source}")]
-    Unpack {
-        /// The agent.
-        agent: String,
-        /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Unpack { agent: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// What came out of the boundary is not a layer.
     #[error(transparent)]
     Seal(SealError),

@@ -27,7 +27,6 @@ pub enum Libc {
 /// Processor and C library of the userland a session runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Platform {
-    /// The processor.
     pub cpu: Cpu,
     /// The C library of the root file system inside, not of pinfold itself.
     pub libc: Libc,

@@ -118,29 +118,16 @@ pub enum RecipeError {
     /// Two files for one command.
     #[error("command `{command}` is given twice for {platform}")]
     SameCommand {
-        /// The command.
         command: Word,
         /// Where both apply.
         platform: Platform,
     },
     /// A command whose file no package brings.
     #[error("command `{command}` starts `{path}`, which is in no package of the recipe")]
-    NoSuchFile {
-        /// The command.
-        command: Word,
-        /// Its file.
-        path: LayerPath,
-    },
+    NoSuchFile { command: Word, path: LayerPath },
     /// The agent is not published for this machine.
     #[error("{agent} {version} gives no command on {platform}")]
-    Platform {
-        /// The agent.
-        agent: Word,
-        /// Its version.
-        version: PackageVersion,
-        /// The machine.
-        platform: Platform,
-    },
+    Platform { agent: Word, version: PackageVersion, platform: Platform },
 }
 
 #[derive(Deserialize)]

@@ -18,15 +18,12 @@ pub enum SealError {
     File {
         /// What was tried.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// Something that the unpacker never makes.
     #[error("{} {why}; the layer is refused", path.display())]
     Refused {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: &'static str,

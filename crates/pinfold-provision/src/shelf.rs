@@ -37,7 +37,6 @@ pub enum ShelfError {
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// No space or quota left. What was there of it has been removed.
@@ -48,7 +47,6 @@ pub enum ShelfError {
     DiskFull {
         /// What was being done.
         doing: &'static str,
-        /// The directory.
         dir: PathBuf,
     },
     /// Somebody else could write there.
@@ -57,10 +55,7 @@ pub enum ShelfError {
          directory of your own",
         dir.display()
     )]
-    NotOwn {
-        /// The directory.
-        dir: PathBuf,
-    },
+    NotOwn { dir: PathBuf },
 }
 
 /// The ids that pruning met.

@@ -55,23 +55,15 @@ pub enum UnpackError {
     File {
         /// What was tried.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// The archive is damaged.
     #[error("the tarball of {package} is damaged: {}", Plain(source))]
-    Damaged {
-        /// The package.
-        package: String,
-        /// The cause.
-        source: io::Error,
-    },
+    Damaged { package: String, source: io::Error },
     /// The archive holds something that no npm package has.
     #[error("the tarball of {package} holds `{}`, {why}; it is refused", Plain(entry))]
     Refused {
-        /// The package.
         package: String,
         /// The entry's name.
         entry: String,
@@ -83,12 +75,7 @@ pub enum UnpackError {
     TooMuch,
     /// A command whose file did not come.
     #[error("command `{command}` starts `{path}`, which its package does not hold")]
-    NoSuchFile {
-        /// The command.
-        command: String,
-        /// Its file.
-        path: String,
-    },
+    NoSuchFile { command: String, path: String },
 }
 
 impl UnpackError {

@@ -16,28 +16,16 @@ pub enum RegistryError {
     Download(#[from] DownloadError),
     /// There is none of this name.
     #[error("there is no image {image} in its registry")]
-    NoImage {
-        /// The image.
-        image: String,
-    },
+    NoImage { image: String },
     /// It is not given to everybody.
     #[error("the registry does not give {image} without an account, which pinfold does not use")]
-    Account {
-        /// The image.
-        image: String,
-    },
+    Account { image: String },
     /// The registry has another answer.
     #[error("the registry answers {status} for {image}")]
-    Status {
-        /// The image.
-        image: String,
-        /// Its status.
-        status: StatusCode,
-    },
+    Status { image: String, status: StatusCode },
     /// A manifest that says nothing of use.
     #[error("the manifest of {image} cannot be used: {what}")]
     Manifest {
-        /// The image.
         image: String,
         /// What is wrong.
         what: String,
@@ -45,7 +33,6 @@ pub enum RegistryError {
     /// Not the content that was asked for.
     #[error("the registry gives {found} for {image}, not {expected}; nothing of it was used")]
     WrongContent {
-        /// The image.
         image: String,
         /// The digest that was asked for.
         expected: String,
@@ -55,7 +42,6 @@ pub enum RegistryError {
     /// A layer could not be written.
     #[error("cannot write {}: {cause}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
         /// What the system says.
         cause: io::Error,

@@ -32,7 +32,6 @@ pub struct Image {
 /// A layer as it is transferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerBlob {
-    /// Its digest.
     pub digest: String,
     /// The same, for the download.
     pub(super) integrity: Integrity,

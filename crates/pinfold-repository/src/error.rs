@@ -14,21 +14,13 @@ use thiserror::Error;
 pub enum RepositoryError {
     /// A file that cannot be read.
     #[error("cannot read {}: {cause}", Escaped(.path))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        cause: io::Error,
-    },
+    Read { path: PathBuf, cause: io::Error },
     /// A mistake in one.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// Its commands name more than can be looked over at each start.
     #[error("the command `{}` names too many files to be trusted", Brief(.command.as_ref()))]
-    TooWide {
-        /// The command.
-        command: String,
-    },
+    TooWide { command: String },
     /// A hash was given and there is no file that it could be of.
     #[error("there is no sandbox.json or sandbox.toml whose content could be trusted")]
     NoFile,
@@ -37,7 +29,6 @@ pub enum RepositoryError {
         "the content of {file} is {found}, not {given}: it, or what it runs or runs on, has changed"
     )]
     Changed {
-        /// The file.
         file: String,
         /// The hash that was given.
         given: ContentHash,

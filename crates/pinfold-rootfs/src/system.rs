@@ -68,7 +68,6 @@ impl System {
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     format: u32,
-    /// Its digest.
     pub id: String,
     /// What it was asked for as.
     pub from: String,

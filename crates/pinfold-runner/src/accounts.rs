@@ -15,7 +15,6 @@ const LONGEST: usize = 255;
 /// One account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its name.
     pub name: String,
     /// Its user id.
     pub uid: u32,

@@ -28,7 +28,6 @@ pub enum Error {
     /// What a source gave is not usable.
     #[error("the secret in {place} is not usable: {cause}")]
     Unusable {
-        /// The source.
         place: Place,
         /// What is wrong with it.
         cause: InvalidSecret,
@@ -56,7 +55,6 @@ pub enum Error {
     /// A symbolic link, a FIFO or the like where a file should be.
     #[error("{} is {kind}, not {wanted}; remove it and set the secret again", .path.display())]
     WrongKind {
-        /// The path.
         path: PathBuf,
         /// What it is.
         kind: &'static str,
@@ -66,17 +64,13 @@ pub enum Error {
     /// The record next to a secret cannot be read.
     #[error("{} is not a record of a secret ({cause}); set the secret again", .path.display())]
     BadRecord {
-        /// The file.
         path: PathBuf,
         /// What the parser says.
         cause: serde_json::Error,
     },
     /// A login cannot be read.
     #[error("{} is not a login that pinfold keeps; import it again (`pinfold secret import`)", .path.display())]
-    BadLogin {
-        /// The file.
-        path: PathBuf,
-    },
+    BadLogin { path: PathBuf },
     /// A file operation failed.
     #[error("cannot {action} {}: {cause}", .path.display())]
     File {
@@ -92,10 +86,7 @@ pub enum Error {
     NoHome,
     /// A command was given as an empty list.
     #[error("the command for secret `{id}` is empty; name a program, such as `gh auth token`")]
-    EmptyCommand {
-        /// The secret.
-        id: SecretId,
-    },
+    EmptyCommand { id: SecretId },
     /// The command could not be started.
     #[error("cannot run `{command}` for a secret: {cause}")]
     CommandStart {
@@ -119,10 +110,7 @@ pub enum Error {
         "no keyring here: `secret-tool` is not installed; install libsecret's tools, or keep the \
          secret in a file with `pinfold secret set {id}`"
     )]
-    NoKeyring {
-        /// The secret.
-        id: SecretId,
-    },
+    NoKeyring { id: SecretId },
 }
 
 fn looked_at(looked: &[Place]) -> String {

@@ -7,7 +7,6 @@ use crate::AuthMode;
 pub struct EnvFallback {
     /// The secret it stands in for.
     pub id: &'static str,
-    /// The variable.
     pub name: &'static str,
     /// What kind of credential the variable holds.
     pub auth: AuthMode,

@@ -54,7 +54,6 @@ impl fmt::Display for Place {
 /// The place a secret will be taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The place.
     pub place: Place,
     /// What kind of credential.
     pub auth: AuthMode,
@@ -63,7 +62,6 @@ pub struct Found {
 /// A place that was looked at and holds nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looked {
-    /// The place.
     pub place: Place,
     /// What was seen there, as a fragment: `not set`, `no such file`.
     pub outcome: &'static str,

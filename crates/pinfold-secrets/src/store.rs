@@ -52,7 +52,6 @@ pub enum Entry {
 
 /// A secret with its value.
 pub struct Resolved {
-    /// The value.
     pub secret: Secret,
     /// Where it came from, and its kind.
     pub found: Found,

@@ -16,7 +16,6 @@ pub enum NodeModules {
 
 /// A reason to refuse a bundle. This build never makes one.
 #[derive(Debug, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of `pinfold_bundle::Finding`")]
 pub struct Finding {
     pub file: String,
     pub line: u32,
@@ -27,7 +26,6 @@ pub struct Finding {
 
 /// The result of a check. This build never makes one.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the fields are those of a build with the feature")]
 pub struct Checked {
     pub files: usize,
     pub findings: Vec<Finding>,

@@ -15,7 +15,6 @@ const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 /// npm and corepack of the host's system.
 #[derive(Debug, Default)]
 pub(crate) struct NodeTools {
-    /// The programs.
     pub entries: Vec<Entry>,
     /// Directories for `PATH`, right before the system's: a version manager's programs come first.
     pub path: Vec<String>,

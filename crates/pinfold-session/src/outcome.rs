@@ -134,7 +134,6 @@ pub enum RunError {
     /// The command is there and cannot be executed.
     #[error("cannot execute {command} inside: {source}")]
     NotExecutable {
-        /// The command.
         command: String,
         /// What the system said.
         source: io::Error,

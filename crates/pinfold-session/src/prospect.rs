@@ -18,7 +18,6 @@ use crate::view::View;
 /// The authority that a run would have here and now, without starting one.
 #[derive(Debug)]
 pub struct Prospect {
-    /// The authority.
     pub authority: Authority,
     tracked: Tracked,
 }

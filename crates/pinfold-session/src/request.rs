@@ -35,7 +35,6 @@ pub struct Request {
     pub(crate) argv: Vec<OsString>,
     /// The complete environment.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// The settings.
     pub(crate) settings: Settings,
     /// Where it works.
     pub(crate) workspace: Workspace,

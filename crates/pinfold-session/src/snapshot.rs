@@ -49,7 +49,6 @@ pub struct Summary {
     pub base: String,
     /// The base as it was asked for.
     pub from: String,
-    /// The commands.
     pub setup: Vec<String>,
     /// The hosts that they could reach in addition to the registries.
     pub hosts: Vec<String>,

@@ -16,7 +16,6 @@ pub enum Who {
 pub struct Mark {
     /// When, in monotonic nanoseconds.
     pub at: u64,
-    /// The process.
     pub who: Who,
     /// What was done, in words.
     pub what: &'static str,

@@ -22,9 +22,7 @@ pub(crate) struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Made {
-    /// A group.
     Group(String),
-    /// A user.
     User(String),
     /// A user's place in a group.
     Member(String, String),

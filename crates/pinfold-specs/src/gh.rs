@@ -99,7 +99,6 @@ struct Permission {
 /// An issue in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Listed {
-    /// Its number.
     pub number: u64,
 }
 

@@ -10,9 +10,7 @@ use crate::document::Document;
 /// What somebody said of a specification whose words count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// The author.
     pub author: String,
-    /// The text.
     pub body: String,
 }
 

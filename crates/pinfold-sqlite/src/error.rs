@@ -13,7 +13,6 @@ pub enum OpenError {
     /// It is damaged, or another program's.
     #[error("{} cannot be used: {reason}", Escaped(.path))]
     Foreign {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
@@ -21,9 +20,7 @@ pub enum OpenError {
     /// A newer program made it.
     #[error("{} is of format {found}, known: up to {known}", Escaped(.path))]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// The format.
         found: i64,
         /// The newest one that is known here.
         known: i64,

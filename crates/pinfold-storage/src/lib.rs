@@ -119,7 +119,6 @@ impl Kind {
 /// How large a kind is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// The kind.
     pub kind: Kind,
     /// All of it, in bytes of the disk.
     pub bytes: u64,

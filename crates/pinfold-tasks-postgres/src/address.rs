@@ -87,12 +87,7 @@ pub enum AddressError {
     PasswordFile(#[from] OwnedError),
     /// Others can read the file of passwords.
     #[error("{} can be read by other users (mode {mode:04o})", Escaped(.path))]
-    Readable {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
+    Readable { path: PathBuf, mode: u32 },
 }
 
 impl AddressError {

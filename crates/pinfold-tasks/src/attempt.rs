@@ -58,10 +58,8 @@ pub struct Usage {
     /// Calls of tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 }
@@ -85,7 +83,6 @@ impl Completion {
 pub struct Attempt {
     /// Its number, counted from 1.
     pub number: u32,
-    /// The state.
     pub status: AttemptStatus,
     /// The worker's name, for people.
     pub worker: String,
@@ -101,7 +98,6 @@ pub struct Attempt {
     pub lease_until: Timestamp,
     /// How long a heartbeat renews the lease for.
     pub ttl: Duration,
-    /// The result.
     pub completion: Option<Completion>,
     /// The reason for a missing result.
     pub failure: Option<Failure>,

@@ -39,7 +39,6 @@ words! {
 /// How far an accepted result is on its way to its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// The state.
     pub state: LandingState,
     /// The branch that it lands on.
     pub onto: String,

@@ -51,7 +51,6 @@ pub struct Draft {
 /// What a worker proves with that it holds an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The task.
     pub task: TaskId,
     /// The attempt's number.
     pub attempt: u32,

@@ -28,7 +28,6 @@ const LONGEST_NAME: usize = 255;
 /// A task with its latest attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The task.
     pub task: Task,
     /// Its latest attempt.
     pub attempt: Option<Attempt>,

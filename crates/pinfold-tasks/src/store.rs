@@ -59,7 +59,6 @@ pub struct Listing {
 pub struct Note {
     /// Its key. Notes of a kind are in the order of their keys, byte by byte.
     pub key: String,
-    /// The text.
     pub content: String,
 }
 

@@ -63,11 +63,9 @@ impl Default for Timeouts {
 /// The state of a task. What it asks for is its [`TaskSpec`](crate::TaskSpec), which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its id.
     pub id: TaskId,
     /// A line for lists.
     pub title: String,
-    /// The state.
     pub status: Status,
     /// Tasks with a higher number are claimed first.
     pub priority: i32,

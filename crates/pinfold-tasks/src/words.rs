@@ -6,7 +6,6 @@
 pub struct UnknownWord {
     /// What the word was to name.
     pub what: &'static str,
-    /// The word.
     pub word: String,
     /// The words that are known.
     pub known: &'static [&'static str],

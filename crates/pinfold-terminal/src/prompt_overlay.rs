@@ -30,7 +30,6 @@ const MOST_KEYS: usize = 64 * 1024;
 pub struct Typed {
     /// When.
     pub at: Instant,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 

@@ -8,55 +8,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::Bytes;
 
-/// The kinds, for programs.
+/// The kind of an error, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
-    /// The path does not exist in the sandbox, and lies outside everything that the session has.
+    /// The path does not exist in the sandbox and lies outside all granted directories.
     Escapes,
-    /// There is nothing at the path.
+    /// The path does not exist.
     NotFound,
-    /// There is a directory.
+    /// The path is a directory.
     IsDirectory,
-    /// There is no directory.
+    /// The path is not a directory.
     NotDirectory,
-    /// It is neither a file nor a directory.
+    /// The path is neither a file nor a directory.
     Special,
-    /// It is there already.
+    /// The path exists.
     Exists,
-    /// The policy, or the file's permissions, forbid it.
+    /// The policy or the file's permissions forbid the operation.
     Denied,
-    /// There is no room.
+    /// The disk is full.
     NoSpace,
-    /// It is larger than one answer carries.
+    /// The result is larger than one response can carry.
     TooLarge,
-    /// The text to be replaced is not there.
+    /// The text to replace does not occur.
     NoMatch,
-    /// The text to be replaced is there several times.
+    /// The text to replace occurs more than once.
     Ambiguous,
-    /// Something else changed the file since it was read.
+    /// The file was changed by another process during the operation.
     Changed,
-    /// A pattern that cannot be read.
+    /// The pattern is invalid.
     Pattern,
-    /// A request that makes no sense.
+    /// The request is invalid.
     Request,
-    /// It was taken back.
+    /// The operation was cancelled.
     Cancelled,
     /// The session or its tools have ended.
     Gone,
-    /// What else the system says.
+    /// Another system error.
     System,
 }
 
-/// Why a tool did not do what it was asked, and about what.
+/// The error of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolError {
-    /// The kind.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// The text for people.
+    /// The message for users.
     pub message: String,
-    /// The path that it is about.
+    /// The path that caused the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Bytes>,
 }
@@ -74,7 +74,7 @@ impl ToolError {
         Self { kind, message: message.into(), path: None }
     }
 
-    /// Returns an error about a path, which the message ends with.
+    /// Returns an error about a path; the path is appended to the message.
     pub(crate) fn about(kind: ErrorKind, what: &str, path: &Bytes) -> Self {
         let message = format!("{what}: {}", path.to_text());
         Self { kind, message, path: Some(path.clone()) }
@@ -88,12 +88,12 @@ impl ToolError {
         Self::new(ErrorKind::Cancelled, "cancelled")
     }
 
-    /// Makes the error of a service that does not answer any more.
+    /// Returns the error of a service that has ended.
     pub(crate) fn gone() -> Self {
         Self::new(ErrorKind::Gone, "the session's tools have ended")
     }
 
-    /// Returns what the system said about a path.
+    /// Returns a system error about a path.
     pub(crate) fn system(path: &Bytes) -> impl FnOnce(Errno) -> Self {
         move |errno| {
             let (kind, what) = match errno {

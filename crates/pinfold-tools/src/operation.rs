@@ -12,13 +12,13 @@ pub use search::{Find, FindDone, Grep, GrepDone, GrepLine, GrepMode, LineKind};
 
 use crate::{Bytes, ToolError};
 
-/// One thing to be done.
+/// A file operation in the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Operation {
     /// Read a file.
     Read(Read),
-    /// Write a file whole.
+    /// Write a whole file.
     Write(Write),
     /// Replace text in a file.
     Edit(Edit),
@@ -26,13 +26,13 @@ pub enum Operation {
     List(List),
     /// Find files by their names.
     Find(Find),
-    /// Find lines of files.
+    /// Search the lines of files.
     Grep(Grep),
-    /// Tell what there is at a path.
+    /// Return what is at a path.
     Stat(Stat),
-    /// Make a directory with those above it.
+    /// Create a directory and its missing parents.
     MakeDirectory(MakeDirectory),
-    /// Tell what changes, until it is cancelled.
+    /// Report changes until the operation is cancelled.
     Watch(Watch),
 }
 
@@ -40,9 +40,9 @@ pub enum Operation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Read {
-    /// The file.
+    /// The file's path in the sandbox.
     pub path: Bytes,
-    /// Which part; all of it for none.
+    /// The part to read; the whole file if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
 }
@@ -51,29 +51,29 @@ pub struct Read {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Range {
-    /// So many bytes at most.
+    /// A range of bytes.
     #[serde(rename_all = "camelCase")]
     Bytes {
-        /// From this one on, counted from 0.
+        /// The first byte, counted from 0.
         offset: u64,
-        /// The number of bytes.
+        /// The most bytes to read.
         length: u64,
     },
-    /// So many lines at most.
+    /// A range of lines.
     #[serde(rename_all = "camelCase")]
     Lines {
-        /// From this one on, counted from 1.
+        /// The first line, counted from 1.
         first: u64,
-        /// The number of lines.
+        /// The most lines to read.
         count: u64,
     },
 }
 
-/// What the content of a file is.
+/// The kind of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContentKind {
-    /// UTF-8 without NUL bytes, as far as was looked.
+    /// UTF-8 without NUL bytes in the part that was examined.
     Text,
     /// An image of a known format.
     Image,
@@ -81,83 +81,83 @@ pub enum ContentKind {
     Binary,
 }
 
-/// What was read, in addition to the content.
+/// The description of a file that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadDone {
     /// The file's size in bytes.
     pub size: u64,
-    /// What it is.
+    /// The kind of content or entry.
     pub kind: ContentKind,
     /// The media type of an image (RFC 6838).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// How many lines the file has, where lines were asked for; none for a file of more than 256 MiB.
+    /// The file's number of lines if a range of lines was requested; absent for files above 256 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
 }
 
-/// Puts content into a file, all at once: a reader sees the old or the new one.
+/// Writes a file atomically: a reader sees either the old or the new content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Write {
-    /// The file. What it leads to, if it is a symbolic link.
+    /// The file's path in the sandbox; a symbolic link is followed.
     pub path: Bytes,
-    /// Whether directories above it are made.
+    /// Whether to create missing parent directories.
     #[serde(default)]
     pub parents: bool,
-    /// Whether it must not be there yet.
+    /// Whether to fail if the file exists.
     #[serde(default)]
     pub new: bool,
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteDone {
     /// The file's size in bytes.
     pub size: u64,
-    /// Whether there was none before.
+    /// Whether the file did not exist before.
     pub created: bool,
-    /// Whether others could never see half of it. False where the file could only be written over: it
-    /// is granted by itself, its directory cannot be written, or its access list cannot be given to
-    /// another file. Without room for it, or on an error, its content is as it was then as well; only
-    /// what ends the session in the middle leaves some of both.
+    /// Whether no reader could see a partial write. False if the file had to be overwritten in place, because it
+    /// is granted on its own, its directory cannot be written, or its access control list cannot be copied to
+    /// another file. If the disk is full or an error occurs, the old content is restored in that case, too;
+    /// only the end of the session in the middle leaves a mixture.
     pub atomic: bool,
 }
 
-/// Replaces text in a file: all of it, or nothing.
+/// Replaces texts in a file: either all of them or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Edit {
-    /// The file.
+    /// The file's path in the sandbox.
     pub path: Bytes,
-    /// What to replace. All are looked for in the file as it was.
+    /// The replacements. All are searched for in the original content.
     pub edits: Vec<Replacement>,
 }
 
-/// A text and what comes in its place.
+/// A text and its replacement.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Replacement {
-    /// What is there. Line ends are those of the file, however they are given here.
+    /// The text to replace. Line breaks match those of the file, however they are written here.
     pub old: String,
-    /// What is to be there.
+    /// The new text.
     pub new: String,
-    /// Whether every place is meant, and not the only one.
+    /// Whether to replace every occurrence; otherwise the text must occur exactly once.
     #[serde(default)]
     pub all: bool,
 }
 
-/// What was replaced.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EditDone {
-    /// How many places.
+    /// The number of occurrences that were replaced.
     pub replaced: u64,
-    /// The line of the first, counted from 1.
+    /// The line of the first one, counted from 1.
     pub first_line: u64,
-    /// As of [`WriteDone`].
+    /// Whether no reader could see a partial write, as in [`WriteDone`].
     pub atomic: bool,
 }
 
@@ -165,15 +165,15 @@ pub struct EditDone {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct List {
-    /// The directory; the working directory for none.
+    /// The directory; the working directory if empty.
     #[serde(default = "here")]
     pub path: Bytes,
-    /// How many entries at most; 10 000 for none.
+    /// The most entries to return; 10 000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
 
-/// What there is.
+/// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryKind {
@@ -187,104 +187,104 @@ pub enum EntryKind {
     Special,
 }
 
-/// One name in a directory, or one that was found.
+/// An entry of a directory or of a search result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The name; of what was found the path from where the search began.
+    /// The name, or in a search result the path relative to the start of the search.
     pub name: Bytes,
-    /// What it is; of a symbolic link not what it leads to.
+    /// The type; a symbolic link is not followed.
     pub kind: EntryKind,
-    /// Bytes of a file.
+    /// The size of a file in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
-/// What is in a directory.
+/// The content of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListDone {
-    /// By their names.
+    /// The entries, sorted by name.
     pub entries: Vec<Entry>,
-    /// Whether there are more.
+    /// Whether there are more entries than were returned.
     pub truncated: bool,
 }
 
-/// Tells what there is at a path.
+/// Returns what is at a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stat {
-    /// The path.
+    /// The path in the sandbox.
     pub path: Bytes,
-    /// Whether a symbolic link itself is meant, and not what it leads to.
+    /// Whether to describe a symbolic link itself instead of its target.
     #[serde(default)]
     pub link: bool,
 }
 
-/// What there is at a path.
+/// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatDone {
-    /// Where it is, without links on the way.
+    /// The canonical path.
     pub path: Bytes,
-    /// What it is.
+    /// The kind of content or entry.
     pub kind: EntryKind,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// Permission bits (inode(7)).
     pub mode: u32,
-    /// When its content was changed last: nanoseconds since 1970.
+    /// The time of the last modification, in nanoseconds since 1970.
     pub modified: i64,
-    /// Whether it can be written in this session.
+    /// Whether the session may write it.
     pub writable: bool,
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Bytes>,
 }
 
-/// Makes a directory with those above it.
+/// Creates a directory and its missing parents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MakeDirectory {
-    /// The directory. That it is there already is no error.
+    /// The directory. It may exist already.
     pub path: Bytes,
 }
 
-/// Tells what changes at a path or below, until it is cancelled.
+/// Reports changes at a path and below until it is cancelled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Watch {
-    /// The file or directory.
+    /// The file or directory to watch.
     #[serde(default = "here")]
     pub path: Bytes,
-    /// Whether directories below are watched, too; not those that `.gitignore` leaves out.
+    /// Whether to watch subdirectories, except those that `.gitignore` excludes.
     #[serde(default)]
     pub recursive: bool,
 }
 
-/// What happened.
+/// The kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Everything is watched from now on.
+    /// The watch is complete.
     Ready,
-    /// It is there now.
+    /// The path was created.
     Created,
-    /// Its content, or its attributes, changed.
+    /// Its content or attributes changed.
     Modified,
-    /// It is gone from there.
+    /// The path was removed.
     Removed,
-    /// More happened than could be reported: look again.
+    /// Events were lost: read the directory again.
     Overflow,
 }
 
-/// A change that was seen.
+/// A change at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// What happened.
+    /// The kind of change.
     pub change: Change,
-    /// Where; nothing for what is about no single place.
+    /// The path that changed; empty if the event is not about one path.
     pub path: Bytes,
 }
 
@@ -292,7 +292,7 @@ fn here() -> Bytes {
     ".".into()
 }
 
-/// What tools answer. More follows only what says so.
+/// The response of a tool. Only an event is followed by more responses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Answer {
@@ -304,7 +304,7 @@ pub(crate) enum Answer {
     Grep(GrepDone),
     Stat(StatDone),
     MakeDirectory,
-    /// More follows.
+    /// An event; more responses follow.
     Event(Event),
     Failed(ToolError),
 }

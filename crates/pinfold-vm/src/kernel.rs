@@ -112,7 +112,6 @@ pub enum KernelError {
     /// Its image is not one that can be booted.
     #[error("{path}: {source}")]
     Image {
-        /// The image.
         path: PathBuf,
         /// What is wrong with it.
         source: ImageError,

@@ -29,7 +29,6 @@ pub enum ModuleError {
     /// The kernel has no such part.
     #[error("the kernel has no {name}, neither built in nor as a module below {directory}")]
     Missing {
-        /// The module.
         name: String,
         /// Where the modules are.
         directory: PathBuf,
@@ -37,7 +36,6 @@ pub enum ModuleError {
     /// A directory cannot be listed.
     #[error("cannot list {path}: {source}")]
     List {
-        /// The directory.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -50,12 +48,7 @@ pub enum ModuleError {
     Read(#[from] ReadError),
     /// A module cannot be unpacked.
     #[error("cannot unpack {path}: {source}")]
-    Unpack {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: UnpackError,
-    },
+    Unpack { path: PathBuf, source: UnpackError },
     /// A file is not a module.
     #[error("{0} is not a kernel module for a machine of 64 bits")]
     NotAModule(PathBuf),

@@ -46,14 +46,10 @@ pub enum QemuError {
     #[error(
         "QEMU {found} is too old; version {OLDEST} or newer is needed (Debian 12: bookworm-backports)"
     )]
-    TooOld {
-        /// Its version.
-        found: Version,
-    },
+    TooOld { found: Version },
     /// It does not say which version it is.
     #[error("{program} does not say its version: {said}")]
     NoVersion {
-        /// The program.
         program: PathBuf,
         /// What it says.
         said: String,
@@ -90,7 +86,6 @@ impl std::fmt::Display for Version {
 pub struct Spec {
     /// The uncompressed kernel.
     pub kernel: PathBuf,
-    /// The initramfs.
     pub initramfs: PathBuf,
     /// Memory of the guest in MiB.
     pub memory: u32,

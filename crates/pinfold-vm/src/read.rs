@@ -15,7 +15,6 @@ pub enum ReadError {
     /// The system refused.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// The file.
         path: PathBuf,
         /// The error of open(2) or read(2).
         source: io::Error,
@@ -25,12 +24,7 @@ pub enum ReadError {
     NotRegular(PathBuf),
     /// It is larger than any such file.
     #[error("{path} has more than {limit} bytes")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit.
-        limit: u64,
-    },
+    TooLarge { path: PathBuf, limit: u64 },
 }
 
 /// Opens a file to be read, without waiting for a pipe's writer.

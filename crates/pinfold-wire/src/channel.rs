@@ -40,7 +40,6 @@ pub enum ChannelError {
 /// A message with the descriptors that came with it.
 #[derive(Debug)]
 pub struct Received<M> {
-    /// The message.
     pub message: M,
     /// The descriptors, close-on-exec.
     pub descriptors: Vec<OwnedFd>,

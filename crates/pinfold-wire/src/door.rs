@@ -108,7 +108,6 @@ pub enum Reply {
     Errors(Vec<u8>),
     /// It is not run, or was ended: why, and the hint if there is one.
     Refused {
-        /// The reason.
         why: String,
         /// The hint; empty if there is none to name.
         hint: String,
@@ -120,14 +119,11 @@ pub enum Reply {
     Tracking {
         /// The reference, below `refs/remotes/`.
         reference: String,
-        /// The object.
         object: String,
     },
     /// Which branch of a remote's a branch follows now. It comes before the end.
     Upstream {
-        /// The branch.
         branch: String,
-        /// The remote.
         remote: String,
         /// The reference of the remote's.
         merge: String,

@@ -27,7 +27,6 @@ pub enum WorkspaceError {
     /// Granting it would grant everything.
     #[error("{path} is {what}: granting it to an agent would grant nearly everything in it")]
     TooWide {
-        /// The directory.
         path: String,
         /// What it is.
         what: &'static str,

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use pinfold_hindsight::export::{self, Source};
 use pinfold_host::audit::{self, Reader, Verified};
 use pinfold_host::directories::Places;
 use pinfold_policy::limits::WallTime;
@@ -26,6 +27,9 @@ pub(crate) struct AuditArgs {
     command: Option<AuditCommand>,
     #[command(flatten)]
     output: Output,
+    /// Print each record as one line of JSON in another program's format
+    #[arg(long, value_enum, conflicts_with = "json")]
+    format: Option<Format>,
     /// Show only the records of this session
     #[arg(long, value_name = "ID", add = completions::live())]
     session: Option<String>,
@@ -38,6 +42,22 @@ pub(crate) struct AuditArgs {
     /// Keep showing records as they are written
     #[arg(long, short)]
     follow: bool,
+}
+
+/// The format of a record for other programs.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// An event of the Open Cybersecurity Schema Framework 1.3
+    Ocsf,
+    /// A request of the OpenTelemetry protocol's logs, for a collector
+    Otlp,
+}
+
+/// How records are printed.
+enum Style {
+    Text,
+    Json,
+    Export(Format, Source),
 }
 
 #[derive(Debug, Subcommand)]
@@ -65,6 +85,7 @@ pub(crate) fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
 
 fn show_all(places: &Places, args: &AuditArgs) -> Result<ExitCode, Failure> {
     let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
+    let style = Style::of(args);
     let from = args.since.map(|since| SystemTime::now() - since.duration());
     let is_wanted = |record: &Value| {
         args.session.as_ref().is_none_or(|id| record["session"] == **id)
@@ -78,7 +99,7 @@ fn show_all(places: &Places, args: &AuditArgs) -> Result<ExitCode, Failure> {
         }
         none_shown = false;
         match args.lines {
-            None => show(&record, args.output.json),
+            None => style.show(&record),
             Some(most) => {
                 last.push_back(record);
                 if last.len() > most {
@@ -87,9 +108,9 @@ fn show_all(places: &Places, args: &AuditArgs) -> Result<ExitCode, Failure> {
             }
         }
     }
-    last.iter().for_each(|record| show(record, args.output.json));
+    last.iter().for_each(|record| style.show(record));
     if !args.follow {
-        if none_shown && !args.output.json {
+        if none_shown && matches!(style, Style::Text) {
             notify!("pinfold: no records");
         }
         return Ok(ExitCode::SUCCESS);
@@ -101,7 +122,7 @@ fn show_all(places: &Places, args: &AuditArgs) -> Result<ExitCode, Failure> {
         }
         while let Some(record) = next(reader.as_mut())? {
             if is_wanted(&record) {
-                show(&record, args.output.json);
+                style.show(&record);
             }
         }
     }
@@ -116,11 +137,31 @@ fn time_of(record: &Value) -> Option<SystemTime> {
     record["time"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok())
 }
 
-fn show(record: &Value, json: bool) {
-    if json {
-        say!("{}", print::plain(&record.to_string()));
-        return;
+impl Style {
+    fn of(args: &AuditArgs) -> Self {
+        match args.format {
+            Some(format) => {
+                let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+                Self::Export(format, Source { version: env!("CARGO_PKG_VERSION"), host })
+            }
+            None if args.output.json => Self::Json,
+            None => Self::Text,
+        }
     }
+
+    fn show(&self, record: &Value) {
+        let line = match self {
+            Self::Text => line_of(record),
+            Self::Json => record.to_string(),
+            Self::Export(Format::Ocsf, source) => export::ocsf(record, source).to_string(),
+            Self::Export(Format::Otlp, source) => export::otlp(record, source).to_string(),
+        };
+        say!("{}", print::plain(&line));
+    }
+}
+
+/// Returns a record as a line for people.
+fn line_of(record: &Value) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
     let rest = record
         .as_object()
@@ -128,8 +169,7 @@ fn show(record: &Value, json: bool) {
         .flatten()
         .filter(|(key, _)| !matches!(key.as_str(), "time" | "session" | "event" | "chain"));
     let details: Vec<String> = rest.map(|(key, value)| format!("{key}={}", brief(value))).collect();
-    let line = [text("time"), text("session"), text("event"), details.join(" ")];
-    say!("{}", print::plain(&line.join(" ")));
+    [text("time"), text("session"), text("event"), details.join(" ")].join(" ")
 }
 
 /// Lists of grants are for `--json`; a line for people says how many there are.

@@ -15,7 +15,6 @@ use crate::print::say;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
-    /// The rule.
     #[arg(
         value_name = "RULE",
         help = "NAME[:PORT][/PROTOCOL], *.NAME for those below, or a preset: npm, pypi, crates, go, \

@@ -103,7 +103,6 @@ pub(crate) enum SecretError {
     /// A file of an agent's cannot be taken over.
     #[error("cannot take over {}: {cause}", .path.display())]
     Foreign {
-        /// The file.
         path: std::path::PathBuf,
         /// Why not; never a quotation.
         cause: String,
@@ -124,12 +123,7 @@ pub(crate) enum SecretError {
     },
     /// A check or a list found nothing usable; what there is to say has been said.
     #[error("no usable secret `{id}`: {cause}")]
-    Unusable {
-        /// The secret.
-        id: SecretId,
-        /// The cause.
-        cause: Error,
-    },
+    Unusable { id: SecretId, cause: Error },
 }
 
 /// Carries out one command. Data goes to `out`, words for a user to standard error.

@@ -7,13 +7,11 @@ use pinfold_provision::{Cpu, Libc};
 pub(crate) struct Agent {
     /// Its name, which is also its command.
     pub(crate) name: &'static str,
-    /// Its package.
     pub(crate) package: &'static str,
     /// Packages it needs that it does not ask for: name and range.
     pub(crate) with: &'static [(&'static str, &'static str)],
     /// Packages that npm lists and that are left out.
     pub(crate) without: &'static [&'static str],
-    /// Its commands.
     pub(crate) commands: &'static [Command],
 }
 

@@ -19,7 +19,6 @@ use crate::LaunchError;
 
 /// The init of a container that has come.
 pub(super) struct Met {
-    /// The channel.
     pub(super) channel: Channel,
     /// A descriptor of it.
     pub(super) init: OwnedFd,

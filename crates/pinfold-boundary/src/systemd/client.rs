@@ -29,7 +29,6 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Init in a unit.
 pub(super) struct Met {
-    /// The channel.
     pub(super) channel: Channel,
     /// A descriptor of it.
     pub(super) init: OwnedFd,

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Asks for what waits.
+/// Lists a session's pending requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalsList {
-    /// In which session.
+    /// The session's id or name.
     pub session: String,
 }
 
-/// Requests.
+/// A session's pending requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approvals {
-    /// Those that wait, the oldest first.
+    /// The pending requests, oldest first.
     pub approvals: Vec<Approval>,
 }
 
@@ -22,7 +22,7 @@ pub struct Approvals {
 /// a terminal would not show as it is, is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// Its number in the session.
+    /// The request's number in the session.
     pub id: u64,
     /// Of a command: the executable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,11 +54,11 @@ pub struct ApprovalConnection {
     pub protocol: String,
 }
 
-/// Watches what waits.
+/// Subscribes to a session's pending requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalsWatch {
-    /// In which session.
+    /// The session's id or name.
     pub session: String,
 }
 
@@ -68,9 +68,9 @@ pub struct ApprovalsWatch {
 pub enum ApprovalAnswer {
     /// Allow it this once.
     Once,
-    /// This, and the same again in this session.
+    /// Allow it, and the same request for the rest of this session.
     Session,
-    /// This, and the same again in this repository: a rule is written to the user's settings.
+    /// Allow it, and the same request in this repository from now on: a rule is written to the user's settings.
     Always,
     /// Refuse it.
     Deny,
@@ -80,31 +80,31 @@ pub enum ApprovalAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalsAnswer {
-    /// In which session.
+    /// The session's id or name.
     pub session: String,
-    /// The number of the request.
+    /// The request's number.
     pub id: u64,
-    /// The answer.
+    /// The user's answer.
     pub answer: ApprovalAnswer,
-    /// Why not, for the sandbox.
+    /// The reason of a refusal; the sandbox can read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The sandbox asks for something.
+/// A sandbox asks for approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalAsked {
-    /// Which session's.
+    /// The session's id.
     pub session: String,
-    /// For what.
+    /// The pending request.
     pub approval: Approval,
 }
 
-/// A request waits no more.
+/// A request was answered or withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalSettled {
-    /// Which session's.
+    /// The session's id.
     pub session: String,
-    /// The number of the request.
+    /// The request's number.
     pub id: u64,
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileContent {
-    /// About the file.
+    /// Size, kind and media type of the file.
     pub file: ReadDone,
-    /// What was read.
+    /// The bytes that were read.
     pub content: Bytes,
 }
 
@@ -20,9 +20,9 @@ macro_rules! of_session {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub struct $name {
-            /// In which session.
+            /// The session's id or name.
             pub session: String,
-            /// The operation.
+            /// What to do, with its parameters.
             pub $field: $type,
             $($($(#[$more])* pub $extra: $extra_type,)*)?
         })*
@@ -34,7 +34,7 @@ of_session! {
     FilesRead(read: pinfold_tools::Read)
     /// Writes a file.
     FilesWrite(write: pinfold_tools::Write) {
-        /// What it is to hold.
+        /// The new content.
         content: Bytes,
     }
     /// Edits a file.
@@ -43,11 +43,11 @@ of_session! {
     FilesList(list: pinfold_tools::List)
     /// Finds files.
     FilesFind(find: pinfold_tools::Find)
-    /// Finds lines.
+    /// Searches the lines of files.
     FilesGrep(grep: pinfold_tools::Grep)
-    /// Looks at a path.
+    /// Returns what is at a path.
     FilesStat(stat: pinfold_tools::Stat)
-    /// Makes a directory.
+    /// Creates a directory.
     FilesMakeDirectory(directory: pinfold_tools::MakeDirectory)
     /// Watches a path.
     FilesWatch(watch: pinfold_tools::Watch)
@@ -56,7 +56,7 @@ of_session! {
 /// A watch that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchStarted {
-    /// Its number on this connection.
+    /// The watch's number on this connection.
     pub watch: u64,
 }
 
@@ -64,22 +64,22 @@ pub struct WatchStarted {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilesUnwatch {
-    /// The number of the watch.
+    /// The watch's number.
     pub watch: u64,
 }
 
-/// Something that is watched has changed.
+/// A watched path has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FilesChanged {
-    /// Which watch.
+    /// The watch's number.
     pub watch: u64,
-    /// What happened; nothing if no more events follow.
+    /// What happened; absent if no more events follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// The path.
+    /// The path that changed.
     pub path: Bytes,
-    /// Why no more events follow.
+    /// Why no more events follow, if that is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

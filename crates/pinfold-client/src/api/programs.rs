@@ -7,29 +7,29 @@ use pinfold_tools::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What to run, and how.
+/// A program to run, and its settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Program {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables in addition to the session's own. Nothing of the caller's environment goes in by itself.
+    /// Environment variables in addition to the session's. The caller's environment is not passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Where, inside; the session's own directory for none.
+    /// The working directory in the sandbox; the session's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Milliseconds, 1 at least, after which it is ended with all that it has started; no limit for
-    /// none.
+    /// Milliseconds (at least 1) after which the program and all its descendants are killed; no limit if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What it may use up with all that it starts, within the session's limits. By a control group
-    /// below the session's, or as init watches it; refused where neither can be (CPUs need a group).
+    /// Limits of the program and its descendants, within the session's limits. They are enforced by a control
+    /// group below the session's or by init; where neither is possible they are refused (CPUs need a group).
     #[serde(default, skip_serializing_if = "ExecLimits::is_none")]
     pub limits: ExecLimits,
 }
 
-/// What a program may use up with all that it starts.
+/// Limits of a program and its descendants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecLimits {
@@ -39,7 +39,7 @@ pub struct ExecLimits {
     /// Processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<u64>,
-    /// CPU time for each wall-clock time, in thousandths of a CPU.
+    /// Thousandths of a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milli_cpus: Option<u32>,
 }
@@ -50,15 +50,15 @@ impl ExecLimits {
     }
 }
 
-/// A limit of something that runs.
+/// A limit that a program reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExecLimit {
-    /// Its time was over, which ended it.
+    /// The time limit; the program was killed.
     Timeout,
-    /// It used more memory than it may, which ended it.
+    /// The memory limit; the program was killed.
     Memory,
-    /// A process or thread was refused.
+    /// The process limit; a fork was refused.
     Pids,
 }
 
@@ -66,20 +66,20 @@ pub enum ExecLimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecStart {
-    /// Which session.
+    /// The session's id or name.
     pub session: String,
     /// What to run.
     pub program: Program,
-    /// Whether it has an input, to be written by `exec.write`; it is empty otherwise.
+    /// Whether standard input is a pipe that `exec.write` fills; it is empty otherwise.
     #[serde(default)]
     pub input: bool,
-    /// A terminal of this size for all its streams, instead of pipes. What it writes is sent as `stdout`;
-    /// an input it has in any case, whose end is typed as a terminal's user types it (Ctrl-D).
+    /// Connects all streams to a terminal of this size instead of pipes. Its output is sent as `stdout`. It
+    /// always has an input; write Ctrl-D (byte 4) to end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
 }
 
-/// How large a terminal is, in characters (ioctl_tty(2), TIOCSWINSZ).
+/// The size of a terminal in characters (TIOCSWINSZ in ioctl_tty(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TerminalSize {
@@ -92,88 +92,88 @@ pub struct TerminalSize {
 /// A program that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecStarted {
-    /// Its number on this connection.
+    /// The program's number on this connection.
     pub exec: u64,
 }
 
-/// Writes to the input of what runs.
+/// Writes to a running program's standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecWrite {
-    /// The number of the program.
+    /// The program's number.
     pub exec: u64,
-    /// The bytes.
+    /// The bytes to write.
     #[serde(default)]
     pub data: Bytes,
-    /// Whether that is all.
+    /// Whether to close the input after these bytes.
     #[serde(default)]
     pub end: bool,
 }
 
-/// Gives a terminal another size. The program in it gets SIGWINCH.
+/// Resizes a program's terminal. The program gets SIGWINCH.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecResize {
-    /// The number of the program.
+    /// The program's number.
     pub exec: u64,
-    /// Its size from now on.
+    /// The new size.
     pub terminal: TerminalSize,
 }
 
-/// Sends a signal.
+/// Sends a signal to a running program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecSignal {
-    /// To which.
+    /// The program's number.
     pub exec: u64,
-    /// The signal's number (signal(7)). After 9, which kills, nothing that it has started is left.
+    /// The signal's number (signal(7)). 9 also kills all its descendants.
     pub signal: i32,
 }
 
-/// Runs a program to its end.
+/// Runs a program and returns when it has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecRun {
-    /// In which session.
+    /// The session's id or name.
     pub session: String,
     /// What to run.
     pub program: Program,
-    /// Its input.
+    /// Standard input, whole.
     #[serde(default)]
     pub input: Bytes,
-    /// Bytes of each output that are kept, the last ones; 1 MiB for none.
+    /// How many bytes of each output to keep, counted from the end; 1 MiB if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
 
-/// How something that ran has ended.
+/// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// Its status, or 128 and the signal that ended it.
+    /// The exit status, or 128 plus the number of the signal that ended it.
     pub status: u8,
-    /// Whether its time was over.
+    /// Whether `timeoutMs` ended it.
     pub timed_out: bool,
-    /// The limit of its own that ended or hindered it.
+    /// The limit that ended or hindered the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ExecLimit>,
 }
 
-/// What ran to its end.
+/// The result of a program that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecDone {
-    /// How it ended.
+    /// How the program ended.
     pub ended: Ended,
-    /// The end of its output.
+    /// The last bytes of standard output.
     pub stdout: Bytes,
-    /// The end of its error output.
+    /// The last bytes of standard error.
     pub stderr: Bytes,
-    /// Bytes of both that were not kept.
+    /// How many bytes of both outputs were dropped.
     pub dropped: u64,
 }
 
-/// Which of two outputs.
+/// One of the two output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stream {
@@ -183,28 +183,28 @@ pub enum Stream {
     Stderr,
 }
 
-/// What runs has written something.
+/// A program has written output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecOutput {
-    /// The number of the program.
+    /// The program's number.
     pub exec: u64,
-    /// The stream.
+    /// The stream it was written to.
     pub stream: Stream,
-    /// The bytes.
+    /// The bytes written by the program.
     pub data: Bytes,
 }
 
-/// What ran has ended.
+/// A program has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecExit {
-    /// The number of the program.
+    /// The program's number.
     pub exec: u64,
-    /// How; nothing if it could not be executed, or its session ended.
+    /// How it ended; absent if it could not be executed or its session ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// Why it did not start.
+    /// Why it could not be executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

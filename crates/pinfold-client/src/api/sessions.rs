@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionStart {
-    /// The directory to work in: an absolute path on the host.
+    /// The workspace: an absolute path on the host.
     pub workspace: PathBuf,
-    /// What to call it.
+    /// The session's name; it has only an id if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether it goes on when this connection is closed.
+    /// Whether the session survives the end of this connection.
     #[serde(default)]
     pub detached: bool,
     /// Options of `pinfold run`, such as `["--allow-host", "example.com"]`.
@@ -26,31 +26,31 @@ pub struct SessionStart {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStarted {
-    /// Its own name.
+    /// The session's id.
     pub session: String,
-    /// The boundary that keeps it in.
+    /// The boundary that isolates the session, such as `namespace`.
     pub boundary: String,
-    /// What it said at its start, a line each.
+    /// The notes of the start, one line each.
     pub notes: Vec<String>,
 }
 
-/// Asks for the sessions that run.
+/// Lists the running sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionList {}
 
-/// Sessions.
+/// The running sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sessions {
-    /// Those that run.
+    /// One entry for each running session.
     pub sessions: Vec<SessionInfo>,
 }
 
-/// A session.
+/// A running session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
-    /// Its own name.
+    /// The session's id.
     pub session: String,
     /// What it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,9 +61,9 @@ pub struct SessionInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionStop {
-    /// The session.
+    /// The session's id or name.
     pub session: String,
-    /// Milliseconds after which what is left is killed; 10 000 for none.
+    /// Milliseconds between SIGTERM and SIGKILL; 10 000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
 }

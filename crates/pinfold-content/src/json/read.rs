@@ -11,7 +11,6 @@ pub const MOST_DEPTH: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON at byte {at}: {why}")]
 pub struct InvalidJson {
-    /// The place.
     at: usize,
     why: &'static str,
 }

@@ -11,7 +11,6 @@ pub enum DownloadError {
     /// An address that nothing is fetched from.
     #[error("cannot download {url}: {reason}")]
     BadUrl {
-        /// The address.
         url: String,
         /// What is wrong with it.
         reason: &'static str,
@@ -19,7 +18,6 @@ pub enum DownloadError {
     /// The server could not be reached.
     #[error("cannot download {url}: {cause}{hint}")]
     Unreachable {
-        /// The address.
         url: String,
         /// Which step failed: name, connection, TLS, time.
         cause: String,
@@ -28,16 +26,10 @@ pub enum DownloadError {
     },
     /// The server has it not, or will not give it.
     #[error("cannot download {url}: the server answers {status}")]
-    Status {
-        /// The address.
-        url: String,
-        /// Its status.
-        status: http::StatusCode,
-    },
+    Status { url: String, status: http::StatusCode },
     /// The server sends the client to where it will not go.
     #[error("cannot download {url}: it redirects to {to}, {reason}")]
     Redirect {
-        /// The address.
         url: String,
         /// The URL that it leads to.
         to: String,
@@ -47,7 +39,6 @@ pub enum DownloadError {
     /// There is more of it than expected.
     #[error("cannot download {url}: it is larger than the {max} bytes expected at most")]
     TooLarge {
-        /// The address.
         url: String,
         /// The limit, in bytes.
         max: u64,
@@ -55,11 +46,9 @@ pub enum DownloadError {
     /// The transfer broke off or stood still.
     #[error("the download of {url} broke off after {received} bytes: {cause}")]
     Interrupted {
-        /// The address.
         url: String,
         /// Bytes that had come.
         received: u64,
-        /// The cause.
         cause: String,
     },
     /// It is not the file that was expected. What was written must not be used.
@@ -68,7 +57,6 @@ pub enum DownloadError {
          file was changed on purpose, update its lock entry"
     )]
     WrongContent {
-        /// The address.
         url: String,
         /// What it should be.
         expected: Integrity,
@@ -78,7 +66,6 @@ pub enum DownloadError {
     /// The file could not be written.
     #[error("cannot write the download of {url}: {cause}")]
     Write {
-        /// The address.
         url: String,
         /// What the system says.
         cause: io::Error,

@@ -52,10 +52,7 @@ pub enum Over {
         what: String,
     },
     /// Money is limited, and nobody knows what the model costs.
-    Unpriced {
-        /// The model.
-        model: String,
-    },
+    Unpriced { model: String },
     /// The count cannot be kept.
     Broken {
         /// Why, for the host.

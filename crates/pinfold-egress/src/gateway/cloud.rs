@@ -19,7 +19,6 @@ const LONGEST: usize = 2048;
 /// Where in a cloud the models of a route are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudPlace {
-    /// The region.
     pub region: String,
     /// The project, for Vertex.
     pub project: Option<String>,
@@ -30,7 +29,6 @@ pub struct CloudPlace {
 pub(super) struct ModelPath {
     /// The path in its one form.
     pub(super) path: String,
-    /// The model.
     pub(super) model: String,
 }
 

@@ -246,10 +246,7 @@ pub enum ConfigError {
         "`{name}` is not a valid provider name: use a-z, 0-9, `.`, `_` and `-`, beginning with a letter \
          or a digit"
     )]
-    BadProvider {
-        /// The name.
-        name: String,
-    },
+    BadProvider { name: String },
     /// An address that no upstream can have.
     #[error("`{address}` is not a valid address for a provider: {reason}")]
     BadUpstream {
@@ -263,16 +260,10 @@ pub enum ConfigError {
         "`{name}` is no header by which a provider chooses an account: use one such as \
          OpenAI-Organization, OpenAI-Project or x-goog-user-project, with a value in ASCII"
     )]
-    BadHeader {
-        /// Its name.
-        name: String,
-    },
+    BadHeader { name: String },
     /// Two routes with one name.
     #[error("provider `{provider}` is given twice; give each provider one route")]
-    TwoRoutes {
-        /// The name.
-        provider: ProviderId,
-    },
+    TwoRoutes { provider: ProviderId },
     /// Nothing to serve.
     #[error("a gateway needs at least one provider and one session key")]
     Empty,

@@ -34,9 +34,7 @@ pub enum Event<'a> {
     },
     /// An answer has ended.
     Usage {
-        /// The provider.
         provider: &'a ProviderId,
-        /// The model.
         model: &'a str,
         /// What it used.
         tokens: Tokens,
@@ -81,7 +79,6 @@ pub enum Event<'a> {
     SshLogin {
         /// The key's fingerprint.
         key: &'a str,
-        /// The host.
         host: &'a str,
         /// As which user.
         user: &'a str,
@@ -92,7 +89,6 @@ pub enum Event<'a> {
     SignatureRefused {
         /// What, in a word.
         what: &'a str,
-        /// The reason.
         reason: &'a str,
         /// What would allow it.
         hint: Option<&'a str>,
@@ -116,7 +112,6 @@ pub enum Event<'a> {
     /// A provider gave no answer for a while, or one that nothing but a change on the host mends.
     /// Nothing of it has to be recorded.
     ProviderFailed {
-        /// The provider.
         provider: &'a ProviderId,
         /// The host that was asked.
         host: &'a str,

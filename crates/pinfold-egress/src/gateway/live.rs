@@ -33,7 +33,6 @@ pub trait LiveCredential: LiveSecret {
 
 /// A credential as it is now.
 pub struct Current {
-    /// The value.
     pub secret: Secret,
     /// How it goes over the wire.
     pub kind: CredentialKind,

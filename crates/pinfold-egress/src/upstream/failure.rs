@@ -9,7 +9,6 @@ pub enum Failure {
     /// The name gave no address.
     #[error("dns: cannot resolve {name}: {cause}")]
     Dns {
-        /// The name.
         name: String,
         /// What the resolver says.
         cause: String,

@@ -64,7 +64,6 @@ pub(super) struct Inspected {
     pub(super) created: Option<SystemTime>,
     /// The user that it runs as.
     pub(super) user: Option<String>,
-    /// Its labels.
     pub(super) labels: BTreeMap<String, String>,
 }
 

@@ -30,7 +30,6 @@ pub enum ImageError {
     /// It is there and nobody serves it.
     #[error("{engine} does not run: {said}")]
     NotRunning {
-        /// The engine.
         engine: ImageEngine,
         /// What it says.
         said: String,
@@ -38,21 +37,16 @@ pub enum ImageError {
     /// It runs, and not for this user.
     #[error("you may not use {engine}: {said}")]
     NoAccess {
-        /// The engine.
         engine: ImageEngine,
         /// What it says.
         said: String,
     },
     /// No space.
     #[error("{engine} has no space left on its disk")]
-    DiskFull {
-        /// The engine.
-        engine: ImageEngine,
-    },
+    DiskFull { engine: ImageEngine },
     /// What is to be built on.
     #[error("cannot get the image {reference}: {said}")]
     Missing {
-        /// Its name.
         reference: Reference,
         /// What the engine says.
         said: String,
@@ -63,7 +57,6 @@ pub enum ImageError {
     /// An image to run on that an engine does not have.
     #[error("{engine} has no image {name}")]
     NotStored {
-        /// The engine.
         engine: ImageEngine,
         /// The image's name.
         name: String,
@@ -71,7 +64,6 @@ pub enum ImageError {
     /// An image whose layers nobody can check.
     #[error("{engine} does not say what the layers of the image {name} are")]
     Unnamed {
-        /// The engine.
         engine: ImageEngine,
         /// The image's name.
         name: String,
@@ -79,7 +71,6 @@ pub enum ImageError {
     /// Something else.
     #[error("{engine} cannot {doing}: {said}")]
     Failed {
-        /// The engine.
         engine: ImageEngine,
         /// What it was to do.
         doing: String,
@@ -92,7 +83,6 @@ pub enum ImageError {
     /// An agent that no image is known for.
     #[error("there is no Dockerfile for agent {agent}")]
     NoFiles {
-        /// The agent.
         agent: String,
         /// Where one could be.
         place: PathBuf,
@@ -108,14 +98,10 @@ pub enum ImageError {
     Name(#[from] NoName),
     /// What the repository adds, and nobody has looked at.
     #[error("{} is not trusted as it is now, and building would execute it", Escaped(.path))]
-    Untrusted {
-        /// The file.
-        path: PathBuf,
-    },
+    Untrusted { path: PathBuf },
     /// A hash was given, and the content has another.
     #[error("the content of {} is {found}, not {given}", Escaped(.path))]
     NotAsGiven {
-        /// The file.
         path: PathBuf,
         /// The hash that was given.
         given: ContentHash,
@@ -130,9 +116,7 @@ pub enum ImageError {
     Own {
         /// What was tried.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The cause.
         cause: io::Error,
     },
 }

@@ -9,9 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Login {
-    /// The host.
     pub host: String,
-    /// The user.
     pub user: String,
     /// The fingerprint of the host's key.
     pub host_key: String,
@@ -108,14 +106,11 @@ pub enum Event<'a> {
         path: String,
         /// `allow` or `deny`.
         outcome: &'a str,
-        /// The reason.
         reason: String,
     },
     /// A real credential is about to be put into a request.
     CredentialUse {
-        /// The provider.
         provider: String,
-        /// The request.
         request: String,
         /// Towards which host.
         host: String,
@@ -132,9 +127,7 @@ pub enum Event<'a> {
     },
     /// A model has answered.
     Usage {
-        /// The provider.
         provider: String,
-        /// The model.
         model: String,
         /// Tokens that were sent and that no cache held.
         input: u64,
@@ -160,7 +153,6 @@ pub enum Event<'a> {
     PolicyChange {
         /// `allow` or `forbid`.
         what: &'a str,
-        /// The rule.
         rule: String,
     },
     /// A user has decided on what a session changed in a view of its workspace.
@@ -245,12 +237,10 @@ pub enum Event<'a> {
         door: &'a str,
         /// What it is about.
         what: String,
-        /// The reason.
         reason: String,
     },
     /// An agent's tool uses a diary of the user's.
     Memory {
-        /// The tool.
         tool: &'a str,
         /// The diary's id.
         diary: &'a str,
@@ -264,7 +254,6 @@ pub enum Event<'a> {
     Kept {
         /// What it is about.
         what: String,
-        /// The reason.
         reason: String,
     },
     /// Records of the session were not written, because it provoked too many.

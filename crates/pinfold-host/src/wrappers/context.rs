@@ -79,7 +79,6 @@ pub struct Context {
 /// On whose behalf something is launched.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
-    /// The name.
     pub name: String,
     /// The grants, as the audit log has them.
     pub grants: Value,

@@ -16,7 +16,6 @@ pub enum WrapError {
     /// A wrapper refuses, or fails.
     #[error("the wrapper {id} {wrong}")]
     Wrapper {
-        /// The id.
         id: String,
         /// What is wrong.
         wrong: Wrong,
@@ -42,7 +41,6 @@ pub enum Wrong {
     /// The program failed.
     #[error("failed with status {status}: {said}")]
     Failed {
-        /// Its status.
         status: i32,
         /// The end of what it said.
         said: String,

@@ -18,7 +18,6 @@ use pinfold_ask::display::line;
 /// A remote of the host's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
-    /// Its name.
     pub name: String,
     /// Where it leads for this command.
     pub url: String,
@@ -33,7 +32,6 @@ pub struct Remote {
 pub enum Way {
     /// A repository on this machine.
     Here(PathBuf),
-    /// A host.
     Host {
         /// The rule of the network that allows it.
         rule: String,
@@ -51,7 +49,6 @@ pub enum Login {
     None,
     /// By a secret of the user's, which the network's door puts in.
     Secret {
-        /// The secret.
         id: String,
         /// The variable of its placeholder.
         env: String,
@@ -69,11 +66,8 @@ pub enum Login {
     },
     /// By a key, which signs for this host alone.
     Ssh {
-        /// The key.
         key: Key,
-        /// The host.
         host: String,
-        /// Its port.
         port: u16,
         /// The user there.
         user: String,
@@ -87,7 +81,6 @@ pub enum Login {
 /// A key as it crosses to another process: where it is, never what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Key {
-    /// A file.
     File(PathBuf),
     /// In the user's agent, by its public half.
     Agent(String),

@@ -33,11 +33,9 @@ const MOST_NAMED: usize = 20;
 /// A command with what it works on, as the helpers are given it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// Its directory.
     pub place: PathBuf,
     /// What it does.
     pub doing: Doing,
-    /// Its arguments.
     pub args: Vec<Vec<u8>>,
     /// The git directory that the sandbox works on.
     pub common: PathBuf,

@@ -17,7 +17,6 @@ pub(super) struct Usage {
     pub(super) tasks: u64,
     /// Descriptors of the process that has most.
     pub(super) files: u64,
-    /// The processes.
     pub(super) pids: Vec<u32>,
 }
 

@@ -29,7 +29,6 @@ pub struct Filter {
 /// A tag, and how many entries have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagCount {
-    /// The tag.
     pub tag: String,
     /// How many entries have it.
     pub count: u64,

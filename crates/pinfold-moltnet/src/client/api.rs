@@ -30,11 +30,8 @@ pub(super) struct ApiClient {
 /// The answer of an API.
 #[derive(Debug)]
 pub(super) struct ApiAnswer {
-    /// Its status.
     pub(super) status: StatusCode,
-    /// Its headers.
     pub(super) headers: HeaderMap,
-    /// Its body.
     pub(super) body: Vec<u8>,
 }
 

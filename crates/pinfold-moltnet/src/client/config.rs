@@ -36,7 +36,6 @@ pub struct RemoteConfig<'a> {
 /// What came of an attempt on this machine.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// The branch.
     pub branch: String,
     /// What was done, for people.
     pub summary: String,

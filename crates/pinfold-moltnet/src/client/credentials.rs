@@ -51,7 +51,6 @@ pub enum CredentialsError {
     /// The file is not one of credentials.
     #[error("{} is not a file of credentials: {reason}", Escaped(.path))]
     File {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: &'static str,

@@ -28,7 +28,6 @@ const ATTESTATION: &[u8] = b"moltnet-task-executor-attestation-v1";
 pub struct Profile {
     /// The model's provider.
     pub provider: String,
-    /// The model.
     pub model: String,
 }
 

@@ -32,7 +32,6 @@ pub enum TlsFilesError {
     /// A file is missing, or does not hold what it should.
     #[error("{}: {reason}", Escaped(.path))]
     Invalid {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,

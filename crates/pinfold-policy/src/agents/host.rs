@@ -40,9 +40,7 @@ pub struct ProviderPlace {
     pub is_users: bool,
     /// The variable that the base URL comes from.
     pub variable: Option<EnvName>,
-    /// The region.
     pub region: Option<CloudName>,
-    /// The project.
     pub project: Option<CloudName>,
 }
 

@@ -23,7 +23,6 @@ words! {
     HostKey, "host key":
     /// A provider's base URL.
     BaseUrl = "base_url",
-    /// The provider.
     Provider = "provider",
 }
 

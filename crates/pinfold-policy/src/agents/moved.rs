@@ -10,11 +10,9 @@ use crate::env::EnvName;
 /// Where a path really is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedPath {
-    /// The variable.
     pub variable: EnvName,
     /// The directory that it names.
     pub directory: PathBuf,
-    /// The path.
     pub path: PathBuf,
 }
 

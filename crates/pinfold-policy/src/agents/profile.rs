@@ -45,7 +45,6 @@ pub const SPEC: &str = "/tmp/spec.md";
 pub struct AgentProfile {
     /// The agent's name.
     pub name: String,
-    /// The program.
     pub cli_command: String,
     /// Its first arguments.
     pub cli_flags: Vec<String>,

@@ -36,7 +36,6 @@ pub enum AgentError {
         nearest_hint(nearest(.name, .known.iter().map(String::as_str)))
     )]
     Unknown {
-        /// The name.
         name: String,
         /// The agents there are.
         known: Vec<String>,
@@ -47,9 +46,7 @@ pub enum AgentError {
         .known.join(", ")
     )]
     UnknownProvider {
-        /// The agent.
         agent: String,
-        /// The provider.
         provider: String,
         /// The agent's providers.
         known: Vec<String>,
@@ -57,9 +54,7 @@ pub enum AgentError {
     /// The provider takes no such credential.
     #[error("provider {provider} of agent {agent} takes no {mode} credential; it takes {known}")]
     UnknownAuthMode {
-        /// The agent.
         agent: String,
-        /// The provider.
         provider: String,
         /// The kind of credential.
         mode: super::AuthMode,
@@ -72,21 +67,14 @@ pub enum AgentError {
         .apis.iter().map(|api| api.word()).collect::<Vec<_>>().join(" and ")
     )]
     NotCompatible {
-        /// The agent.
         agent: String,
-        /// The provider.
         provider: String,
         /// What the provider speaks.
         apis: Vec<super::Api>,
     },
     /// The agent has to know which models the provider has.
     #[error("agent {agent} needs to know the model of provider {provider}")]
-    NoModel {
-        /// The agent.
-        agent: String,
-        /// The provider.
-        provider: String,
-    },
+    NoModel { agent: String, provider: String },
     /// Something on the host chooses a provider or its place in a way that cannot be followed.
     #[error("{what}")]
     OnHost {
@@ -98,11 +86,9 @@ pub enum AgentError {
     /// A text of its file cannot be filled in.
     #[error("agent {agent}: {place}: {error}")]
     Template {
-        /// The agent.
         agent: String,
         /// The variable or file.
         place: String,
-        /// The cause.
         error: TemplateError,
     },
 }

@@ -17,7 +17,6 @@ use crate::settings::{ProviderSettings, Settings};
 /// configuration when the settings were merged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection<'a> {
-    /// The provider.
     pub provider: Option<&'a str>,
     /// The model; it is not validated, since providers add models every week.
     pub model: Option<&'a str>,

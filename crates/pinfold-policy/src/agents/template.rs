@@ -31,7 +31,6 @@ pub struct TemplateValues<'a> {
     pub home: Option<&'a str>,
     /// The workspace inside.
     pub workspace: Option<&'a str>,
-    /// The provider.
     pub provider: Option<&'a str>,
 }
 
@@ -41,10 +40,7 @@ pub struct TemplateValues<'a> {
 pub enum TemplateError {
     /// A name that nothing stands for.
     #[error("unknown placeholder {{{name}}}; known: {}", NAMES.join(", "))]
-    Unknown {
-        /// The name.
-        name: String,
-    },
+    Unknown { name: String },
     /// A name that has no value in this session.
     #[error("placeholder {{{0}}} has no value in this session")]
     NoValue(&'static str),

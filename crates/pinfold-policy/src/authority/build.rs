@@ -56,7 +56,6 @@ pub enum AuthorityError {
         .restriction.host, .restriction.effect, .restriction.reason, .restriction.source
     )]
     Restricted {
-        /// The grant.
         grant: Box<Claim>,
         /// What takes it away.
         restriction: Box<Restriction>,

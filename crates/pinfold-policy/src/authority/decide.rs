@@ -47,7 +47,6 @@ pub enum Decision<'a> {
     Deny(DenyReason),
     /// A user may grant it, and only a user: see [`Decision::settle`].
     Ask {
-        /// The question.
         prompt: String,
         /// The proposed answer.
         default: Answer,
@@ -95,16 +94,12 @@ pub enum DenyReason {
     },
     /// The directory is there only to lead to a grant.
     #[error("{inside} only leads to granted directories")]
-    OnlyLeads {
-        /// The directory.
-        inside: InsidePath,
-    },
+    OnlyLeads { inside: InsidePath },
     /// A restriction hides it.
     #[error("{inside} is hidden: {reason}")]
     Hidden {
         /// The path inside.
         inside: InsidePath,
-        /// The reason.
         reason: Reason,
     },
     /// A restriction keeps it as it is.
@@ -112,7 +107,6 @@ pub enum DenyReason {
     Protected {
         /// The path inside.
         inside: InsidePath,
-        /// The reason.
         reason: Reason,
     },
     /// It cannot be moved or removed: it is a mount, or leads to something protected.
@@ -125,18 +119,13 @@ pub enum DenyReason {
     },
     /// The grant's time is over.
     #[error("the grant of root {root} has expired")]
-    Expired {
-        /// The root.
-        root: RootId,
-    },
+    Expired { root: RootId },
     /// A glob in the root's rules.
     #[error("{inside} matches \"{glob}\", which root {root} denies")]
     Glob {
         /// The path inside.
         inside: InsidePath,
-        /// The glob.
         glob: Glob,
-        /// The root.
         root: RootId,
     },
     /// The root's rules refuse files with several names.
@@ -146,7 +135,6 @@ pub enum DenyReason {
         inside: InsidePath,
         /// How many names.
         links: u64,
-        /// The root.
         root: RootId,
     },
     /// The root's rules limit a file's size.
@@ -158,7 +146,6 @@ pub enum DenyReason {
         size: u64,
         /// The limit in bytes.
         limit: u64,
-        /// The root.
         root: RootId,
     },
     /// The path cannot be walked.
@@ -166,15 +153,11 @@ pub enum DenyReason {
     Blocked {
         /// The component that stopped it.
         at: InsidePath,
-        /// The reason.
         why: Block,
     },
     /// A question without a user.
     #[error("no user to ask: {prompt}")]
-    NobodyToAsk {
-        /// The question.
-        prompt: String,
-    },
+    NobodyToAsk { prompt: String },
 }
 
 impl DenyReason {

@@ -43,7 +43,6 @@ pub struct Explanation {
     pub access: Access,
     /// The path as asked, escaped.
     pub asked: String,
-    /// The answer.
     pub verdict: Verdict,
     /// Why it is refused, or the question.
     pub reason: Option<String>,
@@ -86,7 +85,6 @@ pub struct RestrictionLine {
     pub host: HostPath,
     /// `hidden`, `read-only` or `private copy`.
     pub effect: String,
-    /// The reason.
     pub reason: String,
     /// Who said so.
     pub source: Origin,

@@ -185,7 +185,6 @@ impl Why {
 /// Why a restriction exists, and how to lift it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The class.
     pub why: Why,
     /// One line for a user, a lower-case fragment.
     pub text: Cow<'static, str>,
@@ -206,7 +205,6 @@ pub struct Restriction {
     pub host: HostPath,
     /// What happens to it.
     pub effect: Effect,
-    /// The reason.
     pub reason: Reason,
     /// Who said so.
     pub source: Origin,

@@ -18,7 +18,6 @@ const MAX_LINKS: usize = 40;
 /// A symbolic link that was followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The link.
     pub link: InsidePath,
     /// Its target as written.
     pub target: PathBuf,
@@ -84,7 +83,6 @@ pub enum Place {
     Blocked {
         /// The component that stopped it.
         at: InsidePath,
-        /// The reason.
         why: Block,
     },
 }

@@ -13,7 +13,6 @@ pub enum Subject {
         /// The agent's name; a plain command has its program's name.
         agent: Arc<str>,
     },
-    /// An extension.
     Extension {
         /// The extension's id.
         id: Arc<str>,

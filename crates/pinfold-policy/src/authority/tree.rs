@@ -12,11 +12,9 @@ use crate::path::HostPath;
 pub enum Kind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link.
     Symlink,
-    /// A socket.
     Socket,
     /// A FIFO.
     Fifo,

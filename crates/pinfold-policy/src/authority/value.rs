@@ -25,7 +25,6 @@ pub struct Placement<'a> {
     pub inside: InsidePath,
     /// The grant through which it appears.
     pub grant: &'a Grant,
-    /// The restriction.
     pub restriction: &'a Restriction,
 }
 

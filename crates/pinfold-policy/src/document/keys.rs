@@ -30,7 +30,6 @@ pub enum Shape {
     Amount,
     /// A number of CPUs.
     Cpus,
-    /// A list.
     List(&'static Shape),
     /// One shape or the other.
     Either(&'static Shape, &'static Shape),

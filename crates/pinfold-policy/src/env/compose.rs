@@ -53,7 +53,6 @@ impl EnvLayer {
 /// A variable, its value, and who gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvVar {
-    /// The name.
     pub name: EnvName,
     /// The value, without NUL bytes.
     pub value: OsString,

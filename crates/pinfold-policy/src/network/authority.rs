@@ -7,7 +7,6 @@ use super::host::{Host, InvalidHost};
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// The host.
     pub host: Host,
     /// The TCP port.
     pub port: u16,
@@ -17,7 +16,6 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEndpoint {
-    /// The host.
     #[error(transparent)]
     Host(#[from] InvalidHost),
     /// No port, or none between 1 and 65535 in decimal digits.

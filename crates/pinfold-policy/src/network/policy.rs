@@ -51,7 +51,6 @@ pub enum Refused {
     Request {
         /// The host and port.
         asked: Endpoint,
-        /// The rule.
         rule: Box<NetworkRule>,
     },
     /// Another name in TLS or in the request than the one that was allowed.
@@ -65,7 +64,6 @@ pub enum Refused {
     Brokered {
         /// The host and port.
         asked: Endpoint,
-        /// The token.
         brokered: Box<Brokered>,
     },
     /// Something else is spoken than the rule says.

@@ -203,22 +203,17 @@ pub struct NetworkRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRule {
-    /// The hosts.
     #[error(transparent)]
     Hosts(#[from] InvalidPattern),
-    /// The port.
     #[error("expected a port between 1 and 65535, or * for all, after the colon")]
     Port,
-    /// The protocol.
     #[error("expected tls, http or tcp after the slash")]
     Protocol,
-    /// A path.
     #[error(
         "a path begins with /, may end in /** for everything below it, has no empty or dotted segments, \
          and what is not ASCII is percent-encoded"
     )]
     Path,
-    /// A method.
     #[error("a method is written in capital letters, such as GET")]
     Method,
 }

@@ -13,7 +13,6 @@ pub struct BranchName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{}\" is not the name of a branch: {why}", .name.escape_debug())]
 pub struct InvalidBranch {
-    /// The text.
     pub name: String,
     /// What is wrong with it.
     pub why: &'static str,

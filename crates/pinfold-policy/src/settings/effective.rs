@@ -35,11 +35,8 @@ pub struct Settings {
     pub engine: Option<Valued<EngineName>>,
     /// The program that makes the boundary `external`.
     pub plugin: Option<Valued<HostPath>>,
-    /// The agent.
     pub agent: Option<Valued<String>>,
-    /// The model.
     pub model: Option<Valued<String>>,
-    /// The provider.
     pub provider: Option<Valued<String>>,
     /// Whether Landlock may be missing.
     pub landlock: Valued<LandlockMode>,
@@ -57,7 +54,6 @@ pub struct Settings {
     pub shadow: Vec<Valued<ShadowPath>>,
     /// What is there instead.
     pub shadow_mode: Valued<ShadowMode>,
-    /// The limits.
     pub limits: Limits,
     /// Variables set by files and flags, in no particular order of layers.
     pub env: Vec<EnvSetting>,

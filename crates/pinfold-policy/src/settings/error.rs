@@ -21,16 +21,10 @@ pub enum SettingsError {
     },
     /// A section of Ralph's file is something else than an object; Ralph's own words.
     #[error("'{section}' section in {file} must be an object")]
-    NoObject {
-        /// The section.
-        section: &'static str,
-        /// The file.
-        file: String,
-    },
+    NoObject { section: &'static str, file: String },
     /// A value is above the administrator's.
     #[error("{key}: {asked} is above {}, the ceiling set by {}", .ceiling.value, .ceiling.origin)]
     AboveCeiling {
-        /// The key.
         key: &'static str,
         /// What was asked for, and by whom.
         asked: Box<Valued<String>>,
@@ -40,7 +34,6 @@ pub enum SettingsError {
     /// A choice is weaker than the administrator's.
     #[error("{key}: {asked} is weaker than {}, required by {}", .ceiling.value, .ceiling.origin)]
     TooWeak {
-        /// The key.
         key: &'static str,
         /// What was chosen, and by whom.
         asked: Box<Valued<String>>,
@@ -60,7 +53,6 @@ pub enum SettingsError {
     TwoSecrets {
         /// Where the second is.
         origin: Origin,
-        /// The variable.
         name: EnvName,
         /// Where the first is.
         other: Origin,
@@ -70,16 +62,10 @@ pub enum SettingsError {
     Group(#[from] InvalidGroup),
     /// Two groups would have the same files.
     #[error("group {} would have the files of group {}", .group.escape_debug(), .other.escape_debug())]
-    SharedFolder {
-        /// The one.
-        group: String,
-        /// The other.
-        other: String,
-    },
+    SharedFolder { group: String, other: String },
     /// A choice is not among the administrator's.
     #[error("{key}: {asked} is not allowed by {}, which allows {}", .ceiling.origin, .ceiling.value)]
     NotAllowed {
-        /// The key.
         key: &'static str,
         /// What was chosen, and by whom.
         asked: Box<Valued<String>>,
@@ -91,7 +77,6 @@ pub enum SettingsError {
     Reserved {
         /// Who set it.
         origin: Origin,
-        /// The variable.
         name: EnvName,
         /// Why it is reserved.
         rule: Reserved,

@@ -87,7 +87,6 @@ pub struct Flags {
     pub my_config: bool,
     /// `--allow-weaker`.
     pub allow_weaker: bool,
-    /// The limits.
     pub limits: FlagLimits,
     /// `--env NAME=VALUE`, in order.
     pub env: Vec<(EnvName, String)>,

@@ -13,7 +13,6 @@ use crate::path::HostPath;
 pub struct EnvSetting {
     /// The name, which is free for the layer that set it.
     pub name: EnvName,
-    /// The value.
     pub value: String,
     /// Who set it; [`Origin`] tells the layer.
     pub origin: Origin,

@@ -17,7 +17,6 @@ pub struct WrapperSetting {
     pub label: Option<String>,
     /// The program, by an absolute path.
     pub program: HostPath,
-    /// Its arguments.
     pub arguments: Vec<String>,
 }
 

@@ -76,7 +76,6 @@ pub struct Unseen {
     pub path: PathBuf,
     /// Which directory it is, if that is known.
     pub(super) id: Option<FileId>,
-    /// The reason.
     pub why: Obstacle,
 }
 

@@ -24,7 +24,6 @@ pub enum SystemError {
     Image {
         /// The base, as it was asked for.
         base: String,
-        /// The cause.
         source: RegistryError,
     },
     /// An image of an engine's that cannot be had.
@@ -35,7 +34,6 @@ pub enum SystemError {
     WayOut {
         /// What is wrong with it.
         message: String,
-        /// The hint.
         hint: Option<String>,
     },
     /// The cache cannot be used.
@@ -43,16 +41,10 @@ pub enum SystemError {
     Shelf(#[from] ShelfError),
     /// A file or directory that cannot be used.
     #[error("snapshot.base: cannot use {}: {source}", Escaped(.path))]
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Path { path: PathBuf, source: io::Error },
     /// Something else lies there.
     #[error("snapshot.base: {} is not {what}", Escaped(.path))]
     NotWhatItSays {
-        /// The path.
         path: PathBuf,
         /// What it should be.
         what: &'static str,
@@ -65,16 +57,12 @@ pub enum SystemError {
     },
     /// A file that somebody is writing.
     #[error("snapshot.base: {} changes while it is read", Escaped(.path))]
-    Changing {
-        /// The path.
-        path: PathBuf,
-    },
+    Changing { path: PathBuf },
     /// Archives that cannot be unpacked.
     #[error("snapshot.base: cannot unpack {base}: {source}")]
     Unpack {
         /// The base, as it was asked for.
         base: String,
-        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
     /// Archives that are larger than what they may unpack to.
@@ -97,7 +85,6 @@ pub enum SystemError {
     DiskFull {
         /// The base, as it was asked for.
         base: String,
-        /// The directory.
         dir: PathBuf,
     },
     /// What a name stood for cannot be read or written.

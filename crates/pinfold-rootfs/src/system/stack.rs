@@ -25,7 +25,6 @@ const HOME_NAME: &str = "home/agent";
 /// The system of a session: trees, the uppermost first, and where what is changed in them lands.
 #[derive(Debug, Clone)]
 pub struct Stack {
-    /// The trees.
     pub trees: Vec<PathBuf>,
     /// Whether this machine's programs lie beneath them.
     pub over_host: bool,

@@ -8,70 +8,70 @@ use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Reads a file.
+/// Arguments of `read`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadArguments {
-    /// The file.
+    /// The file's path.
     pub(super) path: String,
     /// The first line, counted from 1.
     pub(super) offset: Option<u64>,
-    /// How many lines at most; 2 000 for none.
+    /// The most lines to read; 2 000 if absent.
     pub(super) limit: Option<u64>,
 }
 
-/// Writes a file.
+/// Arguments of `write`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteArguments {
-    /// The file. Directories above it are made.
+    /// The file's path. Missing parent directories are created.
     pub(super) path: String,
-    /// All that it is to hold.
+    /// The whole new content.
     pub(super) content: String,
 }
 
-/// Edits a file.
+/// Arguments of `edit`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditArguments {
-    /// The file.
+    /// The file's path.
     pub(super) path: String,
-    /// What to replace. Each text must be there exactly once, unless all places are meant.
+    /// The replacements. Each text must occur exactly once unless `all` is set.
     pub(super) edits: Vec<Replacement>,
 }
 
-/// Runs a command.
+/// Arguments of `bash`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashArguments {
-    /// A line for bash.
+    /// The command line for bash.
     pub(super) command: String,
-    /// Seconds, 1 at least, after which it is ended with all that it has started; no limit for none.
+    /// Seconds (at least 1) after which the command and its descendants are killed; no limit if absent.
     pub(super) timeout: Option<u64>,
-    /// The directory to run it in.
+    /// The working directory.
     pub(super) cwd: Option<PathBuf>,
 }
 
-/// Nothing is asked.
+/// No arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoArguments {}
 
-/// Sessions of this server.
+/// The sessions of this server.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SessionsDone {
-    /// By their names. The first is what tools use unless a session is named.
+    /// The sessions' names. Tools use the first one unless a session is named.
     pub(super) sessions: Vec<String>,
 }
 
-/// What a subcommand of pinfold said.
+/// The output of a subcommand of pinfold.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SaidDone {
-    /// Its output.
+    /// The subcommand's output.
     pub(super) said: String,
 }
 
-/// What a tool does with the world, for clients that ask their user.
+/// The effect of a tool, for clients that ask their user.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Reads,
@@ -83,7 +83,7 @@ struct Definition {
     name: &'static str,
     description: &'static str,
     effect: Effect,
-    /// Whether it is of one session.
+    /// Whether the tool acts in one session.
     of_session: bool,
     input: fn() -> Value,
     /// What a program reads. None where that would be content: clients give a model either this or
@@ -94,7 +94,7 @@ struct Definition {
 const ALL: [Definition; 13] = [
     Definition {
         name: "read",
-        description: "Read a file of the workspace. Text comes by lines; an image comes as an image.",
+        description: "Read a file of the workspace. Text is returned by lines, an image as an image.",
         effect: Effect::Reads,
         of_session: true,
         input: input::<ReadArguments>,
@@ -102,7 +102,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "write",
-        description: "Write a file whole, all at once; directories above it are made.",
+        description: "Write a whole file atomically; missing parent directories are created.",
         effect: Effect::Changes,
         of_session: true,
         input: input::<WriteArguments>,
@@ -110,7 +110,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "edit",
-        description: "Replace exact texts in a file: all of them, or nothing.",
+        description: "Replace exact texts in a file: either all of them or none.",
         effect: Effect::Changes,
         of_session: true,
         input: input::<EditArguments>,
@@ -118,7 +118,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "bash",
-        description: "Run a command in the sandbox. Its output comes when it has ended.",
+        description: "Run a command in the sandbox and return its output when it has ended.",
         effect: Effect::Changes,
         of_session: true,
         input: input::<BashArguments>,
@@ -134,7 +134,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "find",
-        description: "Find files by a glob; what .gitignore leaves out is left out.",
+        description: "Find files by a glob, except those that .gitignore excludes.",
         effect: Effect::Reads,
         of_session: true,
         input: input::<Find>,
@@ -142,7 +142,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "grep",
-        description: "Find lines of files by a regular expression, as ripgrep does.",
+        description: "Search the lines of files by a regular expression, as ripgrep does.",
         effect: Effect::Reads,
         of_session: true,
         input: input::<Grep>,
@@ -150,7 +150,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "stat",
-        description: "Tell what there is at a path.",
+        description: "Return what is at a path.",
         effect: Effect::Reads,
         of_session: true,
         input: input::<Stat>,
@@ -166,7 +166,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "session_start",
-        description: "Start one more sandbox around the same workspace, by the same rules.",
+        description: "Start another sandbox with the same workspace and policy.",
         effect: Effect::Adds,
         of_session: false,
         input: input::<NoArguments>,
@@ -174,7 +174,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "session_stop",
-        description: "End a sandbox of this server, with all that runs in it.",
+        description: "End a sandbox of this server and everything that runs in it.",
         effect: Effect::Changes,
         of_session: true,
         input: input::<NoArguments>,
@@ -210,7 +210,7 @@ pub(super) fn all() -> Vec<Value> {
         if definition.of_session {
             input["properties"]["session"] = json!({
                 "type": "string",
-                "description": "A sandbox of session_list; the first for none.",
+                "description": "A sandbox listed by session_list; the first one if absent.",
             });
         }
         let mut tool = json!({

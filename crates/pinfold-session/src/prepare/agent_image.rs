@@ -23,7 +23,6 @@ use crate::outcome::RunError;
 /// An image that is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct AgentImage {
-    /// The agent.
     pub agent: String,
     /// The engine; none for the first that is installed.
     pub engine: Option<ImageEngine>,

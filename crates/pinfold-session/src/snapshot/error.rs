@@ -48,7 +48,6 @@ pub enum SnapshotError {
         index: usize,
         /// What it is, escaped.
         command: String,
-        /// Its status.
         status: i32,
         /// The end of what it said.
         tail: String,
@@ -70,7 +69,6 @@ pub enum SnapshotError {
     /// What is left of the disk is for others.
     #[error("the disk of {} is nearly full, so set-up commands were ended: {during}", Escaped(.dir))]
     NoRoom {
-        /// The directory.
         dir: PathBuf,
         /// What was being done: the command, and the end of what it said.
         during: String,

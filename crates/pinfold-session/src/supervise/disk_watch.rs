@@ -32,7 +32,6 @@ const PAUSE: u32 = 10;
 /// A directory that a run fills, and how far.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
-    /// The directory.
     pub dir: PathBuf,
     /// Bytes that it may hold.
     pub most: ByteSize,

@@ -54,7 +54,6 @@ pub enum LayerError {
     /// An archive or the tree could not be used.
     #[error("cannot use {}: {source}", plain(path.display()))]
     File {
-        /// Its path.
         path: PathBuf,
         /// What the system says.
         source: io::Error,

@@ -16,7 +16,6 @@ const SWEPT: u32 = 100;
 /// A task that could be claimed now.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The task.
     pub task: TaskId,
     /// The number of its next attempt.
     pub attempt: u32,

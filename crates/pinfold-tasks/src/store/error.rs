@@ -34,7 +34,6 @@ pub enum StoreError {
     Newer {
         /// Where it is.
         store: String,
-        /// The format.
         found: i64,
         /// The newest one that is known here.
         known: i64,

@@ -31,7 +31,6 @@ pub enum Value {
     Null,
     /// A whole number.
     Number(i64),
-    /// A text.
     Text(String),
 }
 

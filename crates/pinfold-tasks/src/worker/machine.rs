@@ -85,7 +85,6 @@ impl Answer {
 pub enum Action {
     /// Ask the queue, and return the answer with this number.
     Send {
-        /// The number.
         call: u64,
         /// What to ask.
         request: Request,

@@ -10,85 +10,85 @@ use crate::Bytes;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Find {
-    /// A glob as gitignore(5) has it: without a slash it is held against names, else against paths; with
-    /// one at its end it finds directories alone.
+    /// A glob as in gitignore(5): without a slash it matches names, otherwise paths;
+    /// with a slash at its end it matches only directories.
     pub pattern: String,
-    /// Where to begin; the working directory for none.
+    /// The directory to search; the working directory if empty.
     #[serde(default = "here")]
     pub path: Bytes,
-    /// Whether what `.gitignore` and its like leave out is found, too.
+    /// Whether to include what `.gitignore` and similar files exclude.
     #[serde(default)]
     pub ignored: bool,
-    /// How many at most; 1 000 for none.
+    /// The most entries to return; 1 000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FindDone {
-    /// By their paths.
+    /// The entries, sorted by path.
     pub entries: Vec<Entry>,
-    /// Whether there are more.
+    /// Whether there are more entries than were returned.
     pub truncated: bool,
 }
 
-/// What is reported of files that have a match.
+/// What to return of files that have a match.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrepMode {
-    /// Their lines.
+    /// The matching lines.
     #[default]
     Lines,
-    /// Their paths.
+    /// The paths of files with a match.
     Files,
-    /// Their paths, and how many lines match.
+    /// The paths of files with a match, and the number of matching lines.
     Count,
 }
 
-/// Finds lines of files, by the syntax and the rules of ripgrep. Hidden files are searched, `.git`
+/// Searches the lines of files with the syntax and rules of ripgrep. Hidden files are searched, `.git`
 /// is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Grep {
     /// A regular expression of Rust's `regex` crate.
     pub pattern: String,
-    /// Where to begin, or the one file; the working directory for none.
+    /// The directory or file to search; the working directory if empty.
     #[serde(default = "here")]
     pub path: Bytes,
-    /// Globs as gitignore(5) has them: files that one matches are searched; with a `!` before it they
-    /// are not.
+    /// Globs as in gitignore(5): only files that match one are searched; with a leading `!` they
+    /// are excluded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
-    /// Whether the pattern is text to be found as it is.
+    /// Whether the pattern is literal text.
     #[serde(default)]
     pub literal: bool,
-    /// Whether upper and lower case are the same.
+    /// Whether to ignore case.
     #[serde(default)]
     pub ignore_case: bool,
-    /// Whether only whole words match.
+    /// Whether to match only whole words.
     #[serde(default)]
     pub word: bool,
-    /// Whether a match may go over several lines.
+    /// Whether a match may span several lines.
     #[serde(default)]
     pub multiline: bool,
-    /// How many lines are shown before each match.
+    /// The number of context lines before each match.
     #[serde(default)]
     pub before: u32,
-    /// How many lines are shown after each match.
+    /// The number of context lines after each match.
     #[serde(default)]
     pub after: u32,
-    /// Whether what `.gitignore` and its like leave out is searched, too.
+    /// Whether to search what `.gitignore` and similar files exclude.
     #[serde(default)]
     pub ignored: bool,
-    /// What is reported.
+    /// What to return.
     #[serde(default)]
     pub mode: GrepMode,
-    /// How many matching lines, or files, at most; 1 000 for none.
+    /// The most matching lines (or files) to return; 1 000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Bytes of a line that are shown; 2 000 for none.
+    /// The most bytes of a line to return; 2 000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_length: Option<u32>,
 }
@@ -99,7 +99,7 @@ pub struct Grep {
 pub enum LineKind {
     /// The line matches.
     Match,
-    /// It is shown next to one that does.
+    /// The line is context of a match.
     Context,
 }
 
@@ -107,31 +107,31 @@ pub enum LineKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrepLine {
-    /// The file, by its path from where the search began.
+    /// The file's path relative to the start of the search.
     pub path: Bytes,
-    /// Which line, counted from 1; how many match, for [`GrepMode::Count`]; 0 for [`GrepMode::Files`].
+    /// The line's number, counted from 1; for [`GrepMode::Count`] the number of matches; for [`GrepMode::Files`] 0.
     pub line: u64,
-    /// What it is.
+    /// Whether the line matches or is context.
     pub kind: LineKind,
-    /// The line without its end.
+    /// The line without its line break.
     pub text: Bytes,
-    /// Whether it is longer.
+    /// Whether the line was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrepDone {
-    /// By path and line.
+    /// The lines, sorted by path and number.
     pub lines: Vec<GrepLine>,
-    /// How many lines match, or files have a match, among those reported.
+    /// The number of matching lines, or of files with a match, among those returned.
     pub matches: u64,
-    /// Whether there are more, or may be: a line of more than 32 MiB is not searched.
+    /// Whether there are or may be more matches: lines above 32 MiB are not searched.
     pub truncated: bool,
-    /// Whether the one file that was named is binary: it was searched up to its first NUL byte alone.
-    /// In a directory such files are skipped.
+    /// Whether the named file is binary: it was searched only up to its first NUL byte.
+    /// In a directory, binary files are skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
 }

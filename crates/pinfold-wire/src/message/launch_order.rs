@@ -69,7 +69,6 @@ pub enum LaunchOrder {
     KeepMasks,
     /// To init's parent: refresh a view, whose context is the descriptor. It answers with the error, or 0.
     Refresh(i32),
-    /// The command.
     Command {
         /// Its program, without the parts before.
         rest: Vec<u8>,

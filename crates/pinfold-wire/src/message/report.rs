@@ -198,7 +198,6 @@ pub enum Report {
     TaskLimit {
         /// The number of the task.
         id: u32,
-        /// The limit.
         limit: Limit,
     },
     /// A program that was to run next to the command could not be executed.
@@ -221,7 +220,6 @@ pub enum Report {
     },
     /// The start failed at a step.
     Failed {
-        /// The step.
         step: Step,
         /// The system's error number.
         errno: i32,

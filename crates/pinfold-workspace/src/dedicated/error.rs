@@ -36,7 +36,6 @@ pub enum DedicatedError {
     /// Somebody else works on the branch.
     #[error("branch {branch} is checked out in {}", Escaped(.top))]
     CheckedOut {
-        /// The branch.
         branch: BranchName,
         /// The top of the working tree.
         top: PathBuf,
@@ -44,7 +43,6 @@ pub enum DedicatedError {
     /// The same, in a directory that is gone.
     #[error("branch {branch} is checked out in {}, which is gone", Escaped(.top))]
     CheckedOutNowhere {
-        /// The branch.
         branch: BranchName,
         /// Where it was.
         top: PathBuf,
@@ -52,7 +50,6 @@ pub enum DedicatedError {
     /// The directory is a worktree of another branch: `a/b` and `a-b` have the same.
     #[error("{} is a worktree of {other}, not of {branch}", Escaped(.top))]
     OtherBranch {
-        /// The directory.
         top: PathBuf,
         /// What is checked out there.
         other: String,
@@ -68,7 +65,6 @@ pub enum DedicatedError {
     /// Git does not make it.
     #[error("cannot make the worktree {}: {said}", Escaped(.top))]
     Make {
-        /// The directory.
         top: PathBuf,
         /// What git says.
         said: String,
@@ -76,7 +72,6 @@ pub enum DedicatedError {
     /// Git does not remove it.
     #[error("cannot remove the worktree {}: {said}", Escaped(.top))]
     Remove {
-        /// The directory.
         top: PathBuf,
         /// What git says.
         said: String,
@@ -84,9 +79,7 @@ pub enum DedicatedError {
     /// The files cannot be written.
     #[error("cannot check out {branch} in {}: {said}", Escaped(.top))]
     Files {
-        /// The branch.
         branch: BranchName,
-        /// The directory.
         top: PathBuf,
         /// What git says.
         said: String,
@@ -98,11 +91,8 @@ pub enum DedicatedError {
         Escaped(.top)
     )]
     Partial {
-        /// The branch.
         branch: BranchName,
-        /// The directory.
         top: PathBuf,
-        /// The repository.
         root: PathBuf,
         /// What git says.
         said: String,

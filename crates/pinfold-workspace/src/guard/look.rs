@@ -21,7 +21,6 @@ use crate::workspace::Workspace;
 /// What a run would have restricted here and now.
 #[derive(Debug)]
 pub struct Found {
-    /// The restrictions.
     pub restrictions: Vec<Restriction>,
     /// Files that are hidden for their names, in the light of git.
     pub tracked: Tracked,

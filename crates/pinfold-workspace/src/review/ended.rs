@@ -55,7 +55,6 @@ pub struct Review {
 /// What is known of a session with changes without looking at them.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// Its name.
     pub session: String,
     /// The directory that it worked on.
     pub workspace: PathBuf,

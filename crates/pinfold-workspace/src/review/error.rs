@@ -22,9 +22,7 @@ pub enum ReviewError {
     /// The workspace is gone, or another directory stands in its place.
     #[error("{workspace} is not the directory that session {session} worked on: {why}")]
     Workspace {
-        /// The session.
         session: String,
-        /// Its workspace.
         workspace: String,
         /// What is the matter.
         why: String,
@@ -32,7 +30,6 @@ pub enum ReviewError {
     /// Another version wrote it.
     #[error("the changes of session {session} were recorded by another version ({version})")]
     Version {
-        /// The session.
         session: String,
         /// The version of the record.
         version: u32,
@@ -40,7 +37,6 @@ pub enum ReviewError {
     /// The machine stopped before everything that the session wrote was on the disk.
     #[error("what session {session} changed is not whole, since the machine stopped: {why}")]
     Cut {
-        /// The session.
         session: String,
         /// What is the matter.
         why: String,

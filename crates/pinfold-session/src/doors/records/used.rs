@@ -7,7 +7,6 @@ use pinfold_policy::prices::Tokens;
 pub struct Used {
     /// Answers.
     pub answers: u64,
-    /// Their tokens.
     pub tokens: Tokens,
     /// What those with a known price cost, in billionths of a USD.
     pub cost: u64,

@@ -70,7 +70,6 @@ pub(super) fn below(top: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Free,
-    /// A directory.
     There,
     /// Something that the name cannot lie next to or in.
     Conflict,

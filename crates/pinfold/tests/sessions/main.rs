@@ -8,5 +8,6 @@ mod control;
 mod detach;
 mod exec;
 mod ssh;
+mod streams;
 mod surroundings;
 mod wait;

@@ -13,14 +13,12 @@ const stream = ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.st
 const said = [];
 // An agent that says nothing is not waited for.
 setTimeout(() => process.exit(3), 100_000).unref();
-const step = (name, value) => (process.stderr.write(`${name} ${JSON.stringify(value).slice(0, 300)}\n`), value);
 const app = client({ name: "test" })
   .onRequest(methods.client.session.requestPermission, ({ params }) => {
     const option = params.options.find(({ kind }) => kind.startsWith("allow"));
     return { outcome: { outcome: "selected", optionId: option.optionId } };
   })
   .onNotification(methods.client.session.update, ({ params: { update } }) => {
-    step("update", update);
     if (update.sessionUpdate === "agent_message_chunk") said.push(update.content.text);
   });
 await app.connectWith(stream, async (context) => {
@@ -28,11 +26,9 @@ await app.connectWith(stream, async (context) => {
     protocolVersion: PROTOCOL_VERSION,
     clientCapabilities: { fs: { readTextFile: false, writeTextFile: false } },
   });
-  step("begun", begun);
   assert.equal(begun.protocolVersion, PROTOCOL_VERSION);
   const session = { cwd: process.cwd(), mcpServers: [] };
   const { sessionId } = await context.request(methods.agent.session.new, session);
-  step("session", sessionId);
   const prompt = [{ type: "text", text: readFileSync(process.env.PROMPT, "utf8") }];
   const { stopReason } = await context.request(methods.agent.session.prompt, { sessionId, prompt });
   assert.equal(stopReason, "end_turn");

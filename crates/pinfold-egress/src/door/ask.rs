@@ -11,13 +11,11 @@ use pinfold_policy::network::{
 use pinfold_policy::origin::{Origin, Valued};
 use tokio::sync::oneshot;
 
-use super::refusal::NoWay;
-use super::serve::PolicyHandle;
-use super::shared::Shared;
+use super::policy_handle::PolicyHandle;
 
 /// Who gave the rules of answers that count once, and of those that count in the session.
-const ONCE: Origin = Origin::Flag { name: "an answer, once" };
-const SESSION: Origin = Origin::Flag { name: "an answer, for this session" };
+pub(super) const ONCE: Origin = Origin::Flag { name: "an answer, once" };
+pub(super) const SESSION: Origin = Origin::Flag { name: "an answer, for this session" };
 
 /// Asks the user about connections that no rule names.
 pub trait Doorkeeper: Send + Sync {
@@ -46,7 +44,7 @@ pub enum DoorAnswer {
 
 /// The rules of answers that count once, each with the number of connections by it.
 pub(super) struct Leases {
-    policy: PolicyHandle,
+    pub(super) policy: PolicyHandle,
     open: Mutex<HashMap<NetworkRule, usize>>,
 }
 
@@ -62,7 +60,7 @@ impl Leases {
     }
 
     /// Adds a connection by a rule, and the rule if it is the first.
-    fn take(self: &Arc<Self>, rule: NetworkRule) -> Lease {
+    pub(super) fn take(self: &Arc<Self>, rule: NetworkRule) -> Lease {
         let mut open = self.open.lock();
         let count = open.entry(rule.clone()).or_default();
         *count += 1;
@@ -86,41 +84,6 @@ impl Drop for Lease {
     }
 }
 
-impl Shared {
-    /// Decides on a connection, and asks the user if no rule names it. What comes back has to be kept
-    /// as long as the connection.
-    ///
-    /// # Errors
-    /// Returns what the client gets as the reason.
-    pub(super) async fn decide(&self, asked: &Endpoint) -> Result<Option<Lease>, NoWay> {
-        let refused = match self.policy().decide(asked) {
-            Ok(rule) if rule.origin == ONCE => {
-                return Ok(Some(self.leases.take(rule.value.clone())));
-            }
-            Ok(_) => return Ok(None),
-            Err(refused) => refused,
-        };
-        let doorkeeper = self.doorkeeper.as_ref().filter(|_| may_be_asked_about(&refused));
-        let Some(doorkeeper) = doorkeeper else { return Err(self.refuse(refused, None)) };
-        let rule = smallest_rule(asked);
-        let (reply, answer) = oneshot::channel();
-        doorkeeper.ask(asked, reply);
-        match answer.await.unwrap_or(DoorAnswer::Nobody) {
-            DoorAnswer::Once => Ok(Some(self.leases.take(rule))),
-            DoorAnswer::Session => {
-                self.leases.policy.change(|policy| {
-                    if policy.decide(asked).is_err() {
-                        policy.allow.push(Valued::new(rule, SESSION));
-                    }
-                });
-                Ok(None)
-            }
-            DoorAnswer::No(why) => Err(self.refuse(refused, Some(why))),
-            DoorAnswer::Nobody => Err(self.refuse(refused, None)),
-        }
-    }
-}
-
 /// Returns the rule that allows a connection and nothing more.
 #[must_use]
 pub fn smallest_rule(asked: &Endpoint) -> NetworkRule {
@@ -130,7 +93,7 @@ pub fn smallest_rule(asked: &Endpoint) -> NetworkRule {
 
 /// Returns whether a user is asked: about a public host that no rule names. What would open this machine or its
 /// networks needs a setting.
-fn may_be_asked_about(refused: &Refused) -> bool {
+pub(super) fn may_be_asked_about(refused: &Refused) -> bool {
     match refused {
         Refused::Host(asked) | Refused::Port { asked, .. } => match &asked.host {
             Host::Address(address) => AddressClass::of(*address).is_public(),

@@ -4,10 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use pinfold_policy::network::{Endpoint, NetworkPolicy, NetworkRule, Protocol, Refused};
+use pinfold_policy::origin::Valued;
 use rustls::ClientConfig;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use super::ask::{Doorkeeper, Lease, Leases};
+use super::ask::{
+    DoorAnswer, Doorkeeper, Lease, Leases, ONCE, SESSION, may_be_asked_about, smallest_rule,
+};
 use super::mint::SessionAuthority;
 use super::names::Names;
 use super::refusal::NoWay;
@@ -41,6 +44,39 @@ impl Shared {
 
     pub(super) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock()
+    }
+
+    /// Decides on a connection, and asks the user if no rule names it. What comes back has to be kept
+    /// as long as the connection.
+    ///
+    /// # Errors
+    /// Returns what the client gets as the reason.
+    pub(super) async fn decide(&self, asked: &Endpoint) -> Result<Option<Lease>, NoWay> {
+        let refused = match self.policy().decide(asked) {
+            Ok(rule) if rule.origin == ONCE => {
+                return Ok(Some(self.leases.take(rule.value.clone())));
+            }
+            Ok(_) => return Ok(None),
+            Err(refused) => refused,
+        };
+        let doorkeeper = self.doorkeeper.as_ref().filter(|_| may_be_asked_about(&refused));
+        let Some(doorkeeper) = doorkeeper else { return Err(self.refuse(refused, None)) };
+        let rule = smallest_rule(asked);
+        let (reply, answer) = oneshot::channel();
+        doorkeeper.ask(asked, reply);
+        match answer.await.unwrap_or(DoorAnswer::Nobody) {
+            DoorAnswer::Once => Ok(Some(self.leases.take(rule))),
+            DoorAnswer::Session => {
+                self.leases.policy.change(|policy| {
+                    if policy.decide(asked).is_err() {
+                        policy.allow.push(Valued::new(rule, SESSION));
+                    }
+                });
+                Ok(None)
+            }
+            DoorAnswer::No(why) => Err(self.refuse(refused, Some(why))),
+            DoorAnswer::Nobody => Err(self.refuse(refused, None)),
+        }
     }
 
     /// Decides on a connection and records it. The lease is kept as long as the connection.

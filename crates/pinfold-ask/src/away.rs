@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
 use pinfold_host::io::small_thread;
 use pinfold_host::launcher::{Bounds, Launcher};
+use pinfold_policy::settings::AskSettings;
 use serde_json::{Value, json};
 
 use crate::approvals::{Answer, Approvals, Approver, Pending, Subject};
@@ -28,30 +30,60 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Bytes that a command may print.
 const MOST_PRINTED: usize = 64 << 10;
 
-/// How a user who is away is asked.
-pub struct Away {
-    /// The session.
-    pub session: String,
+/// The session that asks.
+pub struct OfSession {
+    /// Its id.
+    pub id: String,
     /// Its workspace.
     pub workspace: PathBuf,
     /// Its private directory.
     pub private: PathBuf,
-    /// A program and its arguments, or nothing.
-    pub command: Vec<OsString>,
-    /// Where questions are posted to.
-    pub webhook: Option<Webhook>,
-    /// The port of answer links; any if absent.
-    pub port: Option<u16>,
-    /// How answer links begin, where they lead to that port from elsewhere.
-    pub base_url: Option<String>,
-    /// What starts the command.
-    pub launcher: Launcher,
-    /// Where pinfold keeps its files.
-    pub places: Places,
-    /// The session's log.
+    /// Its log.
     pub audit: Arc<Audit>,
-    /// Links of other sessions come to whichever has the port.
-    pub other: Follow,
+}
+
+/// How a user who is away is asked.
+pub struct Away {
+    of: OfSession,
+    /// A program and its arguments, or nothing.
+    command: Vec<OsString>,
+    webhook: Option<Webhook>,
+    /// The port of answer links; any if absent.
+    port: Option<u16>,
+    /// How answer links begin, where they lead to that port from elsewhere.
+    base_url: Option<String>,
+    launcher: Launcher,
+    places: Places,
+    /// Links of other sessions come to the one that has the port.
+    other: Follow,
+}
+
+impl Away {
+    /// Returns the ways of the settings, if there are any. `other` follows links of other sessions of this user's.
+    pub fn find(
+        settings: &AskSettings,
+        host: Host<'_>,
+        of: OfSession,
+        other: impl Fn(&str, &str, Option<Answer>) -> Result<Option<Pending>, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Option<Self> {
+        let webhook = Webhook::find(settings, host);
+        let command: Vec<OsString> =
+            settings.command.iter().map(|word| OsString::from(&word.value)).collect();
+        let has_a_way = webhook.is_some() || !command.is_empty();
+        has_a_way.then(|| Self {
+            of,
+            command,
+            webhook,
+            port: settings.port.as_ref().map(|port| port.value),
+            base_url: settings.base_url.as_ref().map(|url| url.value.as_str().to_owned()),
+            launcher: host.launcher.clone(),
+            places: host.places.clone(),
+            other: Arc::new(other),
+        })
+    }
 }
 
 /// Brings questions to a user who is away.
@@ -134,8 +166,8 @@ impl Courier {
         if self.is_listening.load(Ordering::Relaxed) {
             return;
         }
-        let Away { port, places, private, .. } = &self.away;
-        let listener = match loopback::listen(*port, places, private) {
+        let Away { port, places, of, .. } = &self.away;
+        let listener = match loopback::listen(*port, places, &of.private) {
             Ok(listener) => listener,
             Err(NoListener::OtherSession) => return,
             Err(error) => {
@@ -146,7 +178,7 @@ impl Courier {
         };
         let Ok(address) = listener.local_addr() else { return };
         let (links, is_over) = (Arc::clone(&self.links), Arc::clone(&self.is_over));
-        let own = self.away.session.clone();
+        let own = self.away.of.id.clone();
         let other = Arc::clone(&self.away.other);
         let follow: Follow = Arc::new(move |session, token, answer| {
             if session == own {
@@ -197,7 +229,7 @@ impl Courier {
     }
 
     fn post(&self, id: u64, body: &[u8]) -> Result<(), String> {
-        let id = format!("{}-{id}", self.away.session);
+        let id = format!("{}-{id}", self.away.of.id);
         self.away.webhook.as_ref().map_or(Ok(()), |webhook| webhook.post(&id, body))
     }
 
@@ -236,14 +268,14 @@ impl Courier {
 
     fn report(&self, what: &str) {
         // The question is refused in any case.
-        let _ = self.away.audit.record(&Event::Fault { what: what.to_owned() });
+        let _ = self.away.of.audit.record(&Event::Fault { what: what.to_owned() });
     }
 
     /// Returns a question as it is sent.
     fn message(&self, pending: &Pending) -> Vec<u8> {
         let mut data = json!({
-            "session": self.away.session,
-            "workspace": line(self.away.workspace.as_os_str().as_encoded_bytes()),
+            "session": self.away.of.id,
+            "workspace": line(self.away.of.workspace.as_os_str().as_encoded_bytes()),
             "id": pending.id,
             "title": title_of(pending),
             "text": lines_of(pending).join("\n"),
@@ -272,7 +304,8 @@ impl Courier {
 
     /// Returns the links that answer a question; none where nobody would serve them.
     fn links_for(&self, pending: &Pending) -> Option<Value> {
-        let Away { port, base_url, session, places, .. } = &self.away;
+        let Away { port, base_url, of, places, .. } = &self.away;
+        let session = &of.id;
         let port = match self.links.port() {
             // Another session serves them.
             None => (*port).filter(|port| loopback::is_of_session(places, *port))?,

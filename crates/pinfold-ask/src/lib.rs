@@ -24,10 +24,8 @@ mod webhook;
 
 pub use approvals::{Answer, AnswerError, Answered, Approvals, NoAnswer, Pending, Subject, Terms};
 pub use approvals_server::{ApproverRequest, Happening, attend};
-pub use away::Away;
+pub use away::{Away, OfSession};
 pub use connections::{ConnectionTerms, Connections};
 pub use desk::Desk;
-pub use link_server::Follow;
 pub use saved_hosts::{SavedHost, SavedHosts};
 pub use saved_list::SavedList;
-pub use webhook::{ReadSecret, Webhook};

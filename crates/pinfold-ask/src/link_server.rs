@@ -23,7 +23,7 @@ const LARGEST: usize = 16 << 10;
 const MOST: usize = 16;
 
 /// Follows a link of a session: returns its question, or nothing once it is answered.
-pub type Follow =
+pub(crate) type Follow =
     Arc<dyn Fn(&str, &str, Option<Answer>) -> Result<Option<Pending>, String> + Send + Sync>;
 
 /// Serves links until `is_over`.

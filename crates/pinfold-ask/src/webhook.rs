@@ -10,6 +10,10 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use pinfold_egress::{Connector, Failure, Offer, WayOut};
+use pinfold_host::Host;
+use pinfold_policy::settings::AskSettings;
+use pinfold_secrets::{SecretId, Store};
+use pinfold_terminal::notify;
 use ring::hmac;
 use zeroize::Zeroizing;
 
@@ -23,17 +27,36 @@ const AGENT: &str = concat!("pinfold/", env!("CARGO_PKG_VERSION"));
 const ENCODED: &str = "whsec_";
 
 /// Reads the secret that signs, as it is now.
-pub type ReadSecret = Box<dyn Fn() -> Result<Zeroizing<String>, String> + Send + Sync>;
+type ReadSecret = Box<dyn Fn() -> Result<Zeroizing<String>, String> + Send + Sync>;
 
 /// Where questions are posted to.
-pub struct Webhook {
-    /// The URL. Its path is a secret with many services.
-    pub url: String,
-    /// Reads the secret that signs.
-    pub secret: ReadSecret,
+pub(crate) struct Webhook {
+    /// Its path is a secret with many services.
+    url: String,
+    secret: ReadSecret,
 }
 
 impl Webhook {
+    /// Returns the webhook of the settings, if its secret is there.
+    pub(crate) fn find(settings: &AskSettings, host: Host<'_>) -> Option<Self> {
+        let (url, name) = (settings.webhook.as_ref()?, settings.webhook_secret.as_ref()?);
+        let (store, launcher) = (Store::new(host.places.secrets()), host.launcher.clone());
+        let id = SecretId::new(name.value.clone());
+        let secret: ReadSecret = Box::new(move || {
+            let id = id.as_ref().map_err(ToString::to_string)?;
+            let resolved = store.resolve(id, &launcher).map_err(|error| error.to_string())?;
+            Ok(Zeroizing::new(resolved.secret.expose().to_owned()))
+        });
+        if let Err(error) = secret() {
+            let name = &name.value;
+            notify!(
+                "pinfold: note: questions are not posted to your webhook: {error} (`pinfold secret set {name}`)"
+            );
+            return None;
+        }
+        Some(Self { url: url.value.as_str().to_owned(), secret })
+    }
+
     /// Posts a question; `id` is the same for each attempt.
     ///
     /// # Errors

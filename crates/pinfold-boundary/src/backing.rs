@@ -57,6 +57,12 @@ pub trait Backing: fmt::Debug + Send {
         false
     }
 
+    /// Returns whether what the command wrote may come after the report of its end. The sandbox ends by itself when
+    /// everything has come.
+    fn delivers_late(&self) -> bool {
+        false
+    }
+
     /// Keeps the command for an init that is started later. Returns the command if init can hear it now.
     fn keep_command(&mut self, command: InitCommand) -> Option<InitCommand> {
         Some(command)

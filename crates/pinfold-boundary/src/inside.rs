@@ -247,6 +247,13 @@ impl Inside {
         self.backing.gone()
     }
 
+    /// Returns whether what the command wrote may come after the report of its end. The sandbox ends by itself when
+    /// everything has come.
+    #[must_use]
+    pub fn delivers_late(&self) -> bool {
+        self.backing.delivers_late()
+    }
+
     /// Returns the control group that bounds the sandbox.
     #[must_use]
     pub fn group(&self) -> Option<&Group> {

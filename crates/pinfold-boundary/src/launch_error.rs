@@ -60,6 +60,14 @@ pub enum LaunchError {
         /// What to do.
         hint: Option<String>,
     },
+    /// A machine cannot be had, or does not run the sandbox.
+    #[error("{what}")]
+    Machine {
+        /// Why, in words, or what it said itself.
+        what: String,
+        /// What to do.
+        hint: Option<String>,
+    },
     /// The program that root runs for users does not start the sandbox.
     #[error("pinfold-runner: {what}")]
     Runner {
@@ -96,7 +104,9 @@ impl LaunchError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Namespaces { hint, .. } => Some(hint),
-            Self::Engine { hint, .. } | Self::Runner { hint, .. } => hint.as_deref(),
+            Self::Engine { hint, .. } | Self::Machine { hint, .. } | Self::Runner { hint, .. } => {
+                hint.as_deref()
+            }
             // systemd(1) hands groups on; a container that pinfold runs in needs the same from its engine.
             Self::Limit { .. } => Some(
                 "start pinfold in a control group that you may divide (`systemd-run --user --scope -p \

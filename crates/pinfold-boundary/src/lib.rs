@@ -27,6 +27,7 @@ pub use group::{Exceeded, Group};
 pub use inside::{Doors, Ender, Inside};
 pub use launch_error::{LaunchError, step_failed};
 pub use live_view::LiveView;
+pub use outlets::connections::DoorRequest;
 pub use pinfold_init::{close_all_but, end_on_panic};
 pub use pinfold_wire::{Mask, MaskKind, Step};
 pub use plan::{

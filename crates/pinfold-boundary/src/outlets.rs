@@ -4,6 +4,7 @@
 //! behind there makes those by which ports inside are reached. And it makes a terminal outside for each
 //! inside ([`line`]).
 
+pub(crate) mod connections;
 mod line;
 
 use std::os::fd::{AsFd as _, OwnedFd};

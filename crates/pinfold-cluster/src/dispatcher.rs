@@ -68,7 +68,7 @@ pub enum DispatchError {
 }
 
 /// What a dispatcher works with.
-pub struct Dispatcher<'a, S, E> {
+pub struct Dispatcher<'a, S, E: ?Sized> {
     queue: &'a Queue<S>,
     scheduler: &'a E,
     jobs: &'a dyn JobMaker,
@@ -98,7 +98,7 @@ struct Since {
     last: Duration,
 }
 
-impl<'a, S: Store, E: Scheduler> Dispatcher<'a, S, E> {
+impl<'a, S: Store, E: Scheduler + ?Sized> Dispatcher<'a, S, E> {
     /// Returns a dispatcher that has at most so many attempts placed at once.
     #[must_use]
     pub fn new(

@@ -9,6 +9,7 @@
 
 mod dispatcher;
 mod jobs;
+mod kubernetes;
 mod log;
 mod placed;
 mod placement;
@@ -19,12 +20,21 @@ mod ticket;
 
 pub use dispatcher::{DispatchError, DispatchEvent, Dispatcher, JOB_LOST, JOB_REFUSED, Step};
 pub use jobs::{JobMaker, NodeJobs, stage};
+pub use kubernetes::Kubernetes;
 pub use log::{LogPage, MOST_LOGGED, has_log, read_log, ship_log};
 pub use placed::PlacedAttempt;
 pub use placement::{Placement, placement};
 pub use scheduler::{
     InvalidRun, Job, JobId, JobName, JobRequest, JobState, RunId, Scheduler, SchedulerError,
 };
-pub use settings::{ClusterSettings, SettingsError, has_cluster};
+pub use settings::{ClusterSettings, KubernetesSettings, SettingsError, has_cluster};
 pub use slurm::Slurm;
 pub use ticket::{SecretVariable, TicketError, TicketKey};
+
+use pinfold_policy::path::is_plain;
+
+/// Returns a text on one line that drives no terminal.
+fn plain(text: &str) -> String {
+    let letter = |letter: char| if is_plain(letter) { letter } else { ' ' };
+    text.trim().chars().map(letter).collect()
+}

@@ -12,7 +12,7 @@ use pinfold_policy::limits::{ByteSize, MilliCpus};
 use pinfold_tasks::TaskId;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// What places jobs on the nodes of a cluster, and watches them: Slurm, for example. A job is for one attempt. The scheduler
+/// What places jobs on the nodes of a cluster, and watches them: Slurm or Kubernetes. A job is for one attempt. The scheduler
 /// decides where and when the job runs; the store decides whether the attempt is the job's, and whether its result counts.
 pub trait Scheduler {
     /// Returns its name, for people.
@@ -45,6 +45,9 @@ pub trait Scheduler {
 
     /// Returns the end of what a job printed before and after its attempt; empty if nothing is known of it.
     fn output(&self, job: &JobName) -> String;
+
+    /// Returns a hint for a job that has ended and whose output is empty.
+    fn no_output(&self) -> &'static str;
 
     /// Removes what is kept of a job that has ended.
     fn clean_up(&self, job: &JobName);

@@ -1,5 +1,7 @@
 //! The user's settings for a cluster: `cluster.toml` in the directory of settings.
 
+mod kubernetes;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use pinfold_policy::path::Escaped;
 use pinfold_secrets::SecretId;
 use serde::{Deserialize, Deserializer};
 
+pub use kubernetes::KubernetesSettings;
+
 /// The file's name.
 const FILE: &str = "cluster.toml";
 /// The most attempts that are placed at once.
@@ -20,7 +24,7 @@ const MOST: u32 = 100;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSettings {
-    /// Options of the scheduler's command that submits a job, in its own words.
+    /// Options of sbatch, in its own words.
     #[serde(default)]
     pub options: Vec<String>,
     /// The most attempts that are placed at once.
@@ -38,6 +42,8 @@ pub struct ClusterSettings {
     /// Secrets that each attempt gets through the store.
     #[serde(default, deserialize_with = "secrets")]
     pub secrets: Vec<SecretId>,
+    /// Places attempts as jobs of Kubernetes instead of Slurm.
+    pub kubernetes: Option<KubernetesSettings>,
 }
 
 /// Why the settings cannot be used.
@@ -71,23 +77,24 @@ impl ClusterSettings {
     /// # Errors
     /// Returns an error for a file that cannot be read, has an unknown key or a value that cannot be used.
     pub fn read(places: &Places) -> Result<Self, SettingsError> {
-        let path = places.config.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        Self::read_file(&places.config.join(FILE))
+    }
+
+    pub(crate) fn read_file(path: &Path) -> Result<Self, SettingsError> {
+        let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(SettingsError::Read { path, error }),
+            Err(error) => return Err(SettingsError::Read { path: path.to_owned(), error }),
         };
-        let settings: Self = match toml::from_str(&text) {
-            Ok(settings) => settings,
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(SettingsError::Invalid { path, reason: reason.trim().to_owned() });
-            }
+        let settings: Result<Self, _> = toml::from_str(&text);
+        let reason = match settings {
+            Ok(settings) => match settings.wrong() {
+                None => return Ok(settings),
+                Some(reason) => reason,
+            },
+            Err(error) => error.to_string().trim().to_owned(),
         };
-        match settings.wrong() {
-            None => Ok(settings),
-            Some(reason) => Err(SettingsError::Invalid { path, reason }),
-        }
+        Err(SettingsError::Invalid { path: path.to_owned(), reason })
     }
 
     /// Returns what is wrong with the values.
@@ -105,14 +112,31 @@ impl ClusterSettings {
         if self.most == 0 {
             return Some("`most` has to be at least 1".to_owned());
         }
+        if let Some(kubernetes) = &self.kubernetes {
+            return kubernetes.wrong().or_else(|| self.wrong_for_kubernetes());
+        }
         let option = self.options.iter().find(|option| !is_free(option));
         option.map(|option| {
             format!("`options` has {option:?}; each has to be one word that begins with `--`, such as \"--partition=long\", and pinfold sets some itself")
         })
     }
+
+    /// Returns what is wrong with the other settings for Kubernetes.
+    fn wrong_for_kubernetes(&self) -> Option<String> {
+        if !self.options.is_empty() {
+            return Some("`options` are those of sbatch; Kubernetes takes `kubernetes.pod` and `kubernetes.container`".to_owned());
+        }
+        if self.executable.is_none() {
+            return Some(
+                "`executable` has to name pinfold in the image, such as \"/usr/local/bin/pinfold\""
+                    .to_owned(),
+            );
+        }
+        None
+    }
 }
 
-/// Returns whether an option of the scheduler's is the user's to set.
+/// Returns whether an option of sbatch's is the user's to set.
 fn is_free(option: &str) -> bool {
     // What says which job it is, what it runs and what it gets.
     const OWN: [&str; 14] = [

@@ -14,8 +14,8 @@ use std::time::Duration;
 use pinfold_host::Refusal;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Bounds, HostProgram, Launcher};
-use pinfold_policy::path::is_plain;
 
+use crate::plain;
 use crate::scheduler::{Job, JobId, JobName, JobRequest, JobState, Scheduler, SchedulerError};
 
 use script::script;
@@ -210,6 +210,10 @@ impl Scheduler for Slurm {
         plain(&String::from_utf8_lossy(end))
     }
 
+    fn no_output(&self) -> &'static str {
+        "nodes have to see the `directory` of cluster.toml, by default pinfold's cache"
+    }
+
     fn clean_up(&self, job: &JobName) {
         // One that is not there has been removed.
         let _ = fs::remove_file(self.output_of(job));
@@ -246,12 +250,6 @@ fn state_of(state: &str, reason: &str) -> JobState {
         },
         _ => JobState::Running,
     }
-}
-
-/// Returns a text on one line that drives no terminal.
-fn plain(text: &str) -> String {
-    let letter = |letter: char| if is_plain(letter) { letter } else { ' ' };
-    text.trim().chars().map(letter).collect()
 }
 
 /// Quotes a word for a shell (POSIX.1-2017, Shell Command Language, 2.2.2).

@@ -79,6 +79,10 @@ impl Scheduler for Script {
         "what it printed\n".to_owned()
     }
 
+    fn no_output(&self) -> &'static str {
+        ""
+    }
+
     fn clean_up(&self, _: &JobName) {}
 }
 
@@ -333,6 +337,10 @@ impl Scheduler for Refusing {
 
     fn output(&self, name: &JobName) -> String {
         self.script.output(name)
+    }
+
+    fn no_output(&self) -> &'static str {
+        ""
     }
 
     fn clean_up(&self, name: &JobName) {

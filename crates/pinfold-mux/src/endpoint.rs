@@ -312,6 +312,12 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Returns how many more streams can be opened now.
+    #[must_use]
+    pub fn opens_left(&self) -> u32 {
+        if self.is_greeted { self.own.left } else { 0 }
+    }
+
     /// Returns how many bytes can be sent now.
     #[must_use]
     pub fn room(&self, id: StreamId) -> usize {

@@ -27,12 +27,18 @@ pub struct Local {
     message: Option<Vec<u8>>,
     /// Whether it took less than it was given.
     is_full: bool,
+    /// How often it has let outputs go first, if it does so.
+    waited: Option<u8>,
 }
+
+/// How often messages let outputs go first, so that an output without end stops none. A pipe is empty by then.
+const MOST_WAITED: u8 = 8;
 
 impl Local {
     fn new(file: OwnedFd, reads: bool, writes: bool) -> Result<Self, Errno> {
         let descriptor = Descriptor::new(file)?;
-        Ok(Self { descriptor, reads, writes, is_terminal: false, message: None, is_full: false })
+        let (is_terminal, message, is_full, waited) = (false, None, false, None);
+        Ok(Self { descriptor, reads, writes, is_terminal, message, is_full, waited })
     }
 
     /// Returns one end of a stream socket, for both directions.
@@ -52,12 +58,13 @@ impl Local {
         Ok(Self { message: Some(Vec::new()), ..Self::new(file, true, true)? })
     }
 
-    /// Returns a socket of the same kind from which messages are only sent, whatever else it is used for.
+    /// Returns a socket of the same kind from which messages are only sent, whatever else it is used for. What programs have
+    /// written to pipes goes first, so that a report of a program's end comes after its output.
     ///
     /// # Errors
     /// Returns the error of fstat(2).
     pub fn outgoing_messages(file: OwnedFd) -> Result<Self, Errno> {
-        Ok(Self { writes: false, ..Self::messages(file)? })
+        Ok(Self { writes: false, waited: Some(0), ..Self::messages(file)? })
     }
 
     /// Returns a socket of the same kind to which messages are only delivered.
@@ -105,6 +112,19 @@ impl Local {
         }
         // Something may have come already: it is written at the next turn.
         self.is_full = self.writes;
+    }
+
+    /// Returns whether it is an output of a program.
+    pub(crate) fn is_output(&self) -> bool {
+        self.reads && !self.writes && self.message.is_none()
+    }
+
+    /// Returns whether it is to be read later because there is an output now.
+    pub(crate) fn lets_go_first(&mut self, has_output: bool) -> bool {
+        let Some(waited) = &mut self.waited else { return false };
+        let waits = has_output && *waited < MOST_WAITED;
+        *waited = if waits { *waited + 1 } else { 0 };
+        waits
     }
 
     pub(crate) fn is_over(&self) -> bool {

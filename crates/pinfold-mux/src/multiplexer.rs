@@ -89,6 +89,12 @@ impl Multiplexer {
         Ok(id)
     }
 
+    /// Returns how many more streams can be opened now.
+    #[must_use]
+    pub fn opens_left(&self) -> u32 {
+        self.endpoint.opens_left()
+    }
+
     /// Attaches a stream that the peer opened. One that is over by now drops the descriptor.
     pub fn attach(&mut self, id: StreamId, mut local: Local) {
         local.begin(id, &mut self.endpoint);
@@ -258,12 +264,15 @@ impl Multiplexer {
     /// Reads a frame from each local descriptor that is ready, beginning with another one each time.
     fn read_locals(&mut self, ready: &Ready) {
         let ids: Vec<StreamId> = self.locals.keys().copied().collect();
+        let is_output = |id: &StreamId| self.locals.get(id).is_some_and(Local::is_output);
+        let has_output = ready.locals.keys().any(is_output);
         let at = ids.partition_point(|id| *id < self.first);
         for id in ids[at..].iter().chain(&ids[..at]) {
             let Some(local) = self.locals.get_mut(id) else { continue };
             local.send_message(*id, &mut self.endpoint);
             let interest = local.interest(*id, &self.endpoint);
-            if ready.locals.contains_key(id) && interest.contains(PollFlags::IN) {
+            let is_ready = ready.locals.contains_key(id) && interest.contains(PollFlags::IN);
+            if is_ready && !local.lets_go_first(has_output) {
                 local.read(*id, &mut self.endpoint, &mut self.buffer[..MAX_PAYLOAD]);
                 self.first = StreamId(id.0.wrapping_add(1));
             }

@@ -22,7 +22,7 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar};
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{MemoryGrant, Settings};
 use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
 use pinfold_rootfs::etc_files;
 use pinfold_rootfs::interpreter;
@@ -191,6 +191,9 @@ pub(crate) fn prepare(
     argv.extend(agent.args(&values).map_err(refused)?.into_iter().map(OsString::from));
     if unattended {
         argv.extend(agent.profile.unattended_flags.iter().map(OsString::from));
+    }
+    if settings.memory.value != MemoryGrant::None {
+        argv.extend(agent.profile.memory_flags.iter().map(OsString::from));
     }
     let mut env = agent.env(&values).map_err(refused)?;
     if my_config.as_ref().is_some_and(|mine| mine.has_servers) {

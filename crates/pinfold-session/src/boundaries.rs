@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::container::{Container, Engine};
 use pinfold_boundary::managed::Managed;
-use pinfold_boundary::namespace::Namespace;
+use pinfold_boundary::namespace::{FileServer, Namespace};
 use pinfold_boundary::systemd::Systemd;
 use pinfold_boundary::{Boundary, Feature};
 use pinfold_engines::managed::{Apple, CommandLine, Plugin};
+use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, own_program};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::ImageEngine;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
+use pinfold_virtiofs::FileServer as VirtioFs;
+use pinfold_vm::{Choice as Machine, Vm};
 
 use crate::outcome::RunError;
 
@@ -25,6 +28,7 @@ use crate::outcome::RunError;
 /// administrator forbids: it is refused, never replaced.
 pub(crate) fn choose(
     settings: &Settings,
+    places: &Places,
     not_in: &[PathBuf],
     launcher: &Launcher,
 ) -> Result<Box<dyn Boundary>, RunError> {
@@ -41,7 +45,8 @@ pub(crate) fn choose(
             format!("the administrator's policy does not allow the boundary {}", name.word());
         return Err(RunError::refused(what, Some("choose another by --boundary".to_owned())));
     }
-    let has_no_engine = matches!(name, BoundaryName::Namespace | BoundaryName::Systemd);
+    let has_no_engine =
+        matches!(name, BoundaryName::Namespace | BoundaryName::Systemd | BoundaryName::Vm);
     if let Some(engine) = engine.filter(|_| has_no_engine) {
         return Err(RunError::refused(
             format!(
@@ -67,10 +72,11 @@ pub(crate) fn choose(
             )),
         },
         BoundaryName::Systemd => Ok(Box::new(Systemd)),
-        BoundaryName::Vm | BoundaryName::Cluster => {
+        BoundaryName::Vm => vm(&Own::of(settings, places)),
+        BoundaryName::Cluster => {
             let by = settings.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
             let what = format!(
-                "boundary {}{} is not in this version: it has namespace, container, systemd and external",
+                "boundary {}{} is not in this version: it has namespace, container, systemd, vm and external",
                 name.word(),
                 by.unwrap_or_default()
             );
@@ -98,7 +104,7 @@ pub(crate) fn insist(
     if !boundary.lacks().contains(&on) {
         return Ok(());
     }
-    let has: Vec<&str> = all(None, &[], launcher)?
+    let has: Vec<&str> = all(Own::default(), &[], launcher)?
         .into_iter()
         .filter(|other| !other.lacks().contains(&on))
         .map(|other| other.name())
@@ -107,13 +113,37 @@ pub(crate) fn insist(
     Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
 }
 
-/// Returns every boundary of this version, and the one that this plug-in makes. No program of an
-/// engine's is taken from these directories.
+/// What the user has set of boundaries' programs and files.
+#[derive(Debug, Clone, Default)]
+pub struct Own {
+    /// The program that makes the boundary `external`.
+    plugin: Option<HostPath>,
+    /// What machines are made of.
+    machine: Machine,
+}
+
+impl Own {
+    /// Takes it from settings.
+    #[must_use]
+    pub fn of(settings: &Settings, places: &Places) -> Self {
+        let path = |set: &Option<Valued<HostPath>>| set.as_ref().map(|set| set.value.clone());
+        let owned = |path: HostPath| path.as_path().to_owned();
+        let machine = Machine {
+            qemu: path(&settings.qemu).map(owned),
+            kernel: path(&settings.kernel).map(owned),
+            cache: places.cache.join("machines"),
+        };
+        Self { plugin: path(&settings.plugin), machine }
+    }
+}
+
+/// Returns every boundary of this version, with what the user has set. No program of an engine's is taken from
+/// these directories.
 ///
 /// # Errors
 /// Returns an error for the path of this program.
 pub fn all(
-    plugin: Option<HostPath>,
+    own: Own,
     not_in: &[PathBuf],
     launcher: &Launcher,
 ) -> Result<Vec<Box<dyn Boundary>>, RunError> {
@@ -122,7 +152,8 @@ pub fn all(
         all.push(choice.boundary(not_in.to_vec(), launcher)?);
     }
     all.push(Box::new(Systemd));
-    if let Some(plugin) = plugin {
+    all.push(vm(&own)?);
+    if let Some(plugin) = own.plugin {
         all.push(Box::new(Managed::new(Plugin::new(plugin, not_in.to_vec()), init()?)));
     }
     Ok(all)
@@ -212,6 +243,11 @@ fn container(
         },
     };
     choice.boundary(not_in.to_vec(), launcher)
+}
+
+fn vm(own: &Own) -> Result<Box<dyn Boundary>, RunError> {
+    let server = |listener| -> Box<dyn FileServer> { Box::new(VirtioFs::new(listener)) };
+    Ok(Box::new(Vm::new(own.machine.clone(), init()?, server)))
 }
 
 /// Returns the program that an engine starts inside: this one.

@@ -50,6 +50,7 @@ pub(crate) struct Design {
 pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
     let boundary = boundaries::choose(
         &request.settings,
+        &request.places,
         &boundaries::written(&request.settings, request.workspace.root.as_path()),
         &request.launcher,
     )?;

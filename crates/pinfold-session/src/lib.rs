@@ -31,7 +31,7 @@ mod toolchains;
 mod view;
 pub mod workspace_state;
 
-pub use boundaries::all as boundaries;
+pub use boundaries::{Own as OwnPrograms, all as boundaries};
 pub use doors::records::Used;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;

@@ -1,5 +1,6 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
+mod delivery;
 pub(crate) mod disk_watch;
 mod limits;
 mod ready;
@@ -41,6 +42,9 @@ use resume::Running;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Signals that ask to end.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
 
 /// How long init may take no orders.
 pub(crate) const HASTE: Duration = Duration::from_secs(5);
@@ -283,7 +287,6 @@ impl Supervision {
     }
 
     fn signal(&mut self, signal: i32) {
-        const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
         match signal {
             // There is no command to report yet.
             ending if !self.state.started && ENDING.contains(&ending) => {

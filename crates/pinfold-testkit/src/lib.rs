@@ -41,7 +41,7 @@ mod user;
 pub use executable::{executable, kept_directory};
 pub use machine::{
     LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, boundary, engine, has_engine, installed,
-    not_behind_gvisor, processes_with, run_line, skip,
+    machine_settings, not_behind_gvisor, processes_with, run_line, skip,
 };
 pub use postgres::Postgres;
 pub use record::Request;

@@ -19,7 +19,7 @@ pub fn installed(name: &str) -> bool {
     ["/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
-/// Returns the container engine under test (`PINFOLD_TEST_ENGINE`), or `external` or `systemd` for these
+/// Returns the container engine under test (`PINFOLD_TEST_ENGINE`), or `external`, `systemd` or `vm` for these
 /// boundaries. Without one, the embedded boundary is tested.
 pub fn engine() -> Option<String> {
     std::env::var("PINFOLD_TEST_ENGINE").ok()
@@ -32,11 +32,22 @@ pub fn has_engine(name: &str) -> bool {
     installed(name) || directories.iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
+/// Returns the settings that say what machines are made of: directories with packages of QEMU (`PINFOLD_TEST_QEMU`) and of
+/// a kernel (`PINFOLD_TEST_KERNEL`). Without them, those of the system are used.
+pub fn machine_settings() -> String {
+    let line = |key: &str, variable: &str| {
+        let directory = std::env::var(variable).ok().filter(|directory| directory != "/")?;
+        Some(format!("{key} = \"{directory}\"\n"))
+    };
+    let lines = [line("qemu", "PINFOLD_TEST_QEMU"), line("kernel", "PINFOLD_TEST_KERNEL")];
+    lines.into_iter().flatten().collect()
+}
+
 /// Returns the name by which pinfold reports the boundary under test.
 pub fn boundary() -> String {
     match engine().as_deref() {
         None => "namespace".to_owned(),
-        Some(boundary @ ("external" | "systemd")) => boundary.to_owned(),
+        Some(boundary @ ("external" | "systemd" | "vm")) => boundary.to_owned(),
         Some(engine) => format!("container ({engine})"),
     }
 }
@@ -45,7 +56,7 @@ pub fn boundary() -> String {
 pub fn run_line() -> String {
     let options = match engine().as_deref() {
         None => String::new(),
-        Some(boundary @ ("external" | "systemd")) => format!(" --boundary {boundary}"),
+        Some(boundary @ ("external" | "systemd" | "vm")) => format!(" --boundary {boundary}"),
         Some(engine) => format!(" --engine {engine}"),
     };
     format!("{} run{options}", executable())

@@ -11,12 +11,14 @@ use tempfile::TempDir;
 
 use crate::podman::{OWN_LOCKS, end_podman};
 use crate::processes::processes_of;
-use crate::{User, engine, executable};
+use crate::{User, engine, executable, machine_settings};
 
 /// Where a user's settings are, in a stage.
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
 /// What the ordinary user's Podman is set up by, in a stage.
 const PODMAN: &str = "containers.conf";
+/// The boundary of machines.
+const VM: &str = "vm";
 /// The boundary that a plug-in makes,
 const EXTERNAL: &str = "external";
 /// and the plug-in.
@@ -47,7 +49,7 @@ impl Stage {
             fs::create_dir(&path).unwrap();
             stage.own(&path);
         }
-        if engine().is_some_and(|engine| engine == EXTERNAL) {
+        if engine().is_some_and(|engine| [EXTERNAL, VM].contains(&engine.as_str())) {
             stage.write(SETTINGS, "");
         }
         if stage.has_own_podman() {
@@ -56,13 +58,14 @@ impl Stage {
         stage
     }
 
-    /// Returns the user's settings, where a plug-in makes the boundary that is tried.
+    /// Returns the user's settings, where a plug-in or a machine is the boundary that is tried.
     fn settings(text: &[u8]) -> Vec<u8> {
         match engine() {
             Some(engine) if engine == EXTERNAL => {
                 let plugin = fs::canonicalize(PLUGIN).unwrap();
                 [format!("plugin = \"{}\"\n", plugin.display()).as_bytes(), text].concat()
             }
+            Some(engine) if engine == VM => [machine_settings().as_bytes(), text].concat(),
             _ => text.to_owned(),
         }
     }
@@ -156,7 +159,7 @@ impl Stage {
         let mut command = self.command(executable());
         match (engine(), args.split_first()) {
             (Some(engine), Some((&"run", rest))) => {
-                let is_boundary = engine == EXTERNAL || engine == "systemd";
+                let is_boundary = [EXTERNAL, VM, "systemd"].contains(&engine.as_str());
                 let choice = if is_boundary { "--boundary" } else { "--engine" };
                 command.args(["run", choice, &engine]).args(rest)
             }

@@ -5,14 +5,16 @@
 mod support;
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Door, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Mask, MaskKind, Place,
+    Door, Doors, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Mask, MaskKind, Place,
     Program, ResourceLimits, Stdio, StdioEnd,
 };
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -57,7 +59,9 @@ fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
     command_runs_to_its_end(&qemu, &spec, &workspace)?;
     terminal_is_the_hosts(&qemu, &spec, &workspace)?;
     session_ends_with_its_file_server(&qemu, &spec, &workspace)?;
-    refuses_what_it_lacks(&qemu, &spec, &workspace)
+    refuses_what_it_lacks(&qemu, &spec, &workspace)?;
+    // What serves doors are threads, with which no other sandbox is started.
+    doors_lead_to_the_host(&qemu, &spec, &workspace)
 }
 
 /// A sandbox in a machine, before it is sealed.
@@ -138,6 +142,105 @@ fn terminal_is_the_hosts(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(
     nothing_is_left()
 }
 
+/// Connects to each door, to addresses outside, and to what is none. What serves says who it is.
+const CONNECTS: &str = r#"
+import socket
+def ask(kind, to, text=b'question'):
+    try:
+        s = socket.socket(kind[0], kind[1])
+        s.settimeout(20)
+        s.connect(to)
+        s.sendall(text)
+        if kind[1] == socket.SOCK_STREAM: s.shutdown(socket.SHUT_WR)
+        answer = b''
+        while True:
+            part = s.recv(65536)
+            answer += part
+            if not part or kind[1] != socket.SOCK_STREAM: break
+        s.close()
+        return answer.decode() if len(answer) < 100 else str(len(answer))
+    except OSError as error:
+        return type(error).__name__
+stream, datagram = (socket.AF_INET, socket.SOCK_STREAM), (socket.AF_INET, socket.SOCK_DGRAM)
+print(ask((socket.AF_UNIX, socket.SOCK_STREAM), '/run/pinfold/door'))
+print(ask(stream, ('127.0.0.1', 80)))
+print(ask(datagram, ('127.0.0.1', 53)), ask(datagram, ('192.0.2.9', 53)))
+print(ask(stream, ('127.0.0.1', 881)))
+print(ask(stream, ('198.18.1.5', 443)))
+print(ask((socket.AF_INET6, socket.SOCK_STREAM), ('2001:db8::1', 443)))
+print(ask(stream, ('127.0.0.1', 9)))
+print(ask(stream, ('198.18.1.5', 443), bytes(3 << 20)))
+print(sum(ask(stream, ('198.18.1.5', 443)).endswith('question') for _ in range(200)))
+"#;
+
+/// A sandbox's doors are served on the host, and what serves them sees the address that was asked for.
+fn doors_lead_to_the_host(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
+    let doors = vec![
+        Door::Unix(InsidePath::from_static("/run/pinfold/door")),
+        Door::Listener("127.0.0.1:80".parse()?),
+        Door::Datagrams(53),
+        Door::Outward(881),
+    ];
+    let mut inside = launch(qemu, spec, LaunchPlan { doors, ..plan(workspace)? })?;
+    let Doors { sockets, handed_over, .. } = inside.doors()?;
+    assert!(handed_over, "this kernel has no nft_tproxy");
+    let mut sockets = sockets.into_iter();
+    let unix = UnixListener::from(sockets.next().ok_or("no door")?);
+    let local = TcpListener::from(sockets.next().ok_or("no door")?);
+    let names = UdpSocket::from(sockets.next().ok_or("no door")?);
+    let outward = sockets.map(TcpListener::from).chain([local]).collect::<Vec<_>>();
+    let (mut output, theirs) = pipe()?;
+    let null = || File::open("/dev/null").map(|file| StdioEnd::Descriptor(file.into()));
+    let ends = [null()?, StdioEnd::Descriptor(theirs.into()), StdioEnd::Same(1)];
+    inside.command(&python(CONNECTS, workspace)?, Stdio::plain(ends))?;
+    inside.seal(Vec::new())?;
+    for listener in outward {
+        listener.set_nonblocking(false)?;
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let to = stream.local_addr().map(|to| to.to_string()).unwrap_or_default();
+                let _ = answer(stream, &to);
+            }
+        });
+    }
+    unix.set_nonblocking(false)?;
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = unix.accept() {
+            let _ = answer(stream, "unix");
+        }
+    });
+    names.set_nonblocking(false)?;
+    std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok((length, from)) = names.recv_from(&mut buffer) {
+            let _ = names.send_to(&[b"name ", &buffer[..length]].concat(), from);
+        }
+    });
+    let start = Instant::now();
+    inside.order(&Order::Start(Vec::new()))?;
+    let mut text = String::new();
+    output.read_to_string(&mut text)?;
+    println!("doors: {:?}", start.elapsed());
+    let expected = "unix question\n127.0.0.1:80 question\nname question name question\n\
+                    127.0.0.1:881 question\n198.18.1.5:443 question\n[2001:db8::1]:443 question\n\
+                    ConnectionRefusedError\n3145743\n200\n";
+    assert_eq!(text, expected);
+    assert_eq!(ended(&inside)?, Some(Ended::Code(0)));
+    Ok(())
+}
+
+/// Says who is asked, and what was asked.
+fn answer(mut stream: impl Read + Write, who: &str) -> std::io::Result<()> {
+    let mut question = Vec::new();
+    stream.read_to_end(&mut question)?;
+    stream.write_all(&[who.as_bytes(), b" ", &question].concat())
+}
+
+fn python(script: &str, workspace: &Path) -> Result<Program, Failed> {
+    let argv = ["/usr/bin/python3", "-c", script].map(Into::into).into();
+    Ok(Program { argv, ..program("", workspace)? })
+}
+
 fn nothing_is_left() -> Result<(), Failed> {
     let threads = fs::read_dir("/proc/self/task")?.count();
     assert_eq!((children()?, threads), (Vec::new(), 1));
@@ -185,9 +288,10 @@ fn session_ends_with_its_file_server(
 
 /// A plan that asks for more is refused before anything starts.
 fn refuses_what_it_lacks(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
-    let with_wall = LaunchPlan { landlock: Landlock::Required, ..plan(workspace)? };
-    let with_door = LaunchPlan { doors: vec![Door::Outward(881)], ..plan(workspace)? };
-    for (plan, word) in [(with_wall, "Landlock"), (with_door, "doors")] {
+    let mut root = plan(workspace)?;
+    root.identity.uid = 0;
+    let nested = LaunchPlan { nested: true, ..plan(workspace)? };
+    for (plan, word) in [(root, "root"), (nested, "sandboxes of its own")] {
         match launch(qemu, spec, plan) {
             Err(LaunchError::Wall { what }) if what.contains(word) => {}
             other => return Err(format!("{other:?}").into()),

@@ -223,7 +223,7 @@ fn many_files_are_seen(running: &mut Running, workspace: &Path) -> Result<(), Fa
 fn hold(words: &[String]) -> Result<(), Failed> {
     let [kernel, initramfs, workspace, grant] = words else { return Err("four paths".into()) };
     let (kernel, initramfs) = (kernel.into(), initramfs.into());
-    let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, has_tree: true };
+    let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: true };
     let running = start(&support::qemu()?, &spec, workspace.as_ref(), grant.as_ref())?;
     let number = running.files.ended().as_raw_fd();
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;

@@ -11,6 +11,21 @@ const PT_NOTE: u32 = 4;
 const MOST_HEADERS: u16 = 64;
 const MOST_NOTES: u64 = 64 << 10;
 
+/// Cuts off what no program header names, such as the symbols for a debugger: nothing of it is loaded. What is not such a
+/// file stays as it is.
+pub(crate) fn without_sections(mut file: Vec<u8>) -> Vec<u8> {
+    /// `e_shoff`, `e_shnum` and `e_shstrndx`.
+    const SECTIONS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
+    let Some(end) = Elf::new(&file).and_then(Elf::end_of_content) else { return file };
+    if end >= 64 && end < file.len() {
+        file.truncate(end);
+        for range in SECTIONS {
+            file[range].fill(0);
+        }
+    }
+    file
+}
+
 /// A file that begins like such an ELF file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elf<'a>(&'a [u8]);
@@ -62,6 +77,20 @@ impl<'a> Elf<'a> {
         let is_note = self.u32(header)? == PT_NOTE;
         let place = (self.u64(header.checked_add(8)?)?, self.u64(header.checked_add(32)?)?);
         is_note.then(|| self.range(place.0, place.1.min(MOST_NOTES)))?
+    }
+
+    /// Returns where the last byte that a program header names is followed by others.
+    fn end_of_content(self) -> Option<usize> {
+        let (headers, size) = (usize::try_from(self.u64(32)?).ok()?, usize::from(self.u16(54)?));
+        let count = usize::from(self.u16(56)?);
+        let mut end = headers.checked_add(size.checked_mul(count)?)?;
+        for index in 0..count {
+            let header = headers.checked_add(index.checked_mul(size)?)?;
+            let (start, length) =
+                (self.u64(header.checked_add(8)?)?, self.u64(header.checked_add(32)?)?);
+            end = end.max(usize::try_from(start.checked_add(length)?).ok()?);
+        }
+        (count > 0).then_some(end)
     }
 
     fn range(self, start: u64, length: u64) -> Option<&'a [u8]> {

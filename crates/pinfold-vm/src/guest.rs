@@ -1,5 +1,6 @@
 //! What init does first in a machine: file systems of the kernel's, modules, and the byte channel.
 
+mod doors;
 mod first;
 mod inodes;
 mod tree;

@@ -85,6 +85,16 @@ impl Kernel {
         &self.release
     }
 
+    /// Returns where its image is.
+    pub(crate) fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// Returns where its modules are.
+    pub(crate) fn module_directory(&self) -> &Path {
+        &self.modules
+    }
+
     /// Returns the uncompressed kernel.
     ///
     /// # Errors

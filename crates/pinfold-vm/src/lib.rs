@@ -5,26 +5,30 @@
 //! - [`Modules`] orders modules by what each needs, read from the modules themselves.
 //! - [`initramfs()`] writes the archive that the kernel unpacks as its first root.
 //! - [`Qemu`] runs a [`Machine`] in a sandbox that holds these files, and connects its byte channel.
-//! - [`launch`] puts a sandbox into one: a tree that is served, and init in the guest.
+//! - [`launch`] puts a sandbox into one: a tree that is served, and init in the guest. [`Vm`] is the boundary of that.
 //! - [`guest`] is what runs in there.
 //!
 //! The files are of the user's choice and are parsed here: every length is checked, everything that is unpacked has
 //! a limit, and nothing of them is executed on the host.
 
+mod boundary;
 mod elf;
 pub mod guest;
 mod initramfs;
 mod kernel;
 mod modules;
+mod prepared;
 mod qemu;
 mod read;
 mod sandbox;
 mod unpack;
 mod vmlinux;
 
+pub use boundary::{Choice, Vm};
 pub use initramfs::initramfs;
 pub use kernel::{Kernel, KernelError, NoKernel};
 pub use modules::{Module, ModuleError, Modules, WANTED, needs};
+pub use prepared::PreparedError;
 pub use qemu::{Ends, Machine, Qemu, QemuError, Spec, Version};
 pub use read::ReadError;
 pub use sandbox::launch;

@@ -11,7 +11,8 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::{Inside, LaunchError};
+use pinfold_boundary::namespace::explain;
+use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
 use pinfold_policy::path::PathError;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -25,6 +26,8 @@ use sandbox::{Files, libraries_below, start};
 
 /// The oldest version that moves a machine with a vhost-user file system.
 const OLDEST: Version = Version { major: 8, minor: 2 };
+/// QEMU has a thread for each processor of the guest, and some for itself.
+const TASKS: u64 = 128;
 const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 /// Code that QEMU has translated, in MiB, where it emulates the processor.
 const TRANSLATED: u32 = 128;
@@ -38,14 +41,10 @@ const MIB: u64 = 1 << 20;
 #[derive(Debug, Error)]
 pub enum QemuError {
     /// It is not there.
-    #[error(
-        "{0} does not exist; install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora)"
-    )]
+    #[error("{0} does not exist")]
     Missing(PathBuf),
     /// It is too old.
-    #[error(
-        "QEMU {found} is too old; version {OLDEST} or newer is needed (Debian 12: bookworm-backports)"
-    )]
+    #[error("QEMU {found} is too old; version {OLDEST} or newer is needed")]
     TooOld { found: Version },
     /// It does not say which version it is.
     #[error("{program} does not say its version: {said}")]
@@ -54,6 +53,9 @@ pub enum QemuError {
         /// What it says.
         said: String,
     },
+    /// It has no device for file systems.
+    #[error("QEMU {found} was built without the device vhost-user-fs-pci")]
+    NoFileSystems { found: Version },
     /// The system refused a socket.
     #[error("cannot start QEMU: {0}")]
     System(#[from] Errno),
@@ -66,6 +68,31 @@ pub enum QemuError {
     /// Its sandbox did not start.
     #[error("cannot start QEMU: {0}")]
     Launch(#[from] LaunchError),
+}
+
+impl QemuError {
+    /// Returns what a user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing(_) => Some(
+                "install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora), or unpack such packages and \
+                 set `qemu` to their directory in pinfold's config.toml",
+            ),
+            Self::TooOld { .. } => Some(
+                "take it from backports (Debian 12: `apt-get install -t bookworm-backports qemu-system-x86`), or unpack \
+                 newer packages and set `qemu` to their directory in pinfold's config.toml",
+            ),
+            Self::NoFileSystems { .. } => Some(
+                "install the distribution's own package, such as qemu-system-x86 (Debian, Ubuntu)",
+            ),
+            Self::NoVersion { .. }
+            | Self::System(_)
+            | Self::Path(_)
+            | Self::Refused(_)
+            | Self::Launch(_) => None,
+        }
+    }
 }
 
 /// The version of QEMU.
@@ -91,8 +118,18 @@ pub struct Spec {
     pub memory: u32,
     /// Processors of the guest.
     pub cpus: u32,
+    /// How much of the host's processors it may use, if that is bounded.
+    pub share: Option<CpuShare>,
     /// Whether a file server serves its tree.
     pub has_tree: bool,
+}
+
+impl Spec {
+    /// Returns whether its processors alone bound what it may use.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.share.is_some_and(|share| share.thousandths == self.cpus * 1000)
+    }
 }
 
 /// The host's ends of what connects a machine.
@@ -122,17 +159,24 @@ impl Qemu {
         if !program.exists() {
             return Err(QemuError::Missing(program));
         }
-        let words = vec![program.clone().into(), "--version".into()];
-        let (inside, ends) = start(root, &Files::default(), OVERHEAD, words)?;
-        let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
-        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
-        // What takes longer ends here.
-        drop(inside);
-        let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
+        let said = ask(root, &["--version"])?;
         match version(&said) {
             None => Err(QemuError::NoVersion { program, said }),
             Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
             Some(version) => Ok(Self { root: root.into(), version }),
+        }
+    }
+
+    /// Asks whether it has the device by which a guest gets its tree. The calling process must have one thread.
+    ///
+    /// # Errors
+    /// Returns an error if it has not.
+    pub fn has_file_systems(&self) -> Result<(), QemuError> {
+        let said = ask(&self.root, &["-device", "vhost-user-fs-pci,help"])?;
+        if said.contains("tag=") {
+            Ok(())
+        } else {
+            Err(QemuError::NoFileSystems { found: self.version })
         }
     }
 
@@ -154,7 +198,16 @@ impl Qemu {
             has_tree: spec.has_tree,
         };
         let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;
-        let (inside, ends) = start(&self.root, &files, memory, self.arguments(spec))?;
+        let limits = ResourceLimits {
+            memory: Some(memory),
+            pids: Some(TASKS + u64::from(spec.cpus)),
+            // Whole processors bound it themselves.
+            cpus: spec
+                .share
+                .map(|share| CpuShare { required: share.required && !spec.is_whole(), ..share }),
+            ..ResourceLimits::default()
+        };
+        let (inside, ends) = start(&self.root, &files, limits, self.arguments(spec))?;
         let machine = Machine { inside, console: ends.output, errors: ends.errors };
         let mut doors = ends.doors.into_iter();
         let channel = match doors.next() {
@@ -182,7 +235,7 @@ impl Qemu {
             ],
             // `microvm` does not boot reliably without KVM.
             &["-machine", "q35,memory-backend=memory", "-object", &memory],
-            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "qemu64"],
+            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "max"],
             &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
             &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
         ];
@@ -205,6 +258,19 @@ impl Qemu {
         }
         words
     }
+}
+
+/// Runs QEMU for something that it says. It ends at the latest when patience does.
+fn ask(root: &Path, words: &[&str]) -> Result<String, QemuError> {
+    let argv = [root.join(PROGRAM).into()].into_iter().chain(words.iter().map(OsString::from));
+    let limits = ResourceLimits { memory: Some(OVERHEAD), pids: Some(TASKS), ..Default::default() };
+    let (inside, ends) = start(root, &Files::default(), limits, argv.collect())?;
+    let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
+    inside.kill();
+    let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
+    // A program that could not be executed has said nothing.
+    if said.is_empty() { Err(explain(inside.last_words()).into()) } else { Ok(said) }
 }
 
 /// Waits for QEMU to connect. Returns `None` if it has ended instead, or takes too long.

@@ -3,6 +3,8 @@
 //! To its supervisor it is an [`Inside`] like any other. Until it is sealed the channel leads to the child that makes the
 //! tree, and afterwards to init in the guest, by a ferry on a thread of its own.
 
+mod doors;
+
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -10,10 +12,10 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use pinfold_boundary::container::init_path;
-use pinfold_boundary::namespace::{self, FileServer, Terminals, steps_elsewhere};
+use pinfold_boundary::namespace::{self, FileServer, OLDEST_LANDLOCK, Outlets, steps_elsewhere};
 use pinfold_boundary::{
-    Backing, Capabilities, Entry, Group, InitCommand, Inside, Landlock, LateInit, LaunchError,
-    LaunchPlan, Place, ResourceLimits, step_failed,
+    Backing, Capabilities, Entry, Group, InitCommand, Inside, LateInit, LaunchError, LaunchPlan,
+    Place, ResourceLimits, step_failed,
 };
 use pinfold_mux::{HostFerry, Local, Multiplexer};
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -23,20 +25,20 @@ use rustix::process::Resource;
 
 use crate::guest::{self, Beneath, TREE, Tree};
 use crate::qemu::{Machine, Qemu, Spec};
+use doors::Doors;
 
 /// How long a guest may take to start init.
 const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 /// Where things of pinfold's own lie in every tree.
 const OWN: &str = "/run/pinfold";
-const ENGINE: &str = "QEMU";
 
 /// Starts a sandbox in a machine. `init` is the static executable that runs in the guest, which calls
 /// [`guest::run_as_first`] and [`pinfold_boundary::container::run_as_init`]. `server` serves who connects to a socket.
 /// The calling process must have one thread.
 ///
 /// # Errors
-/// Returns whatever kept it from being made; nothing is left behind then. A plan that has doors, or requires Landlock,
-/// is refused.
+/// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
+/// tree. A plan whose sandbox is root by name, or makes sandboxes of its own, is refused.
 pub fn launch(
     qemu: &Qemu,
     spec: &Spec,
@@ -47,19 +49,22 @@ pub fn launch(
     refuse_what_is_lacking(&plan)?;
     let path = InsidePath::from_static(init_path());
     plan.tree.push(Entry { path, place: Place::ReadOnly(init.clone()) });
-    let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan));
-    let enforced = Capabilities { memory: true, cpus: false, pids: true, landlock: 0 };
+    let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan, spec));
+    // Init ends where the guest's kernel has less.
+    let landlock = steps.landlock.min(OLDEST_LANDLOCK);
     // Its memory and processors are the machine's.
     plan.limits = ResourceLimits::default();
-    let booted = qemu.boot(&Spec { has_tree: true, ..spec.clone() });
-    let (machine, ends) = booted.map_err(|error| unusable(error.to_string()))?;
+    let (machine, ends) = qemu.boot(spec).map_err(|error| unusable(error.to_string()))?;
+    let cpus = spec.is_whole() || machine.inside().enforced.cpus;
+    let enforced = Capabilities { memory: true, cpus, pids: true, landlock };
     let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
     let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
-    let terminals = Terminals { orders, reports: duplicate(&reports)? };
-    let files = namespace::serve(plan, server(listener), Some(terminals))?;
+    let (doors, connections) = Channel::pair()?;
+    let passed = Outlets { orders, reports: duplicate(&reports)?, connections };
+    let files = namespace::serve(plan, server(listener), Some(passed))?;
     let channel = duplicate(&files.channel)?;
     let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
-    let start = Some(Start { channel: ends.channel, tree, init, reports });
+    let start = Some(Start { channel: ends.channel, tree, init, reports, doors: doors.into() });
     let backing =
         MachineBacking { machine, files, steps, command: None, outlets, start, ferry: None };
     Ok(Inside::new(channel, ended, enforced, Box::new(backing)))
@@ -70,18 +75,18 @@ fn duplicate(channel: &Channel) -> Result<Channel, LaunchError> {
 }
 
 fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
-    let what = if plan.landlock == Landlock::Required {
-        "the policy requires Landlock, which is not used in a machine"
-    } else if !plan.doors.is_empty() {
-        "the session has doors, which cannot be opened in a machine"
+    let what = if plan.identity.uid == 0 {
+        "the session is root by name, which in a machine would be root of its kernel"
+    } else if plan.nested {
+        "the session makes sandboxes of its own, which a machine does not support"
     } else {
         return Ok(());
     };
     Err(LaunchError::Wall { what: what.to_owned() })
 }
 
-fn unusable(said: String) -> LaunchError {
-    LaunchError::Engine { engine: ENGINE, said, hint: None }
+fn unusable(what: String) -> LaunchError {
+    LaunchError::Machine { what, hint: None }
 }
 
 fn no_descriptor(source: io::Error) -> LaunchError {
@@ -89,7 +94,7 @@ fn no_descriptor(source: io::Error) -> LaunchError {
 }
 
 /// Returns what of a plan's tree is the guest's own.
-fn own_tree(plan: &LaunchPlan) -> Tree {
+fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
     let path = |entry: &Entry| entry.path.as_path().to_owned();
     let is_private = |entry: &&Entry| matches!(entry.place, Place::Private);
     let private: Vec<_> = plan.tree.iter().filter(is_private).map(path).collect();
@@ -108,14 +113,17 @@ fn own_tree(plan: &LaunchPlan) -> Tree {
             beneath.push(guest::Place { path: path(entry), kind });
         }
     }
+    // Private directories are the guest's memory, of which programs need some, too.
+    let memory = u64::from(spec.memory) << 19;
     Tree {
         ids: (plan.identity.uid, plan.identity.gid),
         hostname: plan.hostname.clone(),
         home: plan.identity.home.as_path().to_owned(),
-        disk: plan.limits.disk,
+        disk: plan.limits.disk.map_or(memory, |disk| disk.min(memory)),
         files: rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
         private,
         beneath,
+        doors: plan.doors.clone(),
     }
 }
 
@@ -127,6 +135,7 @@ struct Start {
     /// The supervisor's end of init's channel, and the one that messages of the guest come to.
     init: Channel,
     reports: Channel,
+    doors: Doors,
 }
 
 #[derive(Debug)]
@@ -162,12 +171,11 @@ impl Backing for MachineBacking {
     }
 
     fn silence(&self) -> LaunchError {
-        unusable(format!("the machine ended and has not started init; {}", self.machine.say_last()))
+        unusable(self.joined("the machine ended and has not started init"))
     }
 
     fn gone(&self) -> Option<String> {
-        let said = self.machine.say_last();
-        Some(format!("the machine ended before the command did; {said}"))
+        Some(self.joined("the machine ended before the command did"))
     }
 
     fn outlets(&self) -> Option<&Channel> {
@@ -182,6 +190,10 @@ impl Backing for MachineBacking {
         true
     }
 
+    fn delivers_late(&self) -> bool {
+        true
+    }
+
     fn keep_command(&mut self, command: InitCommand) -> Option<InitCommand> {
         self.command = Some(command);
         None
@@ -189,11 +201,8 @@ impl Backing for MachineBacking {
 
     fn await_init(&mut self, channel: &Channel) -> Result<Option<LateInit>, LaunchError> {
         expect_born(channel).map_err(|error| error.unwrap_or(LaunchError::Silent))?;
-        let Some(Start { channel, tree, init: ours, reports }) = self.start.take() else {
-            return Ok(None);
-        };
-        self.carry(channel, tree, &reports).map_err(no_descriptor)?;
-        drop(reports);
+        let Some(start) = self.start.take() else { return Ok(None) };
+        let ours = self.carry(start).map_err(no_descriptor)?;
         let mut ready = [PollFd::new(&ours, PollFlags::IN)];
         let count = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
         if count == Ok(0) {
@@ -206,10 +215,18 @@ impl Backing for MachineBacking {
 }
 
 impl MachineBacking {
-    /// Begins to carry messages between a socket and init.
-    fn carry(&mut self, channel: OwnedFd, tree: Tree, peer: &Channel) -> io::Result<()> {
+    /// Returns what is wrong, with what QEMU and the guest's console said last, if anything.
+    fn joined(&self, what: &str) -> String {
+        let said = self.machine.say_last();
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Begins to carry messages between init and the socket that is returned.
+    fn carry(&mut self, start: Start) -> io::Result<Channel> {
+        let Start { channel, tree, init, reports, doors } = start;
         let (near, far) = UnixStream::pair()?;
-        let peer = peer.as_fd().try_clone_to_owned()?;
+        let peer = reports.as_fd().try_clone_to_owned()?;
         let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)
             .with_stream(TREE, Local::socket(far.into())?);
         let (files, ender) = (self.files.init.try_clone()?, self.machine.inside().ender()?);
@@ -217,18 +234,24 @@ impl MachineBacking {
             let description = tree.encode();
             let written =
                 std::thread::spawn(move || io::Write::write_all(&mut &near, &description));
-            let _ = serve(ferry, &files);
+            let _ = serve(ferry, &doors, &files);
             ender.end();
             let _ = written.join();
         })?;
         self.ferry = Some(thread);
-        Ok(())
+        Ok(init)
     }
 }
 
 /// Serves a ferry until the guest is done, or one of QEMU and the file server has ended.
-fn serve(mut ferry: HostFerry, files: &OwnedFd) -> Result<(), pinfold_mux::MuxError> {
-    while !ferry.is_over() && ferry.turn(&[files.as_fd()], None)? == [false] {}
+fn serve(
+    mut ferry: HostFerry,
+    doors: &Doors,
+    files: &OwnedFd,
+) -> Result<(), pinfold_mux::MuxError> {
+    while !ferry.is_over() && ferry.turn(&[files.as_fd()], None)? == [false] {
+        doors.serve(&mut ferry);
+    }
     Ok(())
 }
 

@@ -156,7 +156,8 @@ fn panics(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
 fn hold(kernel: &str, initramfs: &str) -> Result<(), Failed> {
     let (kernel, initramfs) = (kernel.into(), initramfs.into());
     let qemu = support::qemu()?;
-    let _machine = qemu.boot(&Spec { kernel, initramfs, memory: 512, cpus: 1, has_tree: false })?;
+    let _machine =
+        qemu.boot(&Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: false })?;
     std::io::stdout().write_all(b"started")?;
     std::io::stdout().flush()?;
     loop {

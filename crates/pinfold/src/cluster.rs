@@ -16,7 +16,7 @@ use crate::exit::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
-    /// Place queued tasks on nodes as jobs of Slurm, and look after them until nothing is queued
+    /// Place queued tasks on nodes as jobs of Slurm or Kubernetes, and look after them until nothing is queued
     Run(RunArgs),
     /// Check the scheduler, the store, and by a job what is missing on a node
     Check(CheckArgs),

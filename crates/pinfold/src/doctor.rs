@@ -8,7 +8,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_provision::{Cache, Registry};
 use pinfold_secrets::Store;
-use pinfold_session::prepare;
+use pinfold_session::{OwnPrograms, prepare};
 use pinfold_snapshot::disk::Disk;
 
 use crate::cli::Output;
@@ -51,9 +51,8 @@ pub(crate) fn obstacle(places: &Places, launcher: &Launcher) -> Result<Option<St
 /// Returns an error for settings, secrets or agents that cannot be read.
 fn examine(places: &Places, launcher: &Launcher) -> Result<Report, Failure> {
     let not_in = prepare::workspace_here(places);
-    let plugin = policy::own().map_err(Failure::plain)?.plugin.map(|plugin| plugin.value);
-    let boundaries =
-        pinfold_session::boundaries(plugin, &not_in, launcher).map_err(Failure::new)?;
+    let own = OwnPrograms::of(&policy::own().map_err(Failure::plain)?, places);
+    let boundaries = pinfold_session::boundaries(own, &not_in, launcher).map_err(Failure::new)?;
     let keys = Store::new(places.secrets()).list().map_err(Failure::new)?;
     let key = |report: pinfold_secrets::Report| Key {
         id: report.id.to_string(),

@@ -62,6 +62,7 @@ use pinfold_secrets::Store;
 
 fn main() -> ExitCode {
     pinfold_host::sys::remember_ignored_signals();
+    pinfold_vm::guest::run_as_first();
     if container::run_as_init() || managed::run_as_init() || systemd::run_as_init() {
         return ExitCode::SUCCESS;
     }

@@ -82,7 +82,8 @@ fn become_inside(channel: &Channel) -> Result<(), Failure> {
     let descriptors: Vec<_> = mounts.iter().map(|mounts| mounts.as_fd()).collect();
     let sent = channel.send(&Report::Born, &descriptors);
     sent.or_else(|_| channel.send(&Report::Born, &[])).map_err(|_| failed(Errno::PIPE))?;
-    let Some((steps, asked)) = receive(channel)? else { return Ok(()) };
+    let Some((mut steps, asked)) = receive(channel)? else { return Ok(()) };
+    steps.landlock = namespace::abi_here(steps.landlock).map_err(Failure::at(Step::Landlock))?;
     namespace::last_steps(steps, asked, channel)
 }
 

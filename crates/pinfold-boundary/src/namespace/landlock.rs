@@ -32,18 +32,32 @@ const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
 const DEVICE: u64 = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV;
 
 /// The oldest ABI that is of use: the first one breaks renames between directories.
-pub(crate) const OLDEST: u32 = 2;
+pub const OLDEST: u32 = 2;
 
 /// Returns the ABI to use for a plan; 0 where the kernel has no useful one, or where the plan gives the
 /// second wall up: Landlock forbids changing mounts, so nested sandboxes do without it.
 pub(super) fn abi_for(plan: &LaunchPlan) -> u32 {
-    let kernel = sys::landlock::abi().unwrap_or(0);
-    let abi = match plan.landlock {
-        _ if plan.nested => 0,
-        Landlock::Required | Landlock::BestEffort => kernel,
-        Landlock::AtMost(newest) => kernel.min(newest),
-    };
+    let abi = sys::landlock::abi().unwrap_or(0).min(newest_for(plan));
     if abi < OLDEST { 0 } else { abi }
+}
+
+/// Returns the newest ABI that a plan wants to be used; 0 for one that does without.
+pub(super) fn newest_for(plan: &LaunchPlan) -> u32 {
+    match plan.landlock {
+        _ if plan.nested => 0,
+        Landlock::Required | Landlock::BestEffort => u32::MAX,
+        Landlock::AtMost(newest) if newest < OLDEST => 0,
+        Landlock::AtMost(newest) => newest,
+    }
+}
+
+/// Returns the ABI to use for one that was wanted by who did not know this kernel.
+///
+/// # Errors
+/// Returns `EOPNOTSUPP` if this kernel has no useful one.
+pub(crate) fn abi_here(wanted: u32) -> Result<u32, Errno> {
+    let abi = sys::landlock::abi().unwrap_or(0).min(wanted);
+    if wanted > 0 && abi < OLDEST { Err(Errno::OPNOTSUPP) } else { Ok(abi) }
 }
 
 /// What an ABI knows.

@@ -109,7 +109,7 @@ fn watched(steps: LastSteps) -> Watched {
 
 /// Signals that wait and POSIX timers (`RLIMIT_SIGPENDING`), of all processes: the kernel holds some hundred
 /// bytes for each, and allows a user a hundred thousand.
-const MOST_SIGNALS: u64 = 8192;
+pub(crate) const MOST_SIGNALS: u64 = 8192;
 
 /// Sets the limits. A crash must not reach the host's core dump handler with the sandbox's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike (core(5);
@@ -126,6 +126,8 @@ pub(super) fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
         sys::set_limit(libc::RLIMIT_SIGPENDING, most, most)?;
     }
     if let Some(most) = steps.files {
+        // A kernel of its own may allow fewer.
+        let most = most.min(sys::hard_limit(libc::RLIMIT_NOFILE));
         // Some programs size tables by the soft limit, and those that need more raise it.
         let soft = sys::soft_limit(libc::RLIMIT_NOFILE).min(most);
         sys::set_limit(libc::RLIMIT_NOFILE, soft, most)?;

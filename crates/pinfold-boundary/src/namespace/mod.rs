@@ -38,11 +38,14 @@ pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, 
 pub(crate) use enter::{INIT_NAME, close_all_others, close_all_others_for, null};
 pub(crate) use handed::{HANDED, Handed};
 pub(crate) use identity::{caller_ids, map_own_ids};
-pub(crate) use last::Asked;
+pub use landlock::OLDEST as OLDEST_LANDLOCK;
+pub(crate) use landlock::abi_here;
+pub(crate) use last::{Asked, MOST_SIGNALS};
+pub(crate) use network::Listeners;
 pub(crate) use probe::probe;
-pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
+pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES, inside};
 pub(crate) use seccomp::profile;
-pub use served::{FileServer, Terminals, serve, steps_elsewhere};
+pub use served::{FileServer, Outlets, serve, steps_elsewhere};
 pub(crate) use takeover::{Takeover, Wall};
 
 use self::backing::NamespaceBacking;

@@ -29,10 +29,18 @@ struct Made {
     namespace: OwnedFd,
     /// The mount namespace.
     mounts: OwnedFd,
-    doors: Vec<OwnedFd>,
-    /// Which of the doors get a path, once there is a root.
-    paths: Vec<(usize, InsidePath)>,
-    handed_over: bool,
+    listeners: Listeners,
+}
+
+/// The sockets of doors.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    /// In the order of the plan: two for an outward door where there is IPv6.
+    pub(crate) sockets: Vec<OwnedFd>,
+    /// Which of them get a path, once there is a root.
+    pub(crate) paths: Vec<(usize, InsidePath)>,
+    /// Whether connections to other addresses are handed to the outward door.
+    pub(crate) handed_over: bool,
 }
 
 impl Network {
@@ -56,23 +64,25 @@ impl Network {
     pub(super) fn enter(self, channel: &Channel, view: Option<LiveView>) -> Result<(), Failure> {
         let gone = || Failure::at(Step::Loopback)(Errno::CHILD);
         let made = self.0.join().map_err(|_| gone())??;
-        for (door, path) in &made.paths {
+        let listeners = &made.listeners;
+        for (door, path) in &listeners.paths {
             let failed = Failure::about(Step::Listeners, path.as_bytes());
             // The fresh root is the working directory.
-            pinfold_init::listen_at(&made.doors[*door], inside(path.as_path())).map_err(failed)?;
+            pinfold_init::listen_at(&listeners.sockets[*door], inside(path.as_path()))
+                .map_err(failed)?;
         }
         rustix::thread::move_into_link_name_space(
             made.namespace.as_fd(),
             Some(LinkNameSpaceType::Network),
         )
         .map_err(Failure::at(Step::Loopback))?;
-        if made.doors.is_empty() {
+        if listeners.sockets.is_empty() {
             return Ok(());
         }
-        let all = made.doors.iter().chain([&made.mounts]).map(AsFd::as_fd);
+        let all = listeners.sockets.iter().chain([&made.mounts]).map(AsFd::as_fd);
         let descriptors: Vec<BorrowedFd<'_>> = all.chain(view.iter().map(AsFd::as_fd)).collect();
         let listening =
-            Report::Listening { handed_over: made.handed_over, has_view: view.is_some() };
+            Report::Listening { handed_over: listeners.handed_over, has_view: view.is_some() };
         channel
             .send(&listening, &descriptors)
             .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
@@ -87,12 +97,8 @@ fn make(doors: &[Door]) -> Result<Made, Failure> {
     };
     let namespace = network().map_err(Failure::at(Step::Loopback))?;
     let mounts = open_namespace("mnt").map_err(Failure::at(Step::Listeners))?;
-    let (doors_made, paths) = (Vec::new(), Vec::new());
-    let mut made = Made { namespace, mounts, doors: doors_made, paths, handed_over: false };
-    for door in doors {
-        open(door, &mut made).map_err(Failure::at(Step::Listeners))?;
-    }
-    Ok(made)
+    let listeners = Listeners::open(doors).map_err(Failure::at(Step::Listeners))?;
+    Ok(Made { namespace, mounts, listeners })
 }
 
 /// Returns a namespace of this thread's, while its own /proc is there.
@@ -101,23 +107,37 @@ fn open_namespace(kind: &str) -> Result<OwnedFd, Errno> {
     rustix::fs::open(format!("/proc/thread-self/ns/{kind}"), flags, Mode::empty())
 }
 
-fn open(door: &Door, made: &mut Made) -> Result<(), Errno> {
-    match *door {
-        Door::Unix(ref path) => {
-            made.paths.push((made.doors.len(), path.clone()));
-            made.doors.push(pinfold_init::unix()?);
+impl Listeners {
+    /// Opens the sockets of doors in this thread's network.
+    ///
+    /// # Errors
+    /// Returns the error of the socket that cannot be opened.
+    pub(crate) fn open(doors: &[Door]) -> Result<Self, Errno> {
+        let mut listeners = Self::default();
+        for door in doors {
+            listeners.add(door)?;
         }
-        Door::Listener(address) => made.doors.push(pinfold_init::listen(address, false)?),
-        Door::Datagrams(port) => made.doors.push(pinfold_init::datagrams(port)?),
-        Door::Outward(port) => {
-            let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-            made.doors.push(pinfold_init::listen(v4, true)?);
-            // A kernel without IPv6 has no address to listen on, and nothing that could come.
-            let v6 = pinfold_init::listen(v6, true).ok();
-            made.handed_over = handover::hand_over(port, v6.is_some()).is_ok();
-            made.doors.extend(v6);
-        }
+        Ok(listeners)
     }
-    Ok(())
+
+    fn add(&mut self, door: &Door) -> Result<(), Errno> {
+        match *door {
+            Door::Unix(ref path) => {
+                self.paths.push((self.sockets.len(), path.clone()));
+                self.sockets.push(pinfold_init::unix()?);
+            }
+            Door::Listener(address) => self.sockets.push(pinfold_init::listen(address, false)?),
+            Door::Datagrams(port) => self.sockets.push(pinfold_init::datagrams(port)?),
+            Door::Outward(port) => {
+                let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+                let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+                self.sockets.push(pinfold_init::listen(v4, true)?);
+                // A kernel without IPv6 has no address to listen on, and nothing that could come.
+                let v6 = pinfold_init::listen(v6, true).ok();
+                self.handed_over = handover::hand_over(port, v6.is_some()).is_ok();
+                self.sockets.extend(v6);
+            }
+        }
+        Ok(())
+    }
 }

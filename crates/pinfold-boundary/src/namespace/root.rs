@@ -362,7 +362,7 @@ fn is_run(entry: &Entry) -> bool {
 }
 
 /// Returns an absolute inside path as one relative to the new root.
-pub(super) fn inside(path: &Path) -> &Path {
+pub(crate) fn inside(path: &Path) -> &Path {
     debug_assert!(!path.components().any(|part| part == Component::ParentDir));
     path.strip_prefix("/").unwrap_or(path)
 }

@@ -13,9 +13,10 @@ use rustix::mount::UnmountFlags;
 use super::backing::NamespaceBacking;
 use super::identity::{caller_is_root, map_ids_at};
 use super::takeover::{Takeover, Wall};
-use super::{Root, last, seccomp};
+use super::{Root, landlock, last, seccomp};
 use crate::backing::Backing;
 use crate::group::Group;
+use crate::outlets::connections;
 use crate::plan::LaunchPlan;
 use crate::{Inside, LaunchError, outlets, sys};
 
@@ -32,14 +33,15 @@ pub trait FileServer: fmt::Debug {
     fn serve(self: Box<Self>, descriptors: OwnedFd, files: u64) -> Result<(), Errno>;
 }
 
-/// How a sandbox whose init cannot pass descriptors out gets terminals: they are asked for on one channel, and come
-/// on the other, which init's own messages take as well.
+/// How a sandbox whose init cannot pass descriptors out gets terminals and connections to its doors.
 #[derive(Debug)]
-pub struct Terminals {
-    /// Where they are asked for ([`pinfold_wire::Order::Terminal`]).
+pub struct Outlets {
+    /// Where terminals are asked for ([`pinfold_wire::Order::Terminal`]).
     pub orders: Channel,
-    /// Where they come.
+    /// Where they come, as init's own messages do.
     pub reports: Channel,
+    /// Where connections are asked for ([`crate::DoorRequest`]), and come.
+    pub connections: Channel,
 }
 
 /// Makes the tree of a plan and has it served. Masks are put in place as for a sandbox, and sealing begins the service.
@@ -53,10 +55,10 @@ pub struct Terminals {
 pub fn serve(
     plan: LaunchPlan,
     server: Box<dyn FileServer>,
-    terminals: Option<Terminals>,
+    outlets: Option<Outlets>,
 ) -> Result<Inside, LaunchError> {
     let owner_is_other = caller_is_root();
-    super::launch(plan, Wall::Other(Box::new(Served { server, terminals, owner_is_other })))
+    super::launch(plan, Wall::Other(Box::new(Served { server, outlets, owner_is_other })))
 }
 
 /// Returns what is left to do for init of a plan whose tree another kernel mounts.
@@ -64,8 +66,8 @@ pub fn serve(
 pub fn steps_elsewhere(plan: &LaunchPlan) -> LastSteps {
     let mut steps = last::of_plan(plan, &super::watched(plan, None), false);
     steps.own_kernel = true;
-    // Which rules that kernel knows is not known here.
-    steps.landlock = 0;
+    // Which rules that kernel knows is not known here. Init uses what it has, and ends where that is too little.
+    steps.landlock = landlock::newest_for(plan);
     // It has as much as it may use.
     steps.memory = None;
     steps
@@ -74,7 +76,7 @@ pub fn steps_elsewhere(plan: &LaunchPlan) -> LastSteps {
 #[derive(Debug)]
 struct Served {
     server: Box<dyn FileServer>,
-    terminals: Option<Terminals>,
+    outlets: Option<Outlets>,
     owner_is_other: bool,
 }
 
@@ -88,9 +90,10 @@ impl Takeover for Served {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let terminals = self.terminals.iter();
-        let terminals = terminals.flat_map(|ends| [ends.orders.as_fd(), ends.reports.as_fd()]);
-        self.server.descriptors().into_iter().chain(terminals).collect()
+        let outlets = self.outlets.iter().flat_map(|Outlets { orders, reports, connections }| {
+            [orders.as_fd(), reports.as_fd(), connections.as_fd()]
+        });
+        self.server.descriptors().into_iter().chain(outlets).collect()
     }
 
     fn backing(&self, group: Option<Group>, _: LastSteps) -> Result<Box<dyn Backing>, LaunchError> {
@@ -103,8 +106,10 @@ impl Takeover for Served {
         plan: &LaunchPlan,
         channel: &Channel,
     ) -> Result<Infallible, Failure> {
-        if let Some(Terminals { orders, reports }) = &self.terminals {
-            outlets::leave_behind(orders, reports).map_err(Failure::at(Step::Engine))?;
+        if let Some(Outlets { orders, reports, connections }) = &self.outlets {
+            outlets::leave_behind(orders, reports)
+                .and_then(|()| connections::leave_behind(&plan.doors, connections))
+                .map_err(Failure::at(Step::Engine))?;
         }
         let descriptors = leave_host(plan).map_err(Failure::at(Step::Pivot))?;
         let files = self.close_in(plan)?;

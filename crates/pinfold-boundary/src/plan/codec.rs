@@ -118,6 +118,21 @@ fn read_place(reader: &mut Reader<'_>) -> Result<Place, DecodeError> {
     })
 }
 
+impl Wire for Door {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        write_door(&mut writer, self);
+        writer.finish()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let door = read_door(&mut reader)?;
+        reader.finish()?;
+        Ok(door)
+    }
+}
+
 fn write_door(writer: &mut Writer, door: &Door) {
     match door {
         Door::Unix(path) => writer.u8(0).bytes(path.as_bytes()),

@@ -31,7 +31,7 @@ enum Phase {
     Over,
 }
 
-impl<S: Store, E: Scheduler> Dispatcher<'_, S, E> {
+impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
     /// Looks after one of them. `state` is what the scheduler said before.
     pub(super) fn look_after(
         &mut self,

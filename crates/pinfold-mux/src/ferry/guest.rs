@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::pipe::PipeFlags;
 
 use super::{END, Kind, ORDERS, REPORTS, messages, receive, send};
-use crate::{Local, Multiplexer, MuxError, Notice, StreamId};
+use crate::{Local, Multiplexer, MuxError, Notice, OpenError, StreamId};
 
 /// How long it waits for a process that has taken no message.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -78,6 +78,25 @@ impl GuestFerry {
     /// Attaches a stream that was taken.
     pub fn attach_stream(&mut self, id: StreamId, local: Local) {
         self.multiplexer.attach(id, local);
+    }
+
+    /// Returns how many streams can be opened now, without the one that the end takes.
+    #[must_use]
+    pub fn opens_left(&self) -> u32 {
+        self.multiplexer.opens_left().saturating_sub(1)
+    }
+
+    /// Opens a stream. The label says what it is for, and the host may refuse it.
+    ///
+    /// # Errors
+    /// Returns why it cannot be opened.
+    pub fn open_stream(&mut self, label: &[u8], local: Local) -> Result<StreamId, OpenError> {
+        self.multiplexer.open(label, local)
+    }
+
+    /// Ends both directions of a stream, whatever is under way.
+    pub fn refuse_stream(&mut self, id: StreamId) {
+        self.multiplexer.refuse(id);
     }
 
     /// Carries what the processes that have ended left behind, says that this is all, and waits for the host to end the

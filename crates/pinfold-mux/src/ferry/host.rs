@@ -23,6 +23,8 @@ pub struct HostFerry {
     reports: Option<StreamId>,
     /// Streams that are opened before those of messages.
     first: Vec<(&'static [u8], Local)>,
+    /// Streams that the guest has opened, which are for the caller.
+    opened: Vec<(StreamId, Vec<u8>)>,
     is_over: bool,
 }
 
@@ -31,8 +33,8 @@ impl HostFerry {
     #[must_use]
     pub fn new(multiplexer: Multiplexer, peer: OwnedFd) -> Self {
         let (orders, waiting, first) = (None, VecDeque::new(), Vec::new());
-        let (tag, reports, is_over) = (0, None, false);
-        Self { multiplexer, peer, orders, waiting, tag, reports, first, is_over }
+        let (tag, reports, opened, is_over) = (0, None, Vec::new(), false);
+        Self { multiplexer, peer, orders, waiting, tag, reports, first, opened, is_over }
     }
 
     /// Opens one more stream, before all messages.
@@ -43,7 +45,8 @@ impl HostFerry {
     }
 
     /// Waits until something can be carried, one of `watched` can be read, or the time is over, and carries it. Returns
-    /// which of `watched` can be read. Streams that the guest opens are refused.
+    /// which of `watched` can be read. Streams that the guest opens wait for the caller, as many as a guest may have
+    /// open.
     ///
     /// # Errors
     /// Returns why the channel is closed.
@@ -60,10 +63,11 @@ impl HostFerry {
         for notice in notices {
             match notice {
                 Notice::Ready => self.begin()?,
-                Notice::Opened { id, label } => {
+                Notice::Opened { id, label } if label == END => {
                     self.multiplexer.refuse(id);
-                    self.is_over |= label == END;
+                    self.is_over = true;
                 }
+                Notice::Opened { id, label } => self.opened.push((id, label)),
                 Notice::Closed(id) if self.reports == Some(id) => {
                     // The guest's end is gone. A peer that is gone needs to hear of none.
                     let _ = rustix::net::shutdown(&self.peer, Shutdown::Write);
@@ -76,6 +80,22 @@ impl HostFerry {
         }
         self.pass_on();
         Ok(ready)
+    }
+
+    /// Returns the streams that the guest has opened since the last call, with what it says they are for. Each is to be
+    /// attached or refused.
+    pub fn take_opened(&mut self) -> Vec<(StreamId, Vec<u8>)> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Attaches a stream that the guest has opened.
+    pub fn attach_stream(&mut self, id: StreamId, local: Local) {
+        self.multiplexer.attach(id, local);
+    }
+
+    /// Refuses a stream that the guest has opened.
+    pub fn refuse_stream(&mut self, id: StreamId) {
+        self.multiplexer.refuse(id);
     }
 
     /// Returns whether the guest has said everything, and all of it was delivered.

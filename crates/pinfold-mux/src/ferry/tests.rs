@@ -90,6 +90,42 @@ fn output_of_a_process_arrives_whole_and_ends() {
 }
 
 #[test]
+fn report_comes_after_the_output_that_was_written_before_it() {
+    let (supervisor, init, _threads) = carried();
+    for _ in 0..100 {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        send(&supervisor, b"run", &[write.as_fd()]).unwrap();
+        drop(write);
+        let output = next(&init).1.pop().unwrap();
+        std::fs::File::from(output).write_all(&[7; 60_000]).unwrap();
+        send(&init, b"ended", &[]).unwrap();
+        assert_eq!(next(&supervisor).0, b"ended");
+        assert_eq!(rustix::io::ioctl_fionread(&read), Ok(60_000));
+    }
+}
+
+#[test]
+fn output_without_end_stops_no_report() {
+    let (supervisor, init, _threads) = carried();
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    send(&supervisor, b"run", &[write.as_fd()]).unwrap();
+    drop(write);
+    let mut output = std::fs::File::from(next(&init).1.pop().unwrap());
+    let writer = std::thread::spawn(move || while output.write_all(&[7; 4096]).is_ok() {});
+    let mut read = std::fs::File::from(read);
+    let reader = std::thread::spawn(move || {
+        let mut buffer = [0; 65536];
+        for _ in 0..200 {
+            read.read_exact(&mut buffer).unwrap();
+        }
+    });
+    send(&init, b"stopped", &[]).unwrap();
+    assert_eq!(next(&supervisor).0, b"stopped");
+    reader.join().unwrap();
+    writer.join().unwrap();
+}
+
+#[test]
 fn reports_come_back_without_what_the_guest_hands_over() {
     let (supervisor, init, _threads) = carried();
     let (_read, write) = rustix::pipe::pipe().unwrap();
@@ -139,11 +175,52 @@ fn peer_that_takes_nothing_stops_nothing_else() {
 }
 
 #[test]
+fn guest_opens_what_the_host_attaches() {
+    let (left, right) = UnixStream::pair().unwrap();
+    let ((_supervisor, theirs), (_init, ours)) = (messages().unwrap(), messages().unwrap());
+    let mut host = HostFerry::new(Multiplexer::host(left.into()).unwrap(), theirs);
+    let mut guest = GuestFerry::new(Multiplexer::guest(right.into()).unwrap(), ours);
+    let host = std::thread::spawn(move || {
+        while host.turn(&[], None).is_ok() {
+            for (id, label) in host.take_opened() {
+                // Each says what it is for, and hears it.
+                let (mut mine, theirs) = UnixStream::pair().unwrap();
+                mine.write_all(&label).unwrap();
+                host.attach_stream(id, Local::socket(theirs.into()).unwrap());
+            }
+        }
+    });
+    let mut heard = Vec::new();
+    for _ in 0..3 * crate::STREAMS {
+        let (mut mine, theirs) = UnixStream::pair().unwrap();
+        while guest.opens_left() == 0 {
+            guest.turn(&[], Some(std::time::Duration::from_millis(1))).unwrap();
+        }
+        guest.open_stream(b"door", Local::socket(theirs.into()).unwrap()).unwrap();
+        mine.shutdown(std::net::Shutdown::Write).unwrap();
+        while guest.turn(&[mine.as_fd()], None).unwrap() != [true] {}
+        let mut label = String::new();
+        mine.set_nonblocking(true).unwrap();
+        while mine.read_to_string(&mut label).is_err() {
+            guest.turn(&[], None).unwrap();
+        }
+        heard.push(label);
+    }
+    assert!(heard.iter().all(|label| label == "door"));
+    drop(guest);
+    host.join().unwrap();
+}
+
+#[test]
 fn hostile_guest_opens_nothing_on_the_host() {
     let (left, right) = UnixStream::pair().unwrap();
     let (supervisor, theirs) = messages().unwrap();
     let mut host = HostFerry::new(Multiplexer::host(left.into()).unwrap(), theirs);
-    let host = std::thread::spawn(move || while host.turn(&[], None).is_ok() {});
+    let host = std::thread::spawn(move || {
+        while host.turn(&[], None).is_ok() {
+            host.take_opened().into_iter().for_each(|(id, _)| host.refuse_stream(id));
+        }
+    });
     let mut guest = Multiplexer::guest(right.into()).unwrap();
     let mut open = std::collections::BTreeSet::new();
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();

@@ -124,6 +124,11 @@ pub const AGENT: &[Key] = &[
     Key::new("model_args", TEXTS, "Arguments that choose a model; templates."),
     Key::new("unattended_flags", TEXTS, "Arguments for an unattended run."),
     Key::new(
+        "memory_flags",
+        TEXTS,
+        "Arguments for a session with a diary: its tools are `pinfold-memory`.",
+    ),
+    Key::new(
         "prompt_args",
         TEXTS,
         "Arguments that have it work on a prompt and end; the one that is {prompt} is the prompt.",

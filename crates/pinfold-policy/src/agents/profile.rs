@@ -58,6 +58,8 @@ pub struct AgentProfile {
     pub model_args: Vec<Template>,
     /// Arguments for an unattended run.
     pub unattended_flags: Vec<String>,
+    /// Arguments for a session with a diary, by which the agent finds its tools.
+    pub memory_flags: Vec<String>,
     /// Arguments that have it work on a prompt and end. The one that is [`PROMPT`] stands for it.
     pub prompt_args: Vec<String>,
     /// Whether it needs user namespaces of its own.

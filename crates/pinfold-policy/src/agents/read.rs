@@ -36,6 +36,7 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
         recipe: table.read("recipe", file_name)?,
         model_args: table.read("model_args", templates)?.unwrap_or_default(),
         unattended_flags: texts(&table, "unattended_flags")?,
+        memory_flags: texts(&table, "memory_flags")?,
         prompt_args: texts(&table, "prompt_args")?,
         nested: table.read("nested", Item::flag)?.unwrap_or(false),
         env: env(&table)?,

@@ -43,12 +43,6 @@ impl Default for AskSettings {
 }
 
 impl AskSettings {
-    /// Returns whether questions go to the user who is somewhere else.
-    #[must_use]
-    pub fn has_a_way(&self) -> bool {
-        self.webhook.is_some() || !self.command.is_empty()
-    }
-
     /// Returns the same with the flag `--ask`.
     pub(super) fn with_flag(mut self, is_set: bool) -> Self {
         if is_set {

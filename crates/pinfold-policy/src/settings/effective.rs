@@ -35,6 +35,10 @@ pub struct Settings {
     pub engine: Option<Valued<EngineName>>,
     /// The program that makes the boundary `external`.
     pub plugin: Option<Valued<HostPath>>,
+    /// Where packages of QEMU were unpacked; the system's own if absent.
+    pub qemu: Option<Valued<HostPath>>,
+    /// Where a package of a kernel was unpacked; the one of the cache or of this machine if absent.
+    pub kernel: Option<Valued<HostPath>>,
     pub agent: Option<Valued<String>>,
     pub model: Option<Valued<String>>,
     pub provider: Option<Valued<String>>,

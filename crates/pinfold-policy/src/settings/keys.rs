@@ -241,6 +241,8 @@ pub const USER: &[Key] = &[
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
     Key::new("engine", Shape::Choice(EngineName::WORDS), "What runs the boundary `container`."),
     Key::new("plugin", Shape::Text, "The program that makes the boundary `external`."),
+    Key::new("qemu", Shape::Text, "A directory with packages of QEMU, for the boundary `vm`."),
+    Key::new("kernel", Shape::Text, "A directory with a package of Linux, for the boundary `vm`."),
     Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
     Key::new("model", Shape::Text, "The model; --model wins."),
     Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),

@@ -60,6 +60,8 @@ impl Settings {
         rows.optional("boundary", self.boundary.as_ref());
         rows.optional("engine", self.engine.as_ref());
         rows.optional("plugin", self.plugin.as_ref());
+        rows.optional("qemu", self.qemu.as_ref());
+        rows.optional("kernel", self.kernel.as_ref());
         rows.optional("agent", self.agent.as_ref());
         rows.optional("model", self.model.as_ref());
         rows.optional("provider", self.provider.as_ref());

@@ -37,6 +37,8 @@ pub(super) struct UserFile {
     pub(super) boundary: Option<Valued<BoundaryName>>,
     pub(super) engine: Option<Valued<EngineName>>,
     pub(super) plugin: Option<Valued<HostPath>>,
+    pub(super) qemu: Option<Valued<HostPath>>,
+    pub(super) kernel: Option<Valued<HostPath>>,
     pub(super) agent: Option<Valued<String>>,
     pub(super) model: Option<Valued<String>>,
     pub(super) provider: Option<Valued<String>>,
@@ -100,7 +102,9 @@ pub(super) fn user(
     Ok(UserFile {
         boundary: word(&section, "boundary", Origin::User)?,
         engine: word(&section, "engine", Origin::User)?,
-        plugin: plugin(&section, home)?,
+        plugin: own_path(&section, "plugin", home)?,
+        qemu: own_path(&section, "qemu", home)?,
+        kernel: own_path(&section, "kernel", home)?,
         agent: text(&section, "agent")?,
         model: text(&section, "model")?,
         provider: text(&section, "provider")?,
@@ -176,11 +180,12 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
     })
 }
 
-fn plugin(
+fn own_path(
     section: &Section<'_>,
+    key: &str,
     home: Option<&HostPath>,
 ) -> Result<Option<Valued<HostPath>>, FileError> {
-    section.read("plugin", |item| Ok(Valued::new(path(item, home)?, Origin::User(item.place()))))
+    section.read(key, |item| Ok(Valued::new(path(item, home)?, Origin::User(item.place()))))
 }
 
 fn text(section: &Section<'_>, key: &str) -> Result<Option<Valued<String>>, FileError> {

@@ -105,6 +105,8 @@ fn merge(
         )?,
         engine: flag("--engine", flags.engine).or(user.engine),
         plugin: user.plugin,
+        qemu: user.qemu,
+        kernel: user.kernel,
         model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
         provider: provider.or(agent_loop.provider),
         agent,

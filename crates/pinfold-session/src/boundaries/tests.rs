@@ -5,7 +5,7 @@ use pinfold_boundary::Feature;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::wrappers::Wrappers;
 
-use super::{Choice, all, choices};
+use super::{Choice, Own, all, choices};
 
 const BEGIN: &str = "<!-- what each has: made by the tests -->\n";
 const END: &str = "<!-- end -->\n";
@@ -19,7 +19,7 @@ fn the_documentation_says_what_boundaries_declare() {
     table.extend(Feature::ALL.map(|_| "---|"));
     table.push('\n');
     let launcher = Launcher::new(Wrappers::none());
-    for boundary in all(None, &[], &launcher).unwrap() {
+    for boundary in all(Own::default(), &[], &launcher).unwrap() {
         table.push_str(&format!("| {} |", boundary.name()));
         let has =
             |feature| if boundary.lacks().contains(&feature) { " **no** |" } else { " yes |" };

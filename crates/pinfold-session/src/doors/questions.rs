@@ -1,21 +1,16 @@
 //! What asks the user while a session runs, and what was answered for always.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pinfold_ask::{Away, ConnectionTerms, Connections, Desk, ReadSecret, SavedHosts, Webhook};
+use pinfold_ask::{Away, ConnectionTerms, Connections, Desk, OfSession, SavedHosts};
 use pinfold_egress::Doorkeeper;
-use pinfold_host::Host;
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::settings::Settings;
-use pinfold_secrets::{SecretId, Store};
-use pinfold_terminal::notify;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::workspace::Workspace;
-use zeroize::Zeroizing;
 
 use crate::RunError;
 use crate::control;
@@ -31,8 +26,8 @@ pub(crate) fn add_saved_rules(
     workspace: &Workspace,
     places: &Places,
 ) -> Result<(), RunError> {
-    let saved = SavedHosts::new(places).rules_of(&repository(workspace));
-    let saved = saved.map_err(RunError::System)?;
+    let saved =
+        SavedHosts::new(places).rules_of(&repository(workspace)).map_err(RunError::System)?;
     let ceiling = &settings.ceiling;
     let allowed = saved.into_iter().filter(|rule| ceiling.check_host(rule).is_ok());
     settings.network.allow.extend(allowed);
@@ -60,45 +55,18 @@ pub(crate) fn desk(
         return Ok(None);
     }
     let terminal = passage.filter(|_| request.attended).cloned();
-    let webhook = webhook(settings, request.host());
-    let has_a_way = webhook.is_some() || !settings.ask.command.is_empty();
     let places = request.places.clone();
-    let away = has_a_way.then(|| Away {
-        session: state.id().to_string(),
+    let of_session = OfSession {
+        id: state.id().to_string(),
         workspace: request.workspace.root.as_path().to_owned(),
         private: state.private().to_owned(),
-        command: settings.ask.command.iter().map(|word| OsString::from(&word.value)).collect(),
-        webhook,
-        port: settings.ask.port.as_ref().map(|port| port.value),
-        base_url: settings.ask.base_url.as_ref().map(|url| url.value.as_str().to_owned()),
-        launcher: request.launcher.clone(),
-        places: places.clone(),
         audit: Arc::clone(audit),
-        other: Arc::new(move |session, token, answer| {
+    };
+    let away =
+        Away::find(&settings.ask, request.host(), of_session, move |session, token, answer| {
             control::by_link(&places, session, token, answer).map_err(|error| error.to_string())
-        }),
-    });
+        });
     Desk::new(terminal, away).map(Some).map_err(RunError::System)
-}
-
-/// Returns the webhook, if its secret is there.
-fn webhook(settings: &Settings, host: Host<'_>) -> Option<Webhook> {
-    let (url, name) = (settings.ask.webhook.as_ref()?, settings.ask.webhook_secret.as_ref()?);
-    let (store, launcher) = (Store::new(host.places.secrets()), host.launcher.clone());
-    let id = SecretId::new(name.value.clone());
-    let secret: ReadSecret = Box::new(move || {
-        let id = id.as_ref().map_err(ToString::to_string)?;
-        let resolved = store.resolve(id, &launcher).map_err(|error| error.to_string())?;
-        Ok(Zeroizing::new(resolved.secret.expose().to_owned()))
-    });
-    if let Err(error) = secret() {
-        let name = &name.value;
-        notify!(
-            "pinfold: note: questions are not posted to your webhook: {error} (`pinfold secret set {name}`)"
-        );
-        return None;
-    }
-    Some(Webhook { url: url.value.as_str().to_owned(), secret })
 }
 
 /// Returns what asks about connections that no rule names.

@@ -1,6 +1,5 @@
 //! The second phase: the session has its name and its audit log. Next it is furnished.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -75,14 +74,8 @@ impl Registered {
         let path_map = PathMap::new(authority, over.cloned());
         let over = over.map(HostPath::as_path);
         let masks = keep(self.masks, live, &mut self.inside, over).map_err(RunError::thread)?;
-        let broker = host_exec
-            .map(|listener| {
-                let desk = desk
-                    .as_ref()
-                    .ok_or_else(|| RunError::System(io::ErrorKind::NotFound.into()))?;
-                broker(listener, path_map, &self.session, &self.audit, desk)
-            })
-            .transpose()?;
+        let serve = |(listener, desk)| broker(listener, path_map, &self.session, &self.audit, desk);
+        let broker = host_exec.zip(desk.as_ref()).map(serve).transpose()?;
         self.session.request.timeline.done("scans the workspace");
         let Self { records, passage, audit, launch, inside, session, caller, .. } = self;
         Ok(Furnished {

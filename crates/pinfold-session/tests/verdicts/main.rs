@@ -201,7 +201,9 @@ fn boundaries(init: &Path, as_root: bool) -> Outcome<Vec<Box<dyn Boundary>>> {
     // What has a daemon does not see the mounts that root's trees are made with.
     let launcher = Launcher::new(Wrappers::none());
     for boundary in
-        pinfold_session::boundaries(None, &[], &launcher)?.into_iter().filter(|_| !as_root)
+        pinfold_session::boundaries(pinfold_session::OwnPrograms::default(), &[], &launcher)?
+            .into_iter()
+            .filter(|_| !as_root)
     {
         let is_managed = MANAGED.contains(&boundary.name());
         let is_usable = is_managed && boundary.probe().usable();

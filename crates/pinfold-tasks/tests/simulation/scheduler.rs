@@ -177,6 +177,10 @@ impl Scheduler for SimulatedScheduler {
         String::new()
     }
 
+    fn no_output(&self) -> &'static str {
+        ""
+    }
+
     fn clean_up(&self, _: &JobName) {}
 }
 

@@ -14,6 +14,7 @@ use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
 use thiserror::Error;
 
+use super::doors::Doors;
 use super::{GuestError, Tree, keep_inodes_below, open_channel};
 
 /// The word that the kernel's command line has for it.
@@ -22,13 +23,6 @@ pub(crate) const WORD: &str = "machine-init";
 pub(crate) const TREE: &[u8] = b"tree";
 /// The longest description of a tree.
 const LONGEST: u64 = 16 << 20;
-/// What /dev has on a system that mounts no devtmpfs by itself (udev(7) makes these).
-const LINKS: [(&str, &str); 4] = [
-    ("/proc/self/fd", "/dev/fd"),
-    ("/proc/self/fd/0", "/dev/stdin"),
-    ("/proc/self/fd/1", "/dev/stdout"),
-    ("/proc/self/fd/2", "/dev/stderr"),
-];
 
 /// Why a guest ended by itself.
 #[derive(Debug, Error)]
@@ -41,6 +35,8 @@ enum FirstError {
     Socket(#[from] ChannelError),
     #[error("cannot read what the tree is: {0}")]
     Tree(#[from] DecodeError),
+    #[error("cannot open the doors: {0}")]
+    Doors(Errno),
     #[error("cannot prepare init: {0}")]
     System(#[from] io::Error),
     #[error("cannot start init: {0}")]
@@ -66,10 +62,19 @@ fn run() -> Result<Infallible, FirstError> {
     let mut ferry = GuestFerry::new(Multiplexer::guest(channel)?, ours);
     let tree = Tree::decode(&receive(&mut ferry)?)?;
     tree.enter()?;
-    complete_devices()?;
+    mount_shared_memory()?;
+    let mut doors = Doors::open(&tree.doors, tree.ids).map_err(FirstError::Doors)?;
     let init = start_init(theirs, tree.ids, &tree.hostname)?;
     keep_inodes_below(tree.files)?;
-    while ferry.turn(&[init.as_fd()], None)? != [true] {}
+    loop {
+        let mut watched = vec![init.as_fd()];
+        watched.extend(doors.watched(&ferry));
+        let ready = ferry.turn(&watched, doors.timeout())?;
+        match ready.split_first() {
+            Some((false, ready)) => doors.serve(ready, &mut ferry),
+            _ => break,
+        }
+    }
     Ok(ferry.finish()?)
 }
 
@@ -96,18 +101,15 @@ fn receive(ferry: &mut GuestFerry) -> Result<Vec<u8>, FirstError> {
     }
 }
 
-/// Adds to the kernel's own devices what programs expect.
-fn complete_devices() -> Result<(), FirstError> {
-    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    for (kind, path, options) in
-        [("devpts", "/dev/pts", c"ptmxmode=0666,mode=0620"), ("tmpfs", "/dev/shm", c"mode=1777")]
-    {
-        rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755))?;
-        rustix::mount::mount(kind, path, kind, flags, Some(options))?;
+/// Mounts what POSIX shared memory lies in, unless it is a private directory of the session's.
+fn mount_shared_memory() -> Result<(), FirstError> {
+    const PATH: &str = "/dev/shm";
+    match rustix::fs::mkdirat(CWD, PATH, Mode::from_raw_mode(0o755)) {
+        Ok(()) => {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV;
+            Ok(rustix::mount::mount("tmpfs", PATH, "tmpfs", flags, Some(c"mode=1777"))?)
+        }
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
-    for (to, path) in LINKS {
-        rustix::fs::symlinkat(to, CWD, path)?;
-    }
-    rustix::fs::unlinkat(CWD, "/dev/ptmx", rustix::fs::AtFlags::empty())?;
-    Ok(rustix::fs::symlinkat("pts/ptmx", CWD, "/dev/ptmx")?)
 }

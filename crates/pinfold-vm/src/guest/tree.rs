@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_boundary::Door;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -38,12 +39,14 @@ pub struct Tree {
     pub home: PathBuf,
     /// Directories of the guest's memory.
     pub private: Vec<PathBuf>,
-    /// How much they may hold together, in bytes, if that is bounded.
-    pub disk: Option<u64>,
+    /// How much they may hold together, in bytes.
+    pub disk: u64,
     /// How many files the host can hold open.
     pub files: u64,
     /// What lies beneath private directories.
     pub beneath: Vec<Place>,
+    /// The sandbox's doors.
+    pub doors: Vec<Door>,
 }
 
 /// Something at a path beneath a private directory.
@@ -110,9 +113,7 @@ impl Tree {
     fn mount_private(&self) -> Result<(), Errno> {
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        if let Some(bytes) = self.disk {
-            rustix::mount::fsconfig_set_string(&context, "size", bytes.to_string())?;
-        }
+        rustix::mount::fsconfig_set_string(&context, "size", self.disk.to_string())?;
         rustix::mount::fsconfig_create(&context)?;
         let memory = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
         // Directories are cloned only from what is attached, before Linux 6.15.

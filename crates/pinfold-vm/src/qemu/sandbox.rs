@@ -25,8 +25,6 @@ pub(super) const FILES: &str = "/run/pinfold/files";
 pub(super) const KERNEL: &str = "/run/pinfold/kernel";
 pub(super) const INITRAMFS: &str = "/run/pinfold/initramfs";
 
-/// QEMU has a thread for each processor of the guest, and some for itself.
-const TASKS: u64 = 128;
 /// Where systems have programs and libraries (hier(7)), Nix and Guix theirs, and what ld.so(8) reads.
 const SYSTEM: [&str; 9] = [
     "/bin",
@@ -89,13 +87,13 @@ pub(super) struct Ends {
 pub(super) fn start(
     root: &Path,
     files: &Files<'_>,
-    memory: u64,
+    limits: ResourceLimits,
     argv: Vec<OsString>,
 ) -> Result<(Inside, Ends), QemuError> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
     let ((output, console), (errors, messages)) = (pipe()?, pipe()?);
     let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let plan = plan(root, files, memory)?;
+    let plan = plan(root, files, limits)?;
     let has_doors = !plan.doors.is_empty();
     let unpacked = libraries_below(root);
     let mut env = Vec::new();
@@ -121,7 +119,7 @@ pub(super) fn start(
     Ok((inside, Ends { doors, output: output.into(), errors: errors.into() }))
 }
 
-fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuError> {
+fn plan(root: &Path, files: &Files<'_>, limits: ResourceLimits) -> Result<LaunchPlan, QemuError> {
     let mut tree = Vec::new();
     for path in SYSTEM.map(Path::new) {
         let place = match fs::read_link(path) {
@@ -153,7 +151,7 @@ fn plan(root: &Path, files: &Files<'_>, memory: u64) -> Result<LaunchPlan, QemuE
         identity: Identity { uid, gid, home: InsidePath::root() },
         hostname: "machine".to_owned(),
         doors,
-        limits: ResourceLimits { memory: Some(memory), pids: Some(TASKS), ..Default::default() },
+        limits,
         landlock: Landlock::BestEffort,
         nested: false,
     })

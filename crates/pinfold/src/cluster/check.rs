@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pinfold_cluster::{Job, JobMaker as _, JobName, JobState, RunId, Scheduler};
+use pinfold_cluster::{Job, JobMaker as _, JobName, JobState, RunId};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_tasks::{TaskId, TaskSpec};
@@ -84,9 +84,8 @@ fn node(site: &Site<'_>) -> Result<Vec<Item>, Failure> {
         Ok(said) => Ok(missing(&said)),
         Err(_) if printed.is_empty() => {
             let failure = Failure::new(format!("job {} printed nothing", job.id));
-            let hint =
-                "nodes have to see the `directory` of cluster.toml, by default pinfold's cache";
-            Ok(attempt(Err(failure.hint(Some(hint.to_owned())))))
+            let hint = site.scheduler.no_output().to_owned();
+            Ok(attempt(Err(failure.hint(Some(hint)))))
         }
         Err(_) => Ok(attempt(Err(Failure::new(format!("job {} printed: {printed}", job.id))))),
     }
@@ -101,7 +100,7 @@ fn wait(site: &Site<'_>, job: &Job) -> Result<(), Failure> {
             _ => std::thread::sleep(LOOK),
         }
     }
-    let hint = "the cluster may be busy; `options` in cluster.toml name another partition";
+    let hint = "the cluster may be busy, or no node may fit what cluster.toml asks for";
     Err(Failure::new(format!("job {} has not ended within {} s", job.id, PATIENCE.as_secs()))
         .hint(Some(hint.to_owned())))
 }

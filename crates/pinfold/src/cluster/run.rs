@@ -40,7 +40,7 @@ pub(super) fn run(
     let jobs = site.jobs(COMMAND)?;
     let signals = sys::stop_events().map_err(Failure::new)?;
     let most = site.settings.most;
-    let mut dispatcher = Dispatcher::new(&queue, &site.scheduler, &jobs, most, &report);
+    let mut dispatcher = Dispatcher::new(&queue, &*site.scheduler, &jobs, most, &report);
     let (begun, mut pause) = (Instant::now(), SHORTEST);
     loop {
         let step = match dispatcher.step(begun.elapsed()) {

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pinfold_cluster::{ClusterSettings, NodeJobs, Slurm, stage};
+use pinfold_cluster::{ClusterSettings, Kubernetes, NodeJobs, Scheduler, Slurm, stage};
+use pinfold_host::Refusal;
 use pinfold_host::directories::{Places, account_name};
 use pinfold_host::launcher::{Launcher, own_program};
 use pinfold_secrets::Store;
@@ -20,7 +21,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// A cluster, as the user's settings describe it.
 pub(super) struct Site<'a> {
     pub(super) settings: ClusterSettings,
-    pub(super) scheduler: Slurm,
+    pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) directory: PathBuf,
     places: &'a Places,
     launcher: &'a Launcher,
@@ -35,11 +36,16 @@ impl<'a> Site<'a> {
         let settings = ClusterSettings::read(places).map_err(Failure::new)?;
         let directory = settings.directory.clone();
         let directory = directory.unwrap_or_else(|| places.cache.join("cluster"));
-        let scheduler = Slurm::find(&settings.options, &directory, launcher);
-        let scheduler = scheduler.map_err(|refusal| {
+        let refused = |refusal: Refusal| {
             let hint = refusal.hint().map(str::to_owned);
             Failure::new(refusal).hint(hint)
-        })?;
+        };
+        let scheduler: Box<dyn Scheduler> = match &settings.kubernetes {
+            Some(kubernetes) => Box::new(Kubernetes::find(kubernetes, launcher).map_err(refused)?),
+            None => {
+                Box::new(Slurm::find(&settings.options, &directory, launcher).map_err(refused)?)
+            }
+        };
         Ok(Self { settings, scheduler, directory, places, launcher })
     }
 
@@ -54,16 +60,21 @@ impl<'a> Site<'a> {
                 .and_then(|program| stage(&program, &self.directory))
                 .map_err(Failure::new)?,
         };
+        let pods = self.settings.kubernetes.as_ref();
+        let home = pods.and_then(|pods| pods.home.as_ref()).unwrap_or(&self.places.home);
         let user = OsString::from(account_name().unwrap_or_default());
         let mut environment = vec![
-            ("HOME", self.places.home.clone().into_os_string()),
+            ("HOME", home.clone().into_os_string()),
             ("USER", user.clone()),
             ("LOGNAME", user),
             ("PATH", PATH.into()),
             ("LANG", "C.UTF-8".into()),
         ];
-        let config = std::env::var_os("XDG_CONFIG_HOME").map(|path| ("XDG_CONFIG_HOME", path));
-        environment.extend(config);
+        // Pods have a home of their own.
+        if pods.is_none() {
+            let config = std::env::var_os("XDG_CONFIG_HOME");
+            environment.extend(config.map(|path| ("XDG_CONFIG_HOME", path)));
+        }
         let state = self.settings.state.clone();
         let lease = self.settings.lease.map_or(Lease::TTL, |lease| lease.duration());
         Ok(NodeJobs {

@@ -269,8 +269,8 @@ fn unknown_choice_is_refused_with_the_known_ones() {
         (&["--engine", "apple"], "is for macOS"),
         (&["--boundary", "external"], "set `plugin` in pinfold's config.toml"),
         (
-            &["--boundary", "vm"],
-            "is not in this version: it has namespace, container, systemd and external",
+            &["--boundary", "cluster"],
+            "is not in this version: it has namespace, container, systemd, vm and external",
         ),
         (&["--engine", "nothing"], "runc"),
     ];

@@ -261,7 +261,7 @@ fn failed_start_says_why() {
         assert!(refused(&options(detached)).contains("cannot be used with"), "{detached:?}");
     }
     assert_eq!(refused(&options(&["--help"])), "these options start no session");
-    assert!(refused(&options(&["--boundary", "vm"])).contains("boundary vm"));
+    assert!(refused(&options(&["--boundary", "cluster"])).contains("boundary cluster"));
     let nowhere = SessionStart { workspace: "/no/such".into(), ..SessionStart::default() };
     assert!(refused(&nowhere).contains("/no/such"));
     let relative = SessionStart { workspace: "x".into(), ..SessionStart::default() };

@@ -1,12 +1,18 @@
 //! What a tree has of a kernel: its /proc and devices, or places for another kernel's.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 
 use super::{Kind, NO_EXEC, Root, inside};
-use crate::namespace::detached::{NO_DEVICES, NO_SUID, READ_ONLY, clone_tree, new_filesystem};
+use crate::namespace::detached::{
+    NO_DEVICES, NO_SUID, READ_ONLY, attach, clone_tree, new_filesystem,
+};
 use crate::plan::{Entry, LaunchPlan, Place};
+use crate::sys;
 
 /// A device on a read-only mount is written to as usual; its times and modes, which are the host's,
 /// stay.
@@ -63,8 +69,11 @@ impl Root {
     }
 
     fn mount_devices(&self) -> Result<(), Errno> {
-        for name in DEVICES {
-            let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), DEVICE)?;
+        self.put_devices(usual_devices()?)
+    }
+
+    fn put_devices(&self, devices: Vec<(&str, OwnedFd)>) -> Result<(), Errno> {
+        for (name, device) in devices {
             self.put(device, &Path::new("dev").join(name), Kind::File)?;
         }
         let options = [("ptmxmode", "0666"), ("mode", "0620")];
@@ -75,4 +84,33 @@ impl Root {
         }
         Ok(())
     }
+
+    /// Leaves of a guest's kernel what a sandbox has of one, in the mount namespace of this process, which is root of the
+    /// guest and has mounted a `/proc` of its own.
+    ///
+    /// # Errors
+    /// Returns the error of the mount calls.
+    pub(crate) fn narrow_kernel_files() -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = Self::of(rustix::fs::open("/", flags, Mode::empty())?);
+        // What lies over the directory hides them.
+        let devices = usual_devices()?;
+        let shared = clone_tree(rustix::fs::CWD, "/dev/shm", NO_SUID | NO_DEVICES)?;
+        let options = [("mode", "0755"), ("size", "64k")];
+        let directory = new_filesystem("tmpfs", &options, NO_SUID | NO_EXEC)?;
+        attach(&directory, rustix::fs::CWD, "/dev")?;
+        root.put_devices(devices)?;
+        root.put(shared, "dev/shm".as_ref(), Kind::Directory)?;
+        sys::mount_setattr(directory.as_fd(), false, &sys::attributes(READ_ONLY, 0))?;
+        rustix::mount::unmount("/sys", UnmountFlags::DETACH)?;
+        root.seal_kernel_files()
+    }
+}
+
+/// Clones the devices that a program may expect to mounts on which nothing of them can be changed.
+fn usual_devices() -> Result<Vec<(&'static str, OwnedFd)>, Errno> {
+    let clone = |name: &'static str| {
+        Ok((name, clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), DEVICE)?))
+    };
+    DEVICES.into_iter().map(clone).collect()
 }

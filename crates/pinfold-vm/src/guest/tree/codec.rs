@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_boundary::Door;
 use pinfold_wire::{DecodeError, Reader, Wire, Writer};
 
 use super::{Beneath, Place, Tree};
@@ -14,7 +15,7 @@ impl Wire for Tree {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
         writer.u32(self.ids.0).u32(self.ids.1);
         writer.bytes(self.hostname.as_bytes()).bytes(&bytes(&self.home));
-        writer.u8(self.disk.is_some().into()).u64(self.disk.unwrap_or(0)).u64(self.files);
+        writer.u64(self.disk).u64(self.files);
         writer.u32(self.private.len() as u32);
         for path in &self.private {
             writer.bytes(&bytes(path));
@@ -22,6 +23,10 @@ impl Wire for Tree {
         writer.u32(self.beneath.len() as u32);
         for place in &self.beneath {
             writer.bytes(&bytes(&place.path)).u8((place.kind == Beneath::Made).into());
+        }
+        writer.u32(self.doors.len() as u32);
+        for door in &self.doors {
+            writer.bytes(&door.encode());
         }
         writer.finish()
     }
@@ -31,8 +36,7 @@ impl Wire for Tree {
         let ids = (reader.u32()?, reader.u32()?);
         let hostname = String::from_utf8_lossy(&reader.bytes()?).into_owned();
         let home = path(&mut reader)?;
-        let (has_disk, disk, files) = (reader.u8()? == 1, reader.u64()?, reader.u64()?);
-        let disk = has_disk.then_some(disk);
+        let (disk, files) = (reader.u64()?, reader.u64()?);
         let private = (0..reader.u32()?).map(|_| path(&mut reader)).collect::<Result<_, _>>()?;
         let mut beneath = Vec::new();
         for _ in 0..reader.u32()? {
@@ -40,8 +44,10 @@ impl Wire for Tree {
             let kind = if reader.u8()? == 1 { Beneath::Made } else { Beneath::Granted };
             beneath.push(Place { path, kind });
         }
+        let doors = (0..reader.u32()?).map(|_| Door::decode(&reader.bytes()?));
+        let doors = doors.collect::<Result<_, _>>()?;
         reader.finish()?;
-        Ok(Self { ids, hostname, home, disk, files, private, beneath })
+        Ok(Self { ids, hostname, home, disk, files, private, beneath, doors })
     }
 }
 

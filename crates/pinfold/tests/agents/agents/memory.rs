@@ -6,27 +6,22 @@ use pinfold_testkit::Script;
 use pinfold_testkit::agent::{AgentScene, ready};
 use serde_json::{Value, json};
 
-const CLAUDE: &str = r#"--mcp-config={"mcpServers":{"memory":{"command":"pinfold-memory"}}}"#;
-const CODEX: [&str; 2] = [
-    r#"mcp_servers.memory={command="pinfold-memory",default_tools_approval_mode="approve"}"#,
-    // Newer models look for tools instead of getting a list of all.
-    r#"model="gpt-5.4""#,
-];
+/// Newer models look for tools instead of getting a list of all.
+const MODEL: &str = r#"model="gpt-5.4""#;
 
 /// An agent, its arguments, and a call of the tool that adds an entry as its model says it.
 fn agents() -> [(&'static str, Vec<&'static str>, Value); 3] {
     let entry = json!({ "title": "Disk", "content": "The disk was full." });
-    let options: Vec<&str> = CODEX.into_iter().flat_map(|set| ["-c", set]).collect();
     let bash = format!("pinfold-memory moltnet_create_entry '{entry}'");
     [
         (
             "claude",
-            vec!["-p", "go", CLAUDE],
+            vec!["-p", "go"],
             json!({ "name": "mcp__memory__moltnet_create_entry", "input": entry }),
         ),
         (
             "codex",
-            [&["exec", "--ephemeral", "--skip-git-repo-check"][..], &options, &["go"]].concat(),
+            vec!["exec", "--ephemeral", "--skip-git-repo-check", "-c", MODEL, "go"],
             json!({ "name": "moltnet_create_entry", "input": entry }),
         ),
         // It has no servers of the protocol.
@@ -35,7 +30,7 @@ fn agents() -> [(&'static str, Vec<&'static str>, Value); 3] {
 }
 
 #[test]
-fn agent_in_a_sandbox_remembers_by_the_tools_of_a_diary() {
+fn agent_in_a_sandbox_finds_the_tools_of_a_diary_that_is_granted() {
     for (agent, args, call) in agents() {
         let Some(user) = ready("agents with a diary") else { return };
         let steps = json!({ "steps": [{ "tool": call }, { "text": "DONE" }] });

@@ -1,0 +1,190 @@
+//! The boundary `vm`: where QEMU, the kernel and what the guest boots come from, and how large a machine is.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::namespace::{FileServer, OLDEST_LANDLOCK};
+use pinfold_boundary::{
+    Boundary, Capabilities, CpuShare, Feature, Finding, Inside, LaunchError, LaunchPlan, Probe,
+    ResourceLimits, Session,
+};
+use pinfold_policy::path::HostPath;
+
+use crate::kernel::{Kernel, NoKernel};
+use crate::prepared::{Prepared, PreparedError};
+use crate::qemu::{Qemu, QemuError, Spec};
+use crate::sandbox;
+
+const MIB: u64 = 1 << 20;
+/// The least memory of a guest: kernel, initramfs and some programs.
+const LEAST: u64 = 384 * MIB;
+/// The memory of a guest of which the policy says nothing: half of what the host has, within these.
+const USUAL: (u64, u64) = (512 * MIB, 4096 * MIB);
+/// Processors of a guest at most: each is a thread of QEMU's, which has some more.
+const MOST_CPUS: u32 = 64;
+/// Below the cache: a kernel that was fetched, and what was made of kernels.
+const KERNEL: &str = "kernel";
+const IMAGES: &str = "images";
+
+/// What the user has chosen for machines.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Where packages of QEMU were unpacked; the system's if absent.
+    pub qemu: Option<PathBuf>,
+    /// Where a package of a kernel was unpacked; the one in the cache, or else the host's, if absent.
+    pub kernel: Option<PathBuf>,
+    /// A directory of pinfold's own for what can be made again.
+    pub cache: PathBuf,
+}
+
+/// A machine for each sandbox.
+#[derive(Debug, Clone)]
+pub struct Vm {
+    choice: Choice,
+    init: HostPath,
+    server: fn(OwnedFd) -> Box<dyn FileServer>,
+}
+
+impl Vm {
+    /// Returns the boundary. `init` is the static executable that runs in guests ([`crate::launch`]), and `server` serves
+    /// trees to them.
+    #[must_use]
+    pub fn new(choice: Choice, init: HostPath, server: fn(OwnedFd) -> Box<dyn FileServer>) -> Self {
+        Self { choice, init, server }
+    }
+
+    fn qemu(&self) -> Result<Qemu, LaunchError> {
+        Qemu::find(self.choice.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_qemu)
+    }
+
+    /// Finds the kernel, and makes of it what a guest boots unless that is there.
+    fn prepared(&self) -> Result<Prepared, LaunchError> {
+        let kernel = self.kernel().map_err(|error| no_kernel(error.to_string()))?;
+        let prepared =
+            Prepared::find(&self.choice.cache.join(IMAGES), &kernel, self.init.as_path());
+        prepared.map_err(|error| match error {
+            PreparedError::Cache { .. } => {
+                LaunchError::Machine { what: error.to_string(), hint: None }
+            }
+            error => no_kernel(error.to_string()),
+        })
+    }
+
+    fn kernel(&self) -> Result<Kernel, NoKernel> {
+        let fetched = self.choice.cache.join(KERNEL);
+        match &self.choice.kernel {
+            Some(chosen) => Kernel::below(chosen),
+            None if fetched.exists() => Kernel::below(&fetched),
+            None => Kernel::of_host(),
+        }
+    }
+}
+
+fn no_qemu(error: QemuError) -> LaunchError {
+    let hint = error.hint().map(str::to_owned);
+    LaunchError::Machine { what: error.to_string(), hint }
+}
+
+fn no_kernel(what: String) -> LaunchError {
+    let hint = "unpack a kernel's package (Debian: `apt-get download linux-image-cloud-amd64` and what it depends on, \
+                `dpkg -x`), and set `kernel` to its directory in pinfold's config.toml"
+        .to_owned();
+    LaunchError::Machine { what, hint: Some(hint) }
+}
+
+impl Boundary for Vm {
+    fn name(&self) -> &'static str {
+        "vm"
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &[Feature::Publish]
+    }
+
+    fn probe(&self) -> Probe {
+        let found = self.qemu().and_then(|qemu| {
+            qemu.has_file_systems().map_err(no_qemu)?;
+            self.prepared()
+        });
+        match found {
+            Err(error) => {
+                let hint = error.hint().map(str::to_owned);
+                let finding = Finding { what: error.to_string(), hint, fatal: true };
+                Probe { findings: vec![finding], ..Probe::default() }
+            }
+            Ok(_) => Probe {
+                capabilities: Capabilities {
+                    memory: true,
+                    cpus: true,
+                    pids: true,
+                    landlock: OLDEST_LANDLOCK,
+                },
+                hands_over: true,
+                findings: vec![Finding {
+                    what: "the machine's processor is emulated: a start takes seconds, and programs many \
+                           times as long (KVM is not used in this version)"
+                        .to_owned(),
+                    hint: None,
+                    fatal: false,
+                }],
+            },
+        }
+    }
+
+    fn launch(&self, plan: LaunchPlan, _session: Session<'_>) -> Result<Inside, LaunchError> {
+        let size = Size::of(&plan.limits)?;
+        let (qemu, prepared) = (self.qemu()?, self.prepared()?);
+        let spec = Spec {
+            kernel: prepared.kernel,
+            initramfs: prepared.initramfs,
+            memory: size.memory,
+            cpus: size.cpus,
+            share: plan.limits.cpus,
+            has_tree: true,
+        };
+        sandbox::launch(&qemu, &spec, &self.init, plan, self.server)
+    }
+}
+
+/// How large a machine is.
+#[derive(Debug, PartialEq, Eq)]
+struct Size {
+    /// In MiB.
+    memory: u32,
+    cpus: u32,
+}
+
+impl Size {
+    /// Returns the size for what a sandbox may use up.
+    ///
+    /// # Errors
+    /// Refuses less memory than a guest needs.
+    fn of(limits: &ResourceLimits) -> Result<Self, LaunchError> {
+        let memory = match limits.memory {
+            Some(bytes) if bytes < LEAST => {
+                return Err(LaunchError::Limit {
+                    limit: "memory",
+                    cause: format!("a machine needs {} MiB at least", LEAST / MIB),
+                });
+            }
+            Some(bytes) => bytes,
+            None => (memory_of_host() / 2).clamp(USUAL.0, USUAL.1),
+        };
+        let own = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let asked = limits.cpus.map(|CpuShare { thousandths, .. }| thousandths.div_ceil(1000));
+        let cpus = asked.unwrap_or(own).min(own).clamp(1, MOST_CPUS);
+        Ok(Self { memory: u32::try_from(memory / MIB).unwrap_or(u32::MAX), cpus })
+    }
+}
+
+/// Returns how much memory the host has in bytes (`MemTotal`, proc_meminfo(5)), or 0 if it does not say so.
+fn memory_of_host() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split(' ').rev().nth(1));
+    total.and_then(|kibibytes| kibibytes.parse::<u64>().ok()).map_or(0, |kibibytes| kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests;

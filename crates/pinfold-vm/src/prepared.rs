@@ -1,0 +1,131 @@
+//! What a guest boots: the uncompressed kernel and the initramfs, made once for each kernel and executable.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::elf;
+use crate::initramfs::initramfs;
+use crate::kernel::{Kernel, KernelError};
+use crate::modules::{ModuleError, WANTED};
+use crate::read::{ReadError, read};
+
+/// The largest executable. An unstripped one has 190 MB.
+const LARGEST: u64 = 512 << 20;
+/// How many are kept: for some kernels, and executables before an update.
+const KEPT: usize = 4;
+const KERNEL: &str = "vmlinux";
+const INITRAMFS: &str = "initramfs";
+
+/// Why there is nothing to boot.
+#[derive(Debug, Error)]
+pub enum PreparedError {
+    /// The kernel cannot be used.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Its modules cannot be used.
+    #[error(transparent)]
+    Modules(#[from] ModuleError),
+    /// The executable cannot be read.
+    #[error(transparent)]
+    Init(#[from] ReadError),
+    /// Files cannot be kept.
+    #[error("cannot keep what machines boot in {path}: {source}")]
+    Cache {
+        /// The directory.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+}
+
+/// Files that a guest boots.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) kernel: PathBuf,
+    pub(crate) initramfs: PathBuf,
+}
+
+impl Prepared {
+    /// Finds them in a directory, or makes them there. Several processes may do so at once.
+    ///
+    /// # Errors
+    /// Returns an error if one of the sources cannot be used, or the files cannot be written.
+    pub(crate) fn find(
+        directory: &Path,
+        kernel: &Kernel,
+        init: &Path,
+    ) -> Result<Self, PreparedError> {
+        let failed = |source| PreparedError::Cache { path: directory.into(), source };
+        let key = key(kernel, init).map_err(failed)?;
+        let place = directory.join(&key);
+        // It gets its name when both are complete.
+        if !place.exists() {
+            let modules = kernel.modules()?.in_order(&WANTED)?;
+            let init = elf::without_sections(read(init, LARGEST)?);
+            let archive = initramfs(&init, &modules);
+            let image = kernel.vmlinux()?;
+            keep(directory, &place, &[(KERNEL, &image), (INITRAMFS, &archive)]).map_err(failed)?;
+        }
+        Ok(Self { kernel: place.join(KERNEL), initramfs: place.join(INITRAMFS) })
+    }
+}
+
+/// Returns a name that differs for each kernel and executable.
+fn key(kernel: &Kernel, init: &Path) -> io::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for path in [kernel.image(), kernel.module_directory(), init] {
+        let file = fs::metadata(path)?;
+        path.hash(&mut hasher);
+        (file.dev(), file.ino(), file.size()).hash(&mut hasher);
+        (file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()).hash(&mut hasher);
+    }
+    WANTED.hash(&mut hasher);
+    Ok(format!("{}-{:016x}", kernel.release(), hasher.finish()))
+}
+
+/// Writes files to a new directory of this name.
+fn keep(directory: &Path, place: &Path, files: &[(&str, &[u8])]) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let unfinished = directory.join(format!(".{}", std::process::id()));
+    let _ = fs::remove_dir_all(&unfinished);
+    fs::DirBuilder::new().mode(0o700).create(&unfinished)?;
+    let written = files.iter().try_for_each(|(name, content)| {
+        let path = unfinished.join(name);
+        let mut file = File::options().write(true).create_new(true).open(path)?;
+        // QEMU is another user where the caller is root. The directory is closed to others.
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    let named = written.and_then(|()| match fs::rename(&unfinished, place) {
+        // Another process was faster.
+        Err(_) if place.exists() => Ok(()),
+        named => named,
+    });
+    let _ = fs::remove_dir_all(&unfinished);
+    forget_old(directory, place);
+    named
+}
+
+/// Removes the oldest. A machine that runs keeps its files.
+fn forget_old(directory: &Path, place: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let mut others: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path() != place)
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    others.sort_unstable();
+    let many = others.len().saturating_sub(KEPT - 1);
+    for (_, path) in others.drain(..many) {
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+#[cfg(test)]
+mod tests;

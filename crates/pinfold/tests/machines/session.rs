@@ -1,0 +1,242 @@
+//! What a user has of a machine: a command with its streams and its end, the doors, and what is refused. That everything
+//! else holds in one as well is what `scripts/conformance vm` shows.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pinfold_testkit::{Stage, User, engine, machine_settings, people, processes_with, skip};
+
+const SETTINGS: &str = "home/.config/pinfold/config.toml";
+
+/// A stage for each kind of user, with what machines are made of.
+fn stages(test: &str) -> Vec<Stage> {
+    let stage = |user: User| {
+        let stage = Stage::new(user);
+        // A stage for machines has these by itself.
+        stage.write(SETTINGS, if engine().is_none() { machine_settings() } else { String::new() });
+        let doctor = stage.pinfold(&["doctor", "--json"]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+        let mut boundaries = report["boundaries"].as_array().unwrap().iter();
+        let vm = boundaries.find(|boundary| boundary["name"] == "vm").unwrap();
+        if vm["usable"] == true {
+            return Some(stage);
+        }
+        skip(test, vm["findings"][0]["what"].as_str().unwrap());
+        None
+    };
+    people().into_iter().filter_map(stage).collect()
+}
+
+fn run(stage: &Stage, options: &[&str], script: &str) -> Output {
+    let mut run = stage.command(pinfold_testkit::executable());
+    run.args(["run", "--boundary", "vm"]).args(options);
+    run.args(["--", "sh", "-c", script]).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn command_in_a_machine_has_its_streams_its_status_and_another_kernel() {
+    for stage in stages("command") {
+        fs::write(stage.workspace().join(".env"), "SECRET=1").unwrap();
+        let mut run = stage.command(pinfold_testkit::executable());
+        run.args(["run", "--boundary", "vm", "--", "sh", "-c"]);
+        run.arg(
+            "cat; pwd; echo $PINFOLD_HANDLED_BY; echo no >&2; id -u; touch made; cat .env; ls /dev/vda; \
+             grep -cE 'CapBnd.*[1-9a-f]' /proc/self/status; seq 1 30000; uname -r >&2; exit 7",
+        );
+        let streams = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut run = streams.spawn().unwrap();
+        run.stdin.take().unwrap().write_all(b"in\n").unwrap();
+        let output = run.wait_with_output().unwrap();
+        let (said, errors) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(7), "{errors}");
+        let uid = if stage.user.is_root() { 1000 } else { stage.user.uid };
+        let numbers: String = (1..=30_000).map(|number| format!("{number}\n")).collect();
+        let expected = format!("in\n{}\nvm\n{uid}\n0\n{numbers}", stage.workspace().display());
+        assert!(said == expected, "{} bytes, {errors}", said.len());
+        let own = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        assert!(errors.contains("no\n") && !errors.contains(&own), "{errors}");
+        let made = fs::metadata(stage.workspace().join("made")).unwrap();
+        assert_eq!(made.uid(), stage.user.uid);
+    }
+}
+
+/// Asks a host, by name and by address, for what it says. A host that is not allowed is not reached.
+const CONNECTS: &str = r#"
+import socket, sys, urllib.request
+def ask(address):
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return answer.read().decode()
+    except Exception as error:
+        return type(error).__name__
+port = sys.argv[1]
+print(ask(f'http://localhost:{port}/'))
+print(ask(f'http://127.0.0.1:{port}/'))
+urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
+print(ask(f'http://localhost:{port}/'))
+print(ask('http://198.51.100.1/'), ask('http://denied.example/'))
+try:
+    socket.getaddrinfo('denied.example', 80)
+    print('a name was resolved')
+except OSError:
+    print('no name')
+"#;
+
+#[test]
+fn doors_of_a_machine_decide_as_they_do_elsewhere() {
+    for stage in stages("doors") {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        std::thread::spawn(move || {
+            while let Ok((mut client, _)) = listener.accept() {
+                let _ = client.read(&mut [0; 4096]);
+                let _ = client.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+            }
+        });
+        stage.write("ws/connects.py", CONNECTS);
+        let host = format!("localhost:{port}");
+        let script = format!("python3 connects.py {port}");
+        let output = run(&stage, &["--allow-internal-host", &host], &script);
+        let said = text(&output.stdout);
+        let mut lines = said.lines();
+        for _ in 0..3 {
+            assert_eq!(lines.next(), Some("hi"), "{said}{}", text(&output.stderr));
+        }
+        assert!(lines.next().is_some_and(|line| !line.contains("hi")), "{said}");
+        assert_eq!(lines.next(), Some("no name"), "{said}");
+    }
+}
+
+/// A machine that waits for its end.
+struct Machine {
+    run: Child,
+    /// Tells it from those of other tests.
+    mark: String,
+}
+
+impl Machine {
+    fn start(stage: &Stage) -> Self {
+        let mark = format!("machine-of-{}", stage.base().file_name().unwrap().display());
+        let mut run = stage.command(pinfold_testkit::executable());
+        run.args(["run", "--boundary", "vm", "--", "sh", "-c"]);
+        run.args(["touch started; sleep 1000", &mark]);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let machine = Self { run, mark };
+        until("the command runs", || stage.workspace().join("started").exists());
+        machine
+    }
+
+    /// The processes below the supervisor.
+    fn processes(&self) -> Vec<u32> {
+        let mut all = children(self.run.id());
+        let mut next = 0;
+        while next < all.len() {
+            all.extend(children(all[next]));
+            next += 1;
+        }
+        all
+    }
+
+    fn qemu(&self) -> u32 {
+        let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.processes().into_iter().find(|pid| name(pid).starts_with("qemu")).unwrap()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.run.kill();
+        let _ = self.run.wait();
+    }
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    children
+        .flat_map(|text| {
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn until(what: &str, is: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(90), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_gone(pid: &u32) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.is_empty() || state.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('Z'))
+}
+
+#[test]
+fn nothing_is_left_whichever_part_of_a_machine_is_killed() {
+    for stage in stages("kills") {
+        let mut machine = Machine::start(&stage);
+        let below = machine.processes();
+        assert!(below.len() >= 4, "{below:?}");
+        kill(machine.run.id());
+        machine.run.wait().unwrap();
+        until("all end with the supervisor", || below.iter().all(is_gone));
+        assert!(processes_with(&machine.mark).is_empty());
+
+        fs::remove_file(stage.workspace().join("started")).unwrap();
+        let mut machine = Machine::start(&stage);
+        let below = machine.processes();
+        kill(machine.qemu());
+        let status = machine.run.wait().unwrap();
+        let mut said = String::new();
+        machine.run.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("the machine ended before the command did"), "{status} {said}");
+        until("all end with QEMU", || below.iter().all(is_gone));
+    }
+}
+
+#[test]
+fn what_no_machine_has_is_refused_before_one_starts() {
+    for stage in stages("refusals") {
+        for (options, expected) in [
+            (&["--publish", "18080:80"][..], "has no port that the host can reach"),
+            (&["--memory", "100m"], "a machine needs 384 MiB at least"),
+        ] {
+            let output = run(&stage, options, "touch started");
+            let said = text(&output.stderr);
+            assert_eq!(
+                (output.status.code(), said.contains(expected)),
+                (Some(125), true),
+                "{said}"
+            );
+        }
+        assert!(!stage.workspace().join("started").exists());
+    }
+}
+
+/// On any machine, with QEMU or without.
+#[test]
+fn missing_qemu_is_named_with_what_to_do() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let directory = stage.path("other");
+        stage.write(SETTINGS, format!("qemu = \"{}\"\n", directory.display()));
+        let said = text(&run(&stage, &[], "true").stderr);
+        assert!(said.contains("qemu-system-x86_64 does not exist"), "{said}");
+        assert!(said.contains("hint: install qemu-system-x86"), "{said}");
+    }
+}

@@ -1,8 +1,8 @@
 //! Kubernetes by the user's kubectl: jobs of batch/v1.
 //!
-//! The user's kubectl decides how the cluster is reached and who the user is, as always. No word of a job is secret: whoever may
-//! list jobs of the namespace reads them. The name of a job has its run in it, so the API server itself refuses to create it twice.
-//! A pod that is gone while it runs is replaced by another one of the same job. That one finds its attempt claimed, and ends.
+//! The user's kubectl decides how the cluster is reached and who the user is. No word of a job is secret: all who may list jobs of
+//! the namespace read them. The name of a job has its run in it, so the API server refuses to create it twice. A pod that
+//! disappears while it runs is replaced by another one of the same job, which finds its attempt claimed, and ends.
 
 mod manifest;
 mod state;

@@ -16,7 +16,7 @@ pub(super) const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "pinfo
 pub(super) const TASK: &str = "pinfold.dev/task";
 const ATTEMPT: &str = "pinfold.dev/attempt";
 pub(super) const RUN: &str = "pinfold.dev/run";
-/// The volume that the worker keeps its state in: overlays need a directory that is none of an overlay's.
+/// The volume that the worker keeps its state in: overlays need a directory that does not lie on an overlay.
 const STATE: &str = "pinfold-state";
 /// Variables of the container that Kubernetes fills in. The worker gets them as options.
 const POD: &str = "PINFOLD_POD";

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use approvals::{
-    Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
-    ApprovalsList, ApprovalsWatch,
+    Approval, ApprovalAnswer, ApprovalAsked, ApprovalConnection, ApprovalSettled, Approvals,
+    ApprovalsAnswer, ApprovalsList, ApprovalsWatch,
 };
 pub use files::{
     FileContent, FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList, FilesMakeDirectory,
@@ -90,7 +90,7 @@ calls! {
     FilesWatch => WatchStarted, "files.watch", "Watches a path; `files.changed` reports the changes.";
     FilesUnwatch => Done, "files.unwatch", "Ends a watch.";
     EventsSubscribe => Done, "events.subscribe", "Reports new audit records by `event`.";
-    ApprovalsList => Approvals, "approvals.list", "Lists a session's pending requests to run commands on the host.";
+    ApprovalsList => Approvals, "approvals.list", "Lists a session's pending requests: for commands on the host, and for hosts that no rule names.";
     ApprovalsWatch => Done, "approvals.watch", "Reports pending requests by `approvals.asked` and `approvals.settled`. Requests wait for an answer as long as this connection is open.";
     ApprovalsAnswer => Done, "approvals.answer", "Answers a pending request.";
     Cancel => Done, "cancel", "Cancels a call of this connection. The call still gets a response.";
@@ -119,7 +119,7 @@ notifications! {
     ExecOutput, "exec.output", "A program has written output.";
     ExecExit, "exec.exit", "A program has ended; all of its output was reported before.";
     FilesChanged, "files.changed", "A watched path has changed.";
-    ApprovalAsked, "approvals.asked", "The sandbox asks to run something on the host.";
+    ApprovalAsked, "approvals.asked", "The sandbox asks to run something on the host, or to connect to a host.";
     ApprovalSettled, "approvals.settled", "A request was answered or withdrawn.";
     AuditEvent, "event", "A new audit record.";
 }

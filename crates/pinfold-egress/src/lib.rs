@@ -13,7 +13,6 @@ mod gateway;
 mod held;
 pub mod percent;
 mod publish;
-mod registry;
 mod serve;
 mod ssh;
 mod upstream;
@@ -25,10 +24,12 @@ pub mod fuzzing {
     pub use crate::gateway::fuzzing::*;
 }
 pub use door::{
-    DoorConfig, DoorSockets, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret, PolicyHandle,
-    SessionAuthority, TrustStores, placeholder_like,
+    DoorAnswer, DoorConfig, DoorSockets, Doorkeeper, LiveSecret, NetworkDoor, NoAuthority,
+    PlacedSecret, PolicyHandle, SessionAuthority, TrustStores, placeholder_like, smallest_rule,
 };
-pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
+pub use download::{
+    Answer, Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress,
+};
 pub use gateway::{
     AccountHeader, Api, BodyForm, Budget, CloudPlace, ConfigError, Credential, CredentialKind,
     Current, EphemeralKey, Event, Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential,
@@ -37,7 +38,6 @@ pub use gateway::{
 };
 pub use http::HeaderName;
 pub use publish::{Published, SocketStock, SocketSupply, socket_supply};
-pub use registry::{Image, InvalidReference, LayerBlob, Reference, Registry, RegistryError};
 pub use serve::{Egress, Publishing};
 #[cfg(fuzzing)]
 pub use ssh::read_agent_message;

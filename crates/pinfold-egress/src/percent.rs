@@ -12,7 +12,8 @@ pub fn encoded(text: &str) -> String {
 }
 
 /// Decodes what is encoded of a text. What is not UTF-8 then is replaced by U+FFFD.
-pub(crate) fn decoded(text: &str) -> String {
+#[must_use]
+pub fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 

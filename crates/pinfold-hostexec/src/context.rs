@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pinfold_ask::Desk;
 use pinfold_git::known::{Known, bare};
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
@@ -12,9 +13,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
 
-use crate::approvals::Approvals;
 use crate::path_map::PathMap;
-use crate::question::Question;
 use crate::same::Same;
 
 /// What requests of a session are decided and run by.
@@ -23,8 +22,8 @@ pub struct Context {
     pub settings: Settings,
     /// Where commands may run, and where their programs are looked for.
     pub path_map: PathMap,
-    /// What waits for an answer.
-    pub approvals: Arc<Approvals>,
+    /// Where the user is asked.
+    pub desk: Arc<Desk>,
     /// The session's log.
     pub audit: Arc<Audit>,
     /// Where pinfold keeps its files.
@@ -37,8 +36,6 @@ pub struct Context {
     pub known: Vec<Known>,
     /// Where requests have their files, in the session's private directory.
     pub place: PathBuf,
-    /// Who asks at the session's terminal, if it has one and somebody watches.
-    pub question: Option<Arc<Question>>,
     /// What was asked and approved before.
     pub so_far: SoFar,
 }
@@ -65,13 +62,6 @@ impl Context {
     /// Approves this for the session.
     pub(crate) fn approve(&self, same: Same) {
         self.so_far.approved.lock().push(same);
-    }
-
-    /// Sees whether somebody can be asked at the terminal now.
-    pub(crate) fn presence(&self) {
-        if let Some(question) = &self.question {
-            question.presence(&self.approvals);
-        }
     }
 
     /// Returns a directory for a request, empty.

@@ -12,15 +12,15 @@ use pinfold_host::launcher::{environment_with, start_for_inside};
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
 
-use crate::approvals::{Answer, NoAnswer, Terms};
 use crate::client::Client;
 use crate::context::Context;
-use crate::display::line;
 use crate::refusal::Refusal;
 use crate::relay::{Relayed, relay};
 use crate::request::{Job, Request};
 use crate::same::Same;
 use crate::saved_rules::{SavedRule, SavedRules};
+use pinfold_ask::display::line;
+use pinfold_ask::{Answer, NoAnswer, Terms};
 
 /// Serves a client to its end.
 pub(crate) fn converse(context: &Context, client: &Client) {
@@ -30,7 +30,7 @@ pub(crate) fn converse(context: &Context, client: &Client) {
         let refusal = Refusal::new("more is asked of the host than is recorded one by one");
         return refuse(client, refusal.hint("wait a moment"));
     }
-    let id = context.approvals.number();
+    let id = context.desk.approvals().number();
     let asked = Event::HostExecRequest {
         id,
         executable: line(&command.executable),
@@ -142,11 +142,10 @@ impl Conversation<'_> {
         let host_exec = &context.settings.host_exec;
         let patience = host_exec.patience.value.duration();
         let terms = Terms { patience, waits: host_exec.waits.value };
-        context.presence();
         // One that has gone is noticed while it is waited for.
         let _ = self.client.say(&Reply::Waiting, Instant::now() + patience);
         let answered = context
-            .approvals
+            .desk
             .ask(pending, terms, || self.client.has_gone())
             .map_err(|no_answer| self.unanswered(no_answer, request))?;
         let by = answered.by;

@@ -7,8 +7,8 @@
 
 use std::ffi::OsString;
 
-use crate::display::line;
 use crate::refusal::Refusal;
+use pinfold_ask::display::line;
 
 /// Commands by their groups; a command that is not a group has no others below it. Read off gh
 /// 2.23, with what its manual (cli.github.com/manual) has since; an older gh itself refuses what it

@@ -3,20 +3,16 @@
 //! The sandbox has a socket and a program that connects to it. Only bytes cross: no descriptor of the
 //! sandbox reaches a program on the host, and none of the host's reaches the sandbox. A request is
 //! examined (`request`), decided by the settings' rules, by saved rules (`saved_rules`) or by the user
-//! (`approvals`), recorded, and only then run.
+//! (`pinfold_ask`), recorded, and only then run.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-mod approvals;
-mod approvals_server;
 mod client;
 mod context;
 mod conversation;
-mod display;
 mod entries;
 mod gh;
 pub mod git;
 mod path_map;
-mod question;
 mod reaper;
 mod refusal;
 mod relay;
@@ -26,12 +22,9 @@ mod same;
 mod saved_rules;
 mod serve;
 
-pub use approvals::{Answer, AnswerError, Approvals, Pending};
-pub use approvals_server::{ApproverRequest, Happening, attend};
 pub use context::{Context, SoFar};
 pub use entries::{DIRECTORY, EntriesError, PROGRAM, SOCKET, door, entries, own_program};
 pub use path_map::PathMap;
-pub use question::Question;
 pub use reaper::{end_as, end_with, mind};
 pub use result::HostExecResult;
 pub use saved_rules::{SavedRule, SavedRules};

@@ -8,16 +8,16 @@ use pinfold_policy::project::is_executable;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::HostCommand;
 
-use crate::approvals::Pending;
 use crate::client::Client;
 use crate::context::Context;
-use crate::display::{command_line, line};
 use crate::gh;
 use crate::git::{self, Task};
 use crate::path_map::Directory;
 use crate::refusal::Refusal;
 use crate::same::Same;
 use crate::saved_rules::SavedRule;
+use pinfold_ask::display::{command_line, line};
+use pinfold_ask::{Pending, Subject};
 
 /// The most bytes of a command that a user is asked about, as it is shown with its directory and
 /// notes. Nobody reads more, and what is not read is not approved.
@@ -109,18 +109,18 @@ impl Request {
     /// # Errors
     /// Returns an error if it is too long to be read.
     pub(crate) fn question(&self, id: u64, rule: Option<&SavedRule>) -> Result<Pending, Refusal> {
+        let (command, cwd) = (self.command(), self.cwd());
+        let shown = command.len() + cwd.len();
         let pending = Pending {
             id,
-            executable: self.name.clone(),
-            command: self.command(),
-            cwd: self.cwd(),
+            subject: Subject::Command { executable: self.name.clone(), command, cwd },
             details: self.details(),
             rule: rule.map(ToString::to_string),
         };
         let details: usize = pending.details.iter().map(String::len).sum();
         // The rule says most of it once more.
         let rule = pending.rule.as_ref().map_or(0, String::len);
-        let shown = pending.command.len() + details + pending.cwd.len();
+        let shown = shown + details;
         if shown <= MOST_SHOWN && rule <= 2 * MOST_SHOWN {
             return Ok(pending);
         }

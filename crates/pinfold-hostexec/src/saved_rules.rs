@@ -3,17 +3,13 @@
 //! One allows the same command in the same directory of the same repository and, where it goes to a
 //! remote, to the same remote: what was shown, and nothing more.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::PathBuf;
 
+use pinfold_ask::SavedList;
+use pinfold_ask::display::command_line;
 use pinfold_host::directories::Places;
-use pinfold_host::owned;
-use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-
-use crate::display::command_line;
 
 /// A command that runs without asking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +46,7 @@ impl std::fmt::Display for SavedRule {
         let line = command_line(words.chain(self.args.iter().map(String::as_bytes)));
         write!(f, "{line} in {}", pinfold_policy::path::Escaped(&self.cwd))?;
         if let Some(remote) = &self.remote {
-            write!(f, " to {}", crate::display::line(remote.as_bytes()))?;
+            write!(f, " to {}", pinfold_ask::display::line(remote.as_bytes()))?;
         }
         let references = self.references.iter().map(String::as_bytes);
         if self.references.is_empty() {
@@ -63,16 +59,13 @@ impl std::fmt::Display for SavedRule {
 
 /// The user's rules.
 #[derive(Debug)]
-pub struct SavedRules {
-    path: PathBuf,
-    directory: PathBuf,
-}
+pub struct SavedRules(SavedList<SavedRule>);
 
 impl SavedRules {
     /// Returns the user's.
     #[must_use]
     pub fn new(places: &Places) -> Self {
-        Self { path: places.config.join("approvals.json"), directory: places.config.clone() }
+        Self(SavedList::new(places, "approvals.json"))
     }
 
     /// Returns all of them.
@@ -80,15 +73,7 @@ impl SavedRules {
     /// # Errors
     /// Returns the error of reading; a file that cannot be read is not taken for none.
     pub fn all(&self) -> io::Result<Vec<SavedRule>> {
-        let named = |error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
-        };
-        match owned::read(&self.path)? {
-            // A live session may have put an empty one where a link leads to nothing.
-            Some(bytes) if bytes.is_empty() => Ok(Vec::new()),
-            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| named(error.into())),
-            None => Ok(Vec::new()),
-        }
+        self.0.all()
     }
 
     /// Adds one.
@@ -96,11 +81,7 @@ impl SavedRules {
     /// # Errors
     /// Returns the error of writing.
     pub fn add(&self, rule: &SavedRule) -> io::Result<()> {
-        self.change(|rules| {
-            if !rules.contains(rule) {
-                rules.push(rule.clone());
-            }
-        })
+        self.0.add(rule)
     }
 
     /// Takes one away; whether it was there.
@@ -108,29 +89,6 @@ impl SavedRules {
     /// # Errors
     /// Returns the error of reading and writing.
     pub fn remove(&self, rule: &SavedRule) -> io::Result<bool> {
-        let mut was_there = false;
-        self.change(|rules| {
-            let before = rules.len();
-            rules.retain(|known| known != rule);
-            was_there = rules.len() < before;
-        })?;
-        Ok(was_there)
-    }
-
-    /// Changes them under a lock: two sessions may each add one.
-    fn change(&self, change: impl FnOnce(&mut Vec<SavedRule>)) -> io::Result<()> {
-        Places::make_private(&self.directory)?;
-        let lock = self.path.with_extension("lock");
-        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(lock)?;
-        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-        let mut rules = self.all()?;
-        change(&mut rules);
-        let new = self.path.with_extension(format!("new-{}", std::process::id()));
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(&rules)?)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        File::open(&self.directory)?.sync_all()
+        self.0.remove(rule)
     }
 }

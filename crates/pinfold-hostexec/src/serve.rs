@@ -11,7 +11,6 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::approvals::Approvals;
 use crate::client::Client;
 use crate::context::Context;
 use crate::conversation::converse;
@@ -52,24 +51,12 @@ impl Broker {
         let (context, stop) = (Arc::clone(&self.context), Arc::clone(&self.stop));
         let serving = small_thread("host-exec", move || serve(&listener, &context, &stop));
         self.serving = Some(serving?);
-        if let Some(question) = &self.context.question {
-            question.start(&self.context.approvals)?;
-        }
         Ok(())
     }
 
-    /// Returns what waits for an answer.
-    pub fn approvals(&self) -> &Arc<Approvals> {
-        &self.context.approvals
-    }
-
-    /// Ends the serving: whatever waits is denied. Everything inside has ended, so every client is
+    /// Ends the serving. Nobody is asked any more, and everything inside has ended, so every client is
     /// gone, and what ran for it is being ended.
     pub fn stop(&mut self) {
-        self.context.approvals.end();
-        if let Some(question) = &self.context.question {
-            question.end();
-        }
         let _ = rustix::io::write(self.stop.as_ref(), &1_u64.to_ne_bytes());
         if let Some(serving) = self.serving.take() {
             // A panic in it has been reported by its own thread.

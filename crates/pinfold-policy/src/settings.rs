@@ -5,6 +5,7 @@
 //! names both sides, never quietly lowered, unless nobody chose it.
 
 mod agent_loop;
+mod ask;
 mod branch;
 mod budget;
 mod ceiling;
@@ -33,6 +34,7 @@ pub(crate) mod words;
 mod wrapper;
 
 pub use agent_loop::AgentLoop;
+pub use ask::AskSettings;
 pub use branch::{BranchName, InvalidBranch};
 pub use budget::{Budget, BudgetOf, FlagBudget, Usd};
 pub use ceiling::Ceiling;

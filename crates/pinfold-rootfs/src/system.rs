@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_egress::{Downloader, Progress, Reference, Registry, WayOut};
+use pinfold_egress::{Downloader, Progress, WayOut};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
@@ -23,6 +23,7 @@ use pinfold_host::memo::Memo;
 use pinfold_policy::limits::{ByteSize, Limits};
 use pinfold_policy::project::Base;
 use pinfold_provision::{Lock, Shelf, StepError};
+use pinfold_registry::{Reference, Registry};
 use pinfold_snapshot::disk::Disk;
 use serde::{Deserialize, Serialize};
 

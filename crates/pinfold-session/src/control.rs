@@ -15,6 +15,7 @@ mod server;
 mod session;
 mod suspended;
 
+pub(crate) use approvals::by_link;
 pub use approvals::{Attendance, no_door};
 pub use attach::{Attach, AttachEnd, attach};
 pub use bounds::Limits;

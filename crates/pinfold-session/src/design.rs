@@ -14,6 +14,7 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_hostexec as hostexec;
 use pinfold_policy::authority::Authority;
+use pinfold_policy::path::HostPath;
 use pinfold_protect::own::Own;
 use pinfold_protect::stand_in::StandIns;
 use pinfold_workspace::generated::{self, Generated};
@@ -130,13 +131,12 @@ impl Design {
         guard.put_over(generated);
         plan.doors = hostexec::door(&settings.host_exec).into_iter().chain(diary).collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
-        plan.doors.extend(doors::wanted(with_gateway, lives_on, &settings.network, ssh)?);
+        plan.doors.extend(doors::wanted(with_gateway, lives_on, settings, ssh)?);
         // What lies in pinfold's own directories is nobody else's to enter, and leaves them without such bits.
-        let is_private = |entry: &Entry| match &entry.place {
-            Place::Writable(host) => host.as_path().starts_with(&places.state),
-            _ => true,
-        };
-        plan.leaves_nothing = plan.tree.iter().all(is_private);
+        let of_state = |host: &HostPath| host.as_path().starts_with(&places.state);
+        let is_open =
+            |entry: &Entry| matches!(&entry.place, Place::Writable(host) if !of_state(host));
+        plan.leaves_nothing = !plan.tree.iter().any(is_open);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))
     }
 

@@ -9,6 +9,7 @@ mod live_secret;
 pub(crate) mod memory;
 mod placeholders;
 pub(crate) mod publish;
+pub(crate) mod questions;
 pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod ssh;
@@ -19,10 +20,10 @@ use std::sync::Arc;
 
 use pinfold_boundary::{Door, Doors, LaunchError, Mask};
 use pinfold_egress::{
-    DoorConfig, DoorSockets, Egress, Journal, NetworkDoor, PolicyHandle, SessionAuthority, WayOut,
+    DoorConfig, DoorSockets, Doorkeeper, Egress, Journal, NetworkDoor, PolicyHandle,
+    SessionAuthority, WayOut,
 };
 use pinfold_host::Host;
-use pinfold_policy::network::NetworkPolicy;
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
 
@@ -53,12 +54,13 @@ pub(crate) const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 pub(crate) fn wanted(
     with_gateway: bool,
     lives_on: LivesOn,
-    policy: &NetworkPolicy,
+    settings: &Settings,
     ssh: Option<&Ssh>,
 ) -> Result<Vec<Door>, RunError> {
+    let policy = &settings.network;
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let gateway = with_gateway.then(|| Door::Listener(local(gateway::PORT)));
-    let (names, outward) = if is_open(with_gateway, lives_on, policy) {
+    let (names, outward) = if is_open(with_gateway, lives_on, settings) {
         (Some(Door::Listener(local(NAMES))), Door::Outward(OUTWARD))
     } else {
         (None, Door::Listener(local(OUTWARD)))
@@ -79,11 +81,12 @@ pub(crate) fn wanted(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LivesOn(pub(crate) bool);
 
-/// Returns whether connections are handed over at all: where some host is allowed, and for agents and
+/// Returns whether connections are handed over at all: where some host is allowed or asked about, and for agents and
 /// sessions that live on, which live long enough for a rule to be added. In others only programs that
 /// use the proxy reach what a later rule allows.
-fn is_open(with_gateway: bool, lives_on: LivesOn, policy: &NetworkPolicy) -> bool {
-    with_gateway || lives_on.0 || !policy.is_empty()
+fn is_open(with_gateway: bool, lives_on: LivesOn, settings: &Settings) -> bool {
+    let asks = settings.ask.connections.value;
+    with_gateway || lives_on.0 || asks || !settings.network.is_empty()
 }
 
 /// What serves a session's doors, and what the sandbox is still to be given for them.
@@ -101,6 +104,16 @@ pub(crate) struct Opened {
     pub(crate) sockets: Option<Sockets>,
 }
 
+/// What stands behind the doors of a session.
+pub(crate) struct Behind {
+    /// The agent's model provider.
+    pub(crate) provider: Option<Provider>,
+    /// The key that signs.
+    pub(crate) ssh: Option<Ssh>,
+    /// Who is asked about connections that no rule names.
+    pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+}
+
 /// Puts together what serves the sockets that [`wanted`] asked for. Reads secrets, so init must
 /// have been cloned.
 ///
@@ -109,16 +122,16 @@ pub(crate) struct Opened {
 /// used, or an init that sent other sockets.
 pub(crate) fn open(
     doors: Doors,
-    provider: Option<Provider>,
+    behind: Behind,
     settings: &Settings,
     host: Host<'_>,
     records: &Arc<Records>,
     trust: Option<&Trust>,
-    ssh: Option<Ssh>,
 ) -> Result<Opened, RunError> {
+    let Behind { provider, ssh, doorkeeper } = behind;
     let policy = &settings.network;
     let by_proxy = !doors.handed_over;
-    let is_closed = provider.is_none() && policy.is_empty();
+    let is_closed = provider.is_none() && policy.is_empty() && doorkeeper.is_none();
     if by_proxy && !is_closed {
         notify!(
             "pinfold: note: only programs that use a proxy reach the network in this run \
@@ -172,6 +185,7 @@ pub(crate) fn open(
         authority,
         secrets,
         way,
+        doorkeeper,
     };
     let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward, loopback });
     let (publishing, sockets) = match settings.publish.as_slice() {

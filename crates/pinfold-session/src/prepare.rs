@@ -22,6 +22,7 @@ use pinfold_workspace::dedicated::Dedicated;
 use pinfold_workspace::workspace::Workspace;
 
 use crate::agent::AgentFiles;
+use crate::doors::questions;
 use crate::outcome::RunError;
 use crate::snapshot;
 
@@ -77,7 +78,8 @@ impl Preparation {
     /// in one, with file, line, key and a hint.
     pub fn find(places: Places, launcher: Launcher, asked: Asked) -> Result<Self, RunError> {
         let project = workspace(&places)?;
-        let settings = settings::settings(&asked, &places, &project)?;
+        let mut settings = settings::settings(&asked, &places, &project)?;
+        questions::add_saved_rules(&mut settings, &project, &places)?;
         Ok(Self { places, launcher, project, settings, asked, is_of_image: false })
     }
 

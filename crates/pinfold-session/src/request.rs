@@ -33,7 +33,6 @@ pub struct Request {
     pub(crate) subject: Subject,
     /// The program and its arguments; none for a session that waits for what is run in it.
     pub(crate) argv: Vec<OsString>,
-    /// The complete environment.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) settings: Settings,
     /// Where it works.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinfold_ask::Desk;
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
 use pinfold_host::note::Note;
@@ -66,6 +67,7 @@ pub(crate) struct Supervision {
     pub(crate) control: Control,
     /// Where the sandbox asks for commands on the host, if it can.
     pub(crate) broker: Option<Broker>,
+    pub(crate) desk: Option<Arc<Desk>>,
     /// Between the two terminals where questions and notices may be shown on the caller's.
     pub(crate) passage: Option<Arc<Passage>>,
     /// Where sockets of the sandbox's network are asked for and handed in.
@@ -191,6 +193,10 @@ impl Supervision {
         self.inside.reap().map_err(RunError::thread)?;
         drop(self.input.take());
         self.inner = None;
+        // Nothing that waits for an answer goes on waiting.
+        if let Some(desk) = &self.desk {
+            desk.end();
+        }
         if let Some(broker) = &mut self.broker {
             broker.stop();
         }

@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::thread::JoinHandle;
 
 use pinfold_boundary::{Stdio, StdioEnd};
@@ -233,6 +234,11 @@ fn write_all(from: &mut File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> 
     }
 }
 
+/// Returns whether this is a socket.
+fn is_socket(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
 /// Returns whether this is the null device, which has no state at all.
 fn is_null(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
@@ -292,6 +298,9 @@ impl Pump {
                     notify::follow(bytes);
                     to.write_all(bytes)
                 }),
+                // From a Unix socket, which is what node gives its children, splice(2) passes nothing on before
+                // the other end is closed (seen with Linux 6.18).
+                _ if is_socket(&from) => write_all(&mut from, |bytes| to.write_all(bytes)),
                 _ => io::copy(&mut from, &mut to).map(drop),
             };
         };

@@ -1,11 +1,12 @@
-//! `pinfold approvals`: what insides ask to run on this machine, and answers.
+//! `pinfold approvals`: what sandboxes ask for, and answers.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_ask::{Answer, Happening, Pending, SavedHost, SavedHosts, Subject};
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::{is_live, live_sessions};
-use pinfold_hostexec::{Answer, Happening, Pending, SavedRules};
+use pinfold_hostexec::{SavedRule, SavedRules};
 use pinfold_session::control::{Attendance, no_door};
 use pinfold_terminal::notify;
 use serde::Serialize;
@@ -63,11 +64,24 @@ enum What {
 struct Row<'a> {
     session: &'a str,
     id: u64,
-    executable: &'a str,
-    command: &'a str,
-    cwd: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executable: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<ConnectionRow<'a>>,
     details: &'a [String],
     rule: Option<&'a str>,
+}
+
+/// A connection that waits.
+#[derive(Debug, Serialize)]
+struct ConnectionRow<'a> {
+    host: &'a str,
+    port: u16,
+    protocol: &'a str,
 }
 
 pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
@@ -129,23 +143,36 @@ fn sessions(args: &ApprovalsArgs, places: &Places) -> Vec<String> {
 }
 
 fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Failure> {
+    let (mut executable, mut command, mut cwd, mut connection) = (None, None, None, None);
+    let said = match &pending.subject {
+        Subject::Command { executable: name, command: line, cwd: directory } => {
+            (executable, command) = (Some(name.as_str()), Some(line.as_str()));
+            cwd = Some(directory.as_str());
+            [line.clone(), format!("in {directory}")]
+        }
+        Subject::Connection { host, port, protocol } => {
+            connection = Some(ConnectionRow { host, port: *port, protocol });
+            [format!("connect to {host}:{port}"), format!("by {protocol}")]
+        }
+    };
     if args.json {
         let row = Row {
             session,
             id: pending.id,
-            executable: &pending.executable,
-            command: &pending.command,
-            cwd: &pending.cwd,
+            executable,
+            command,
+            cwd,
+            connection,
             details: &pending.details,
             rule: pending.rule.as_deref(),
         };
         print::json_line(&row)?;
         return Ok(());
     }
-    say!("{session}:{}  {}", pending.id, pending.command);
-    say!("    in {}", pending.cwd);
-    for detail in &pending.details {
-        say!("    {detail}");
+    let [first, rest @ ..] = &said;
+    say!("{session}:{}  {first}", pending.id);
+    for line in rest.iter().chain(&pending.details) {
+        say!("    {line}");
     }
     Ok(())
 }
@@ -219,28 +246,53 @@ fn the_one_that_asks(
     }
 }
 
+/// A saved rule of either kind.
+enum Saved {
+    Command(SavedRule),
+    Host(SavedHost),
+}
+
+/// Returns all saved rules, in the order in which they are numbered.
+fn saved(places: &Places) -> Result<Vec<Saved>, Failure> {
+    let commands = SavedRules::new(places).all().map_err(Failure::new)?;
+    let hosts = SavedHosts::new(places).all().map_err(Failure::new)?;
+    let hosts = hosts.into_iter().map(Saved::Host);
+    Ok(commands.into_iter().map(Saved::Command).chain(hosts).collect())
+}
+
 fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let rules = SavedRules::new(places).all().map_err(Failure::new)?;
+    let rules = saved(places)?;
     if args.json {
-        print::json(&rules)?;
+        let value = |rule: &Saved| match rule {
+            Saved::Command(rule) => serde_json::to_value(rule),
+            Saved::Host(host) => serde_json::to_value(host),
+        };
+        let values: Result<Vec<_>, _> = rules.iter().map(value).collect();
+        print::json(&values.map_err(Failure::new)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if rules.is_empty() {
         notify!("pinfold: no rules are saved");
     }
     for (number, rule) in rules.iter().enumerate() {
-        say!("{}  {rule}", number + 1);
+        match rule {
+            Saved::Command(rule) => say!("{}  {rule}", number + 1),
+            Saved::Host(host) => say!("{}  {host}", number + 1),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn forget(number: usize, places: &Places) -> Result<ExitCode, Failure> {
-    let kept = SavedRules::new(places);
-    let rules = kept.all().map_err(Failure::new)?;
+    let rules = saved(places)?;
     let rule = number.checked_sub(1).and_then(|index| rules.get(index)).ok_or_else(|| {
         Failure::new(format!("no rule {number}"))
             .hint(Some("`pinfold approvals rules` lists them".to_owned()))
     })?;
-    kept.remove(rule).map_err(Failure::new)?;
+    match rule {
+        Saved::Command(rule) => SavedRules::new(places).remove(rule).map(drop),
+        Saved::Host(host) => SavedHosts::new(places).remove(host),
+    }
+    .map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)
 }

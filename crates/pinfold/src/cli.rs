@@ -34,6 +34,7 @@ use crate::serve::{McpArgs, ServeArgs};
 use crate::setup::SetupCommand;
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::spec_loop::LoopArgs;
+use crate::ssh::{SshConfigArgs, SshProxyArgs};
 use crate::task::TaskCommand;
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
@@ -69,6 +70,8 @@ pub(crate) enum Command {
     Exec(Deferred<ExecArgs>),
     /// Open a shell in a live session
     Shell(Deferred<ShellArgs>),
+    /// Print configuration with which ssh, scp and sftp reach sessions as NAME.pinfold
+    SshConfig(Deferred<SshConfigArgs>),
     /// Attach this terminal to a detached session
     Attach(Deferred<AttachArgs>),
     /// Stop a live session
@@ -111,7 +114,7 @@ pub(crate) enum Command {
     Adopt(Deferred<AdoptArgs>),
     /// Move a secret out of the workspace and leave a link
     Hide(Deferred<HideArgs>),
-    /// Show and answer requests to run commands on this machine
+    /// Show and answer what sandboxes ask for: commands on this machine, and hosts
     Approvals(Deferred<ApprovalsArgs>),
     /// Show the audit log
     Audit(Deferred<AuditArgs>),
@@ -164,6 +167,9 @@ pub(crate) enum Command {
     /// Run a program for a sandbox, and end all that it leaves
     #[command(hide = true)]
     HostRun(Deferred<HostRunArgs>),
+    /// Serve a client of SSH on standard streams
+    #[command(hide = true)]
+    SshProxy(Deferred<SshProxyArgs>),
     /// Run git for a sandbox, in a boundary
     #[command(hide = true)]
     HostGit(Deferred<HostGitArgs>),

@@ -38,6 +38,7 @@ mod serve;
 mod setup;
 mod snapshot;
 mod spec_loop;
+mod ssh;
 mod task;
 mod task_queue;
 mod trust;
@@ -78,6 +79,8 @@ fn main() -> ExitCode {
         Command::Learn(args) => run::run(args.0.run, true, &launcher),
         Command::Exec(args) => exec::exec(args.0),
         Command::Shell(args) => exec::shell(args.0),
+        Command::SshConfig(args) => ssh::config(&args.0),
+        Command::SshProxy(args) => ssh::proxy(&args.0),
         Command::Attach(args) => attach::attach(args.0),
         Command::Stop(args) => exec::stop(&args.0),
         Command::Wait(args) => wait::wait(&args.0),

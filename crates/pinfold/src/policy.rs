@@ -106,6 +106,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
             intercept: args.intercept.clone(),
             publish: args.publish.clone(),
         },
+        ask: args.ask,
         host_exec: FlagHostExec { enabled: args.host_exec, waits: args.wait_for_approvals },
         identity: args.identity.clone(),
         identity_mode: args.identity_mode,

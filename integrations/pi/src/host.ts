@@ -62,6 +62,17 @@ export function createHostExecTool(where: Where): Parameters<ExtensionAPI["regis
   };
 }
 
+/** What the sandbox wants: a connection that no rule names, or a command. */
+function question(approval: Record<string, unknown>): { title: string; lines: string[] } {
+  const connection = approval["connection"];
+  if (isRecord(connection)) {
+    const { host, port, protocol } = connection;
+    return { title: "Let the sandbox reach this host?", lines: [`${host}:${port}`, `by ${protocol}`] };
+  }
+  const lines = [String(approval["command"]), `in ${String(approval["cwd"])}`];
+  return { title: "Run this on your machine?", lines };
+}
+
 /** Has the user answer what the sandbox asks for. Without a screen nobody is there: pinfold denies, with the rule. */
 export async function attend(sandbox: Sandbox, context: ExtensionContext): Promise<void> {
   if (!context.hasUI) return;
@@ -78,8 +89,8 @@ export async function attend(sandbox: Sandbox, context: ExtensionContext): Promi
     last = last.then(async () => {
       if (abort.signal.aborted) return;
       const details = Array.isArray(approval["details"]) ? approval["details"].map(String) : [];
-      const text = [String(approval["command"]), `in ${String(approval["cwd"])}`, ...details].join("\n");
-      const title = "Run this on your machine?";
+      const { title, lines } = question(approval);
+      const text = [...lines, ...details].join("\n");
       const yes = await context.ui.confirm(title, text, { signal: abort.signal });
       open.delete(id);
       if (abort.signal.aborted) return;

@@ -1,4 +1,4 @@
-//! What the sandbox asks to run on the host.
+//! What the sandbox asks for: commands on the host, and hosts that no rule names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,23 +18,40 @@ pub struct Approvals {
     pub approvals: Vec<Approval>,
 }
 
-/// A request of a sandbox to run something on the host, as it is shown to a user. Whatever
+/// A request of a sandbox, as it is shown to a user: to run a command on the host, or to connect to a host. Whatever
 /// a terminal would not show as it is, is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
     /// The request's number in the session.
     pub id: u64,
-    /// The executable's path on the host.
-    pub executable: String,
-    /// The command as one line, quoted for a shell.
-    pub command: String,
-    /// The working directory on the host.
-    pub cwd: String,
+    /// Of a command: the executable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executable: Option<String>,
+    /// Of a command: one line that a shell reads as the same words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Of a command: the directory on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The connection, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ApprovalConnection>,
     /// More that a user should know, a line each: of a push where to, which references and commits.
     pub details: Vec<String>,
     /// The rule that `always` writes, in words; nothing where no rule can say as much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+}
+
+/// A connection that no rule names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalConnection {
+    /// The host: a name in its ASCII form, or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// What the port is known for: `tls`, `http`, or `tcp` for anything.
+    pub protocol: String,
 }
 
 /// Subscribes to a session's pending requests.

@@ -134,6 +134,7 @@ fn doors(
         authority: Some(authority),
         secrets: Vec::new(),
         way: roots.clone().into(),
+        doorkeeper: None,
     };
     let (door, policy) = NetworkDoor::new(
         config,

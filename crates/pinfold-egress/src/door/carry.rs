@@ -100,7 +100,8 @@ fn check(
     protocol: Protocol,
     beginning: Beginning,
 ) -> Result<Way, NoWay> {
-    let expected = |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected });
+    let expected =
+        |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected }, None);
     // Requests that cannot be seen cannot be held against their rule.
     let unseen =
         shared.requests_rule(asked).map(|rule| Refused::Request { asked: asked.clone(), rule });
@@ -112,7 +113,7 @@ fn check(
         (Beginning::Http1, Protocol::Http | Protocol::Tcp, _) => Ok(Way::Http1),
         (Beginning::Http2, Protocol::Http | Protocol::Tcp, _) => Ok(Way::Http2),
         (Beginning::Other | Beginning::Unclear, Protocol::Tcp, None) => Ok(Way::Tunnel),
-        (Beginning::Other, Protocol::Tcp, Some(refused)) => Err(shared.refuse(refused)),
+        (Beginning::Other, Protocol::Tcp, Some(refused)) => Err(shared.refuse(refused, None)),
         // A client that ends before it has said what it wants wants nothing.
         (Beginning::Unclear, ..) => Ok(Way::End),
         (Beginning::BrokenTls, ..) => Err(NoWay::Malformed("no sound ClientHello")),

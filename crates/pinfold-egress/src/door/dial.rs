@@ -2,13 +2,15 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use pinfold_policy::network::{Endpoint, Host};
+use pinfold_policy::network::{AddressClass, Endpoint, Host};
 use tokio::net::TcpStream;
 
+use super::ask::Doorkeeper;
 use super::refusal::NoWay;
 use super::shared::Shared;
 use crate::upstream::UpstreamProxy;
@@ -46,7 +48,8 @@ impl Shared {
             proxy.tunnel(&mut stream, asked).await.map_err(unreachable)?;
             return Ok(stream);
         }
-        let addresses = self.addresses(asked).await?;
+        let mut addresses = self.addresses(asked).await?;
+        addresses.retain(|address| !self.is_for_answers(SocketAddr::new(*address, asked.port)));
         connect(&addresses, asked.port).await.map_err(unreachable)
     }
 
@@ -94,13 +97,22 @@ impl Shared {
             }
         });
         match refused {
-            Some(refused) if addresses.is_empty() => Err(self.refuse(refused)),
+            Some(refused) if addresses.is_empty() => Err(self.refuse(refused, None)),
             _ => Ok(addresses),
         }
     }
 
+    /// Returns whether answers to questions are given at an address: whatever a rule says, only the user reaches it.
+    fn is_for_answers(&self, address: SocketAddr) -> bool {
+        let is_it = |doorkeeper: &Arc<dyn Doorkeeper>| doorkeeper.answers_at(address);
+        // An IPv6 address can carry it, and the unspecified one leads to it.
+        let class = AddressClass::of(address.ip());
+        let is_here = matches!(class, AddressClass::Loopback | AddressClass::Reserved);
+        is_here && self.doorkeeper.as_ref().is_some_and(is_it)
+    }
+
     fn check(&self, asked: &Endpoint, address: IpAddr) -> Result<(), NoWay> {
-        self.policy().check_address(asked, address).map_err(|refused| self.refuse(refused))
+        self.policy().check_address(asked, address).map_err(|refused| self.refuse(refused, None))
     }
 
     async fn resolve(&self, host: &Host) -> Result<Vec<IpAddr>, NoWay> {

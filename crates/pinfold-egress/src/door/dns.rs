@@ -151,14 +151,15 @@ impl Question {
         if host.is_localhost() {
             return Ok(self.localhost(&name, kind));
         }
-        if !shared.policy().knows(&host) {
+        let is_asked = shared.doorkeeper.as_ref().is_some_and(|it| it.knows(&host));
+        if !shared.policy().knows(&host) && !is_asked {
             if matches!(kind, RecordType::A | RecordType::AAAA) {
                 let asked = Endpoint::new(Host::Name(host), 443);
                 let why = shared
                     .policy()
                     .decide(&asked)
                     .err()
-                    .map(|refused| shared.refuse(refused).to_string());
+                    .map(|refused| shared.refuse(refused, None).to_string());
                 return Ok(self.refused(ResponseCode::NXDomain, why.as_deref()));
             }
             return Ok(self.refused(ResponseCode::NXDomain, None));
@@ -174,7 +175,10 @@ impl Question {
     pub(super) async fn look_up(mut self, shared: &Shared) -> Vec<u8> {
         let Some((name, _)) = self.asked.take() else { return self.written() };
         let Ok(host) = name.to_ascii().parse::<HostName>() else { return self.written() };
-        if let Err(missing) = shared.exists(&host).await {
+        // About other names the user is asked first, and nothing of them leaves.
+        if shared.policy().knows(&host)
+            && let Err(missing) = shared.exists(&host).await
+        {
             return self.refused(missing.code, Some(&missing.why));
         }
         let address = shared.names().address_of(&host);

@@ -8,12 +8,13 @@ use hickory_resolver::proto::op::{Message, MessageType};
 use parking_lot::Mutex;
 use pinfold_policy::network::{Endpoint, NetworkPolicy};
 use pinfold_policy::origin::{Origin, Valued};
-use tokio::sync::watch;
 
+use super::ask::Leases;
 use super::dns::Question;
 use super::outward::{Head, parse_connect};
 use super::patterns::Patterns;
 use super::peek::Beginning;
+use super::policy_handle::PolicyHandle;
 use super::scrub::Scrubber;
 use super::shared::Shared;
 use super::vault::Vault;
@@ -37,9 +38,11 @@ fn shared() -> &'static Shared {
         let rule =
             |text: &str| text.parse().ok().map(|value| Valued { value, origin: Origin::Default });
         let allow = rules.into_iter().filter_map(rule).collect();
-        let (_, policy) = watch::channel(Arc::new(NetworkPolicy { allow, ..Default::default() }));
+        let (handle, policy) = PolicyHandle::new(NetworkPolicy { allow, ..Default::default() });
         Shared {
             policy,
+            leases: Leases::new(handle),
+            doorkeeper: None,
             journal: Arc::new(Nothing),
             names: Mutex::default(),
             dns: Dns::default(),

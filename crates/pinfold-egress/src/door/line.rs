@@ -14,6 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use pinfold_policy::network::{Endpoint, NetworkRule, Protocol, Refused};
 use tokio::sync::Mutex;
 
+use super::ask::Lease;
 use super::message::{Body, is_address, relayed, rewrite, switch};
 use super::place::{RequestBody, held_body, place};
 use super::refusal::NoWay;
@@ -48,6 +49,8 @@ struct Open {
     sender: Sender,
     /// Whether the other end is a proxy that passes requests on.
     is_proxy: bool,
+    /// Lasts as long as the connection.
+    _lease: Option<Lease>,
 }
 
 impl Line {
@@ -62,6 +65,7 @@ impl Line {
             used: false,
             sender,
             is_proxy: false,
+            _lease: None,
         });
         let (open, last) = (Mutex::new(open), parking_lot::Mutex::default());
         Self { shared: Arc::clone(shared), fixed, secure, open, last }
@@ -99,6 +103,8 @@ impl Line {
     ) -> Result<Response<Body>, NoWay> {
         let (mut head, body) = request.into_parts();
         let asked = self.asked(&head)?;
+        // Until the connection that the request opens has one.
+        let _lease = self.shared.decide(&asked).await?;
         self.check_request(&asked, &mut head)?;
         let upgrade = upgrade.filter(|_| is_websocket(&head));
         rewrite(&mut head, &asked, self.secure, upgrade.is_some())?;
@@ -198,7 +204,7 @@ impl Line {
     /// names another method or path.
     fn check_request(&self, asked: &Endpoint, head: &mut Parts) -> Result<(), NoWay> {
         let policy = self.shared.policy();
-        let rule = policy.decide(asked).map_err(|refused| self.shared.refuse(refused))?;
+        let rule = policy.decide(asked).map_err(|refused| self.shared.refuse(refused, None))?;
         let (method, path) = (head.method.as_str(), head.uri.path());
         if policy.allows_request(asked, method, path) {
             if policy.rules_for(asked).any(NetworkRule::looks_at_requests) {
@@ -206,7 +212,7 @@ impl Line {
             }
             return Ok(());
         }
-        Err(self.shared.refuse(policy.refused_request(asked, &rule.value)))
+        Err(self.shared.refuse(policy.refused_request(asked, &rule.value), None))
     }
 
     async fn send(
@@ -260,9 +266,10 @@ impl Line {
     }
 
     async fn open(&self, asked: &Endpoint, is_http2: bool) -> Result<Open, NoWay> {
-        if self.shared.admit(asked)? == Protocol::Tls && !self.secure {
+        let (protocol, _lease) = self.shared.admit(asked).await?;
+        if protocol == Protocol::Tls && !self.secure {
             let refused = Refused::Protocol { asked: asked.clone(), expected: "TLS" };
-            return Err(self.shared.refuse(refused));
+            return Err(self.shared.refuse(refused, None));
         }
         let proxies = &self.shared.way.proxies;
         let in_clear = !self.secure && !is_http2;
@@ -280,7 +287,8 @@ impl Line {
         };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
         *self.last.lock() = Some(asked.clone());
-        Ok(Open { asked: asked.clone(), used: false, sender, is_proxy: proxy.is_some() })
+        let is_proxy = proxy.is_some();
+        Ok(Open { asked: asked.clone(), used: false, sender, is_proxy, _lease })
     }
 
     /// Returns a request as a proxy is asked to pass it on (RFC 9112, 3.2.2).

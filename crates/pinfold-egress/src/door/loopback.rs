@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinfold_policy::network::{Endpoint, Host};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::outward::{accept_each, admitted};
+use super::outward::{Admitted, accept_each, admitted};
 use super::shared::Shared;
 use super::{carry, explain};
 
@@ -30,7 +30,7 @@ async fn connection(stream: TcpStream, asked: Endpoint, shared: &Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     // What breaks from here on is the client's own connection: there is nobody left to tell.
     let _ = match admitted(shared, &asked).await {
-        Ok((protocol, upstream)) => match upstream {
+        Ok(Admitted { protocol, upstream, lease: _lease }) => match upstream {
             Some(upstream) if !shared.looks_into(&asked) => {
                 carry::pass(shared, stream, upstream, &asked).await
             }

@@ -4,6 +4,7 @@
 //! connections come to a listener of the sandbox's own that is served here, and so each is known by
 //! its name; what the policy allows is opened from here, and nothing else is.
 
+mod ask;
 mod carry;
 mod dial;
 mod dns;
@@ -23,6 +24,7 @@ mod patterns;
 mod peek;
 mod place;
 mod placeholder;
+mod policy_handle;
 mod refusal;
 mod scrub;
 mod sender;
@@ -33,9 +35,11 @@ mod spelling;
 mod stores;
 mod vault;
 
+pub use ask::{DoorAnswer, Doorkeeper, smallest_rule};
 pub(crate) use join::join;
 pub use mint::{NoAuthority, SessionAuthority};
 pub use placeholder::placeholder_like;
-pub use serve::{DoorConfig, DoorSockets, NetworkDoor, PolicyHandle};
+pub use policy_handle::PolicyHandle;
+pub use serve::{DoorConfig, DoorSockets, NetworkDoor};
 pub use stores::TrustStores;
 pub use vault::{LiveSecret, PlacedSecret};

@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::ask::Lease;
 use super::peek::{LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
@@ -81,23 +82,31 @@ async fn handed_over(stream: TcpStream, to: SocketAddr, shared: &Arc<Shared>) ->
     };
     let asked = Endpoint::new(host, to.port());
     match admitted(shared, &asked).await {
-        Ok((protocol, upstream)) => carry::carry(shared, stream, upstream, asked, protocol).await,
+        Ok(Admitted { protocol, upstream, lease: _lease }) => {
+            carry::carry(shared, stream, upstream, asked, protocol).await
+        }
         Err(no_way) => explain::turn_away(shared, stream, &asked, &no_way).await,
     }
 }
 
-/// Decides on a connection and opens the other side of it; none where each request will be passed
-/// on by a proxy.
-pub(super) async fn admitted(
-    shared: &Shared,
-    asked: &Endpoint,
-) -> Result<(Protocol, Option<TcpStream>), NoWay> {
-    let protocol = shared.admit(asked)?;
+/// A connection that may be made.
+pub(super) struct Admitted {
+    pub(super) protocol: Protocol,
+    /// None where each request will be passed on by a proxy.
+    pub(super) upstream: Option<TcpStream>,
+    /// Lasts as long as the connection.
+    pub(super) lease: Option<Lease>,
+}
+
+/// Decides on a connection and opens the other side of it.
+pub(super) async fn admitted(shared: &Shared, asked: &Endpoint) -> Result<Admitted, NoWay> {
+    let (protocol, lease) = shared.admit(asked).await?;
     let by_request = shared.way.proxies.request_to(&asked.host).is_some();
     if protocol == Protocol::Http && by_request {
-        return Ok((protocol, None));
+        return Ok(Admitted { protocol, upstream: None, lease });
     }
-    Ok((protocol, Some(shared.dial(asked).await?)))
+    let upstream = Some(shared.dial(asked).await?);
+    Ok(Admitted { protocol, upstream, lease })
 }
 
 /// Serves a client that knows of the proxy: `CONNECT`, or a request with a whole URL.
@@ -114,7 +123,7 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
     };
     take(&mut stream, length).await?;
     match admitted(shared, &asked).await {
-        Ok((protocol, upstream)) => {
+        Ok(Admitted { protocol, upstream, lease: _lease }) => {
             stream.write_all(ESTABLISHED).await?;
             carry::carry(shared, stream, upstream, asked, protocol).await
         }
@@ -183,6 +192,6 @@ impl Shared {
     pub(super) fn other_name(&self, asked: &Endpoint, said: &str) -> NoWay {
         const LONGEST: usize = 80;
         let said: String = said.chars().take(LONGEST).flat_map(char::escape_default).collect();
-        self.refuse(Refused::OtherName { asked: asked.clone(), said })
+        self.refuse(Refused::OtherName { asked: asked.clone(), said }, None)
     }
 }

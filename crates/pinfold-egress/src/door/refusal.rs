@@ -19,6 +19,9 @@ pub(super) enum NoWay {
     /// The policy says so.
     #[error("pinfold: {0}. {hint}", hint = hint(.0))]
     Refused(Refused),
+    /// No rule allows it, and the user's answer is no, or there is none.
+    #[error("pinfold: {0}")]
+    Denied(String),
     /// The client's request cannot be taken at its word.
     #[error("pinfold: the request is not well formed: {0}")]
     Malformed(&'static str),
@@ -65,7 +68,7 @@ impl NoWay {
             // A client that reuses a connection for another host opens a new one when it sees this
             // (RFC 9110, 15.5.20).
             Self::Refused(Refused::OtherName { .. }) => StatusCode::MISDIRECTED_REQUEST,
-            Self::Refused(_) | Self::NoSecret(_) => StatusCode::FORBIDDEN,
+            Self::Refused(_) | Self::Denied(_) | Self::NoSecret(_) => StatusCode::FORBIDDEN,
             Self::Malformed(_) | Self::NotHeld(HoldError::Broken) => StatusCode::BAD_REQUEST,
             Self::NotHeld(HoldError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotHeld(HoldError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
@@ -84,7 +87,7 @@ impl NoWay {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        if let Self::Refused(_) = self {
+        if let Self::Refused(_) | Self::Denied(_) = self {
             headers.insert(REFUSAL, HeaderValue::from_static("network"));
         }
         response
@@ -103,7 +106,7 @@ impl NoWay {
         const INTERNAL: u16 = 13;
         const UNAVAILABLE: u16 = 14;
         let status = match self {
-            Self::Refused(_) | Self::NoSecret(_) => PERMISSION_DENIED,
+            Self::Refused(_) | Self::Denied(_) | Self::NoSecret(_) => PERMISSION_DENIED,
             Self::Malformed(_) => INTERNAL,
             Self::NotRecorded | Self::Unreachable(_) | Self::NotHeld(_) => UNAVAILABLE,
         };
@@ -134,7 +137,7 @@ impl NoWay {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let (status, reason, body) = (self.status().as_u16(), self.reason(), format!("{self}\n"));
         let refusal = match self {
-            Self::Refused(_) => format!("{REFUSAL}: network\r\n"),
+            Self::Refused(_) | Self::Denied(_) => format!("{REFUSAL}: network\r\n"),
             _ => String::new(),
         };
         format!(

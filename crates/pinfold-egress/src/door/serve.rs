@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use pinfold_policy::network::NetworkPolicy;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::ask::{Doorkeeper, Leases};
 use super::mint::SessionAuthority;
+use super::policy_handle::PolicyHandle;
 use super::shared::Shared;
 use super::vault::{PlacedSecret, Vault};
 use super::{dns, loopback, outward};
@@ -29,6 +30,8 @@ pub struct DoorConfig {
     pub secrets: Vec<PlacedSecret>,
     /// How servers are reached.
     pub way: WayOut,
+    /// Who is asked about connections that no rule names.
+    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
 }
 
 /// The sockets inside that are served outside.
@@ -47,30 +50,15 @@ pub struct NetworkDoor {
     sockets: DoorSockets,
 }
 
-/// Changes the policy of a door while it is served.
-#[derive(Clone)]
-pub struct PolicyHandle(Arc<watch::Sender<Arc<NetworkPolicy>>>);
-
-impl PolicyHandle {
-    /// Returns the policy as it is now.
-    #[must_use]
-    pub fn current(&self) -> Arc<NetworkPolicy> {
-        Arc::clone(&self.0.borrow())
-    }
-
-    /// Replaces the policy. Connections that it no longer allows are cut.
-    pub fn replace(&self, policy: NetworkPolicy) {
-        self.0.send_replace(Arc::new(policy));
-    }
-}
-
 impl NetworkDoor {
     /// Returns a door that is served later; nothing is opened or started.
     #[must_use]
     pub fn new(config: DoorConfig, sockets: DoorSockets) -> (Self, PolicyHandle) {
-        let (handle, policy) = watch::channel(Arc::new(config.policy));
+        let (handle, policy) = PolicyHandle::new(config.policy);
         let shared = Arc::new(Shared {
             policy,
+            leases: Leases::new(handle.clone()),
+            doorkeeper: config.doorkeeper,
             journal: config.journal,
             names: parking_lot::Mutex::default(),
             dns: crate::upstream::Dns::default(),
@@ -80,7 +68,7 @@ impl NetworkDoor {
             tls: std::sync::OnceLock::new(),
             held: HeldBytes::default(),
         });
-        (Self { shared, sockets }, PolicyHandle(Arc::new(handle)))
+        (Self { shared, sockets }, handle)
     }
 
     /// Returns the session's memory for bodies that are held.

@@ -4,9 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use pinfold_policy::network::{Endpoint, NetworkPolicy, NetworkRule, Protocol, Refused};
+use pinfold_policy::origin::Valued;
 use rustls::ClientConfig;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
+use super::ask::{
+    DoorAnswer, Doorkeeper, Lease, Leases, ONCE, SESSION, may_be_asked_about, smallest_rule,
+};
 use super::mint::SessionAuthority;
 use super::names::Names;
 use super::refusal::NoWay;
@@ -18,6 +22,9 @@ use crate::upstream::{Dns, Failure, WayOut, client_config};
 /// What every connection of one session's door needs.
 pub(super) struct Shared {
     pub(super) policy: watch::Receiver<Arc<NetworkPolicy>>,
+    /// Rules that an answer has given for as long as a connection lasts.
+    pub(super) leases: Arc<Leases>,
+    pub(super) doorkeeper: Option<Arc<dyn Doorkeeper>>,
     pub(super) journal: Arc<dyn Journal>,
     pub(super) names: Mutex<Names>,
     pub(super) dns: Dns,
@@ -39,27 +46,64 @@ impl Shared {
         self.names.lock()
     }
 
-    /// Decides on a connection and records it.
+    /// Decides on a connection, and asks the user if no rule names it. What comes back has to be kept
+    /// as long as the connection.
     ///
     /// # Errors
     /// Returns what the client gets as the reason.
-    pub(super) fn admit(&self, asked: &Endpoint) -> Result<Protocol, NoWay> {
+    pub(super) async fn decide(&self, asked: &Endpoint) -> Result<Option<Lease>, NoWay> {
+        let refused = match self.policy().decide(asked) {
+            Ok(rule) if rule.origin == ONCE => {
+                return Ok(Some(self.leases.take(rule.value.clone())));
+            }
+            Ok(_) => return Ok(None),
+            Err(refused) => refused,
+        };
+        let doorkeeper = self.doorkeeper.as_ref().filter(|_| may_be_asked_about(&refused));
+        let Some(doorkeeper) = doorkeeper else { return Err(self.refuse(refused, None)) };
+        let rule = smallest_rule(asked);
+        let (reply, answer) = oneshot::channel();
+        doorkeeper.ask(asked, reply);
+        match answer.await.unwrap_or(DoorAnswer::Nobody) {
+            DoorAnswer::Once => Ok(Some(self.leases.take(rule))),
+            DoorAnswer::Session => {
+                self.leases.policy.change(|policy| {
+                    if policy.decide(asked).is_err() {
+                        policy.allow.push(Valued::new(rule, SESSION));
+                    }
+                });
+                Ok(None)
+            }
+            DoorAnswer::No(why) => Err(self.refuse(refused, Some(why))),
+            DoorAnswer::Nobody => Err(self.refuse(refused, None)),
+        }
+    }
+
+    /// Decides on a connection and records it. The lease is kept as long as the connection.
+    ///
+    /// # Errors
+    /// Returns what the client gets as the reason.
+    pub(super) async fn admit(&self, asked: &Endpoint) -> Result<(Protocol, Option<Lease>), NoWay> {
+        let lease = self.decide(asked).await?;
         let policy = self.policy();
-        let rule = policy.decide(asked).map_err(|refused| self.refuse(refused))?;
+        let rule = policy.decide(asked).map_err(|refused| self.refuse(refused, None))?;
         let (host, by) = (asked.to_string(), rule.to_string());
         let event = Event::Connect { asked: &host, rule: &by };
         self.journal.record(&event).map_err(|_| NoWay::NotRecorded)?;
-        Ok(rule.value.protocol_at(asked.port))
+        Ok((rule.value.protocol_at(asked.port), lease))
     }
 
-    /// Records a refusal.
-    pub(super) fn refuse(&self, refused: Refused) -> NoWay {
-        let (asked, reason) = (refused.asked().to_string(), refused.to_string());
+    /// Records a refusal, with what the user has answered.
+    pub(super) fn refuse(&self, refused: Refused, answer: Option<String>) -> NoWay {
+        let (asked, mut reason) = (refused.asked().to_string(), refused.to_string());
+        if let Some(answer) = &answer {
+            reason = format!("{reason}; {answer}");
+        }
         let hint = refused.hint().map(|hint| hint.to_string());
         let event = Event::Refused { asked: &asked, reason: &reason, hint: hint.as_deref() };
         // What is refused stays refused, recorded or not.
         let _ = self.journal.record(&event);
-        NoWay::Refused(refused)
+        answer.map_or(NoWay::Refused(refused), |_| NoWay::Denied(reason))
     }
 
     /// Returns whether TLS with a host is ended here. A session that began without an authority has none

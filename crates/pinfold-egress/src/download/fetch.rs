@@ -59,10 +59,13 @@ pub struct Download {
 
 /// A short answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body, whole.
+    pub body: Vec<u8>,
 }
 
 /// How far many downloads have come.
@@ -105,7 +108,7 @@ impl Downloader {
     ///
     /// # Errors
     /// Returns [`DownloadError`]. A status without success is not an error.
-    pub(crate) fn ask(
+    pub fn ask(
         &self,
         url: &str,
         headers: Vec<(HeaderName, HeaderValue)>,

@@ -73,9 +73,10 @@ impl Integrity {
         strongest.ok_or_else(invalid)
     }
 
-    /// Makes the integrity of the 32 bytes of a SHA-256.
-    pub(crate) fn sha256(digest: Vec<u8>) -> Self {
-        Self { algorithm: Algorithm::Sha256, digest }
+    /// Makes the integrity of a SHA-256.
+    #[must_use]
+    pub fn sha256(digest: [u8; 32]) -> Self {
+        Self { algorithm: Algorithm::Sha256, digest: digest.into() }
     }
 
     pub(super) fn start(&self) -> Context {

@@ -6,6 +6,5 @@ mod integrity;
 mod url;
 
 pub use error::DownloadError;
-pub(crate) use fetch::Answer;
-pub use fetch::{Download, Downloader, Progress};
+pub use fetch::{Answer, Download, Downloader, Progress};
 pub use integrity::{Integrity, InvalidIntegrity};

@@ -59,6 +59,7 @@ fn door(policy: NetworkPolicy) -> Door {
         authority: None,
         secrets: Vec::new(),
         way: TrustRoots::System.into(),
+        doorkeeper: None,
     };
     let (door, policy) = NetworkDoor::new(
         config,
@@ -146,7 +147,7 @@ fn broken_door_is_served_again_with_its_rules() {
         })
     });
     assert!(tunnel(&door, port).starts_with("HTTP/1.1 403"));
-    door.policy.replace(policy);
+    door.policy.change(|current| *current = policy);
     assert!(tunnel(&door, port).ends_with("hello"));
     drop(broken);
     serving.join().unwrap().unwrap_err();

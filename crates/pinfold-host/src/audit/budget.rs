@@ -52,12 +52,15 @@ fn weight(event: &Event<'_>) -> Weight {
         Event::Signature { .. }
         | Event::Memory { .. }
         | Event::HostExecRequest { .. }
+        | Event::ConnectionRequest { .. }
+        | Event::ConnectionDecision { outcome: "allow", .. }
         | Event::HostExecDecision { outcome: "allow", .. }
         | Event::HostExecEnd { .. } => Weight::Required,
         Event::CredentialUse { .. }
         | Event::Usage { .. }
         | Event::Connection { .. }
         | Event::HostExecDecision { .. }
+        | Event::ConnectionDecision { .. }
         | Event::Denial { .. }
         | Event::Fault { .. }
         | Event::Taken { .. }

@@ -212,6 +212,25 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// A user is about to be asked about a connection that no rule names.
+    ConnectionRequest {
+        /// Its number in the session.
+        id: u64,
+        /// Host and port.
+        to: String,
+    },
+    /// That has an answer, or none.
+    ConnectionDecision {
+        /// The request's number.
+        id: u64,
+        /// `allow` or `deny`.
+        outcome: &'a str,
+        /// Who answered: `terminal`, `link`, `command`, who came to the control socket, or `pinfold`.
+        by: &'a str,
+        /// For how long, or why it was refused.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// Something was refused.
     Denial {
         /// At which door.

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::display::line;
 use crate::refusal::Refusal;
+use pinfold_ask::display::line;
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use pinfold_git::refs::is_object;
 
-use crate::display::word;
+use pinfold_ask::display::word;
 
 /// A reference that a push would move: of whom, from where, to where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::arguments::Doing;
 use super::helper;
 use crate::context::Context;
-use crate::display::line;
 use crate::refusal::Refusal;
+use pinfold_ask::display::line;
 
 /// A remote of the host's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,8 +24,8 @@ use super::moves::{Move, parse_moves};
 use super::remote::Remote;
 use crate::client::Client;
 use crate::context::Context;
-use crate::display::line;
 use crate::refusal::Refusal;
+use pinfold_ask::display::line;
 
 /// Commits that a question names.
 const MOST_NAMED: usize = 20;

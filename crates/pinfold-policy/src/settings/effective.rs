@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ask::AskSettings;
 use super::branch::BranchName;
 use super::budget::Budget;
 use super::ceiling::Ceiling;
@@ -106,6 +107,8 @@ pub struct Settings {
     pub resume: Vec<Valued<ResumeCommand>>,
     /// What the sandbox may ask the host to run.
     pub host_exec: HostExec,
+    /// What the user is asked while the session runs, and where.
+    pub ask: AskSettings,
     /// What the host runs for the sandbox without asking.
     pub approve: Vec<Valued<AutoApprove>>,
     /// Programs that are asked about each launch, in order.

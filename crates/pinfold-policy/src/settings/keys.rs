@@ -9,7 +9,7 @@ pub(crate) use groups::{ALLOWED_ROOT, ALLOWLIST};
 pub(super) use groups::{CONTAINER_CONFIG, GROUP, GROUP_HOME, GROUP_MOUNT};
 pub(crate) use models::PROVIDER;
 pub(super) use models::{BUDGET, GROUPED};
-use network::NETWORK;
+use network::{ASK, NETWORK};
 pub(super) use network::{REQUESTS, SECRET, SSH, SSH_HOST};
 use shapes::{ENV, SIZE, TEXTS};
 pub(crate) use shapes::{ID_PATTERN, PLACE_PATTERN};
@@ -270,6 +270,7 @@ pub const USER: &[Key] = &[
         Shape::Table(USER_HOST_EXEC),
         "Commands that the sandbox may ask the host to run.",
     ),
+    Key::new("ask", Shape::Table(ASK), "Questions to you while a session runs."),
     Key::new(
         "secrets",
         Shape::List(&Shape::Table(SECRET)),

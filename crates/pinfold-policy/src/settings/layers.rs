@@ -116,6 +116,8 @@ pub struct Flags {
     pub base: Option<Base>,
     /// Commands on the host.
     pub host_exec: FlagHostExec,
+    /// `--ask`.
+    pub ask: bool,
     /// The budget of this session.
     pub budget: FlagBudget,
     /// `--narrow`.

@@ -143,6 +143,15 @@ impl Settings {
         rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
         rows.list("resumeCommands", &self.resume);
         rows.list("hostExec.autoApprove", &self.approve);
+        let ask = &self.ask;
+        if ask.connections.origin.is_chosen() {
+            rows.one("ask.connections", &ask.connections);
+            rows.one("ask.timeout", &ask.patience);
+            rows.list("ask.command", &ask.command);
+            // With many services the path of a webhook is a secret.
+            ask.webhook.iter().for_each(|it| rows.push("ask.webhook", it.value.host(), &it.origin));
+            rows.optional("ask.port", ask.port.as_ref());
+        }
         let host_exec = &self.host_exec;
         if host_exec.enabled.value || host_exec.enabled.origin.is_chosen() {
             rows.one("hostExec.enabled", &host_exec.enabled);

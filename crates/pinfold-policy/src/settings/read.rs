@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ask::{self, AskSettings};
 use super::budget::{self, Budget};
 use super::ceiling::Ceiling;
 use super::error::SettingsError;
@@ -52,6 +53,7 @@ pub(super) struct UserFile {
     pub(super) files: UserFiles,
     pub(super) network: NetworkPolicy,
     pub(super) host_exec: HostExecFile,
+    pub(super) ask: AskSettings,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<PublishedPort>>,
     pub(super) identity_mode: Option<Valued<IdentityMode>>,
@@ -118,6 +120,7 @@ pub(super) fn user(
         files: user_files(&section, home)?,
         network: network::policy(&section, Origin::User)?,
         host_exec: host_exec::of_user(&section)?,
+        ask: ask::of_user(&section)?,
         secrets: network::secrets(&section, Origin::User)?,
         publish: network::publish(&section, Origin::User)?,
         identity_mode: word(&section, "identity_mode", Origin::User)?,

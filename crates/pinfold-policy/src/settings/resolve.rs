@@ -177,6 +177,7 @@ fn merge(
         },
         resume: Vec::new(),
         host_exec: HostExec::default(),
+        ask: user.ask.with_flag(flags.ask),
         approve: Vec::new(),
         wrappers,
         widenings: Vec::new(),

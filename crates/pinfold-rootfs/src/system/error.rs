@@ -4,11 +4,12 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use pinfold_egress::{InvalidReference, RegistryError, UnusableProxy};
+use pinfold_egress::UnusableProxy;
 use pinfold_engines::image::ImageError;
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::Escaped;
 use pinfold_provision::ShelfError;
+use pinfold_registry::{InvalidReference, RegistryError};
 use thiserror::Error;
 
 /// Why a system cannot be had.

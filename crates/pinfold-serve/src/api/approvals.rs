@@ -1,12 +1,14 @@
-//! What the sandbox asks to run on the host, shown to a client and answered by it.
+//! What the sandbox asks for, shown to a client and answered by it.
 
 use std::sync::Arc;
 
+use pinfold_ask::{Answer, Happening, Pending, Subject};
 use pinfold_client::Fault;
 use pinfold_client::api::{
-    Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
+    Approval, ApprovalAnswer, ApprovalAsked, ApprovalConnection, ApprovalSettled, Approvals,
+    ApprovalsAnswer,
 };
-use pinfold_hostexec::{Answer, Happening, Pending};
+
 use pinfold_session::control::{Attendance, no_door};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
@@ -93,6 +95,18 @@ pub(super) fn answer(to: &Connection, call: ApprovalsAnswer) -> Result<(), Fault
 }
 
 fn shown(pending: Pending) -> Approval {
-    let Pending { id, executable, command, cwd, details, rule } = pending;
-    Approval { id, executable, command, cwd, details, rule }
+    let Pending { id, subject, details, rule } = pending;
+    let (executable, command, cwd, connection) = (None, None, None, None);
+    let approval = Approval { id, executable, command, cwd, connection, details, rule };
+    match subject {
+        Subject::Command { executable, command, cwd } => Approval {
+            executable: Some(executable),
+            command: Some(command),
+            cwd: Some(cwd),
+            ..approval
+        },
+        Subject::Connection { host, port, protocol } => {
+            Approval { connection: Some(ApprovalConnection { host, port, protocol }), ..approval }
+        }
+    }
 }

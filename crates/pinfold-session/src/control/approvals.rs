@@ -1,9 +1,9 @@
 //! Answering the requests of a session at its control socket: what `pinfold approvals` does, and
 //! whatever else shows requests to the user.
 
+use pinfold_ask::{Answer, ApproverRequest, Happening, Pending};
 use pinfold_host::directories::Places;
 use pinfold_host::ipc::Json;
-use pinfold_hostexec::{Answer, ApproverRequest, Happening, Pending};
 use pinfold_wire::Channel;
 
 use super::client;
@@ -104,9 +104,29 @@ fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
     }
 }
 
-/// Returns nothing can be asked of a user for this session.
+/// Returns the question of a session's link, or answers it; then nothing comes back.
+///
+/// # Errors
+/// Returns an error if there is no such session, or no such question of its waits.
+pub(crate) fn by_link(
+    places: &Places,
+    session: &str,
+    token: &str,
+    answer: Option<Answer>,
+) -> Result<Option<Pending>, RunError> {
+    let channel = client::approvals(places, Some(session))?;
+    say(&channel, ApproverRequest::Link { token: token.to_owned(), answer })?;
+    match hear(&channel)? {
+        Some(Happening::Asked(pending)) => Ok(Some(pending)),
+        Some(Happening::Done) => Ok(None),
+        Some(Happening::NoDoor) => Err(no_door()),
+        _ => Err(client::gone()),
+    }
+}
+
+/// Returns that nothing can be asked of a user for this session.
 #[must_use]
 pub fn no_door() -> RunError {
-    let why = "this session's inside cannot ask for commands on the host (--host-exec)";
+    let why = "this session's sandbox cannot ask for commands on the host (--host-exec) or for hosts (--ask)";
     RunError::refused(why, None)
 }

@@ -56,7 +56,7 @@ pub(super) enum Request {
     },
     /// Of who is attached: this is the size now, and everything is to be painted again.
     Window(Window),
-    /// Speak of what waits for a user's answer (`pinfold_hostexec`), on this connection.
+    /// Speak of what waits for a user's answer (`pinfold_ask`), on this connection.
     Approvals,
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
     /// closed when it has ended.

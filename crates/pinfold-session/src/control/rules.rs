@@ -22,22 +22,19 @@ pub(crate) struct Rules {
 impl Rules {
     /// Makes a change, recorded before it takes effect.
     pub(super) fn change(&self, change: &Change) -> Result<RulesNow, String> {
-        let mut policy = (*self.policy.current()).clone();
         let (what, text) = match change {
             Change::Allow(text) => ("allow", text),
             Change::Forbid(text) => ("forbid", text),
         };
         let rule: NetworkRule = text.parse().map_err(|error| format!("{text}: {error}"))?;
+        let given = Valued::new(rule.clone(), Origin::Flag { name: "pinfold allow" });
         match change {
             Change::Allow(_) => {
-                let rule = Valued::new(rule.clone(), Origin::Flag { name: "pinfold allow" });
-                self.ceiling.check_host(&rule).map_err(|error| error.to_string())?;
-                policy.allow.push(rule);
+                self.ceiling.check_host(&given).map_err(|error| error.to_string())?
             }
             Change::Forbid(_) => {
-                let before = policy.allow.len();
-                policy.allow.retain(|known| known.value != rule);
-                if policy.allow.len() == before {
+                let policy = self.policy.current();
+                if !policy.allow.iter().any(|known| known.value == rule) {
                     let known: Vec<String> =
                         policy.allow.iter().map(|known| known.value.to_string()).collect();
                     return Err(format!("no rule {rule}; the rules are: {}", known.join(", ")));
@@ -46,8 +43,11 @@ impl Rules {
         }
         let event = Event::PolicyChange { what, rule: rule.to_string() };
         self.audit.record(&event).map_err(|error| error.to_string())?;
-        let rules = policy.allow.iter().map(ToString::to_string).collect();
-        self.policy.replace(policy);
+        self.policy.change(|policy| match change {
+            Change::Allow(_) => policy.allow.push(given),
+            Change::Forbid(_) => policy.allow.retain(|known| known.value != rule),
+        });
+        let rules = self.policy.current().allow.iter().map(ToString::to_string).collect();
         Ok(RulesNow { rules, by_proxy: self.by_proxy })
     }
 }

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pinfold_ask::{Desk, attend};
 use pinfold_boundary::{Feature, Inside};
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_exec;
 use pinfold_host::wrappers::Launch;
-use pinfold_hostexec::{Approvals, attend};
 use pinfold_terminal::screen::Screen;
 use pinfold_wire::{
     Bounds, Channel, Ended, LaunchOrder, Order, Program, Step, StreamEnd, Streams, Wire as _,
@@ -68,8 +68,8 @@ pub(crate) struct Control {
     next: u32,
     /// Kept until the session's own limits have been looked at.
     evidence: Vec<Bounded>,
-    /// None where the sandbox cannot ask for commands on the host.
-    approvals: Option<Arc<Approvals>>,
+    /// None where the sandbox cannot ask for anything.
+    desk: Option<Arc<Desk>>,
 }
 
 impl Control {
@@ -85,14 +85,14 @@ impl Control {
     ) -> io::Result<Self> {
         let listener = ipc::listen(private, NAME)?;
         let spare = Some(listener.try_clone()?);
-        let (clients, screen, approvals) = (Vec::new(), None, None);
+        let (clients, screen, desk) = (Vec::new(), None, None);
         let (next, evidence) = (FIRST, Vec::new());
-        Ok(Self { listener, spare, clients, rules, screen, base, audit, next, evidence, approvals })
+        Ok(Self { listener, spare, clients, rules, screen, base, audit, next, evidence, desk })
     }
 
-    /// Returns the same, with requests that wait for answers.
-    pub(crate) fn with_approvals(self, approvals: Option<Arc<Approvals>>) -> Self {
-        Self { approvals, ..self }
+    /// Returns the same, with the desk where the user is asked.
+    pub(crate) fn with_desk(self, desk: Option<Arc<Desk>>) -> Self {
+        Self { desk, ..self }
     }
 
     /// Returns a descriptor that is readable when somebody asks for something.
@@ -285,7 +285,7 @@ impl Control {
             Request::Approvals => {
                 // It is served by a thread of its own: a user's answer takes its time.
                 if let Ok(socket) = client.channel.as_fd().try_clone_to_owned() {
-                    attend(Channel::from(socket), self.approvals.as_ref());
+                    attend(Channel::from(socket), self.desk.as_ref());
                 }
             }
             Request::Stop { grace } => {

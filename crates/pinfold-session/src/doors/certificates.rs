@@ -60,7 +60,9 @@ pub(crate) const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 /// Returns whether some host's TLS is ended outside, so that the sandbox needs another authority.
 #[must_use]
 pub(crate) fn is_needed(settings: &Settings) -> bool {
-    !settings.secrets.is_empty() || settings.network.intercepts_any()
+    // The answer to a question is said in the words of what the client speaks.
+    let asks = settings.ask.connections.value;
+    asks || !settings.secrets.is_empty() || settings.network.intercepts_any()
 }
 
 /// Returns whether variables point programs at stores that pinfold makes. Elsewhere the caller's own

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pinfold_ask::Desk;
 use pinfold_boundary::{Inside, LiveView, Mask};
 use pinfold_host::audit::Audit;
 use pinfold_host::sys;
@@ -36,6 +37,7 @@ pub(super) struct Furnished {
     /// The masks that hide something.
     pub(super) hidden: Vec<Mask>,
     pub(super) broker: Option<Broker>,
+    pub(super) desk: Option<Arc<Desk>>,
     pub(super) masks: Option<Kept>,
     pub(super) opened: Opened,
     pub(super) records: Arc<Records>,
@@ -64,8 +66,7 @@ impl Furnished {
         });
         sys::allow_many_files();
         let control = Control::open(state.private(), rules, base, Arc::clone(&self.audit));
-        let approvals = self.broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
-        let control = control.map_err(RunError::System)?.with_approvals(approvals);
+        let control = control.map_err(RunError::System)?.with_desk(self.desk.clone());
         let (outputs, input) = self.caller.moved.start().map_err(RunError::thread)?;
         let disk_watch =
             request.bound.take().map(DiskWatch::watch).transpose().map_err(RunError::thread)?;
@@ -82,6 +83,7 @@ impl Furnished {
             serving: DoorServer::new(self.opened.egress, Arc::clone(&self.records)),
             control,
             broker: self.broker,
+            desk: self.desk,
             passage: self.passage,
             sockets: self.opened.sockets,
             is_idle: request.argv.is_empty(),

@@ -8,6 +8,7 @@ use pinfold_host::audit::Audit;
 use pinfold_host::sys;
 use pinfold_host::wrappers::Launch;
 use pinfold_policy::path::InsidePath;
+use pinfold_policy::settings::Settings;
 use pinfold_protect::masks::Masks;
 use pinfold_terminal::notices::Notices;
 use pinfold_terminal::prompt_overlay::Passage;
@@ -74,7 +75,7 @@ impl Launched {
         let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
         request.launcher.record_in(&audit);
         let passage = passage(request, &self.caller);
-        let silent = std::mem::take(&mut request.silent_hosts);
+        let silent = request.silent_hosts.clone();
         let live = live_lines(request, &self.caller, passage.as_ref());
         let records = Arc::new(Records::new(Arc::clone(&audit), live, silent));
         let Self { launch, masks, inside, session, caller } = self;
@@ -84,7 +85,9 @@ impl Launched {
 
 /// Returns where questions and notices can be shown on the caller's terminal, if there may be some.
 fn passage(request: &Request, caller: &Caller) -> Option<Arc<Passage>> {
-    let may_interrupt = request.provider.is_some() || request.settings.host_exec.enabled.value;
+    let Settings { host_exec, ask, .. } = &request.settings;
+    let asks = host_exec.enabled.value || ask.connections.value;
+    let may_interrupt = request.provider.is_some() || asks;
     (may_interrupt && caller.terminal.is_some()).then(Arc::default)
 }
 

@@ -3,12 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use pinfold_ask::Desk;
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Doors, Inside, Mask};
 use pinfold_hide as hide;
 use pinfold_host::audit::Audit;
 use pinfold_host::wrappers::Launch;
-use pinfold_hostexec::{Broker, Context, PathMap, Question, SoFar};
+use pinfold_hostexec::{Broker, Context, PathMap, SoFar};
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_protect::masks::Masks;
@@ -18,7 +19,7 @@ use pinfold_workspace::review::Layer;
 
 use crate::design::Design;
 use crate::doors::records::Records;
-use crate::doors::{self, Opened};
+use crate::doors::{self, Behind, Opened, questions};
 use crate::outcome::RunError;
 use crate::request::Request;
 
@@ -54,7 +55,9 @@ impl Registered {
         let (mounts, view) = (doors.mounts.take(), doors.view.take());
         let host_exec = self.host_exec_door(&mut doors);
         let memory = self.memory_door(&mut doors);
-        let mut opened = self.open(doors)?;
+        let Session { request, state, .. } = &self.session;
+        let desk = questions::desk(request, state, &self.audit, self.passage.as_ref())?;
+        let mut opened = self.open(doors, desk.as_ref())?;
         let masks = self.masks(&authority, &opened)?;
         self.record(&authority)?;
         let all = masks.iter().cloned().chain(std::mem::take(&mut opened.masks)).collect();
@@ -71,17 +74,15 @@ impl Registered {
         let path_map = PathMap::new(authority, over.cloned());
         let over = over.map(HostPath::as_path);
         let masks = keep(self.masks, live, &mut self.inside, over).map_err(RunError::thread)?;
-        let broker = host_exec
-            .map(|listener| {
-                broker(listener, path_map, &self.session, &self.audit, self.passage.as_ref())
-            })
-            .transpose()?;
+        let serve = |(listener, desk)| broker(listener, path_map, &self.session, &self.audit, desk);
+        let broker = host_exec.zip(desk.as_ref()).map(serve).transpose()?;
         self.session.request.timeline.done("scans the workspace");
         let Self { records, passage, audit, launch, inside, session, caller, .. } = self;
         Ok(Furnished {
             view,
             hidden,
             broker,
+            desk,
             masks,
             opened,
             records,
@@ -132,12 +133,16 @@ impl Registered {
     ///
     /// # Errors
     /// Returns the errors of [`doors::open`].
-    fn open(&mut self, doors: Doors) -> Result<Opened, RunError> {
+    fn open(&mut self, doors: Doors, desk: Option<&Arc<Desk>>) -> Result<Opened, RunError> {
+        let request = &self.session.request;
+        let doorkeeper = desk.and_then(|desk| questions::doorkeeper(request, desk, &self.audit));
         let Session { design, request, .. } = &mut self.session;
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
+        let behind = Behind { provider, ssh, doorkeeper };
         let trust = design.trust.as_ref();
         let host = request.host();
-        doors::open(doors, provider, &request.settings, host, &self.records, trust, ssh)
+        let settings = &request.settings;
+        doors::open(doors, behind, settings, host, &self.records, trust)
     }
 
     /// Returns the masks of the session.
@@ -194,22 +199,19 @@ fn broker(
     path_map: PathMap,
     session: &Session,
     audit: &Arc<Audit>,
-    passage: Option<&Arc<Passage>>,
+    desk: &Arc<Desk>,
 ) -> Result<Broker, RunError> {
-    let Request { settings, workspace, places, launcher, attended, .. } = &session.request;
-    let git = workspace.git_directory();
-    let question = passage.filter(|_| *attended);
+    let Request { settings, workspace, places, launcher, .. } = &session.request;
     let context = Context {
         settings: settings.clone(),
         path_map,
-        approvals: Arc::default(),
+        desk: Arc::clone(desk),
         audit: Arc::clone(audit),
         places: places.clone(),
         launcher: launcher.clone(),
-        repository: if git.exists() { git } else { workspace.root.as_path().to_owned() },
+        repository: questions::repository(workspace),
         known: session.design.guard.known(places),
         place: session.state.private().join("host-exec"),
-        question: question.map(|passage| Arc::new(Question::new(Arc::clone(passage)))),
         so_far: SoFar::default(),
     };
     Broker::new(listener, context).map_err(RunError::System)

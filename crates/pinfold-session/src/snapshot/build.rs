@@ -40,7 +40,6 @@ const KEPT: usize = 8192;
 pub enum Building<'a> {
     /// Another process makes the same; this one waits for it.
     Waiting,
-    /// A command begins.
     Command {
         /// The place in the list, from 0.
         index: usize,
@@ -58,7 +57,6 @@ pub(super) struct Work<'a> {
     pub(super) system: &'a System,
     pub(super) summary: &'a Summary,
     pub(super) settings: &'a Settings,
-    /// An empty directory.
     pub(super) staging: &'a Path,
     pub(super) tell: &'a dyn Fn(Building<'_>),
 }

@@ -39,7 +39,6 @@ pub enum SnapshotError {
     /// The cache cannot be used.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
-    /// A command failed.
     #[error(
         "setup step \"snapshot.setupCommands[{index}]\" failed (exit {status}): {command}\n{tail}"
     )]

@@ -115,6 +115,7 @@ impl Rig {
             serving: DoorServer::new(Egress::default(), records),
             control,
             broker: None,
+            desk: None,
             passage: None,
             sockets: Some(sockets),
             disk_watch: None,

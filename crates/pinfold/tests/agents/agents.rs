@@ -4,6 +4,7 @@
 //! Layers are provisioned once, into the build's own directory. Without the registry the tests
 //! say that they skip.
 
+mod acp;
 mod conformance;
 mod key;
 mod mcp;

@@ -362,7 +362,7 @@ fn client_answers_requests_of_the_sandbox_to_the_host() {
                 let mut waiting = Vec::new();
                 until("it is asked", || !served.client.call(&list).unwrap().approvals.is_empty());
                 waiting.extend(served.client.call(&list).unwrap().approvals);
-                assert_eq!(waiting[0].command, "hostname");
+                assert_eq!(waiting[0].command.as_deref(), Some("hostname"));
                 let reason = Some("not now".to_owned());
                 let (session, id) = (session.clone(), waiting[0].id);
                 let call = ApprovalsAnswer { session, id, answer, reason };

@@ -7,5 +7,7 @@ mod completions;
 mod control;
 mod detach;
 mod exec;
+mod ssh;
+mod streams;
 mod surroundings;
 mod wait;

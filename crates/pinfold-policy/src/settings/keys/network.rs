@@ -21,6 +21,21 @@ pub(crate) const NETWORK: &[Key] = &[
     Key::new("intercept", TEXTS, "Further hosts whose TLS is ended by pinfold."),
 ];
 
+/// `[ask]`.
+pub(crate) const ASK: &[Key] = &[
+    Key::new(
+        "connections",
+        Shape::Flag,
+        "Whether connections that no rule names wait; true if absent.",
+    ),
+    Key::new("timeout", Shape::Text, "How long such a connection waits; 2m by default."),
+    Key::new("command", TEXTS, "A program that gets each question, and its arguments."),
+    Key::new("webhook", Shape::Text, "The URL that each question is posted to."),
+    Key::new("webhook_secret", Shape::Pattern(ID_PATTERN), "The secret that signs it."),
+    Key::new("port", Shape::Count, "The loopback port of answer links; any if absent."),
+    Key::new("base_url", Shape::Text, "How answer links begin, if a tunnel leads there."),
+];
+
 /// An entry of `network.requests`.
 pub(crate) const REQUESTS: &[Key] = &[
     Key::new("host", Shape::Text, "NAME[:PORT]."),

@@ -13,6 +13,7 @@ use std::path::Path;
 use data_encoding::HEXLOWER;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
+use pinfold_egress::{Answer, Download, Downloader, Integrity, Progress, percent};
 use serde::Deserialize;
 
 pub use error::RegistryError;
@@ -20,8 +21,6 @@ pub use manifest::{Image, LayerBlob};
 pub use reference::{InvalidReference, Reference};
 
 use self::manifest::Found;
-use crate::download::{Answer, Download, Downloader, Integrity, Progress};
-use crate::percent;
 
 /// The largest manifest that registries have to take (Distribution Specification, "Pushing
 /// manifests").
@@ -205,14 +204,11 @@ impl LayerBlob {
     }
 }
 
-impl Integrity {
-    /// Reads the digest of a manifest: `sha256:` and hexadecimal digits.
-    #[must_use]
-    pub fn of_oci(digest: &str) -> Option<Self> {
-        let digits = digest.strip_prefix("sha256:")?;
-        let bytes = HEXLOWER.decode(digits.as_bytes()).ok().filter(|bytes| bytes.len() == 32)?;
-        Some(Self::sha256(bytes))
-    }
+/// Reads the digest of a manifest: `sha256:` and hexadecimal digits.
+fn integrity_of(digest: &str) -> Option<Integrity> {
+    let digits = digest.strip_prefix("sha256:")?;
+    let bytes = HEXLOWER.decode(digits.as_bytes()).ok()?;
+    bytes.try_into().ok().map(Integrity::sha256)
 }
 
 #[cfg(test)]

@@ -7,13 +7,15 @@ use pinfold_policy::path::is_plain;
 /// Returns a command as a line that a shell reads as the same words. What a terminal would not show as
 /// it is, is escaped (`$'…'`): control characters, bytes that are not UTF-8, and characters that reorder
 /// a line or cannot be seen.
-pub(crate) fn command_line<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
+#[must_use]
+pub fn command_line<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
     let words: Vec<String> = words.into_iter().map(word).collect();
     words.join(" ")
 }
 
 /// Returns one word of it.
-pub(crate) fn word(bytes: &[u8]) -> String {
+#[must_use]
+pub fn word(bytes: &[u8]) -> String {
     let is_bare = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=@%,:~^".contains(byte);
     if !bytes.is_empty() && !bytes.starts_with(b"~") && bytes.iter().all(is_bare) {
         return bytes.iter().map(|byte| char::from(*byte)).collect();
@@ -25,7 +27,8 @@ pub(crate) fn word(bytes: &[u8]) -> String {
 }
 
 /// Returns text of somebody else's as one line, escaped where a terminal would not show it as it is.
-pub(crate) fn line(bytes: &[u8]) -> String {
+#[must_use]
+pub fn line(bytes: &[u8]) -> String {
     Line(bytes, Quoted::No).to_string()
 }
 

@@ -12,6 +12,7 @@ use rustix::net::sockopt::Timeout;
 use serde::{Deserialize, Serialize};
 
 use crate::approvals::{Answer, Approvals, Approver, Pending};
+use crate::desk::Desk;
 use crate::display::line;
 
 /// How long somebody may take to hear.
@@ -33,6 +34,14 @@ pub enum ApproverRequest {
         /// Who answers, for the audit log.
         by: String,
     },
+    /// Show the question that a link is for, or answer it: the link was opened at another session, which
+    /// has the port.
+    Link {
+        /// What the link has of the question.
+        token: String,
+        /// The answer, if one is given.
+        answer: Option<Answer>,
+    },
 }
 
 /// What a session reports of its requests.
@@ -46,32 +55,31 @@ pub enum Happening {
     Done,
     /// It cannot be done.
     Failed(String),
-    /// This session's inside cannot ask for commands on the host.
+    /// This session's sandbox cannot ask for anything.
     NoDoor,
 }
 
 /// Serves, as the session's end, somebody who has come to the control socket, on a thread.
-pub fn attend(channel: Channel, approvals: Option<&Arc<Approvals>>) {
-    let Some(approvals) = approvals.cloned() else {
+pub fn attend(channel: Channel, desk: Option<&Arc<Desk>>) {
+    let Some(desk) = desk.cloned() else {
         let _ = channel.send(&Json(Happening::NoDoor), &[]);
         return;
     };
     // Without a thread it is parted with.
-    let _ = small_thread("host-exec", move || {
+    let _ = small_thread("ask", move || {
         let fd = channel.as_fd();
         let is_set = rustix::io::ioctl_fionbio(fd, false).is_ok()
             && rustix::net::sockopt::set_socket_timeout(fd, Timeout::Send, Some(PATIENCE)).is_ok();
         if is_set {
             // Who does not listen is its own loss.
-            let _ =
-                Attending { channel, approvals, approver: None, notified: Vec::new() }.until_end();
+            let _ = Attending { channel, desk, approver: None, notified: Vec::new() }.until_end();
         }
     });
 }
 
 struct Attending {
     channel: Channel,
-    approvals: Arc<Approvals>,
+    desk: Arc<Desk>,
     approver: Option<Approver>,
     /// The numbers of the requests that the client was notified of and that still wait.
     notified: Vec<u64>,
@@ -81,8 +89,12 @@ struct Attending {
 struct Gone;
 
 impl Attending {
+    fn approvals(&self) -> &Arc<Approvals> {
+        self.desk.approvals()
+    }
+
     fn until_end(mut self) -> Result<(), Gone> {
-        while !self.approvals.is_over() {
+        while !self.approvals().is_over() {
             let (is_said, has_changed) = self.wait()?;
             if is_said {
                 self.hear()?;
@@ -110,23 +122,28 @@ impl Attending {
         };
         match said.message.0 {
             ApproverRequest::List => {
-                for pending in self.approvals.pending() {
+                for pending in self.approvals().pending() {
                     self.say(Happening::Asked(pending))?;
                 }
                 self.say(Happening::Done)
             }
             ApproverRequest::Watch => {
-                self.approver = Some(self.approvals.attend().map_err(|_| Gone)?);
+                self.approver = Some(self.approvals().attend().map_err(|_| Gone)?);
                 self.say(Happening::Done)?;
                 self.tell_changes()
             }
             ApproverRequest::Answer { id, answer, by } => {
                 let by = line(by.as_bytes());
-                match self.approvals.answer(id, answer, &by) {
+                match self.approvals().answer(id, answer, &by) {
                     Ok(()) => self.say(Happening::Done),
                     Err(error) => self.say(Happening::Failed(error.to_string())),
                 }
             }
+            ApproverRequest::Link { token, answer } => match self.desk.by_link(&token, answer) {
+                Ok(Some(pending)) => self.say(Happening::Asked(pending)),
+                Ok(None) => self.say(Happening::Done),
+                Err(error) => self.say(Happening::Failed(error.to_string())),
+            },
         }
     }
 
@@ -134,7 +151,7 @@ impl Attending {
         if let Some(approver) = &self.approver {
             approver.notice();
         }
-        let pending = self.approvals.pending();
+        let pending = self.approvals().pending();
         let is_open = |id: &u64| pending.iter().any(|one| one.id == *id);
         let (open, settled): (Vec<u64>, Vec<u64>) = self.notified.drain(..).partition(is_open);
         self.notified = open;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::gateway::is_loopback;
+use pinfold_egress::is_loopback;
 
 /// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]`. As Docker has it, a name
 /// without a host is one of Docker Hub's, and one without a slash lies in its `library`.
@@ -40,7 +40,7 @@ impl Reference {
     /// # Errors
     /// Returns an error for a text that is no digest.
     pub fn pinned(&self, digest: &str) -> Result<Self, InvalidReference> {
-        crate::Integrity::of_oci(digest).ok_or_else(|| InvalidReference(digest.to_owned()))?;
+        crate::integrity_of(digest).ok_or_else(|| InvalidReference(digest.to_owned()))?;
         Ok(Self { digest: Some(digest.to_owned()), ..self.clone() })
     }
 
@@ -69,7 +69,7 @@ impl FromStr for Reference {
         let invalid = || InvalidReference(text.to_owned());
         let (name, digest) = match text.split_once('@') {
             Some((name, digest)) => {
-                crate::Integrity::of_oci(digest).ok_or_else(invalid)?;
+                crate::integrity_of(digest).ok_or_else(invalid)?;
                 (name, Some(digest.to_owned()))
             }
             None => (text, None),

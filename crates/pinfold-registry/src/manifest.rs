@@ -5,7 +5,7 @@ use http::header::HeaderValue;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 
-use crate::download::Integrity;
+use pinfold_egress::Integrity;
 
 /// The kinds of manifests that are understood.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
@@ -103,7 +103,7 @@ pub(super) fn read(bytes: &[u8], architecture: &str) -> Result<Found, String> {
 }
 
 fn digest_checked(digest: String) -> Result<(String, Integrity), String> {
-    match Integrity::of_oci(&digest) {
+    match crate::integrity_of(&digest) {
         Some(integrity) => Ok((digest, integrity)),
         None => Err(format!("`{}` is not a sha256 digest", digest.escape_debug())),
     }

@@ -16,17 +16,36 @@ use serde::{Deserialize, Serialize};
 /// Requests that wait at once; the oldest is denied for another.
 const MOST: usize = 100;
 
+/// What a user is asked about. Whatever a terminal would not show as it is, is escaped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// A command that the host is to run.
+    Command {
+        /// The executable.
+        executable: String,
+        /// The command as one line that a shell reads as the same words.
+        command: String,
+        /// The directory on the host that it runs in.
+        cwd: String,
+    },
+    /// A connection that no rule names.
+    Connection {
+        /// The host: a name in its ASCII form, or an address.
+        host: String,
+        /// The port.
+        port: u16,
+        /// What the port is known for: `tls`, `http`, or `tcp` for anything.
+        protocol: String,
+    },
+}
+
 /// A request of the sandbox's that a user is asked about, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     /// Its number in the session.
     pub id: u64,
-    pub executable: String,
-    /// The command as one line that a shell reads as the same words. Whatever a terminal would not
-    /// show as it is, is escaped.
-    pub command: String,
-    /// The directory on the host that it runs in, escaped alike.
-    pub cwd: String,
+    /// What it is about.
+    pub subject: Subject,
     /// More that a user should know, one line each: of a push where to, which references and which
     /// commits.
     pub details: Vec<String>,
@@ -52,7 +71,7 @@ pub enum Answer {
 
 /// Why there was no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoAnswer {
+pub enum NoAnswer {
     /// Nobody is there to be asked.
     Nobody,
     /// Nobody answered in time.
@@ -65,12 +84,13 @@ pub(crate) enum NoAnswer {
     Over,
 }
 
-/// What became of a request, and by whom.
+/// A user's answer, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answered {
-    pub(crate) answer: Answer,
-    /// `terminal`, or who answered at the control socket.
-    pub(crate) by: String,
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// `terminal`, `link`, `command`, or who answered at the control socket.
+    pub by: String,
 }
 
 /// Why an answer is none.
@@ -105,16 +125,17 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     pending: Pending,
+    deadline: Instant,
     outcome: Option<Result<Answered, NoAnswer>>,
 }
 
 /// How a request waits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub struct Terms {
     /// How long.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
     /// Whether it waits although nobody is there.
-    pub(crate) waits: bool,
+    pub waits: bool,
 }
 
 impl Approvals {
@@ -143,9 +164,9 @@ impl Approvals {
         }
         let id = pending.id;
         state.deny_oldest();
-        state.waiting.insert(id, Waiting { pending, outcome: None });
-        self.tell(&state);
         let deadline = Instant::now() + terms.patience;
+        state.waiting.insert(id, Waiting { pending, deadline, outcome: None });
+        self.tell(&state);
         loop {
             let is_decided = state.waiting.get(&id).is_some_and(|one| one.outcome.is_some());
             let no_answer = if is_decided {
@@ -169,7 +190,7 @@ impl Approvals {
     }
 
     /// Returns the next request's number.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
         state.next
@@ -178,6 +199,13 @@ impl Approvals {
     /// Returns those that wait for an answer, the oldest first.
     pub(crate) fn pending(&self) -> Vec<Pending> {
         self.state().open().cloned().collect()
+    }
+
+    /// Returns when the time of a request that waits is over.
+    pub(crate) fn deadline(&self, id: u64) -> Option<Instant> {
+        let state = self.state();
+        let open = state.waiting.get(&id).filter(|one| one.outcome.is_none());
+        open.map(|one| one.deadline)
     }
 
     /// Waits until there is a request, or for so long; whether there is one.
@@ -229,6 +257,12 @@ impl Approvals {
         let mut state = self.state();
         state.is_over = true;
         self.tell(&state);
+    }
+
+    /// Returns whether anybody is there to answer.
+    pub(crate) fn is_attended(&self) -> bool {
+        let state = self.state();
+        !state.is_over && !state.approvers.is_empty()
     }
 
     /// Returns whether the session ends.

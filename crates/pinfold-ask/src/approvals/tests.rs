@@ -5,9 +5,11 @@ const TERMS: Terms = Terms { patience: Duration::from_secs(20), waits: false };
 fn pending(approvals: &Approvals) -> Pending {
     Pending {
         id: approvals.number(),
-        executable: "git".to_owned(),
-        command: "git push".to_owned(),
-        cwd: "/ws".to_owned(),
+        subject: Subject::Connection {
+            host: "example.com".to_owned(),
+            port: 443,
+            protocol: "tls".to_owned(),
+        },
         details: Vec::new(),
         rule: None,
     }

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::approvals::{Answer, Approvals, Approver, Pending};
+use crate::question_text::{lines_of, title_of};
 use parking_lot::Mutex;
 
 /// How long nothing may have been typed before a key answers: who types on is not looking, and what
@@ -22,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Who asks at the terminal.
 #[derive(Debug)]
-pub struct Question {
+pub(crate) struct Question {
     passage: Arc<Passage>,
     /// Held while the terminal is there to be asked at.
     approver: Mutex<Option<Approver>>,
@@ -41,7 +42,7 @@ enum Done {
 
 impl Question {
     /// Makes the questions of this terminal.
-    pub fn new(passage: Arc<Passage>) -> Self {
+    pub(crate) fn new(passage: Arc<Passage>) -> Self {
         let (approver, thread) = (Mutex::default(), Mutex::default());
         Self { passage, approver, is_over: AtomicBool::new(false), thread }
     }
@@ -66,7 +67,7 @@ impl Question {
     /// Returns an error if no thread can be had.
     pub(crate) fn start(self: &Arc<Self>, approvals: &Arc<Approvals>) -> io::Result<()> {
         let (question, approvals) = (Arc::clone(self), Arc::clone(approvals));
-        let asking = small_thread("host-exec", move || question.ask_all(&approvals))?;
+        let asking = small_thread("ask", move || question.ask_all(&approvals))?;
         *self.thread.lock() = Some(asking);
         Ok(())
     }
@@ -198,24 +199,17 @@ fn draw(pending: &Pending, waiting: usize, room: (usize, usize), page: &mut Page
         return at_the_top(&lines, rows);
     }
     let mut body = Vec::new();
-    wrap(&pending.command, "  ", columns, &mut body);
+    let mut said = lines_of(pending).into_iter();
+    said.next().into_iter().for_each(|first| wrap(&first, "  ", columns, &mut body));
     body.push(String::new());
-    wrap(&format!("in {}", pending.cwd), "  ", columns, &mut body);
-    for detail in &pending.details {
-        wrap(detail, "  ", columns, &mut body);
-    }
+    said.for_each(|line| wrap(&line, "  ", columns, &mut body));
     let room = rows - 5;
     let pages = body.len().div_ceil(room).max(1);
     page.number = page.number.min(pages - 1);
     page.has_seen_all |= page.number + 1 == pages;
     let more = if waiting > 1 { format!(" ({} more wait)", waiting - 1) } else { String::new() };
     let mut lines = Vec::new();
-    wrap(
-        &format!("pinfold: the sandbox asks to run on this machine{more}"),
-        "",
-        columns,
-        &mut lines,
-    );
+    wrap(&format!("pinfold: {}{more}", title_of(pending)), "", columns, &mut lines);
     lines.truncate(1);
     lines.push(String::new());
     lines.extend(body.into_iter().skip(page.number * room).take(room));
@@ -238,13 +232,16 @@ fn draw(pending: &Pending, waiting: usize, room: (usize, usize), page: &mut Page
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approvals::Subject;
 
     fn pending(command: &str) -> Pending {
         Pending {
             id: 1,
-            executable: "gh".to_owned(),
-            command: command.to_owned(),
-            cwd: "/ws".to_owned(),
+            subject: Subject::Command {
+                executable: "gh".to_owned(),
+                command: command.to_owned(),
+                cwd: "/ws".to_owned(),
+            },
             details: Vec::new(),
             rule: None,
         }

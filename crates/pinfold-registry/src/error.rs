@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use http::StatusCode;
 
-use crate::download::DownloadError;
+use pinfold_egress::DownloadError;
 
 /// Why an image could not be had.
 #[derive(Debug, thiserror::Error)]

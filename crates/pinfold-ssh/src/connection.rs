@@ -1,0 +1,311 @@
+//! One connection, from its first line to its end.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::SshError;
+use crate::channel::{Channel, WINDOW};
+use crate::exchange::{self, ECDH_INIT, KEXINIT, NEWKEYS, Said};
+use crate::host_key::HostKey;
+use crate::packet::{Incoming, Outgoing};
+use crate::parse::{Fields, Message};
+use crate::program::{Size, StartProgram, What};
+
+const VERSION: &str = concat!("SSH-2.0-pinfold_", env!("CARGO_PKG_VERSION"));
+/// Channels of one connection. OpenSSH opens at most ten by default (`MaxSessions`).
+const MOST_CHANNELS: usize = 64;
+/// The largest packet of data that is taken (RFC 4254, 5.1).
+const LARGEST_DATA: u32 = 32 << 10;
+
+const DISCONNECT: u8 = 1;
+const IGNORE: u8 = 2;
+const UNIMPLEMENTED: u8 = 3;
+const DEBUG: u8 = 4;
+const SERVICE_REQUEST: u8 = 5;
+const SERVICE_ACCEPT: u8 = 6;
+const EXT_INFO: u8 = 7;
+const USERAUTH_REQUEST: u8 = 50;
+const USERAUTH_FAILURE: u8 = 51;
+const USERAUTH_SUCCESS: u8 = 52;
+const GLOBAL_REQUEST: u8 = 80;
+const REQUEST_FAILURE: u8 = 82;
+const CHANNEL_OPEN: u8 = 90;
+const OPEN_CONFIRMATION: u8 = 91;
+const OPEN_FAILURE: u8 = 92;
+const WINDOW_ADJUST: u8 = 93;
+const CHANNEL_DATA: u8 = 94;
+const EXTENDED_DATA: u8 = 95;
+const CHANNEL_EOF: u8 = 96;
+const CHANNEL_CLOSE: u8 = 97;
+const CHANNEL_REQUEST: u8 = 98;
+const CHANNEL_SUCCESS: u8 = 99;
+const CHANNEL_FAILURE: u8 = 100;
+
+/// Sends messages from several threads.
+pub(crate) struct Sender {
+    state: Mutex<SenderState>,
+    changed: Condvar,
+}
+
+struct SenderState {
+    outgoing: Outgoing<Box<dyn Write + Send>>,
+    /// Whether keys are being exchanged: nothing else is sent then (RFC 4253, 7.1).
+    is_exchanging: bool,
+}
+
+impl Sender {
+    /// Sends a message, after an exchange of keys if there is one.
+    pub(crate) fn send(&self, message: Message) -> Result<(), SshError> {
+        let mut state = self.state.lock();
+        while state.is_exchanging {
+            self.changed.wait(&mut state);
+        }
+        state.outgoing.packet(&message.0)
+    }
+
+    fn set_exchanging(&self, is_exchanging: bool) {
+        self.state.lock().is_exchanging = is_exchanging;
+        self.changed.notify_all();
+    }
+}
+
+/// Serves one client on two streams, until it has gone. Everything that it has started is ended then.
+///
+/// # Errors
+/// Returns why the connection ended early.
+pub fn serve(
+    input: impl Read,
+    output: impl Write + Send + 'static,
+    host_key: &HostKey,
+    start: &dyn StartProgram,
+) -> Result<(), SshError> {
+    let outgoing = Outgoing::new(Box::new(output) as Box<dyn Write + Send>);
+    let state = Mutex::new(SenderState { outgoing, is_exchanging: true });
+    let sender = Arc::new(Sender { state, changed: Condvar::new() });
+    let mut incoming = Incoming::new(input);
+    sender.state.lock().outgoing.raw(format!("{VERSION}\r\n").as_bytes())?;
+    let client_version = incoming.line()?;
+    if !client_version.starts_with(b"SSH-2.0-") {
+        return Err(SshError::Malformed("no version of SSH 2.0"));
+    }
+    let mut connection = Connection {
+        incoming,
+        sender,
+        host_key,
+        start,
+        client_version,
+        session: None,
+        is_strict: false,
+        is_admitted: false,
+        channels: HashMap::new(),
+        next: 0,
+    };
+    let served = connection.until_end();
+    for channel in connection.channels.into_values() {
+        channel.kill();
+    }
+    // What waits to send ends.
+    connection.sender.set_exchanging(false);
+    served
+}
+
+struct Connection<'a, R> {
+    incoming: Incoming<R>,
+    sender: Arc<Sender>,
+    host_key: &'a HostKey,
+    start: &'a dyn StartProgram,
+    client_version: Vec<u8>,
+    /// The hash of the first exchange.
+    session: Option<Vec<u8>>,
+    is_strict: bool,
+    /// Whether the client has asked for its login, which needs nothing.
+    is_admitted: bool,
+    channels: HashMap<u32, Channel>,
+    next: u32,
+}
+
+impl<R: Read> Connection<'_, R> {
+    fn until_end(&mut self) -> Result<(), SshError> {
+        let Some(first) = self.incoming.packet()? else { return Ok(()) };
+        if first.first() != Some(&KEXINIT) {
+            return Err(SshError::Malformed("something else than its algorithms"));
+        }
+        self.exchange(&first)?;
+        while let Some(message) = self.incoming.packet()? {
+            let mut fields = Fields::new(&message);
+            match fields.byte()? {
+                DISCONNECT => return Ok(()),
+                IGNORE | UNIMPLEMENTED | DEBUG | EXT_INFO => {}
+                KEXINIT => self.exchange(&message)?,
+                SERVICE_REQUEST => {
+                    let service = fields.string()?;
+                    self.sender.send(Message::of(SERVICE_ACCEPT).string(service))?;
+                }
+                USERAUTH_REQUEST => self.log_in(fields)?,
+                kind @ GLOBAL_REQUEST..=CHANNEL_FAILURE if self.is_admitted => {
+                    self.connected(kind, fields)?;
+                }
+                _ => {
+                    let number = self.incoming.last_sequence();
+                    self.sender.send(Message::of(UNIMPLEMENTED).number(number))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges keys, which the client has begun.
+    fn exchange(&mut self, client_offer: &[u8]) -> Result<(), SshError> {
+        self.sender.set_exchanging(true);
+        let offer = exchange::read_offer(client_offer)?;
+        let is_first = self.session.is_none();
+        self.is_strict = if is_first { offer.is_strict } else { self.is_strict };
+        let server_offer = exchange::own_offer()?;
+        self.sender.state.lock().outgoing.packet(&server_offer)?;
+        if offer.skips_one {
+            self.expect(ECDH_INIT)?;
+        }
+        let init = self.expect(ECDH_INIT)?;
+        let said = Said {
+            client_version: &self.client_version,
+            server_version: VERSION.as_bytes(),
+            client_offer,
+            server_offer: &server_offer,
+        };
+        let exchanged = exchange::exchange(&init, &said, self.host_key)?;
+        let session = self.session.get_or_insert_with(|| exchanged.hash.clone());
+        let (theirs, own) = exchanged.keys(session);
+        let mut state = self.sender.state.lock();
+        state.outgoing.packet(&exchanged.reply)?;
+        state.outgoing.packet(&[NEWKEYS])?;
+        state.outgoing.rekey(&own, self.is_strict);
+        drop(state);
+        self.expect(NEWKEYS)?;
+        self.incoming.rekey(&theirs, self.is_strict);
+        self.sender.set_exchanging(false);
+        Ok(())
+    }
+
+    /// Takes a message of an exchange of keys; no other may come then.
+    fn expect(&mut self, kind: u8) -> Result<Vec<u8>, SshError> {
+        const OTHER: SshError = SshError::Malformed("something else within an exchange of keys");
+        let message = self.incoming.packet()?.ok_or(OTHER)?;
+        if message.first() == Some(&kind) { Ok(message) } else { Err(OTHER) }
+    }
+
+    /// Admits a client that asks without credentials: only the user of this process has its streams.
+    fn log_in(&mut self, mut fields: Fields<'_>) -> Result<(), SshError> {
+        let (_user, service, method) = (fields.string()?, fields.string()?, fields.string()?);
+        if service == b"ssh-connection" && method == b"none" {
+            self.is_admitted = true;
+            return self.sender.send(Message::of(USERAUTH_SUCCESS));
+        }
+        self.sender.send(Message::of(USERAUTH_FAILURE).string(b"none").flag(false))
+    }
+
+    fn connected(&mut self, kind: u8, mut fields: Fields<'_>) -> Result<(), SshError> {
+        match kind {
+            GLOBAL_REQUEST => {
+                let (_name, wants_reply) = (fields.string()?, fields.flag()?);
+                if wants_reply { self.sender.send(Message::of(REQUEST_FAILURE)) } else { Ok(()) }
+            }
+            CHANNEL_OPEN => self.open(fields),
+            WINDOW_ADJUST | CHANNEL_DATA | EXTENDED_DATA | CHANNEL_EOF | CHANNEL_CLOSE
+            | CHANNEL_REQUEST => {
+                let id = fields.number()?;
+                let Some(channel) = self.channels.get_mut(&id) else {
+                    return Err(SshError::Malformed("something for a channel that is not open"));
+                };
+                match kind {
+                    WINDOW_ADJUST => channel.widen(fields.number()?),
+                    CHANNEL_DATA => channel.take(fields.string()?),
+                    // There is no such stream towards a program.
+                    EXTENDED_DATA => Ok(()),
+                    CHANNEL_EOF => {
+                        channel.end_input();
+                        Ok(())
+                    }
+                    CHANNEL_CLOSE => {
+                        if let Some(channel) = self.channels.remove(&id) {
+                            channel.close();
+                        }
+                        Ok(())
+                    }
+                    _ => self.request(id, fields),
+                }
+            }
+            // Answers to what is never asked for.
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, mut fields: Fields<'_>) -> Result<(), SshError> {
+        const PROHIBITED: u32 = 1;
+        const SHORTAGE: u32 = 4;
+        let (kind, theirs) = (fields.string()?, fields.number()?);
+        let (window, largest) = (fields.number()?, fields.number()?);
+        let refuse = |code, why: &str| {
+            let message = Message::of(OPEN_FAILURE).number(theirs).number(code);
+            self.sender.send(message.string(why.as_bytes()).string(b""))
+        };
+        if kind != b"session" {
+            return refuse(PROHIBITED, "pinfold forwards nothing by ssh");
+        }
+        if self.channels.len() >= MOST_CHANNELS {
+            return refuse(SHORTAGE, "too many channels");
+        }
+        let own = self.next;
+        self.next = self.next.wrapping_add(1);
+        let message = Message::of(OPEN_CONFIRMATION).number(theirs).number(own);
+        self.sender.send(message.number(WINDOW).number(LARGEST_DATA))?;
+        let largest = largest.min(LARGEST_DATA);
+        self.channels.insert(own, Channel::new(theirs, window, largest, &self.sender));
+        Ok(())
+    }
+
+    fn request(&mut self, id: u32, mut fields: Fields<'_>) -> Result<(), SshError> {
+        let (kind, wants_reply) = (fields.string()?, fields.flag()?);
+        let Some(channel) = self.channels.get_mut(&id) else { return Ok(()) };
+        let is_done = match kind {
+            b"pty-req" => {
+                let term = fields.string()?.to_vec();
+                let size = size(&mut fields)?;
+                channel.set_terminal(term, size)
+            }
+            b"env" => channel.set_variable(fields.string()?, fields.string()?),
+            b"window-change" => channel.resize(size(&mut fields)?),
+            b"signal" => channel.signal(fields.string()?),
+            b"shell" | b"exec" | b"subsystem" => {
+                let what = match kind {
+                    b"shell" => Some(What::Shell),
+                    b"exec" => Some(What::Command(fields.string()?.to_vec())),
+                    _ => (fields.string()? == b"sftp").then_some(What::Sftp),
+                };
+                let can_start = what.is_some() && channel.is_free();
+                if wants_reply {
+                    // Before the first byte of its output.
+                    channel.answer(if can_start { CHANNEL_SUCCESS } else { CHANNEL_FAILURE })?;
+                }
+                return what
+                    .filter(|_| can_start)
+                    .map_or(Ok(()), |what| channel.start(what, self.start));
+            }
+            _ => false,
+        };
+        if wants_reply {
+            channel.answer(if is_done { CHANNEL_SUCCESS } else { CHANNEL_FAILURE })?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the size of a terminal in characters; the one in pixels follows it.
+fn size(fields: &mut Fields<'_>) -> Result<Size, SshError> {
+    let bounded = |number| u16::try_from(number).unwrap_or(u16::MAX);
+    let columns = bounded(fields.number()?);
+    let rows = bounded(fields.number()?);
+    Ok(Size { rows, columns })
+}

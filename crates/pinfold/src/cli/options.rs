@@ -209,7 +209,7 @@ pub(crate) struct PolicyArgs {
                 [ADDRESS:][HOST_PORT:]PORT, such as 8080:3000; may be repeated"
     )]
     pub(crate) publish: Vec<PublishedPort>,
-    /// Ask about each host that no rule names: here, by `pinfold approvals`, or as [ask] in config.toml
+    /// Ask about each host that no rule names: here, by `pinfold approvals`, or as `[ask]` in config.toml
     /// says; without anybody to answer it is refused
     #[arg(long, help_heading = NETWORK)]
     pub(crate) ask: bool,

@@ -41,32 +41,29 @@ impl Ended {
         let Self { outcome, synced, fell, records, audit, session, helper: _helper } = self;
         let Session { state, design: Design { layer, guard, .. }, request, memory, .. } = session;
         drop(memory);
-        if let Ok(outcome) = &outcome {
-            let limit = outcome.limit.map(LimitReached::name);
-            let exit = Event::Exit { number: None, status: outcome.status, limit };
-            audit.record(&exit).map_err(RunError::System)?;
+        // A log that cannot be written (a full disk) keeps nothing from being settled and shown.
+        let mut recorded = Ok(());
+        let end = outcome.as_ref().ok().map(|ran| (ran.status, ran.limit.map(LimitReached::name)));
+        if let Some((status, limit)) = end {
+            recorded = audit.record(&Event::Exit { number: None, status, limit });
         }
         let mut notes = records.rest();
         notes.extend(fell.notes.into_iter().map(Note::warning));
         let patience = Patience::at_end();
         let (settings, places) = (&request.settings, &request.places);
         let settled = guard.settle(settings, places, synced, &fell.saved, &patience);
-        notes.extend(record_settled(&settled, &audit).map_err(RunError::System)?);
+        recorded = recorded.and(record_settled(&settled, &audit));
+        notes.extend(settled.notes());
         if settled.is_cut {
-            let what = "not everything that the session changed was looked at: the next `pinfold run` \
-                        finishes it; run no git and no builds there before that";
-            notes.insert(0, Note::warning(what));
+            notes.insert(0, Note::warning("not everything that the session changed was looked at: the next `pinfold run` finishes it; run no git and no builds there before that"));
         }
-        if let Ok(outcome) = &outcome {
-            let limit = outcome.limit.map(LimitReached::name);
-            let event = Event::End { status: outcome.status, limit };
-            audit.record(&event).map_err(RunError::System)?;
+        if let Some((status, limit)) = end {
+            recorded = recorded.and(audit.record(&Event::End { status, limit }));
         }
         let id = state.id().clone();
         drop(guard);
         if layer.is_some() {
-            let status = outcome.as_ref().ok().map(|outcome| outcome.status);
-            let host = request.host();
+            let (status, host) = (end.map(|(status, _)| status), request.host());
             notes.extend(review::conclude(host, &id, &request.settings, status, &audit));
         }
         // A client that waits for the session's end finds its changes applied.
@@ -77,6 +74,8 @@ impl Ended {
         }
         let used = records.used();
         notes.extend(used.in_words().map(|text| Note::new(Topic::Usage, text)));
+        let outcome =
+            outcome.and_then(|outcome| recorded.map(|()| outcome).map_err(RunError::System));
         let mut outcome = outcome.inspect_err(|_| notify::notes(&notes, Some(&id)))?;
         outcome.notes.extend(notes);
         outcome.session = Some(id);

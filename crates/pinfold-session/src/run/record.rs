@@ -7,7 +7,6 @@ use pinfold_boundary::{Feature, Inside};
 use pinfold_git::refs::shell_word;
 use pinfold_git::settled::Settled;
 use pinfold_host::audit::{Audit, Event};
-use pinfold_host::note::Note;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
@@ -106,11 +105,11 @@ pub(super) fn record_session<'a>(
     }
 }
 
-/// Records what the host took and did not take of a session's changes. Returns what the user should know.
+/// Records what the host took and did not take of a session's changes.
 ///
 /// # Errors
 /// Returns the error of writing the log.
-pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec<Note>> {
+pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<()> {
     for what in &settled.taken {
         audit.record(&Event::Taken { what: what.clone() })?;
     }
@@ -118,5 +117,5 @@ pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec
         let (what, reason) = (kept.named().into_owned(), kept.why.to_string());
         audit.record(&Event::Kept { what, reason })?;
     }
-    Ok(settled.notes())
+    Ok(())
 }

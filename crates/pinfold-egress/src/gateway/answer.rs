@@ -1,7 +1,7 @@
 //! The bodies of the gateway's responses.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -16,6 +16,15 @@ pub(super) type Body = Either<Full<Bytes>, Passed>;
 /// Returns a response that is complete.
 pub(super) fn own(response: Response<Full<Bytes>>) -> Response<Body> {
     response.map(Either::Left)
+}
+
+/// Returns the response to a request with a body, which says that the connection ends if the body may not have been read: hyper closes
+/// such a connection, and a client that is not informed sends its next request into it.
+pub(super) fn last_of_connection(mut response: Response<Body>) -> Response<Body> {
+    if matches!(response.body(), Either::Left(_)) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Returns the answer to `/health`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::LiveCredential;
+use super::answer::last_of_connection;
 use super::config::{ConfigError, GatewayConfig};
 use super::forward::{Came, Forwarder};
 use crate::held::HeldBytes;
@@ -115,7 +116,11 @@ async fn connection(stream: TcpStream, forwarder: Arc<Forwarder>, came: Came) {
     let handler = Arc::clone(&forwarder);
     let service = service_fn(move |request: Request<Incoming>| {
         let (forwarder, came) = (Arc::clone(&handler), came.clone());
-        async move { Ok::<_, Infallible>(forwarder.handle(request, came).await) }
+        async move {
+            let has_body = !request.body().is_end_stream();
+            let response = forwarder.handle(request, came).await;
+            Ok::<_, Infallible>(if has_body { last_of_connection(response) } else { response })
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -120,7 +120,8 @@ impl Scheduler for Kubernetes {
             return Err(SchedulerError::Unavailable("kubectl printed no job".to_owned()));
         };
         if let Some(what) = manifest::changed(&stored, &job) {
-            self.delete(&request.name)?;
+            // A job that stays finds its attempt taken, or its placement gone.
+            let _ = self.delete(&request.name);
             return Err(SchedulerError::Refused(format!("the cluster changes {what} of a job")));
         }
         Ok(JobId(id.to_owned()))

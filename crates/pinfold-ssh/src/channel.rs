@@ -11,7 +11,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use crate::SshError;
-use crate::connection::Sender;
+use crate::connection::{
+    CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_REQUEST, EXTENDED_DATA, Sender, WINDOW_ADJUST,
+};
 use crate::parse::Message;
 use crate::program::{Command, Program, Size, StartProgram, Started, What};
 
@@ -25,12 +27,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What a terminal reads as the end of its input.
 const END_OF_INPUT: u8 = 4;
 
-const WINDOW_ADJUST: u8 = 93;
-const CHANNEL_DATA: u8 = 94;
-const EXTENDED_DATA: u8 = 95;
-const CHANNEL_EOF: u8 = 96;
-const CHANNEL_CLOSE: u8 = 97;
-const CHANNEL_REQUEST: u8 = 98;
 /// The only kind of extended data.
 const STDERR: u32 = 1;
 

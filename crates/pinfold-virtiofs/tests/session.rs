@@ -142,7 +142,7 @@ fn terminal_is_the_hosts(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(
     nothing_is_left()
 }
 
-/// Connects to each door, to addresses outside, and to what is none. What serves says who it is.
+/// Connects to each door, to addresses outside, and to what is no door. Each server says who it is.
 const CONNECTS: &str = r#"
 import socket
 def ask(kind, to, text=b'question'):

@@ -78,7 +78,7 @@ fn directory(places: &Places) -> PathBuf {
     places.state.join("ssh")
 }
 
-/// Returns the key by which OpenSSH knows sessions of this user's, a new one if there is none.
+/// Returns the host key of this user's sessions, and makes it the first time.
 ///
 /// # Errors
 /// Returns an error for a key that others could have written, or the file system's error.

@@ -19,7 +19,7 @@ pub(super) enum NoWay {
     /// The policy says so.
     #[error("pinfold: {0}. {hint}", hint = hint(.0))]
     Refused(Refused),
-    /// No rule allows it, and the user's answer is no, or there is none.
+    /// No rule allows it, and the user refused or did not answer.
     #[error("pinfold: {0}")]
     Denied(String),
     /// The client's request cannot be taken at its word.

@@ -113,23 +113,26 @@ impl<'a> Tmux<'a> {
         self.wait_until(text, |screen| screen.lines().any(|line| line.trim_end() == text))
     }
 
+    /// Waits until a command runs. A signal that arrives between a shell's fork and the command's start
+    /// can be lost, because the shell's handler takes it in the child.
+    pub fn wait_for_command(&self, command: &str) {
+        if behind_gvisor() {
+            // Its processes are none of the host's.
+            std::thread::sleep(Duration::from_secs(1));
+            return;
+        }
+        let arguments = command.replace(' ', "\0");
+        self.wait_until("the command to run", |_| !processes_with(&arguments).is_empty());
+    }
+
     /// Checks that a waiting command can be interrupted, stopped and continued.
     pub fn has_job_control(&self, prompt: &str, command: &str) {
-        let runs = |_: &str| !processes_with(&command.replace(' ', "\0")).is_empty();
-        let wait = || {
-            if behind_gvisor() {
-                // Its processes are none of the host's.
-                std::thread::sleep(Duration::from_secs(1))
-            } else {
-                drop(self.wait_until("the command to run", runs))
-            }
-        };
         self.line(&format!("clear; {command}; echo interrupted $?"));
-        wait();
+        self.wait_for_command(command);
         self.keys(&["C-c"]);
         self.wait_for_prompt(prompt);
         self.line(&format!("clear; {command}"));
-        wait();
+        self.wait_for_command(command);
         self.keys(&["C-z"]);
         self.wait_for("Stopped");
         self.line("clear; fg");

@@ -156,7 +156,8 @@ fn terminal_has_the_clients_size_and_follows_it() {
     tmux.resize(100, 30);
     tmux.line("clear; stty size");
     tmux.wait_for("30 100");
-    tmux.line("clear; sleep 100");
+    tmux.line("clear; sleep 1044");
+    tmux.wait_for_command("sleep 1044");
     tmux.keys(&["C-c"]);
     tmux.line("echo status $?");
     tmux.wait_for("status 130");

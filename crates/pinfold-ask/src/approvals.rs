@@ -126,7 +126,16 @@ struct State {
 struct Waiting {
     pending: Pending,
     deadline: Instant,
-    outcome: Option<Result<Answered, NoAnswer>>,
+    stage: Stage,
+}
+
+/// How far a request is.
+#[derive(Debug)]
+enum Stage {
+    Open,
+    /// It has an answer, which who asked does not know yet.
+    Answered,
+    Over(Result<Answered, NoAnswer>),
 }
 
 /// How a request waits.
@@ -165,27 +174,32 @@ impl Approvals {
         let id = pending.id;
         state.deny_oldest();
         let deadline = Instant::now() + terms.patience;
-        state.waiting.insert(id, Waiting { pending, deadline, outcome: None });
+        state.waiting.insert(id, Waiting { pending, deadline, stage: Stage::Open });
         self.tell(&state);
         loop {
-            let is_decided = state.waiting.get(&id).is_some_and(|one| one.outcome.is_some());
-            let no_answer = if is_decided {
-                None
-            } else if state.is_over {
-                Some(NoAnswer::Over)
-            } else if state.approvers.is_empty() && !terms.waits {
-                Some(NoAnswer::Nobody)
-            } else if Instant::now() >= deadline {
-                Some(NoAnswer::Late)
-            } else if is_withdrawn() {
-                Some(NoAnswer::Withdrawn)
-            } else {
-                let _ = self.changed.wait_for(&mut state, LOOK);
-                continue;
+            let no_answer = match state.waiting.get(&id).map(|one| &one.stage) {
+                Some(Stage::Over(_)) | None => None,
+                _ if state.is_over => Some(NoAnswer::Over),
+                Some(Stage::Answered) => {
+                    let _ = self.changed.wait_for(&mut state, LOOK);
+                    continue;
+                }
+                Some(Stage::Open) if state.approvers.is_empty() && !terms.waits => {
+                    Some(NoAnswer::Nobody)
+                }
+                Some(Stage::Open) if Instant::now() >= deadline => Some(NoAnswer::Late),
+                Some(Stage::Open) if is_withdrawn() => Some(NoAnswer::Withdrawn),
+                Some(Stage::Open) => {
+                    let _ = self.changed.wait_for(&mut state, LOOK);
+                    continue;
+                }
             };
-            let outcome = state.waiting.remove(&id).and_then(|one| one.outcome);
+            let stage = state.waiting.remove(&id).map(|one| one.stage);
             self.tell(&state);
-            return outcome.unwrap_or_else(|| Err(no_answer.unwrap_or(NoAnswer::Over)));
+            return match stage {
+                Some(Stage::Over(outcome)) => outcome,
+                _ => Err(no_answer.unwrap_or(NoAnswer::Over)),
+            };
         }
     }
 
@@ -204,7 +218,7 @@ impl Approvals {
     /// Returns when the time of a request that waits is over.
     pub(crate) fn deadline(&self, id: u64) -> Option<Instant> {
         let state = self.state();
-        let open = state.waiting.get(&id).filter(|one| one.outcome.is_none());
+        let open = state.waiting.get(&id).filter(|one| one.is_open());
         open.map(|one| one.deadline)
     }
 
@@ -222,20 +236,26 @@ impl Approvals {
         let _ = self.changed.wait_for(&mut self.state(), patience);
     }
 
-    /// Answers one.
+    /// Answers one. No other answer counts from here on; who asked learns of it when what is returned is dropped.
     ///
     /// # Errors
     /// Returns an error if it does not wait any more, or there is no answer.
-    pub(crate) fn answer(&self, id: u64, answer: Answer, by: &str) -> Result<(), AnswerError> {
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        id: u64,
+        answer: Answer,
+        by: &str,
+    ) -> Result<Counted, AnswerError> {
         let mut state = self.state();
-        let open = state.waiting.get_mut(&id).filter(|one| one.outcome.is_none());
+        let open = state.waiting.get_mut(&id).filter(|one| one.is_open());
         let one = open.ok_or(AnswerError::Unknown(id))?;
         if answer == Answer::Always && one.pending.rule.is_none() {
             return Err(AnswerError::NoRule);
         }
-        one.outcome = Some(Ok(Answered { answer, by: by.to_owned() }));
+        one.stage = Stage::Answered;
         self.tell(&state);
-        Ok(())
+        let answered = Some(Answered { answer, by: by.to_owned() });
+        Ok(Counted { approvals: Arc::clone(self), id, answered })
     }
 
     /// Is there to answer, as long as the value lives.
@@ -281,7 +301,7 @@ impl Approvals {
 
 impl State {
     fn open(&self) -> impl Iterator<Item = &Pending> {
-        let open = self.waiting.values().filter(|one| one.outcome.is_none());
+        let open = self.waiting.values().filter(|one| one.is_open());
         open.map(|one| &one.pending)
     }
 
@@ -289,9 +309,36 @@ impl State {
         let open: VecDeque<u64> = self.open().map(|pending| pending.id).collect();
         for id in open.iter().take((open.len() + 1).saturating_sub(MOST)) {
             if let Some(one) = self.waiting.get_mut(id) {
-                one.outcome = Some(Err(NoAnswer::Crowded));
+                one.stage = Stage::Over(Err(NoAnswer::Crowded));
             }
         }
+    }
+}
+
+impl Waiting {
+    fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open)
+    }
+}
+
+/// An answer that counts. Who asked learns of it when this is dropped, and may be the last that keeps the session
+/// from its end: who answered is sent a reply before.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Counted {
+    approvals: Arc<Approvals>,
+    id: u64,
+    answered: Option<Answered>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut state = self.approvals.state();
+        if let (Some(one), Some(answered)) = (state.waiting.get_mut(&self.id), self.answered.take())
+        {
+            one.stage = Stage::Over(Ok(answered));
+        }
+        self.approvals.tell(&state);
     }
 }
 

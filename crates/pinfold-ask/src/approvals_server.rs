@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::approvals::{Answer, Approvals, Approver, Pending};
 use crate::desk::Desk;
 use crate::display::line;
+use crate::links::{Followed, Visit};
 
 /// How long somebody may take to hear.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,8 +40,8 @@ pub enum ApproverRequest {
     Link {
         /// What the link has of the question.
         token: String,
-        /// The answer, if one is given.
-        answer: Option<Answer>,
+        /// What is done with it.
+        visit: Visit,
     },
 }
 
@@ -135,13 +136,14 @@ impl Attending {
             ApproverRequest::Answer { id, answer, by } => {
                 let by = line(by.as_bytes());
                 match self.approvals().answer(id, answer, &by) {
-                    Ok(()) => self.say(Happening::Done),
+                    // The session may end once who asked has the answer: the reply goes first.
+                    Ok(_counted) => self.say(Happening::Done),
                     Err(error) => self.say(Happening::Failed(error.to_string())),
                 }
             }
-            ApproverRequest::Link { token, answer } => match self.desk.by_link(&token, answer) {
-                Ok(Some(pending)) => self.say(Happening::Asked(pending)),
-                Ok(None) => self.say(Happening::Done),
+            ApproverRequest::Link { token, visit } => match self.desk.by_link(&token, visit) {
+                Ok(Followed::Question(pending)) => self.say(Happening::Asked(pending)),
+                Ok(Followed::Answer(_counted)) => self.say(Happening::Done),
                 Err(error) => self.say(Happening::Failed(error.to_string())),
             },
         }

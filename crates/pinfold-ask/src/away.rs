@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::approvals::{Answer, Approvals, Approver, Pending, Subject};
 use crate::display::line;
 use crate::link_server::{self, Follow};
-use crate::links::Links;
+use crate::links::{Followed, Links, Visit};
 use crate::loopback::{self, NoListener};
 use crate::question_text::{lines_of, title_of};
 use crate::webhook::Webhook;
@@ -29,6 +29,8 @@ use crate::webhook::Webhook;
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes that a command may print.
 const MOST_PRINTED: usize = 64 << 10;
+/// Questions that are with a user who is away at once; others follow as these are settled.
+const MOST_BROUGHT: usize = 8;
 
 /// The session that asks.
 pub struct OfSession {
@@ -55,8 +57,12 @@ pub struct Away {
     launcher: Launcher,
     places: Places,
     /// Links of other sessions come to the one that has the port.
-    other: Follow,
+    other: OtherSessions,
 }
+
+/// Follows a link of another session: returns its question, or nothing once it is answered.
+type OtherSessions =
+    Arc<dyn Fn(&str, &str, Visit) -> Result<Option<Pending>, String> + Send + Sync>;
 
 impl Away {
     /// Returns the ways of the settings, if there are any. `other` follows links of other sessions of this user's.
@@ -64,10 +70,7 @@ impl Away {
         settings: &AskSettings,
         host: Host<'_>,
         of: OfSession,
-        other: impl Fn(&str, &str, Option<Answer>) -> Result<Option<Pending>, String>
-        + Send
-        + Sync
-        + 'static,
+        other: impl Fn(&str, &str, Visit) -> Result<Option<Pending>, String> + Send + Sync + 'static,
     ) -> Option<Self> {
         let webhook = Webhook::find(settings, host);
         let command: Vec<OsString> =
@@ -95,8 +98,21 @@ pub(crate) struct Courier {
     approver: Mutex<Option<Approver>>,
     /// Questions that are on their way, or have arrived.
     brought: Mutex<HashSet<u64>>,
-    is_listening: AtomicBool,
+    links_at: Mutex<LinksAt>,
     is_over: Arc<AtomicBool>,
+}
+
+/// Where links lead to.
+#[derive(Clone, Copy)]
+enum LinksAt {
+    /// No question has waited yet.
+    Unknown,
+    /// This session serves them at this port.
+    Here(u16),
+    /// Another session of this user's serves them at this port, as long as it lives.
+    OtherSession(u16),
+    /// Nobody serves them.
+    Nowhere,
 }
 
 impl Courier {
@@ -111,7 +127,7 @@ impl Courier {
             links: Arc::new(Links::new(approvals)),
             approver: Mutex::new(Some(approvals.attend()?)),
             brought: Mutex::default(),
-            is_listening: AtomicBool::new(false),
+            links_at: Mutex::new(LinksAt::Unknown),
             is_over: Arc::default(),
         })
     }
@@ -153,7 +169,10 @@ impl Courier {
             }
             self.listen();
             for one in pending {
-                if self.brought.lock().insert(one.id) {
+                let mut brought = self.brought.lock();
+                let is_next = brought.len() < MOST_BROUGHT && brought.insert(one.id);
+                drop(brought);
+                if is_next {
                     self.bring(one);
                 }
             }
@@ -163,37 +182,46 @@ impl Courier {
 
     /// Listens for answers, unless another session of this user's does so at the port.
     fn listen(&self) {
-        if self.is_listening.load(Ordering::Relaxed) {
-            return;
+        let mut links_at = self.links_at.lock();
+        if matches!(*links_at, LinksAt::Unknown | LinksAt::OtherSession(_)) {
+            *links_at = self.find_port().unwrap_or_else(|why| {
+                // Who has the port now may have been sent a link that was for a session.
+                self.links.revoke();
+                self.report(&why);
+                LinksAt::Nowhere
+            });
         }
+    }
+
+    /// Listens at the port, or finds which session does.
+    ///
+    /// # Errors
+    /// Returns why nobody serves links.
+    fn find_port(&self) -> Result<LinksAt, String> {
         let Away { port, places, of, .. } = &self.away;
         let listener = match loopback::listen(*port, places, &of.private) {
             Ok(listener) => listener,
-            Err(NoListener::OtherSession) => return,
-            Err(error) => {
-                // It is said once; questions go out without links.
-                self.is_listening.store(true, Ordering::Relaxed);
-                return self.report(&error.to_string());
-            }
+            Err(NoListener::OtherSession(port)) => return Ok(LinksAt::OtherSession(port)),
+            Err(error) => return Err(error.to_string()),
         };
-        let Ok(address) = listener.local_addr() else { return };
+        let failed = |error: io::Error| format!("answer links are not served: {error}");
+        let port = listener.local_addr().map_err(failed)?.port();
         let (links, is_over) = (Arc::clone(&self.links), Arc::clone(&self.is_over));
         let own = self.away.of.id.clone();
         let other = Arc::clone(&self.away.other);
-        let follow: Follow = Arc::new(move |session, token, answer| {
+        let follow: Follow = Arc::new(move |session, token, visit| {
             if session == own {
-                links.follow(token, answer).map_err(|error| error.to_string())
-            } else {
-                other(session, token, answer)
+                return links.follow(token, visit).ok();
             }
+            let followed = other(session, token, visit).ok()?;
+            Some(followed.map_or(Followed::Answer(None), Followed::Question))
         });
-        self.links.set_port(address.port());
+        self.links.set_port(port);
         let served = link_server::serve(listener, follow, move || is_over.load(Ordering::Relaxed));
-        self.is_listening.store(true, Ordering::Relaxed);
-        if let Err(error) = served {
+        served.map(|()| LinksAt::Here(port)).map_err(|error| {
             self.links.set_port(0);
-            self.report(&format!("answer links are not served: {error}"));
-        }
+            failed(error)
+        })
     }
 
     fn bring(self: &Arc<Self>, pending: Pending) {
@@ -252,7 +280,7 @@ impl Courier {
         }
         let Some(answer) = printed(&output.stdout)? else { return Ok(()) };
         // It may have been answered since, which is fine.
-        let _ = self.approvals.answer(id, answer, "command");
+        drop(self.approvals.answer(id, answer, "command"));
         Ok(())
     }
 
@@ -304,23 +332,21 @@ impl Courier {
 
     /// Returns the links that answer a question; none where nobody would serve them.
     fn links_for(&self, pending: &Pending) -> Option<Value> {
-        let Away { port, base_url, of, places, .. } = &self.away;
-        let session = &of.id;
-        let port = match self.links.port() {
-            // Another session serves them.
-            None => (*port).filter(|port| loopback::is_of_session(places, *port))?,
-            Some(own) => own,
+        let (LinksAt::Here(port) | LinksAt::OtherSession(port)) = *self.links_at.lock() else {
+            return None;
         };
-        let base = base_url.clone().unwrap_or_else(|| format!("http://127.0.0.1:{port}"));
-        let token = self.links.token_for(pending.id)?;
-        let link = |word: &str| format!("{base}/{session}/{token}/{word}");
-        let mut links = json!({
-            "once": link("once"), "session": link("session"), "deny": link("deny"),
-        });
-        if pending.rule.is_some() {
-            links["always"] = link("always").into();
-        }
-        Some(links)
+        let base = self.away.base_url.clone();
+        let base = base.unwrap_or_else(|| format!("http://127.0.0.1:{port}"));
+        let session = &self.away.of.id;
+        let always = pending.rule.is_some().then_some(Answer::Always);
+        let deny = Answer::Deny { reason: None };
+        let answers = [Answer::Once, Answer::Session, deny].into_iter().chain(always);
+        let link = |answer: Answer| {
+            let token = self.links.token_for(pending.id, &answer)?;
+            let word = link_server::word_of(&answer);
+            Some((word.to_owned(), format!("{base}/{session}/{token}/{word}").into()))
+        };
+        answers.map(link).collect::<Option<serde_json::Map<_, _>>>().map(Value::Object)
     }
 }
 

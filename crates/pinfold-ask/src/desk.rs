@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pinfold_terminal::prompt_overlay::Passage;
 
-use crate::approvals::{Answer, Answered, Approvals, NoAnswer, Pending, Terms};
+use crate::approvals::{Answered, Approvals, NoAnswer, Pending, Terms};
 use crate::away::{Away, Courier};
-use crate::links::LinkError;
+use crate::links::{Followed, LinkError, Visit};
 use crate::question::Question;
 
 /// All ways by which the user of one session is asked: its terminal, the control socket, and what reaches a
@@ -89,13 +89,9 @@ impl Desk {
     ///
     /// # Errors
     /// Returns an error for a link that is for no question that waits.
-    pub(crate) fn by_link(
-        &self,
-        token: &str,
-        answer: Option<Answer>,
-    ) -> Result<Option<Pending>, LinkError> {
-        let away = self.away.as_ref().ok_or(LinkError::Unknown)?;
-        away.links().follow(token, answer)
+    pub(crate) fn by_link(&self, token: &str, visit: Visit) -> Result<Followed, LinkError> {
+        let away = self.away.as_ref().ok_or(LinkError)?;
+        away.links().follow(token, visit)
     }
 
     /// Returns whether answers are given at this port of the loopback interface.

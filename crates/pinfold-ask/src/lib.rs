@@ -27,5 +27,6 @@ pub use approvals_server::{ApproverRequest, Happening, attend};
 pub use away::{Away, OfSession};
 pub use connections::{ConnectionTerms, Connections};
 pub use desk::Desk;
+pub use links::Visit;
 pub use saved_hosts::{SavedHost, SavedHosts};
 pub use saved_list::SavedList;

@@ -3,28 +3,32 @@
 //! Opening a link answers nothing, because programs open links to preview them. Each connection carries one
 //! request, of bounded size and time.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pinfold_host::io::small_thread;
 
-use crate::approvals::{Answer, Pending};
+use crate::approvals::{Answer, Counted, Pending};
+use crate::links::{Followed, LinkError, Visit};
 use crate::question_text::{lines_of, title_of};
 
 /// How long a request may take to arrive, and its answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest request, in bytes.
 const LARGEST: usize = 16 << 10;
-/// Requests at once; more are turned away.
-const MOST: usize = 16;
+/// Requests that are waited for at once; the oldest makes room for another.
+const MOST_AWAITED: usize = 16;
+/// Connections at once; more are turned away.
+const MOST: usize = 64;
 
-/// Follows a link of a session: returns its question, or nothing once it is answered.
-pub(crate) type Follow =
-    Arc<dyn Fn(&str, &str, Option<Answer>) -> Result<Option<Pending>, String> + Send + Sync>;
+/// Follows a link of a session; none if it is for nothing that waits.
+pub(crate) type Follow = Arc<dyn Fn(&str, &str, Visit) -> Option<Followed> + Send + Sync>;
 
 /// Serves links until `is_over`.
 ///
@@ -38,7 +42,7 @@ pub(crate) fn serve(
     /// How soon the end is noticed.
     const LOOK: Duration = Duration::from_millis(200);
     listener.set_nonblocking(true)?;
-    let count = Arc::new(AtomicUsize::new(0));
+    let visitors = Arc::new(Visitors::default());
     small_thread("ask-links", move || {
         while !is_over() {
             let Ok((stream, _)) = listener.accept() else {
@@ -48,37 +52,76 @@ pub(crate) fn serve(
                 let _ = rustix::event::poll(&mut ready, Some(&patience));
                 continue;
             };
-            if count.fetch_add(1, Ordering::Relaxed) >= MOST {
-                count.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let (follow, place) = (Arc::clone(&follow), Place(Arc::clone(&count)));
+            let Some(visitor) = visitors.enter(stream) else { continue };
+            let follow = Arc::clone(&follow);
             // Without a thread the client is parted with.
             let _ = small_thread("ask-links", move || {
-                let _place = place;
                 // A client that breaks off is its own loss.
-                let _ = converse(stream, &follow);
+                let _ = converse(&visitor, &follow);
             });
         }
     })
     .map(drop)
 }
 
-/// A request that is counted as long as this lives.
-struct Place(Arc<AtomicUsize>);
+/// The clients of a server. Every local user can connect to it, and hold connections.
+#[derive(Default)]
+struct Visitors {
+    count: AtomicUsize,
+    /// Those whose requests are waited for, the oldest first.
+    awaited: Mutex<VecDeque<Arc<TcpStream>>>,
+}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+/// A client that is counted as long as this lives.
+struct Visitor {
+    visitors: Arc<Visitors>,
+    stream: Arc<TcpStream>,
+}
+
+impl Visitors {
+    /// Counts a client. Where too many say nothing, the oldest of them is heard no more; what it has sent until then is
+    /// still read.
+    fn enter(self: &Arc<Self>, stream: TcpStream) -> Option<Visitor> {
+        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let stream = Arc::new(stream);
+        let mut awaited = self.awaited.lock();
+        if awaited.len() >= MOST_AWAITED
+            && let Some(oldest) = awaited.pop_front()
+        {
+            // It may have gone.
+            let _ = oldest.shutdown(Shutdown::Read);
+        }
+        awaited.push_back(Arc::clone(&stream));
+        Some(Visitor { visitors: Arc::clone(self), stream })
     }
 }
 
-fn converse(mut stream: TcpStream, follow: &Follow) -> io::Result<()> {
+impl Visitor {
+    fn is_heard(&self) {
+        self.visitors.awaited.lock().retain(|awaited| !Arc::ptr_eq(awaited, &self.stream));
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.is_heard();
+        self.visitors.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn converse(visitor: &Visitor, follow: &Follow) -> io::Result<()> {
+    let mut stream = &*visitor.stream;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (status, page) = match read(&mut stream)? {
+    let request = read(stream)?;
+    visitor.is_heard();
+    // Who asked learns of an answer when its page was sent: then the session may end.
+    let (status, page, _counted) = match request {
         Some(request) => answer(&request, follow),
-        None => ("400 Bad Request", page("This is not a request.", "")),
+        None => ("400 Bad Request", page("This is not a request.", ""), None),
     };
     let length = page.len();
     write!(
@@ -88,7 +131,7 @@ fn converse(mut stream: TcpStream, follow: &Follow) -> io::Result<()> {
          x-content-type-options: nosniff\r\ncontent-security-policy: default-src 'none'; style-src \
          'unsafe-inline'; form-action 'self'; frame-ancestors 'none'\r\n\r\n{page}"
     )?;
-    stream.shutdown(std::net::Shutdown::Write)
+    stream.shutdown(Shutdown::Write)
 }
 
 /// A request, as far as it matters.
@@ -102,7 +145,7 @@ struct Request {
 ///
 /// # Errors
 /// Returns the error of the connection, and `TimedOut`.
-fn read(stream: &mut TcpStream) -> io::Result<Option<Request>> {
+fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     let deadline = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     loop {
@@ -153,26 +196,40 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, ()> {
     Ok(Some(Request { is_answer, path, body }))
 }
 
-fn answer(request: &Request, follow: &Follow) -> (&'static str, String) {
-    const NONE: &str = "There is nothing here.";
+/// Returns the status and the page for a request, and what it has answered.
+fn answer(request: &Request, follow: &Follow) -> (&'static str, String, Option<Counted>) {
+    let Some((session, token, meant)) = parts(request) else {
+        return ("404 Not Found", page("There is nothing here.", ""), None);
+    };
+    let visit =
+        if request.is_answer { Visit::Give(meant.clone()) } else { Visit::Look(meant.clone()) };
+    match follow(session, token, visit) {
+        Some(Followed::Question(pending)) => ("200 OK", question(&pending, &meant), None),
+        Some(Followed::Answer(counted)) => {
+            ("200 OK", page("Your answer counts. You can close this page.", ""), counted)
+        }
+        // Everybody who can connect reads it, so it says nothing of sessions.
+        None => ("410 Gone", page(&LinkError.to_string(), ""), None),
+    }
+}
+
+/// Returns the session, the token and the answer of a link.
+fn parts(request: &Request) -> Option<(&str, &str, Answer)> {
     let mut words = request.path.trim_start_matches('/').split('/');
-    let (session, token, word) = (words.next(), words.next(), words.next());
-    let (Some(session), Some(token), Some(word), None) = (session, token, word, words.next())
-    else {
-        return ("404 Not Found", page(NONE, ""));
-    };
-    let meant = match word {
-        "once" => Answer::Once,
-        "session" => Answer::Session,
-        "always" => Answer::Always,
-        "deny" => Answer::Deny { reason: reason(&request.body) },
-        _ => return ("404 Not Found", page(NONE, "")),
-    };
-    let said = request.is_answer.then(|| meant.clone());
-    match follow(session, token, said) {
-        Ok(Some(pending)) => ("200 OK", question(&pending, &meant)),
-        Ok(None) => ("200 OK", page("Your answer counts. You can close this page.", "")),
-        Err(why) => ("410 Gone", page(&why, "")),
+    let (session, token, word) = (words.next()?, words.next()?, words.next()?);
+    let deny = Answer::Deny { reason: reason(&request.body) };
+    let mut answers = [Answer::Once, Answer::Session, Answer::Always, deny].into_iter();
+    let meant = answers.find(|answer| word_of(answer) == word)?;
+    words.next().is_none().then_some((session, token, meant))
+}
+
+/// Returns what an answer is called in a link.
+pub(crate) fn word_of(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Once => "once",
+        Answer::Session => "session",
+        Answer::Always => "always",
+        Answer::Deny { .. } => "deny",
     }
 }
 

@@ -16,8 +16,8 @@ const NAME: &str = "answers";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoListener {
     /// Another session of this user's has the port, and answers for all of them.
-    #[error("another session answers at this port")]
-    OtherSession,
+    #[error("another session answers at port {0}")]
+    OtherSession(u16),
     /// Somebody else has the port, and would see the links.
     #[error("port {0} of the loopback interface is another program's; no answer links are sent")]
     Foreign(u16),
@@ -40,7 +40,11 @@ pub(crate) fn listen(
         Err(error) if Errno::from_io_error(&error) == Some(Errno::ADDRINUSE) => {
             let port = port.unwrap_or(0);
             let is_ours = is_of_session(places, port) && has_own_listener(port)?;
-            return Err(if is_ours { NoListener::OtherSession } else { NoListener::Foreign(port) });
+            return Err(if is_ours {
+                NoListener::OtherSession(port)
+            } else {
+                NoListener::Foreign(port)
+            });
         }
         Err(error) => return Err(error.into()),
     };

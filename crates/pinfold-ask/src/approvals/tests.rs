@@ -44,10 +44,10 @@ fn request_without_an_approver_does_not_wait() {
 fn a_run_that_waits_is_answered_by_who_comes_later() {
     let approvals = Arc::new(Approvals::default());
     let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
-    approvals.answer(id, Answer::Once, "ada").unwrap();
+    drop(approvals.answer(id, Answer::Once, "ada").unwrap());
     let answered = Answered { answer: Answer::Once, by: "ada".to_owned() };
     assert_eq!(handle.join().unwrap(), Ok(answered));
-    assert_eq!(approvals.answer(id, Answer::Once, "ada"), Err(AnswerError::Unknown(id)));
+    assert_eq!(approvals.answer(id, Answer::Once, "ada").err(), Some(AnswerError::Unknown(id)));
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn the_oldest_of_too_many_is_denied() {
 fn command_that_no_rule_can_express_is_not_saved_as_one() {
     let approvals = Arc::new(Approvals::default());
     let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
-    assert_eq!(approvals.answer(id, Answer::Always, "ada"), Err(AnswerError::NoRule));
-    approvals.answer(id, Answer::Deny { reason: None }, "ada").unwrap();
+    assert_eq!(approvals.answer(id, Answer::Always, "ada").err(), Some(AnswerError::NoRule));
+    drop(approvals.answer(id, Answer::Deny { reason: None }, "ada").unwrap());
     assert!(handle.join().unwrap().is_ok());
 }
 
@@ -88,4 +88,28 @@ fn of_two_answers_the_first_counts() {
         (0..2).map(|_| approvals.answer(id, Answer::Once, "ada").is_ok()).collect();
     assert_eq!(answers, [true, false]);
     assert!(handle.join().unwrap().is_ok());
+}
+
+/// Who asked may be the last that keeps the session from its end, and then a reply would not arrive.
+#[test]
+fn answer_reaches_who_asked_after_its_reply_and_no_other_counts_until_then() {
+    let approvals = Arc::new(Approvals::default());
+    let approver = approvals.attend().unwrap();
+    let terms = Terms { patience: Duration::from_millis(300), waits: false };
+    let (id, handle) = asked(&approvals, terms);
+    let counted = approvals.answer(id, Answer::Session, "ada").unwrap();
+    // Neither its time, nor that nobody is there any more, changes what counts.
+    drop(approver);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!handle.is_finished() && approvals.pending().is_empty());
+    let second = approvals.answer(id, Answer::Deny { reason: None }, "eve").err();
+    assert_eq!(second, Some(AnswerError::Unknown(id)));
+    drop(counted);
+    assert_eq!(handle.join().unwrap().unwrap().answer, Answer::Session);
+    // The end of the session waits for nobody.
+    let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
+    let counted = approvals.answer(id, Answer::Once, "ada").unwrap();
+    approvals.end();
+    assert_eq!(handle.join().unwrap(), Err(NoAnswer::Over));
+    drop(counted);
 }

@@ -1,7 +1,7 @@
 //! Answering the requests of a session at its control socket: what `pinfold approvals` does, and
 //! whatever else shows requests to the user.
 
-use pinfold_ask::{Answer, ApproverRequest, Happening, Pending};
+use pinfold_ask::{Answer, ApproverRequest, Happening, Pending, Visit};
 use pinfold_host::directories::Places;
 use pinfold_host::ipc::Json;
 use pinfold_wire::Channel;
@@ -112,10 +112,10 @@ pub(crate) fn by_link(
     places: &Places,
     session: &str,
     token: &str,
-    answer: Option<Answer>,
+    visit: Visit,
 ) -> Result<Option<Pending>, RunError> {
     let channel = client::approvals(places, Some(session))?;
-    say(&channel, ApproverRequest::Link { token: token.to_owned(), answer })?;
+    say(&channel, ApproverRequest::Link { token: token.to_owned(), visit })?;
     match hear(&channel)? {
         Some(Happening::Asked(pending)) => Ok(Some(pending)),
         Some(Happening::Done) => Ok(None),

@@ -63,8 +63,8 @@ pub(crate) fn desk(
         audit: Arc::clone(audit),
     };
     let away =
-        Away::find(&settings.ask, request.host(), of_session, move |session, token, answer| {
-            control::by_link(&places, session, token, answer).map_err(|error| error.to_string())
+        Away::find(&settings.ask, request.host(), of_session, move |session, token, visit| {
+            control::by_link(&places, session, token, visit).map_err(|error| error.to_string())
         });
     Desk::new(terminal, away).map(Some).map_err(RunError::System)
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use pinfold_host::directories::Places;
-use pinfold_host::sessions::SessionState;
+use pinfold_host::sessions::{self, SessionState};
 use rustix::io::Errno;
 
 /// The file in a session's private directory that names its port.
@@ -53,11 +53,17 @@ pub(crate) fn listen(
     Ok(listener)
 }
 
-/// Returns whether a session of this user's answers at a port.
+/// Returns whether a live session of this user's answers at a port. One that was killed leaves its note.
 pub(crate) fn is_of_session(places: &Places, port: u16) -> bool {
     let all = fs::read_dir(SessionState::all_private(places)).into_iter().flatten().flatten();
-    let ports = all.filter_map(|session| fs::read_to_string(session.path().join(NAME)).ok());
-    ports.filter_map(|text| text.parse().ok()).any(|known: u16| known == port)
+    let of_port = |session: &fs::DirEntry| {
+        let text = fs::read_to_string(session.path().join(NAME)).ok();
+        text.and_then(|text| text.parse().ok()).is_some_and(|known: u16| known == port)
+    };
+    let is_live = |session: &fs::DirEntry| {
+        session.file_name().to_str().is_some_and(|id| sessions::is_live(places, id))
+    };
+    all.filter(of_port).any(|session| is_live(&session))
 }
 
 /// Returns whether what listens at a port of 127.0.0.1 belongs to this user (proc_pid_net(5), `tcp`).

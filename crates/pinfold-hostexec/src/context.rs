@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pinfold_ask::Desk;
@@ -15,6 +16,9 @@ use pinfold_policy::settings::Settings;
 
 use crate::path_map::PathMap;
 use crate::same::Same;
+
+/// Questions of a session that were not answered with yes, after which no more are asked.
+const MOST_UNAPPROVED: usize = 100;
 
 /// What requests of a session are decided and run by.
 pub struct Context {
@@ -45,12 +49,23 @@ pub struct Context {
 pub struct SoFar {
     approved: Mutex<Vec<Same>>,
     pace: Mutex<Pace>,
+    unapproved: AtomicUsize,
 }
 
 impl Context {
     /// Returns whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
         self.so_far.pace.lock().step().is_some()
+    }
+
+    /// Returns whether a user is asked once more: a sandbox could bury one in questions.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.so_far.unapproved.load(Ordering::Relaxed) < MOST_UNAPPROVED
+    }
+
+    /// Counts a question that was not answered with yes.
+    pub(crate) fn count_unapproved(&self) {
+        self.so_far.unapproved.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether this was approved for the session.

@@ -20,7 +20,7 @@ use crate::request::{Job, Request};
 use crate::same::Same;
 use crate::saved_rules::{SavedRule, SavedRules};
 use pinfold_ask::display::line;
-use pinfold_ask::{Answer, NoAnswer, Terms};
+use pinfold_ask::{Answer, Answered, NoAnswer, Terms};
 
 /// Serves a client to its end.
 pub(crate) fn converse(context: &Context, client: &Client) {
@@ -139,15 +139,24 @@ impl Conversation<'_> {
         let pending = request
             .question(self.id, rule.as_ref())
             .map_err(|refusal| ("pinfold".to_owned(), refusal))?;
+        if !context.may_ask() {
+            let why = "denied: this session has asked for too much that was not approved";
+            return Err(("pinfold".to_owned(), Refusal::new(why)));
+        }
         let host_exec = &context.settings.host_exec;
         let patience = host_exec.patience.value.duration();
         let terms = Terms { patience, waits: host_exec.waits.value };
         // One that has gone is noticed while it is waited for.
         let _ = self.client.say(&Reply::Waiting, Instant::now() + patience);
-        let answered = context
-            .desk
-            .ask(pending, terms, || self.client.has_gone())
-            .map_err(|no_answer| self.unanswered(no_answer, request))?;
+        let answered = context.desk.ask(pending, terms, || self.client.has_gone());
+        match &answered {
+            Ok(Answered { answer: Answer::Deny { .. }, .. })
+            | Err(NoAnswer::Late | NoAnswer::Crowded | NoAnswer::Withdrawn) => {
+                context.count_unapproved();
+            }
+            Ok(_) | Err(NoAnswer::Nobody | NoAnswer::Over) => {}
+        }
+        let answered = answered.map_err(|no_answer| self.unanswered(no_answer, request))?;
         let by = answered.by;
         match (answered.answer, rule) {
             (Answer::Once, _) => Ok(Allowed { by, rule: None, lasting: Lasting::Nothing }),

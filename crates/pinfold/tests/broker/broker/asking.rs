@@ -214,6 +214,39 @@ fn of_a_hundred_at_once_each_is_answered_by_its_number() {
     );
 }
 
+/// What a sandbox would try: bury the user in questions by a command or a webhook, so that nobody reads them.
+#[test]
+fn flood_of_commands_meets_caps_on_the_way_to_a_user_who_is_away() {
+    for user in people() {
+        let scene = Scene::new(user, "");
+        // Counts questions, and says what the most at once were.
+        let script = "#!/bin/sh\ncat >/dev/null\necho x >>\"$HOME/questions\"\n\
+            mkdir -p \"$HOME/now\"; touch \"$HOME/now/$$\"; ls \"$HOME/now\" | wc -l >>\"$HOME/most\"\n\
+            sleep 0.3; rm \"$HOME/now/$$\"; echo deny\n";
+        scene.program("ask", script);
+        let ask = scene.stage.path("bin/ask");
+        let config =
+            format!("[hostExec]\n[ask]\nconnections = false\ncommand = [\"{}\"]\n", ask.display());
+        scene.stage.write("home/.config/pinfold/config.toml", config);
+        let output = scene.run(
+            &["--host-exec"],
+            "for n in 0 1 2 3 4 5; do i=0; while [ $i -lt 40 ]; do pinfold-host moltnet $n$i </dev/null >out.$n.$i 2>&1 & i=$((i+1)); done; wait; done; \
+             cat out.* | sort | uniq -c",
+        );
+        let lines = |name: &str| {
+            let text = std::fs::read_to_string(scene.stage.path(name)).unwrap();
+            text.lines().map(|line| line.trim().to_owned()).collect::<Vec<String>>()
+        };
+        let says = said(&output);
+        let count = lines("home/questions").len();
+        assert!((100..=140).contains(&count), "{count} questions: {says}");
+        let most = lines("home/most").iter().map(|it| it.parse::<usize>().unwrap()).max();
+        assert!(most <= Some(10), "{most:?} at once");
+        assert!(says.contains("asked for too much that was not approved"), "{says}");
+        assert!(!says.contains("moltnet ran"), "{says}");
+    }
+}
+
 /// Starts something at a terminal, with the scene's programs on its PATH.
 fn terminal<'a>(scene: &'a Scene, test: &str) -> Option<Tmux<'a>> {
     if !installed("tmux") || !installed("bash") {

@@ -22,6 +22,7 @@ mod ours;
 mod protocols;
 mod proxy;
 mod publish;
+mod question_attacks;
 mod questions;
 mod refusals;
 mod registries;

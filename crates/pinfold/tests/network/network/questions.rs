@@ -18,10 +18,10 @@ printf '%s\n' "$question" >>"$HOME/questions"
 sleep "$(cat "$HOME/delay" 2>/dev/null || echo 0)"
 cat "$HOME/answer"
 "#;
-const CURL: &str = "curl -sS -m 20";
+pub(super) const CURL: &str = "curl -sS -m 20";
 
 /// A world whose user is asked by a command, with these lines in `[ask]`.
-fn world(user: pinfold_testkit::User, lines: &str) -> World {
+pub(super) fn world(user: pinfold_testkit::User, lines: &str) -> World {
     let world = World::new(user, &["web", "internal"]);
     let command = world.stage.write("home/ask", COMMAND);
     fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
@@ -29,12 +29,12 @@ fn world(user: pinfold_testkit::User, lines: &str) -> World {
     world
 }
 
-fn answer(world: &World, answer: &str) {
+pub(super) fn answer(world: &World, answer: &str) {
     world.stage.write("home/answer", answer);
     world.stage.write("home/questions", "");
 }
 
-fn questions(world: &World) -> Vec<serde_json::Value> {
+pub(super) fn questions(world: &World) -> Vec<serde_json::Value> {
     let said = fs::read_to_string(world.stage.path("home/questions")).unwrap();
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -166,68 +166,6 @@ fn silence_and_a_way_that_fails_refuse() {
     }
 }
 
-/// What a sandbox would try: bury the user in questions, so that one is answered without being read.
-#[test]
-fn flood_of_questions_meets_caps_and_hides_none() {
-    for user in people_with("flood", &[]) {
-        let world = world(user, "timeout = \"2s\"\n");
-        world.stage.write("home/delay", "60");
-        answer(&world, "deny");
-        let program = "
-import threading
-said = []
-def one(host):
-    try:
-        said.append(speak(connect((host, 80)), 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'))
-    except Exception as error:
-        said.append(type(error).__name__)
-hosts = [f'a{n}.below.example.org' for n in range(100)] + [f'h{n}.site{n}.example' for n in range(100)]
-threads = [threading.Thread(target=one, args=(host,)) for host in hosts]
-[it.start() for it in threads]; [it.join() for it in threads]
-print('late', sum('nobody answered' in it for it in said))
-";
-        let said = world.python(&[], program);
-        let asked = questions(&world);
-        assert!(asked.len() <= 8, "{} questions", asked.len());
-        let of_site = asked.iter().filter(|it| {
-            it["data"]["connection"]["host"].as_str().unwrap().ends_with(".example.org")
-        });
-        assert!(of_site.count() <= 5, "{asked:?}");
-        assert_eq!(said.line("late"), asked.len().to_string(), "{said:?}");
-        assert!(!world.asked().contains("below"), "nothing is looked up before the answer");
-    }
-}
-
-/// What approving a name does not do: open this machine, its networks, or another name.
-#[test]
-fn approved_name_opens_neither_this_machine_nor_another_name() {
-    for user in people_with("approved_name", &[]) {
-        let world = world(user, "");
-        answer(&world, "session");
-        let get = |url: &str| format!("{CURL} -o /dev/null -w '%{{http_code}} ' {url}; ");
-        let script = [
-            // Names that lead to this machine, its networks and metadata services.
-            get("http://loopback.example.net/"),
-            get("http://metadata.example.net/"),
-            get("http://private.example.net/"),
-            get("http://mapped.example.net/"),
-            // What is never asked about.
-            get("http://169.254.169.254/"),
-            get("http://10.1.2.3/"),
-            get("http://host.pinfold/"),
-            // Another name inside an approved connection.
-            get("--connect-to ::web.example.com: http://other.example.org/"),
-        ]
-        .concat();
-        let said = world.shell(&[], &script);
-        assert_eq!(said.out.trim(), "403 403 403 403 403 403 403 421", "{said:?}");
-        for question in questions(&world) {
-            let host = question["data"]["connection"]["host"].as_str().unwrap().to_owned();
-            assert!(host.ends_with(".net") || host == "web.example.com", "{host} was asked about");
-        }
-    }
-}
-
 fn webhook(world: &World) -> Child {
     let program = "
 import http.server, sys
@@ -247,7 +185,7 @@ http.server.HTTPServer(('127.0.0.1', 7070), Handler).serve_forever()
 }
 
 /// A line of a child's output.
-fn line_of(child: &mut Child) -> String {
+pub(super) fn line_of(child: &mut Child) -> String {
     let (mut line, mut byte) = (Vec::new(), [0]);
     let output = child.stdout.as_mut().unwrap();
     while output.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {

@@ -14,7 +14,7 @@ use crate::SshError;
 use crate::connection::{
     CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_REQUEST, EXTENDED_DATA, Sender, WINDOW_ADJUST,
 };
-use crate::parse::Message;
+use crate::message::Message;
 use crate::program::{Command, Program, Size, StartProgram, Started, What};
 
 /// Bytes that a client may send before a program has read them.

@@ -9,9 +9,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::SshError;
 use crate::channel::{Channel, WINDOW};
 use crate::exchange::{self, ECDH_INIT, KEXINIT, NEWKEYS, Said};
+use crate::fields::Fields;
 use crate::host_key::HostKey;
+use crate::message::Message;
 use crate::packet::{Incoming, Outgoing};
-use crate::parse::{Fields, Message};
 use crate::program::{Size, StartProgram, What};
 
 const VERSION: &str = concat!("SSH-2.0-pinfold_", env!("CARGO_PKG_VERSION"));
@@ -82,33 +83,9 @@ pub fn serve(
     host_key: &HostKey,
     start: &dyn StartProgram,
 ) -> Result<(), SshError> {
-    let outgoing = Outgoing::new(Box::new(output) as Box<dyn Write + Send>);
-    let state = Mutex::new(SenderState { outgoing, is_exchanging: true });
-    let sender = Arc::new(Sender { state, changed: Condvar::new() });
-    let mut incoming = Incoming::new(input);
-    sender.state.lock().outgoing.raw(format!("{VERSION}\r\n").as_bytes())?;
-    let client_version = incoming.line()?;
-    if !client_version.starts_with(b"SSH-2.0-") {
-        return Err(SshError::Malformed("no version of SSH 2.0"));
-    }
-    let mut connection = Connection {
-        incoming,
-        sender,
-        host_key,
-        start,
-        client_version,
-        session: None,
-        is_strict: false,
-        is_admitted: false,
-        channels: HashMap::new(),
-        next: 0,
-    };
-    let served = connection.until_end();
-    for channel in connection.channels.into_values() {
-        channel.kill();
-    }
-    // What waits to send ends.
-    connection.sender.set_exchanging(false);
+    let mut connection = Connection::new(input, output, host_key, start);
+    let served = connection.greet().and_then(|()| connection.until_end());
+    connection.end();
     served
 }
 
@@ -127,13 +104,57 @@ struct Connection<'a, R> {
     next: u32,
 }
 
-impl<R: Read> Connection<'_, R> {
+impl<'a, R: Read> Connection<'a, R> {
+    fn new(
+        input: R,
+        output: impl Write + Send + 'static,
+        host_key: &'a HostKey,
+        start: &'a dyn StartProgram,
+    ) -> Self {
+        let outgoing = Outgoing::new(Box::new(output) as Box<dyn Write + Send>);
+        let state = Mutex::new(SenderState { outgoing, is_exchanging: true });
+        Self {
+            incoming: Incoming::new(input),
+            sender: Arc::new(Sender { state, changed: Condvar::new() }),
+            host_key,
+            start,
+            client_version: Vec::new(),
+            session: None,
+            is_strict: false,
+            is_admitted: false,
+            channels: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Exchanges versions.
+    fn greet(&mut self) -> Result<(), SshError> {
+        self.sender.state.lock().outgoing.raw(format!("{VERSION}\r\n").as_bytes())?;
+        self.client_version = self.incoming.line()?;
+        if self.client_version.starts_with(b"SSH-2.0-") {
+            return Ok(());
+        }
+        Err(SshError::Malformed("no version of SSH 2.0"))
+    }
+
+    /// Ends all that the client has started, and what waits to send.
+    fn end(self) {
+        for channel in self.channels.into_values() {
+            channel.kill();
+        }
+        self.sender.set_exchanging(false);
+    }
+
     fn until_end(&mut self) -> Result<(), SshError> {
         let Some(first) = self.incoming.packet()? else { return Ok(()) };
         if first.first() != Some(&KEXINIT) {
             return Err(SshError::Malformed("something else than its algorithms"));
         }
         self.exchange(&first)?;
+        self.serve_messages()
+    }
+
+    fn serve_messages(&mut self) -> Result<(), SshError> {
         while let Some(message) = self.incoming.packet()? {
             let mut fields = Fields::new(&message);
             match fields.byte()? {
@@ -308,4 +329,30 @@ fn size(fields: &mut Fields<'_>) -> Result<Size, SshError> {
     let columns = bounded(fields.number()?);
     let rows = bounded(fields.number()?);
     Ok(Size { rows, columns })
+}
+
+/// What the fuzz target serves.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use std::io;
+
+    use super::{Connection, HostKey, StartProgram};
+    use crate::packet::Outgoing;
+
+    /// Serves a client that has exchanged keys and logged in, with its messages in the clear.
+    pub fn serve_messages<'m>(
+        messages: impl IntoIterator<Item = &'m [u8]>,
+        host_key: &HostKey,
+        start: &dyn StartProgram,
+    ) {
+        let mut packets = Outgoing::new(Vec::new());
+        for message in messages {
+            let _ = packets.packet(message);
+        }
+        let mut connection = Connection::new(packets.written(), io::sink(), host_key, start);
+        connection.is_admitted = true;
+        connection.sender.set_exchanging(false);
+        let _ = connection.serve_messages();
+        connection.end();
+    }
 }

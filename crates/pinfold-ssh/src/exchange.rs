@@ -5,9 +5,10 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::SshError;
+use crate::fields::Fields;
 use crate::host_key::{ALGORITHM, HostKey};
+use crate::message::Message;
 use crate::packet::Key;
-use crate::parse::{Fields, Message};
 
 pub(crate) const KEXINIT: u8 = 20;
 pub(crate) const NEWKEYS: u8 = 21;
@@ -114,7 +115,7 @@ pub(crate) fn exchange(
     let own = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(crypto)?;
     let public = own.compute_public_key().map_err(crypto)?;
     let peer = UnparsedPublicKey::new(&X25519, theirs);
-    let secret = agree_ephemeral(own, &peer, |secret| Message::default().large(secret).0);
+    let secret = agree_ephemeral(own, &peer, |secret| Message::default().natural(secret).0);
     let secret = secret.map_err(|_| SshError::Malformed("a key that is not one"))?;
     let known = host_key.public();
     let hashed = Message::default()

@@ -5,7 +5,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::SshError;
-use crate::parse::Message;
+use crate::message::Message;
 
 /// The only algorithm of host keys.
 pub(crate) const ALGORITHM: &str = "ssh-ed25519";

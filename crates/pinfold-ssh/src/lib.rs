@@ -9,11 +9,14 @@
 mod channel;
 mod connection;
 mod exchange;
+pub mod fields;
 mod host_key;
+mod message;
 mod packet;
-mod parse;
 mod program;
 
+#[cfg(fuzzing)]
+pub use connection::fuzzing;
 pub use connection::serve;
 pub use host_key::HostKey;
 pub use program::{Command, Program, Size, StartProgram, Started, What};
@@ -33,4 +36,10 @@ pub enum SshError {
     /// The system has no random bytes, or a key cannot be used.
     #[error("cryptography failed: {0}")]
     Crypto(&'static str),
+}
+
+impl From<fields::Malformed> for SshError {
+    fn from(_: fields::Malformed) -> Self {
+        Self::Malformed("a message that is cut short")
+    }
 }

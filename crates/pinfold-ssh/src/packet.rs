@@ -149,6 +149,13 @@ impl<W: Write> Outgoing<W> {
     }
 }
 
+#[cfg(fuzzing)]
+impl Outgoing<Vec<u8>> {
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.stream
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

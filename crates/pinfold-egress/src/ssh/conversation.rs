@@ -1,9 +1,9 @@
 //! One connection to the door: what was bound on it, and what may be signed on it.
 
-use super::fields::{Malformed, put_string};
 use super::public::SshPublicKey;
 use super::request::{FAILURE, IDENTITIES_ANSWER, Login, Request, SUCCESS, Signable};
 use super::{SshConfig, SshHost};
+use pinfold_ssh::fields::{Malformed, put_string};
 
 /// What is to be done about a message.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! (RUSTSEC-2023-0071).
 
 mod conversation;
-mod fields;
 mod known;
 mod private;
 mod public;

@@ -12,8 +12,8 @@ use ring::signature::{
 };
 use zeroize::Zeroizing;
 
-use super::fields::{Fields, Malformed, put_natural, put_string};
 use super::public::SshPublicKey;
+use pinfold_ssh::fields::{Fields, Malformed, put_natural, put_string};
 
 const BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 const END: &str = "-----END OPENSSH PRIVATE KEY-----";

@@ -10,7 +10,7 @@ use ring::signature::{
     RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 
-use super::fields::{Fields, Malformed};
+use pinfold_ssh::fields::{Fields, Malformed};
 
 /// A public key as SSH sends it.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! What comes from inside: the agent's requests, and what they want signed.
 
-use super::fields::{Fields, Malformed};
+use pinfold_ssh::fields::{Fields, Malformed};
 
 /// Message numbers (draft-ietf-sshm-ssh-agent, section 6.1).
 pub(super) const FAILURE: u8 = 5;

@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::conversation::{Conversation, Permit, Purpose, Refusal, Verdict};
-use super::fields::put_string;
 use super::request::{FAILURE, SIGN_RESPONSE};
 use super::signer::{read_message, write_message};
 use super::{SshConfig, SshDoor};
 use crate::gateway::Event;
+use pinfold_ssh::fields::put_string;
 
 /// Connections at once; more wait. Each may hold a message of 256 KiB.
 const MOST_CONNECTIONS: usize = 32;

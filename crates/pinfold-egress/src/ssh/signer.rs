@@ -9,10 +9,10 @@ use tokio::net::UnixStream;
 
 use super::LONGEST;
 use super::conversation::{Permit, Purpose};
-use super::fields::{Fields, put_string};
 use super::private::SshPrivateKey;
 use super::public::SshPublicKey;
 use super::request::{SIGN_REQUEST, SIGN_RESPONSE};
+use pinfold_ssh::fields::{Fields, put_string};
 
 /// How long the user's own agent may take: it may ask for a touch or a confirmation.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use super::conversation::{Conversation, Purpose, Verdict};
-use super::fields::put_string;
 use super::{SshConfig, SshHost, SshKeyError, SshPrivateKey, SshPublicKey, SshSigner};
 use super::{host_keys, host_label};
 use crate::gateway::{Event, Journal};
+use pinfold_ssh::fields::put_string;
 
 /// A journal that keeps nothing: these tests look at verdicts.
 struct Silent;

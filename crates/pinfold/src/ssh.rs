@@ -54,8 +54,10 @@ pub(crate) fn config(args: &SshConfigArgs) -> Result<ExitCode, Failure> {
     let program = own_program().map_err(Failure::new)?;
     let (program, known) = (quoted(&program)?, quoted(&known)?);
     let session = args.session.as_deref().unwrap_or("*");
-    say!("Host {session}{DOMAIN}");
-    say!("    ProxyCommand {program} ssh-proxy %n");
+    // A shell reads the command, and OpenSSH before 9.6 takes any name, which may come from a URL in a `.gitmodules`
+    // (CVE-2023-51385). The name is in single quotes, so one that has such a quote is for no session.
+    say!("Host {session}{DOMAIN} \"!*'*\"");
+    say!("    ProxyCommand {program} ssh-proxy '%n'");
     say!("    UserKnownHostsFile {known}");
     say!("    StrictHostKeyChecking yes");
     say!("    ClearAllForwardings yes");

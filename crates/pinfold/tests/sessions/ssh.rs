@@ -276,3 +276,43 @@ fn hostile_clients_end_their_own_connection() {
     }
     assert!(dev.stage.pinfold(&["exec", "dev", "--", "true"]).status().unwrap().success());
 }
+
+/// What a sandbox would write into `.gitmodules`, for a client before OpenSSH 9.6, which takes every name.
+#[test]
+fn name_of_a_host_runs_nothing_on_the_way_to_the_proxy() {
+    if is_lacking("names of hosts") {
+        return;
+    }
+    let dev = Dev::start(people()[0]);
+    let config = fs::read_to_string(dev.stage.path("home/config")).unwrap();
+    let line = config.lines().find_map(|line| line.trim().strip_prefix("ProxyCommand ")).unwrap();
+    for name in [
+        "$(touch mark)",
+        "`touch mark`",
+        "x;touch mark;",
+        "x&touch mark&",
+        "x|touch mark|",
+        "x\ntouch mark\n",
+        "x>mark;",
+        "\"$(touch mark)\"",
+        "\\",
+        "x #",
+        "!touch mark",
+    ] {
+        let command = line.replace("%n", &format!("{name}.pinfold"));
+        let mut shell = dev.stage.command("/bin/sh");
+        shell.args(["-c", &format!("exec {command}")]).current_dir(dev.stage.workspace());
+        let output = shell.stdin(Stdio::null()).output().unwrap();
+        assert!(!dev.stage.path("ws/mark").exists(), "{name}: {output:?}");
+        assert!(
+            !output.status.success() && text(&output).contains("pinfold"),
+            "{name}: {output:?}"
+        );
+    }
+    // This client refuses quotes in names itself. Another character shows that what excludes them is understood.
+    dev.stage.write("home/config", config.replace("\"!*'*\"", "\"!*q*\""));
+    for (name, is_a_session) in [("dev.pinfold", true), ("devq.pinfold", false)] {
+        let shown = text(&dev.ssh(&["-G", name], b""));
+        assert_eq!(shown.contains("ssh-proxy"), is_a_session, "{shown}");
+    }
+}

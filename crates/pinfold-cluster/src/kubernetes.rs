@@ -115,16 +115,23 @@ impl Scheduler for Kubernetes {
         let text = job.to_string();
         let printed =
             self.run(&["create", "--filename=-", "--output=json"], Some(text.as_bytes()))?;
-        let stored: Value = serde_json::from_str(&printed).unwrap_or_default();
-        let Some(id) = stored.pointer("/metadata/uid").and_then(Value::as_str) else {
-            return Err(SchedulerError::Unavailable("kubectl printed no job".to_owned()));
-        };
-        if let Some(what) = manifest::changed(&stored, &job) {
-            // A job that stays finds its attempt taken, or its placement gone.
-            let _ = self.delete(&request.name);
-            return Err(SchedulerError::Refused(format!("the cluster changes {what} of a job")));
+        id_of(&printed, &job).inspect_err(|error| {
+            if let SchedulerError::Refused(_) = error {
+                // A job that stays finds its attempt taken, or its placement gone.
+                let _ = self.delete(&request.name);
+            }
+        })
+    }
+
+    fn find_submitted(&self, request: &JobRequest) -> Result<Vec<JobId>, SchedulerError> {
+        let job = manifest::job(request, &self.settings).map_err(SchedulerError::Refused)?;
+        let name = name_of(&request.name);
+        let printed =
+            self.run(&["get", "job", &name, "--ignore-not-found", "--output=json"], None)?;
+        if printed.trim().is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(JobId(id.to_owned()))
+        Ok(vec![id_of(&printed, &job)?])
     }
 
     fn find(&self, job: &JobName) -> Result<Vec<JobId>, SchedulerError> {
@@ -156,6 +163,23 @@ impl Scheduler for Kubernetes {
     fn clean_up(&self, job: &JobName) {
         // Otherwise Kubernetes removes it after a while.
         let _ = self.delete(job);
+    }
+}
+
+/// Returns the id of a stored job, as kubectl prints it.
+///
+/// # Errors
+/// Returns an error for what is no job, and a refusal for one that is not as it was submitted.
+fn id_of(printed: &str, submitted: &Value) -> Result<JobId, SchedulerError> {
+    let stored: Value = serde_json::from_str(printed).unwrap_or_default();
+    let Some(id) = stored.pointer("/metadata/uid").and_then(Value::as_str) else {
+        return Err(SchedulerError::Unavailable("kubectl printed no job".to_owned()));
+    };
+    match manifest::changed(&stored, submitted) {
+        Some(what) => {
+            Err(SchedulerError::Refused(format!("{what} of the job is not what was submitted")))
+        }
+        None => Ok(JobId(id.to_owned())),
     }
 }
 

@@ -30,6 +30,15 @@ pub trait Scheduler {
     /// Returns an error if the scheduler cannot be asked.
     fn find(&self, job: &JobName) -> Result<Vec<JobId>, SchedulerError>;
 
+    /// Returns the jobs of [`Self::find`] for a request whose submission was not answered. Where others can make or change jobs
+    /// of this name, they are compared with the request.
+    ///
+    /// # Errors
+    /// Returns the errors of `find`, and a refusal for a job that is not what was submitted.
+    fn find_submitted(&self, request: &JobRequest) -> Result<Vec<JobId>, SchedulerError> {
+        self.find(&request.name)
+    }
+
     /// Returns the states of jobs, in the same order. A job that has the id and another name or run is another job: a scheduler
     /// that lost its state gives ids again.
     ///

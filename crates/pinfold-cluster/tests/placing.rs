@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -25,11 +25,14 @@ struct Script {
     jobs: RefCell<Vec<(JobName, JobState)>>,
     /// What it answers instead.
     error: RefCell<Option<SchedulerError>>,
+    /// Whether jobs are not what was submitted.
+    is_changed: Cell<bool>,
 }
 
 impl Script {
     fn new() -> Self {
-        Self { jobs: RefCell::default(), error: RefCell::default() }
+        let is_changed = Cell::new(false);
+        Self { jobs: RefCell::default(), error: RefCell::default(), is_changed }
     }
 
     fn check(&self) -> Result<(), SchedulerError> {
@@ -62,6 +65,13 @@ impl Scheduler for Script {
         let jobs = self.jobs.borrow();
         let found = jobs.iter().enumerate().filter(|(_, (its, _))| its == name);
         Ok(found.map(|(index, _)| JobId(index.to_string())).collect())
+    }
+
+    fn find_submitted(&self, request: &JobRequest) -> Result<Vec<JobId>, SchedulerError> {
+        if self.is_changed.get() {
+            return Err(SchedulerError::Refused("its command is another".to_owned()));
+        }
+        self.find(&request.name)
     }
 
     fn observe(&self, jobs: &[Job]) -> Result<Vec<JobState>, SchedulerError> {
@@ -140,6 +150,16 @@ fn claimed(queue: &Queue<SqliteStore>, name: JobName, key: Option<String>) -> Op
     }
 }
 
+/// Returns the run of the first placement.
+fn run_of_placement(queue: &Queue<SqliteStore>) -> RunId {
+    let note = queue.store().read(|transaction| {
+        transaction.notes("placement", "", "", 9).map(|notes| notes[0].clone())
+    });
+    let note: Note = note.map_err(|error: pinfold_tasks::StoreError| error).unwrap();
+    let placement: serde_json::Value = serde_json::from_str(&note.content).unwrap();
+    placement["run"].as_str().unwrap().parse().unwrap()
+}
+
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
@@ -204,12 +224,7 @@ fn job_whose_submission_was_not_answered_is_found_before_it_is_submitted_again()
     let said = with_dispatcher(&queue, &script, &Jobs(None), |dispatcher| {
         dispatcher.step(seconds(0)).unwrap();
         *script.error.borrow_mut() = None;
-        let note = queue.store().read(|transaction| {
-            transaction.notes("placement", "", "", 9).map(|notes| notes[0].clone())
-        });
-        let note: Note = note.map_err(|error: pinfold_tasks::StoreError| error).unwrap();
-        let run = serde_json::from_str::<serde_json::Value>(&note.content).unwrap();
-        let run = run["run"].as_str().unwrap().parse().unwrap();
+        let run = run_of_placement(&queue);
         script.jobs.borrow_mut().push((JobName { task, attempt: 1, run }, JobState::Waiting));
         for at in 1..20 {
             dispatcher.step(seconds(at)).unwrap();
@@ -217,6 +232,28 @@ fn job_whose_submission_was_not_answered_is_found_before_it_is_submitted_again()
     });
     assert!(said.iter().any(|event| event.starts_with("Found")), "{said:?}");
     assert_eq!(script.jobs.borrow().len(), 1);
+}
+
+#[test]
+fn job_that_is_found_and_is_not_what_was_submitted_is_cancelled_and_gets_no_attempt() {
+    let (queue, script) = (queue(), Script::new());
+    let task = add(&queue);
+    *script.error.borrow_mut() = Some(SchedulerError::Unavailable("timed out".to_owned()));
+    with_dispatcher(&queue, &script, &Jobs(None), |dispatcher| {
+        dispatcher.step(seconds(0)).unwrap();
+        *script.error.borrow_mut() = None;
+        let planted = JobName { task, attempt: 1, run: run_of_placement(&queue) };
+        script.jobs.borrow_mut().push((planted, JobState::Running));
+        script.is_changed.set(true);
+        for at in 1..20 {
+            dispatcher.step(seconds(at)).unwrap();
+        }
+        assert!(claimed(&queue, planted, None).is_none());
+    });
+    assert!(matches!(script.jobs.borrow()[0].1, JobState::Ended(_)), "it is cancelled");
+    let failure = queue.attempts(task).unwrap()[0].failure.clone().unwrap();
+    assert!(failure.code == JOB_LOST && failure.message.contains("another"), "{failure:?}");
+    assert_eq!(script.jobs.borrow()[1].0.attempt, 2, "and another attempt is placed");
 }
 
 #[test]

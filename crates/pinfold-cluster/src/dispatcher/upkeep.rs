@@ -8,7 +8,7 @@ use pinfold_tasks::{
 
 use super::{DispatchError, DispatchEvent, Dispatcher, Doubt, JOB_LOST};
 use crate::placement::Placement;
-use crate::scheduler::{Job, JobName, JobState, Scheduler};
+use crate::scheduler::{Job, JobName, JobState, Scheduler, SchedulerError};
 use crate::ticket::{self, SecretVariable};
 
 /// How long the scheduler may not know a job before it counts as gone: one that was submitted a moment ago may not be listed.
@@ -87,7 +87,8 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
             self.step.live += 1;
             return Ok(());
         }
-        match self.scheduler.find(&name) {
+        let spec = self.queue.spec(name.task)?;
+        match self.scheduler.find_submitted(&self.jobs.job(&name, &spec)) {
             Ok(found) => match found.split_first() {
                 Some((job, others)) => {
                     for other in others {
@@ -98,10 +99,11 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
                     (self.observer)(&DispatchEvent::Found(&name, job));
                 }
                 None => {
-                    let spec = self.queue.spec(name.task)?;
                     self.submit(&name, &spec)?;
                 }
             },
+            // Whoever changed it, it is not the job of this attempt; another attempt has another name.
+            Err(SchedulerError::Refused(why)) => self.lose(&name, JOB_LOST, &why)?,
             Err(error) => self.trouble(&error.to_string()),
         }
         Ok(())

@@ -129,6 +129,19 @@ pub(super) fn changed(stored: &Value, submitted: &Value) -> Option<String> {
     if let Some(path) = paths.into_iter().find(|path| !same(path)) {
         return Some(path.to_owned());
     }
+    // Jobs and their pods are found by them.
+    let labels = ["/metadata/labels", "/spec/template/metadata/labels"];
+    let has_all = |path: &str| {
+        let (Some(stored), Some(Value::Object(own))) =
+            (stored.pointer(path), submitted.pointer(path))
+        else {
+            return false;
+        };
+        own.iter().all(|(label, value)| stored.get(label) == Some(value))
+    };
+    if let Some(path) = labels.into_iter().find(|path| !has_all(path)) {
+        return Some(path.to_owned());
+    }
     // Other containers of the pod could read the worker's memory, which has keys in it.
     let shares = |field: &str| stored.pointer(SPEC).is_some_and(|spec| spec[field] == true);
     if let Some(field) =

@@ -1,14 +1,21 @@
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 use pinfold_policy::limits::{ByteSize, MilliCpus};
-use pinfold_tasks::TaskId;
+use pinfold_secrets::Store;
+use pinfold_tasks::{TaskId, TaskSpec};
 use serde_json::{Value, json};
 
 use super::error_of;
 use super::manifest::{changed, job, name_of};
 use super::state::Objects;
-use crate::scheduler::{Job, JobId, JobName, JobRequest, JobState, RunId, SchedulerError};
+use crate::jobs::{JobMaker as _, NodeJobs};
+use crate::scheduler::{
+    Job, JobId, JobName, JobRequest, JobState, RunId, Scheduler as _, SchedulerError,
+};
 use crate::settings::KubernetesSettings;
 
 fn name() -> JobName {
@@ -78,7 +85,9 @@ fn job_that_a_controller_of_the_cluster_changed_is_found() {
     let containers = injected.pointer_mut("/spec/template/spec/containers").unwrap();
     containers.as_array_mut().unwrap().insert(0, json!({ "name": "proxy", "command": ["x"] }));
     assert_eq!(changed(&injected, &submitted), None);
-    let changes: [(&str, Value); 6] = [
+    let changes: [(&str, Value); 8] = [
+        ("/metadata/labels", json!({})),
+        ("/spec/template/metadata/labels/pinfold.dev~1run", json!("ffffffffffffffff")),
         ("/spec/backoffLimit", json!(6)),
         ("/spec/template/spec/restartPolicy", json!("OnFailure")),
         ("/spec/template/spec/automountServiceAccountToken", json!(true)),
@@ -94,6 +103,77 @@ fn job_that_a_controller_of_the_cluster_changed_is_found() {
     let mut shared = submitted.clone();
     shared["spec"]["template"]["spec"]["shareProcessNamespace"] = true.into();
     assert!(changed(&shared, &submitted).is_some());
+}
+
+/// kubectl, as far as a test needs it: it prints a file, if there is one, and notes how it was called.
+fn kubectl_that_prints(directory: &Path) -> super::Kubernetes {
+    let path = directory.join("kubectl");
+    let script =
+        "#!/bin/sh\ncd \"${0%/*}\" && echo \"$*\" >>calls && { [ ! -e stored ] || cat stored; }\n";
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let kubectl = Launcher::new(Wrappers::none()).program(path);
+    super::Kubernetes { kubectl, settings: settings("") }
+}
+
+#[test]
+fn job_of_a_submission_that_was_not_answered_is_compared_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubernetes = kubectl_that_prints(directory.path());
+    let request = request(&["/pinfold", "node-worker"]);
+    assert!(kubernetes.find_submitted(&request).unwrap().is_empty());
+    let mut stored = job(&request, &settings("")).unwrap();
+    stored["metadata"]["uid"] = "u1".into();
+    let store = |stored: &Value| {
+        std::fs::write(directory.path().join("stored"), stored.to_string()).unwrap();
+    };
+    store(&stored);
+    assert_eq!(kubernetes.find_submitted(&request).unwrap(), [JobId("u1".to_owned())]);
+    let mut planted = stored.clone();
+    planted["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["sh", "-c", "x"]);
+    store(&planted);
+    let refused = kubernetes.find_submitted(&request).unwrap_err();
+    assert!(
+        matches!(&refused, SchedulerError::Refused(why) if why.contains("command")),
+        "{refused}"
+    );
+    let calls = std::fs::read_to_string(directory.path().join("calls")).unwrap();
+    assert!(!calls.contains("delete"), "the dispatcher decides: {calls}");
+}
+
+/// What a task of a shared queue can hold reaches no word of its job but as numbers.
+#[test]
+fn hostile_task_has_no_word_in_its_job() {
+    const EVIL: &str = "x\", \"hostPID\": true, $(PINFOLD_POD) --token=x\n- {}: &a !!x";
+    let evil = || Some(EVIL.to_owned());
+    let mut spec = TaskSpec {
+        repository: Some(EVIL.into()),
+        agent: evil(),
+        provider: evil(),
+        model: evil(),
+        identity: evil(),
+        group: evil(),
+        restore: vec![EVIL.to_owned()],
+        sealed: Some(EVIL.into()),
+        touches: vec![EVIL.to_owned()],
+        ..TaskSpec::new(EVIL, EVIL)
+    };
+    spec.limits.cpus = Some("1.5".parse().unwrap());
+    let runner = Launcher::new(Wrappers::none());
+    let jobs = NodeJobs {
+        executable: "/pinfold".into(),
+        command: &["node-worker"],
+        environment: Vec::new(),
+        state: "/state".into(),
+        lease: Duration::from_secs(60),
+        secrets: Vec::new(),
+        store: Store::new("/nowhere".into()),
+        runner: &runner,
+    };
+    let made = job(&jobs.job(&name(), &spec), &settings("")).unwrap();
+    let harmless = TaskSpec { limits: spec.limits, ..TaskSpec::new("t", "b") };
+    assert_eq!(made, job(&jobs.job(&name(), &harmless), &settings("")).unwrap());
+    assert!(!made.to_string().contains("token"), "{made}");
 }
 
 #[test]

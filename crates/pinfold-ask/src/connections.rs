@@ -74,6 +74,8 @@ struct State {
 struct Meaning {
     by: String,
     answer: DoorAnswer,
+    /// What is to be saved.
+    rule: Option<SavedHost>,
     /// Until when the same is not asked again, if it is refused.
     until: Option<Instant>,
 }
@@ -175,17 +177,26 @@ impl Shared {
             waiting.is_none_or(|all| all.iter().all(oneshot::Sender::is_closed))
         };
         let outcome = self.desk.ask(self.question(id, asked), terms, is_withdrawn);
-        let Meaning { by, answer, until } = self.meaning(asked, outcome);
-        let (outcome, reason) = match &answer {
-            DoorAnswer::Once => ("allow", Some("once".to_owned())),
-            DoorAnswer::Session => ("allow", None),
-            DoorAnswer::No(why) => ("deny", Some(why.clone())),
-            DoorAnswer::Nobody => ("deny", Some("no answer".to_owned())),
+        let Meaning { by, answer, rule, until } = self.meaning(asked, outcome);
+        let (outcome, reason) = match (&answer, &rule) {
+            (DoorAnswer::Once, _) => ("allow", Some("once".to_owned())),
+            (DoorAnswer::Session, Some(rule)) => ("allow", Some(format!("always: {rule}"))),
+            (DoorAnswer::Session, None) => ("allow", None),
+            (DoorAnswer::No(why), _) => ("deny", Some(why.clone())),
+            (DoorAnswer::Nobody, _) => ("deny", Some("no answer".to_owned())),
         };
         let decision = Event::ConnectionDecision { id, outcome, by: &by, reason };
         let is_recorded = self.terms.audit.record(&decision).is_ok();
         let is_refused = matches!(answer, DoorAnswer::No(_) | DoorAnswer::Nobody);
-        let answer = if is_recorded || is_refused { answer } else { DoorAnswer::Nobody };
+        let answer = match rule {
+            _ if !is_recorded && !is_refused => DoorAnswer::Nobody,
+            // A rule that outlives the session is written once it is recorded.
+            Some(rule) => match SavedHosts::new(&self.terms.places).add(&rule) {
+                Ok(()) => answer,
+                Err(error) => DoorAnswer::No(format!("the rule cannot be written: {error}")),
+            },
+            None => answer,
+        };
         self.conclude(asked, &answer, until);
     }
 
@@ -216,7 +227,7 @@ impl Shared {
     fn meaning(&self, asked: &Endpoint, outcome: Result<Answered, NoAnswer>) -> Meaning {
         let ours = |answer| {
             let until = Instant::now().checked_add(SILENCE);
-            Meaning { by: "pinfold".to_owned(), answer, until }
+            Meaning { by: "pinfold".to_owned(), answer, rule: None, until }
         };
         let Answered { answer, by } = match outcome {
             Ok(answered) => answered,
@@ -231,27 +242,20 @@ impl Shared {
                 return ours(DoorAnswer::Nobody);
             }
         };
-        let answer = match answer {
-            Answer::Once => DoorAnswer::Once,
-            Answer::Session => DoorAnswer::Session,
-            Answer::Always => {
-                let written =
-                    self.saved(asked).map(|saved| SavedHosts::new(&self.terms.places).add(&saved));
-                match written {
-                    Some(Ok(())) => DoorAnswer::Session,
-                    Some(Err(error)) => {
-                        DoorAnswer::No(format!("the rule cannot be written: {error}"))
-                    }
-                    None => DoorAnswer::No("no rule can allow this".to_owned()),
-                }
-            }
+        let (answer, rule) = match answer {
+            Answer::Once => (DoorAnswer::Once, None),
+            Answer::Session => (DoorAnswer::Session, None),
+            Answer::Always => match self.saved(asked) {
+                Some(rule) => (DoorAnswer::Session, Some(rule)),
+                None => (DoorAnswer::No("no rule can allow this".to_owned()), None),
+            },
             Answer::Deny { reason } => {
                 let reason =
                     reason.map_or(String::new(), |it| format!(": {}", line(it.as_bytes())));
-                DoorAnswer::No(format!("denied by its user{reason}"))
+                (DoorAnswer::No(format!("denied by its user{reason}")), None)
             }
         };
-        Meaning { by, answer, until: None }
+        Meaning { by, answer, rule, until: None }
     }
 
     fn conclude(&self, asked: &Endpoint, answer: &DoorAnswer, until: Option<Instant>) {
@@ -321,5 +325,68 @@ fn site(host: &Host) -> String {
             labels.join(".")
         }
         Host::Address(address) => address.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_policy::network::NetworkRule;
+
+    use super::*;
+
+    fn endpoint(host: &str, port: u16) -> Endpoint {
+        Endpoint { host: host.parse().unwrap(), port }
+    }
+
+    /// What a sandbox would try with `always`: a name that is saved as a rule for more than was asked about.
+    #[test]
+    fn saved_rule_is_for_what_was_asked_about_and_nothing_more() {
+        let longest = format!("{0}.{0}.{0}.example", "a".repeat(63));
+        for host in ["example.com", "EXAMPLE.com", "93.184.216.34", "2606:2800::34", &longest] {
+            for port in [1, 22, 80, 443, 65535] {
+                let asked = endpoint(host, port);
+                let rule = smallest_rule(&asked);
+                let read: NetworkRule = rule.to_string().parse().unwrap();
+                assert_eq!(read, rule, "{host}");
+                assert!(rule.hosts.matches(&asked.host) && rule.ports.contains(port));
+                for other in ["xexample.com", "x.example.com", "example.com.x", "93.184.216.35"] {
+                    assert!(!read.hosts.matches(&endpoint(other, 1).host), "{host}: {other}");
+                }
+                assert!(!read.ports.contains(port ^ 8));
+            }
+        }
+        for odd in [
+            "*",
+            "*.com",
+            "a b.com",
+            "example.com:80",
+            "a,b",
+            "x\n.com",
+            "[::1",
+            "",
+            "a..b",
+            "\u{202e}moc",
+        ] {
+            let host = odd.parse::<Host>();
+            let rule = host.map(|host| smallest_rule(&Endpoint { host, port: 80 }).to_string());
+            assert!(
+                rule.as_ref().is_err() || rule.as_ref().is_ok_and(|it| it.starts_with("xn--")),
+                "{odd}: {rule:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_that_are_one_host_are_one_question() {
+        for other in ["Example.COM", "example.com."] {
+            match other.parse::<Host>() {
+                Ok(host) => assert_eq!(host, endpoint("example.com", 1).host, "{other}"),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+        let of = |host: &str| site(&endpoint(host, 1).host);
+        assert_eq!(of("a.b.example.com"), "example.com");
+        assert_eq!(of("localhost"), "localhost");
+        assert_ne!(of("93.184.216.34"), of("93.184.216.35"));
     }
 }

@@ -90,6 +90,7 @@ fn answers_count_once_for_the_session_always_or_say_why_not() {
         assert!(world.pinfold(&["approvals", "forget", "1"]).status().unwrap().success());
         assert!(!world.shell(&[], &format!("{get} -f")).ok);
         let audit = world.audit();
+        assert!(audit.contains("\"reason\":\"always: reach web.example.com:80 from /"), "{audit}");
         assert!(
             audit.contains("\"connection-request\"") && audit.contains("\"by\":\"command\""),
             "{audit}"

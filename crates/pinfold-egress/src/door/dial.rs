@@ -11,6 +11,7 @@ use pinfold_policy::network::{AddressClass, Endpoint, Host};
 use tokio::net::TcpStream;
 
 use super::ask::Doorkeeper;
+use super::own_addresses;
 use super::refusal::NoWay;
 use super::shared::Shared;
 use crate::upstream::UpstreamProxy;
@@ -88,12 +89,20 @@ impl Shared {
     async fn addresses(&self, asked: &Endpoint) -> Result<Vec<IpAddr>, NoWay> {
         let mut addresses = self.resolve(&asked.host).await?;
         let policy = self.policy();
+        let own = own_addresses::of_interfaces().map_err(|error| {
+            NoWay::Unreachable(format!("the addresses of this machine cannot be listed: {error}"))
+        })?;
         let mut refused = None;
-        addresses.retain(|address| match policy.check_address(asked, *address) {
-            Ok(()) => true,
-            Err(why) => {
-                refused = Some(why);
-                false
+        addresses.retain(|address| {
+            // What this machine serves at a public address of its own may be open to nobody else.
+            let is_own = own.contains(&address.to_canonical());
+            let address = if is_own { Ipv4Addr::LOCALHOST.into() } else { *address };
+            match policy.check_address(asked, address) {
+                Ok(()) => true,
+                Err(why) => {
+                    refused = Some(why);
+                    false
+                }
             }
         });
         match refused {

@@ -20,6 +20,7 @@ mod message;
 mod mint;
 mod names;
 mod outward;
+mod own_addresses;
 mod patterns;
 mod peek;
 mod place;

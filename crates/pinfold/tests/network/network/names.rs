@@ -1,7 +1,12 @@
 //! Who is allowed is decided by name, however the name is written.
 
+use std::process::Stdio;
+
+use pinfold_testkit::skip;
+
 use super::World;
-use super::world::people_with;
+use super::questions::line_of;
+use super::world::{Said, people_with};
 
 /// Texts that are an address to some program, or another host than they look like.
 const TRICKS: &str = "
@@ -125,6 +130,43 @@ for name in ('loopback', 'metadata', 'private', 'six', 'mapped', 'nat64'):
         let world = World::new(user, &["web", "internal"]);
         let said = world.shell(&allowed, "curl -sS -m5 http://mixed.example.net/ | head -1");
         assert_eq!(said.out, "GET / at 93.184.216.34:80\n", "{}", said.err);
+    }
+}
+
+/// A sandbox whose name leads to the machine's own address on the internet, where a firewall keeps others out.
+#[test]
+fn name_that_leads_to_a_public_address_of_this_machine_opens_nothing_of_it() {
+    for user in people_with("own addresses", &[]) {
+        let world = World::new(user, &[]);
+        let shown = world.outside("ip", &["address", "show", "dev", "own"]).output().unwrap();
+        if !Said::of(shown).out.contains("185.199.108.9") {
+            return skip("own addresses", "this kernel has no interfaces of the kind veth");
+        }
+        let serve = "import http.server, socket
+class Server(http.server.HTTPServer):
+    address_family = socket.AF_INET6
+    def server_bind(self):
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0); super().server_bind()
+server = Server(('::', 8099), http.server.SimpleHTTPRequestHandler)
+print('x', flush=True); server.serve_forever()";
+        let mut server = world.outside("python3", &["-c", serve]);
+        let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        line_of(&mut server);
+        let script = "get() { curl -sS -m 5 -o /dev/null -w '%{http_code} ' \"$@\"; }
+            for host in own.example.net own6.example.net 185.199.108.9; do get http://$host:8099/; get -p -x $http_proxy http://$host:8099/; done";
+        let hosts = ["own.example.net:8099", "own6.example.net:8099", "185.199.108.9:8099"];
+        let allowed = |option: &'static str| hosts.iter().flat_map(move |host| [option, *host]);
+        let options: Vec<&str> = allowed("--allow-host").collect();
+        let said = world.shell(&options, script);
+        assert!(!said.out.contains("200"), "{said:?}");
+        assert!(said.out.matches("403").count() >= 2, "{said:?}");
+        assert!(said.err.contains("--allow-internal-host own.example.net:8099"), "{said:?}");
+        let internal: Vec<&str> =
+            options.iter().copied().chain(allowed("--allow-internal-host")).collect();
+        let said = world.shell(&internal, script);
+        assert!(said.out.starts_with("200 200 "), "{said:?}");
+        server.kill().unwrap();
+        server.wait().unwrap();
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_testkit::{installed, skip};
 
 use super::questions::{CURL, answer, line_of, questions, world};
-use super::world::{Said, people_with};
+use super::world::people_with;
 
 /// What a sandbox would try: bury the user in questions, so that one is answered without being read.
 #[test]

@@ -42,13 +42,15 @@ NAMES = {
     "mapped.example.net": ["::ffff:127.0.0.1"],
     "nat64.example.net": ["64:ff9b::7f00:1"],
     "mixed.example.net": ["127.0.0.1", "93.184.216.34"],
+    "own.example.net": ["185.199.108.9"],
+    "own6.example.net": ["2606:2800:220:9::1"],
 }
 INTERNAL = ["169.254.169.254", "10.1.2.3"]
 PUBLIC_V6 = "2606:2800:220:1::34"
 
 
 def run(*command, **options):
-    subprocess.run(command, check=True, **options)
+    subprocess.run(command, **{"check": True, **options})
 
 
 def prepare():
@@ -58,6 +60,13 @@ def prepare():
         run("ip", "address", "add", address + "/32", "dev", "lo")
     if os.path.exists("/proc/net/if_inet6"):
         run("ip", "address", "add", PUBLIC_V6 + "/128", "dev", "lo", "nodad")
+    # Another interface, as a machine's own on the internet. Not every kernel has this kind.
+    run("ip", "link", "add", "own", "type", "veth", "peer", "name", "other", check=False)
+    for name in ("own.example.net", "own6.example.net"):
+        for address in NAMES[name]:
+            run("ip", "address", "add", address, "dev", "own", "nodad", check=False)
+    run("ip", "link", "set", "own", "up", check=False)
+    run("ip", "link", "set", "other", "up", check=False)
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w", encoding="ascii") as start:
         start.write("0")
     for name, over in [

@@ -22,10 +22,10 @@ use crate::doors::gateway::Provider;
 use crate::doors::ssh::Ssh;
 use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
-use crate::view::Extra;
 use pinfold_memory::TaskDiary;
 use pinfold_personal::MyConfig;
 use pinfold_personal::identity::PrivateFiles;
+use pinfold_rootfs::extra::Extra;
 
 /// A request to run something: what, where, and with which settings. [`crate::prepare`] makes it.
 pub struct Request {

@@ -118,7 +118,7 @@ impl Toolchains {
         Ok(found)
     }
 
-    /// Adds the active virtual environment, unless it is shown anyway. What holds the home is none.
+    /// Adds the active virtual environment, unless it is shown anyway. A directory that contains the home does not count as one.
     fn virtual_environment(
         &mut self,
         root: &Path,

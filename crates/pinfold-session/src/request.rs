@@ -45,7 +45,7 @@ pub struct Request {
     pub(crate) my_config: Option<MyConfig>,
     /// The user's whole configuration of the agent, for a boundary that runs it as another user.
     pub(crate) configuration: Option<Configuration>,
-    /// The system it runs on; this machine's own if there is none.
+    /// The system it runs on; `None` for this machine's own.
     pub(crate) stack: Option<Stack>,
     /// The agent's model provider.
     pub(crate) provider: Option<Provider>,

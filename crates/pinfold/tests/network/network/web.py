@@ -169,7 +169,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.wfile.write(head + b"3\r\nok\n\r\n0\r\nX-Last: " + self.echoed() + b"\r\n\r\n")
 
     def do_wait(self, asked, _):
-        """Says what another request meanwhile sent."""
+        """Says what another request sent."""
         self.server.waiting.wait(10)
         self.reply(self.server.received)
 

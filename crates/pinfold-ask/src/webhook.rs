@@ -133,7 +133,41 @@ fn signature(secret: &str, id: &str, time: &str, body: &[u8]) -> Result<String, 
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A service, or who speaks for it, would have the question and its links posted elsewhere.
+    #[test]
+    fn redirect_is_not_followed_and_the_error_does_not_name_the_url() {
+        let (service, elsewhere) =
+            [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap()).into();
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let url = format!("http://127.0.0.1:{}/s3cret", port(&service));
+        let location = format!("http://127.0.0.1:{}/", port(&elsewhere));
+        let answering = std::thread::spawn(move || {
+            for _ in 0..ATTEMPTS {
+                let (mut stream, _) = service.accept().unwrap();
+                let mut said = Vec::new();
+                while !said.ends_with(b"{}") {
+                    let mut room = [0; 4096];
+                    let length = stream.read(&mut room).unwrap();
+                    said.extend(&room[..length]);
+                }
+                let head = format!(
+                    "HTTP/1.1 307 Elsewhere\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                );
+                stream.write_all(head.as_bytes()).unwrap();
+            }
+        });
+        let webhook = Webhook { url, secret: Box::new(|| Ok(Zeroizing::new("key".to_owned()))) };
+        let failure = webhook.post("a-1", b"{}").unwrap_err();
+        answering.join().unwrap();
+        assert!(failure.contains("307") && !failure.contains("s3cret"), "{failure}");
+        elsewhere.set_nonblocking(true).unwrap();
+        assert!(elsewhere.accept().is_err(), "it was followed");
+    }
 
     #[test]
     fn signature_is_the_one_of_standard_webhooks() {

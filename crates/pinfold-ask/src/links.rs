@@ -178,7 +178,7 @@ mod tests {
         approvals.end();
     }
 
-    /// A link to a denial in the log of a program that shows it is none to an approval.
+    /// A link to a denial, in the log of a program that shows it, approves nothing.
     #[test]
     fn link_gives_its_own_answer_alone() {
         let approvals = Arc::new(Approvals::default());

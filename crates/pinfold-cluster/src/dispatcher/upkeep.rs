@@ -102,7 +102,7 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
                     self.submit(&name, &spec)?;
                 }
             },
-            // Whoever changed it, it is not the job of this attempt; another attempt has another name.
+            // The cluster or others changed it: it is not this job. Another attempt has another name.
             Err(SchedulerError::Refused(why)) => self.lose(&name, JOB_LOST, &why)?,
             Err(error) => self.trouble(&error.to_string()),
         }

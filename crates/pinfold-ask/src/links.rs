@@ -114,14 +114,9 @@ impl Links {
         self.port.store(port, Ordering::Relaxed);
     }
 
-    /// Returns where this session answers.
-    pub(crate) fn port(&self) -> Option<u16> {
-        Some(self.port.load(Ordering::Relaxed)).filter(|port| *port != 0)
-    }
-
     /// Returns whether this session answers at a port.
     pub(crate) fn is_at(&self, port: u16) -> bool {
-        self.port() == Some(port)
+        port != 0 && self.port.load(Ordering::Relaxed) == port
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Channel {
     terminal: Option<Size>,
     input: Option<mpsc::Sender<Vec<u8>>>,
     program: Option<Arc<dyn Program>>,
+    /// Whether a program was started, or could not be.
+    is_started: bool,
 }
 
 /// What the threads of a channel share.
@@ -72,12 +74,13 @@ impl Channel {
             changed: Condvar::new(),
             sent: AtomicU64::new(0),
         });
-        Self { shared, env: Vec::new(), terminal: None, input: None, program: None }
+        let (env, is_started) = (Vec::new(), false);
+        Self { shared, env, terminal: None, input: None, program: None, is_started }
     }
 
     /// Returns whether nothing was started on it.
     pub(crate) fn is_free(&self) -> bool {
-        self.program.is_none() && !self.shared.state.lock().is_closed
+        !self.is_started && !self.shared.state.lock().is_closed
     }
 
     pub(crate) fn answer(&self, kind: u8) -> Result<(), SshError> {
@@ -162,12 +165,15 @@ impl Channel {
     pub(crate) fn start(&mut self, what: What, start: &dyn StartProgram) -> Result<(), SshError> {
         let (env, terminal) = (std::mem::take(&mut self.env), self.terminal);
         let shared = Arc::clone(&self.shared);
+        self.is_started = true;
         let started = match start.start(Command { what, env, terminal }) {
             Ok(started) => started,
+            // Not here: the client may have given no window yet, and this thread is the one that hears of more.
             Err(error) => {
-                shared.write(format!("pinfold: {error}\r\n").as_bytes(), Some(STDERR));
-                shared.conclude(255);
-                return Ok(());
+                return thread(move || {
+                    shared.write(format!("pinfold: {error}\r\n").as_bytes(), Some(STDERR));
+                    shared.conclude(255);
+                });
             }
         };
         let Started { input, output, errors, program } = started;

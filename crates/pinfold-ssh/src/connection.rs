@@ -331,8 +331,8 @@ fn size(fields: &mut Fields<'_>) -> Result<Size, SshError> {
     Ok(Size { rows, columns })
 }
 
-/// What the fuzz target serves.
-#[cfg(fuzzing)]
+/// What the fuzz target and tests serve.
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing {
     use std::io;
 
@@ -354,5 +354,41 @@ pub mod fuzzing {
         connection.sender.set_exchanging(false);
         let _ = connection.serve_messages();
         connection.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::program::{Command, Started};
+
+    struct NothingStarts;
+
+    impl StartProgram for NothingStarts {
+        fn start(&self, _: Command) -> io::Result<Started> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+
+    /// Found by the fuzz target: the error of a program that does not start waited for room that nobody could give.
+    #[test]
+    fn client_without_a_window_holds_nothing_up_when_no_program_starts() {
+        let open = Message::of(CHANNEL_OPEN).string(b"session").number(5).number(0).number(1024);
+        let exec = Message::of(CHANNEL_REQUEST).number(0).string(b"exec").flag(true);
+        let exec = exec.string(b"true");
+        let adjust = Message::of(WINDOW_ADJUST).number(0).number(1024);
+        let close = Message::of(CHANNEL_CLOSE).number(0);
+        let (sender, served) = mpsc::channel();
+        std::thread::spawn(move || {
+            let key = HostKey::read(&HostKey::generate().unwrap()).unwrap();
+            let messages = [&open, &exec, &exec, &adjust, &close].map(|it| it.0.as_slice());
+            fuzzing::serve_messages(messages, &key, &NothingStarts);
+            sender.send(()).unwrap();
+        });
+        served.recv_timeout(Duration::from_secs(20)).unwrap();
     }
 }

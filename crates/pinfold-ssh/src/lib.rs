@@ -15,7 +15,7 @@ mod message;
 mod packet;
 mod program;
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub use connection::fuzzing;
 pub use connection::serve;
 pub use host_key::HostKey;

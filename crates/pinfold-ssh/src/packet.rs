@@ -149,7 +149,7 @@ impl<W: Write> Outgoing<W> {
     }
 }
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 impl Outgoing<Vec<u8>> {
     pub(crate) fn written(&self) -> &[u8] {
         &self.stream

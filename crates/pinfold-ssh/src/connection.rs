@@ -1,7 +1,7 @@
 //! One connection, from its first line to its end.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -53,22 +53,34 @@ pub(crate) struct Sender {
 
 struct SenderState {
     outgoing: Outgoing<Box<dyn Write + Send>>,
-    /// Whether keys are being exchanged: nothing else is sent then (RFC 4253, 7.1).
-    is_exchanging: bool,
+    phase: Phase,
+}
+
+/// What may be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Keys are being exchanged: nothing else is sent then (RFC 4253, 7.1).
+    Exchanging,
+    /// The client has gone.
+    Over,
 }
 
 impl Sender {
     /// Sends a message, after an exchange of keys if there is one.
     pub(crate) fn send(&self, message: Message) -> Result<(), SshError> {
         let mut state = self.state.lock();
-        while state.is_exchanging {
+        while state.phase == Phase::Exchanging {
             self.changed.wait(&mut state);
+        }
+        if state.phase == Phase::Over {
+            return Err(SshError::Io(io::ErrorKind::BrokenPipe.into()));
         }
         state.outgoing.packet(&message.0)
     }
 
-    fn set_exchanging(&self, is_exchanging: bool) {
-        self.state.lock().is_exchanging = is_exchanging;
+    fn enter(&self, phase: Phase) {
+        self.state.lock().phase = phase;
         self.changed.notify_all();
     }
 }
@@ -112,7 +124,7 @@ impl<'a, R: Read> Connection<'a, R> {
         start: &'a dyn StartProgram,
     ) -> Self {
         let outgoing = Outgoing::new(Box::new(output) as Box<dyn Write + Send>);
-        let state = Mutex::new(SenderState { outgoing, is_exchanging: true });
+        let state = Mutex::new(SenderState { outgoing, phase: Phase::Exchanging });
         Self {
             incoming: Incoming::new(input),
             sender: Arc::new(Sender { state, changed: Condvar::new() }),
@@ -137,12 +149,12 @@ impl<'a, R: Read> Connection<'a, R> {
         Err(SshError::Malformed("no version of SSH 2.0"))
     }
 
-    /// Ends all that the client has started, and what waits to send.
+    /// Ends what waits to send, which holds its channel, and then all that the client has started.
     fn end(self) {
+        self.sender.enter(Phase::Over);
         for channel in self.channels.into_values() {
             channel.kill();
         }
-        self.sender.set_exchanging(false);
     }
 
     fn until_end(&mut self) -> Result<(), SshError> {
@@ -180,7 +192,7 @@ impl<'a, R: Read> Connection<'a, R> {
 
     /// Exchanges keys, which the client has begun.
     fn exchange(&mut self, client_offer: &[u8]) -> Result<(), SshError> {
-        self.sender.set_exchanging(true);
+        self.sender.enter(Phase::Exchanging);
         let offer = exchange::read_offer(client_offer)?;
         let is_first = self.session.is_none();
         self.is_strict = if is_first { offer.is_strict } else { self.is_strict };
@@ -206,7 +218,7 @@ impl<'a, R: Read> Connection<'a, R> {
         drop(state);
         self.expect(NEWKEYS)?;
         self.incoming.rekey(&theirs, self.is_strict);
-        self.sender.set_exchanging(false);
+        self.sender.enter(Phase::Open);
         Ok(())
     }
 
@@ -336,7 +348,7 @@ fn size(fields: &mut Fields<'_>) -> Result<Size, SshError> {
 pub mod fuzzing {
     use std::io;
 
-    use super::{Connection, HostKey, StartProgram};
+    use super::{Connection, HostKey, Phase, StartProgram};
     use crate::packet::Outgoing;
 
     /// Serves a client that has exchanged keys and logged in, with its messages in the clear.
@@ -351,7 +363,7 @@ pub mod fuzzing {
         }
         let mut connection = Connection::new(packets.written(), io::sink(), host_key, start);
         connection.is_admitted = true;
-        connection.sender.set_exchanging(false);
+        connection.sender.enter(Phase::Open);
         let _ = connection.serve_messages();
         connection.end();
     }
@@ -382,10 +394,26 @@ mod tests {
         let exec = exec.string(b"true");
         let adjust = Message::of(WINDOW_ADJUST).number(0).number(1024);
         let close = Message::of(CHANNEL_CLOSE).number(0);
+        assert_served([open, exec.clone(), exec, adjust, close].to_vec());
+    }
+
+    /// Found by the fuzz target: what waited to send held the channel that was to be ended.
+    #[test]
+    fn client_that_goes_in_an_exchange_of_keys_leaves_nothing_waiting() {
+        let open = Message::of(CHANNEL_OPEN).string(b"session").number(5).number(9999).number(1024);
+        let exec = Message::of(CHANNEL_REQUEST).number(0).string(b"exec").flag(true);
+        for _ in 0..200 {
+            let exec = exec.clone().string(b"true");
+            assert_served(vec![open.clone(), exec, Message::of(KEXINIT)]);
+        }
+    }
+
+    /// Serves messages, and fails if that does not end.
+    fn assert_served(messages: Vec<Message>) {
         let (sender, served) = mpsc::channel();
         std::thread::spawn(move || {
             let key = HostKey::read(&HostKey::generate().unwrap()).unwrap();
-            let messages = [&open, &exec, &exec, &adjust, &close].map(|it| it.0.as_slice());
+            let messages = messages.iter().map(|it| it.0.as_slice());
             fuzzing::serve_messages(messages, &key, &NothingStarts);
             sender.send(()).unwrap();
         });

@@ -3,7 +3,7 @@
 use crate::fields::{put_natural, put_string};
 
 /// Writes fields of a message.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Message(pub(crate) Vec<u8>);
 
 impl Message {

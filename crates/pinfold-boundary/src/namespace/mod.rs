@@ -4,6 +4,7 @@
 //! from there to the command.
 
 mod backing;
+mod bounds;
 mod cause;
 mod detached;
 mod enter;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::{Stage, User, engine, installed, people, skip};
@@ -219,19 +219,20 @@ fn killed_supervisor_leaves_nothing_of_nested_sandboxes() {
             format!("setsid unshare --map-root-user --mount --pid --fork sh -c '{inner}' & wait");
         let options = ["--write", writable.to_str().unwrap()];
         let mut child = start(&stage, &options, &script);
-        assert!(is_running(&marker));
+        assert!(is_running(&stage, &marker));
         child.kill().unwrap();
         child.wait().unwrap();
         let begun = Instant::now();
-        while is_running(&marker) {
+        while is_running(&stage, &marker) {
             assert!(begun.elapsed() < Duration::from_secs(20), "something runs on");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
 
-fn is_running(marker: &str) -> bool {
-    Command::new("pgrep")
+fn is_running(stage: &Stage, marker: &str) -> bool {
+    stage
+        .command("pgrep")
         .args(["-f", &format!("sleep {marker}$")])
         .output()
         .unwrap()

@@ -32,10 +32,6 @@ fn main() -> Result<(), Failed> {
     )
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test starts the program that stands for a machine"
-)]
 fn hostile_kernel_gets_what_the_tree_grants() -> Result<(), Failed> {
     if !Path::new("/usr/bin/python3").exists() {
         println!("SKIPPED: it needs python3");

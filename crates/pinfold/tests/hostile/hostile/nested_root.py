@@ -134,7 +134,7 @@ def write_mask(host):
     return "it is writable"
 
 
-@attempt("nested: hidden names", "configure the view anew", outside="never")
+@attempt("nested: hidden names", "configure the view again", outside="never")
 def reconfigure(host):
     fresh()
     context = syscall(433, HERE, host.ws.encode(), 0)
@@ -382,7 +382,7 @@ def raise_limits(host, item):
     import resource
     soft, hard = resource.getrlimit(item[1])
     if hard == resource.RLIM_INFINITY:
-        raise Refused("there is none")
+        raise Refused("without one")
     try:
         resource.setrlimit(item[1], (soft, hard + 1))
     except ValueError as error:

@@ -313,7 +313,8 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
 }
 
 /// Opens the sources of a caller who is root. The child has nobody's rights from the first step, so every source is
-/// opened here; writable ones show their owner as the sandbox's user.
+/// opened here. Writable ones show their owner as the sandbox's user, and so do those that are closed to others: with
+/// nobody's rights nothing of them could be read.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     let open = |host: &HostPath, writable: bool| {
         shown(host, detached::clone_host(host.as_path(), writable), writable)
@@ -323,7 +324,14 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     plan.tree
         .iter()
         .map(|entry| match &entry.place {
-            Place::ReadOnly(host) => Ok(Source::Detached(open(host, false)?)),
+            Place::ReadOnly(host) => {
+                let mount = open(host, false)?;
+                if idmap::is_closed(mount.as_fd()) {
+                    // Where its file system cannot show it, it stays as closed as it is.
+                    let _ = idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE);
+                }
+                Ok(Source::Detached(mount))
+            }
             Place::Writable(host) => Ok(Source::Detached(open(host, true)?)),
             Place::Overlay { lower, changes } => Ok(Source::Layers {
                 lower: lower.iter().map(open_lower).collect::<Result<_, _>>()?,

@@ -168,7 +168,7 @@ fn egress(name: &str, arguments: &[&str]) -> Outcome {
     let mut bench = command("cargo");
     bench.args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", name, "--"]);
     if name == "door" && !arguments.contains(&"soak") {
-        // It says itself why there is none.
+        // It says itself why it is missing.
         let found = command("scripts/mitmproxy").stderr(Stdio::inherit()).output()?;
         let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
         bench.env("MITMDUMP", if path.is_empty() { "mitmdump" } else { &path });

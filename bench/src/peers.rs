@@ -100,7 +100,7 @@ pub(super) fn exists(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).exists())
 }
 
-/// The pinned sandbox-runtime, or why there is none; `scripts/srt` installs it.
+/// The pinned sandbox-runtime, or why it is missing; `scripts/srt` installs it.
 ///
 /// # Errors
 /// The script cannot be started.

@@ -201,7 +201,7 @@ fn resolve(modules: &[Module], from: usize, path: &[String], left: usize) -> Opt
             at = *child;
         } else if let Some(other) = modules[at].names.get(name) {
             let whole: Vec<String> = other.iter().chain(further).cloned().collect();
-            // A name of another crate's that was imported here is none of this file's.
+            // A name of another crate's that was imported here does not belong to this file.
             return resolve(modules, at, &whole, left);
         } else {
             return Some(at);

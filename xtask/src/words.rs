@@ -1,11 +1,9 @@
 //! `cargo xtask words`: words that this project does not use (`xtask/data/words.txt`).
 //!
-//! Text that users read has none of them: documents, schemas, and the texts in the code of the product. Comments and
-//! names still have some, from the time before the list; their number is kept for each phrase, and may only fall.
+//! Neither text that users read has them, nor comments and names.
 
 mod rust;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -13,17 +11,10 @@ use crate::Outcome;
 use crate::cargo::{command, output};
 
 const PHRASES: &str = "xtask/data/words.txt";
-const LEFT: &str = "xtask/data/words-left.txt";
-const LEFT_HEAD: &str = "\
-# How often comments and names still have each phrase of words.txt. A number may only fall:
-# `cargo xtask words --write` lowers it, and never raises one.
-";
 /// Records of what was, in the words of their time.
 const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/adr/"];
 /// This task, which has to name the phrases.
-const OWN: &str = "xtask/src/words";
-/// Programs of developers, whose texts no user reads.
-const DEVELOPERS: [&str; 4] = ["bench/", "xtask/", "fuzz/", "crates/pinfold-testkit/"];
+const OWN: [&str; 2] = ["xtask/src/words", PHRASES];
 
 /// A phrase and what to say instead.
 #[derive(Debug)]
@@ -32,69 +23,20 @@ struct Phrase<'a> {
     instead: &'a str,
 }
 
-/// What a search found.
-#[derive(Debug, Default)]
-struct Found<'a> {
-    /// Where users read a phrase: `file:line: phrase (say: …)`.
-    visible: Vec<String>,
-    /// How often comments and names have each phrase.
-    left: BTreeMap<&'a str, usize>,
-    /// The files with the most of them.
-    by_file: BTreeMap<String, usize>,
-}
-
 /// Searches all files that git has.
 ///
 /// # Errors
-/// Returns every place where users read one of the phrases, and the phrases that comments have more often than before.
+/// Returns every place that has one of the phrases.
 pub(crate) fn run(words: &[&str]) -> Outcome {
-    let is_write = match words {
-        [] => false,
-        ["--write"] => true,
-        ["--files"] => return list(),
-        _ => return Err("usage: cargo xtask words [--write | --files]".into()),
-    };
+    if !words.is_empty() {
+        return Err("usage: cargo xtask words".into());
+    }
     let text = fs::read_to_string(PHRASES)?;
-    let phrases = phrases(&text);
-    let found = search(&phrases)?;
-    let kept = fs::read_to_string(LEFT).unwrap_or_default();
-    let kept = numbers(&kept);
-    let allowed = |phrase: &str| kept.get(phrase).copied();
-    let mut wrong = found.visible;
-    for (phrase, count) in &found.left {
-        match allowed(phrase) {
-            Some(most) if *count > most => {
-                wrong.push(format!(
-                    "comments and names have \"{phrase}\" {count} times, before {most} \
-                     (`cargo xtask words --files` lists the files)"
-                ));
-            }
-            None if !is_write => wrong.push(format!("{LEFT} has no number for \"{phrase}\"")),
-            Some(_) | None => {}
-        }
+    let found = search(&phrases(&text))?;
+    if found.is_empty() {
+        return Ok(());
     }
-    if !wrong.is_empty() {
-        return Err(format!("words that {PHRASES} lists:\n{}", wrong.join("\n")).into());
-    }
-    if is_write {
-        let lines = found.left.iter().map(|(phrase, count)| format!("{phrase}: {count}\n"));
-        fs::write(LEFT, format!("{LEFT_HEAD}{}", lines.collect::<String>()))?;
-    }
-    Ok(())
-}
-
-/// Prints the files whose comments and names have most of the phrases.
-///
-/// # Errors
-/// Returns an error for a file that cannot be read.
-fn list() -> Outcome {
-    let text = fs::read_to_string(PHRASES)?;
-    let phrases = phrases(&text);
-    let found = search(&phrases)?;
-    let mut files: Vec<(&String, &usize)> = found.by_file.iter().collect();
-    files.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    files.iter().for_each(|(file, count)| println!("{count:>5}  {file}"));
-    Ok(())
+    Err(format!("words that {PHRASES} lists:\n{}", found.join("\n")).into())
 }
 
 fn phrases(text: &str) -> Vec<Phrase<'_>> {
@@ -103,76 +45,54 @@ fn phrases(text: &str) -> Vec<Phrase<'_>> {
     lines.filter_map(phrase).map(|(words, instead)| Phrase { words, instead }).collect()
 }
 
-fn numbers(text: &str) -> BTreeMap<&str, usize> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .filter_map(|line| line.rsplit_once(": "))
-        .filter_map(|(phrase, count)| Some((phrase, count.parse().ok()?)))
-        .collect()
-}
-
-fn search<'a>(phrases: &'a [Phrase<'a>]) -> Result<Found<'a>, Box<dyn std::error::Error>> {
-    let patterns = ["*.md", "*.rs", "schema/*.json", "crates/*/data/*.txt"];
+/// Returns the places, as `file:line: phrase (say: …)`.
+fn search(phrases: &[Phrase<'_>]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let patterns = [
+        "*.md",
+        "*.rs",
+        "*.py",
+        "*.sh",
+        "*.ts",
+        "schema/*.json",
+        "crates/*/data/*.txt",
+        "scripts",
+        ".ci",
+    ];
     let listed = output(command("git").args(["ls-files", "-z", "--"]).args(patterns))?;
-    let mut found = Found::default();
-    found.left.extend(phrases.iter().map(|phrase| (phrase.words, 0)));
+    let mut found = Vec::new();
     for name in listed.split_terminator('\0') {
         // One that was removed and is still in the index.
         let Ok(text) = fs::read_to_string(name) else { continue };
-        if HISTORY.iter().any(|history| name.starts_with(history)) || name.starts_with(OWN) {
+        if HISTORY.iter().chain(&OWN).any(|not| name.starts_with(not)) {
             continue;
         }
+        let mut report = |line: usize, text: &str| {
+            let has = phrases.iter().filter(|phrase| has(text, phrase.words));
+            found.extend(has.map(|Phrase { words, instead }| {
+                format!("{name}:{line}: {words} (say: {instead})")
+            }));
+        };
         if Path::new(name).extension().is_some_and(|end| end == "rs") {
-            search_rust(name, &text, phrases, &mut found);
-        } else {
-            let is_code = |index: usize| index % 2 == 1;
-            let document = name.ends_with(".md");
-            for (number, line) in text.lines().enumerate() {
-                let parts = line.split('`').enumerate();
-                let words: String = if document && !line.starts_with("```") {
-                    parts.filter(|(index, _)| !is_code(*index)).map(|(_, part)| part).collect()
-                } else {
-                    line.to_owned()
-                };
-                report(&mut found.visible, name, number + 1, &words, phrases);
+            for piece in rust::pieces(&text) {
+                let line = text[..piece.at].matches('\n').count() + 1;
+                let kept =
+                    if piece.is_text { without_values(piece.text) } else { piece.text.to_owned() };
+                report(line, &plain(&kept));
             }
+            continue;
+        }
+        let is_code = |index: usize| index % 2 == 1;
+        for (number, line) in text.lines().enumerate() {
+            let parts = line.split('`').enumerate();
+            let words: String = if name.ends_with(".md") && !line.starts_with("```") {
+                parts.filter(|(index, _)| !is_code(*index)).map(|(_, part)| part).collect()
+            } else {
+                line.to_owned()
+            };
+            report(number + 1, &plain(&words));
         }
     }
     Ok(found)
-}
-
-fn search_rust<'a>(name: &str, text: &str, phrases: &'a [Phrase<'a>], found: &mut Found<'a>) {
-    let is_developers = DEVELOPERS.iter().any(|place| name.starts_with(place));
-    let tests_begin = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
-    // Or a module of tests that is declared elsewhere.
-    let is_test = name.contains("/tests/")
-        || name.ends_with("/tests.rs")
-        || text.find("#[test]").is_some_and(|at| at < tests_begin);
-    for piece in rust::pieces(text) {
-        let is_visible = piece.is_text && !is_developers && !is_test && piece.at < tests_begin;
-        if is_visible {
-            let line = text[..piece.at].matches('\n').count() + 1;
-            report(&mut found.visible, name, line, piece.text, phrases);
-            continue;
-        }
-        let plain = plain(piece.text);
-        for phrase in phrases {
-            let count = count(&plain, phrase.words);
-            if count > 0 {
-                *found.left.entry(phrase.words).or_default() += count;
-                *found.by_file.entry(name.to_owned()).or_default() += count;
-            }
-        }
-    }
-}
-
-fn report(list: &mut Vec<String>, name: &str, line: usize, text: &str, phrases: &[Phrase<'_>]) {
-    // What users read has no names of code.
-    let text = plain(&without_values(text).replace('_', "-"));
-    let has = phrases.iter().filter(|phrase| count(&text, phrase.words) > 0);
-    list.extend(
-        has.map(|Phrase { words, instead }| format!("{name}:{line}: {words} (say: {instead})")),
-    );
 }
 
 /// Returns a text without the names of values that `format!` puts into it.
@@ -189,13 +109,13 @@ fn plain(text: &str) -> String {
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
-/// Counts how often a plain text has a phrase of whole words.
-fn count(text: &str, phrase: &str) -> usize {
+/// Returns whether a plain text has a phrase of whole words.
+fn has(text: &str, phrase: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let ends = |at: usize| {
+    let goes_on = |at: usize| {
         is_word(text[..at].chars().next_back()) || is_word(text[at + phrase.len()..].chars().next())
     };
-    text.match_indices(phrase).filter(|(at, _)| !ends(*at)).count()
+    text.match_indices(phrase).any(|(at, _)| !goes_on(at))
 }
 
 #[cfg(test)]
@@ -204,18 +124,17 @@ mod tests {
 
     #[test]
     fn phrases_are_whole_words_in_any_case_and_in_names() {
-        let has = |text: &str, phrase| count(&plain(text), phrase);
-        assert_eq!(has("Anew, anew and renewed", "anew"), 2);
-        assert_eq!(has("fn it_is_none()", "it is none"), 1);
-        assert_eq!(has("what it\n/// is none", "it is none"), 1);
-        assert_eq!(has("it_is_nonexistent()", "it is none"), 0);
+        let has = |text: &str, phrase| has(&plain(text), phrase);
+        assert!(has("Renewed, and Anew", "anew") && !has("renewed", "anew"));
+        assert!(has("fn it_is_none()", "it is none"));
+        assert!(has("what it\n/// is none", "it is none"));
+        assert!(!has("it_is_nonexistent()", "it is none"));
         assert_eq!(without_values("a {told} b {0}: {}, c"), "a  b : , c");
     }
 
     #[test]
-    fn numbers_and_phrases_are_read_without_comments() {
+    fn comments_in_the_list_are_no_phrases() {
         let text = "# head: 1\nlook over: scan\n";
         assert_eq!(phrases(text)[0].words, "look over");
-        assert_eq!(numbers("# head: 1\nlook over: 3\n"), BTreeMap::from([("look over", 3)]));
     }
 }

@@ -93,7 +93,7 @@ pub struct Answered {
     pub by: String,
 }
 
-/// Why an answer is none.
+/// Why an answer is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AnswerError {
     /// It was answered already, or its time is over.
@@ -146,7 +146,7 @@ impl Approvals {
     /// Waits for a user's answer, or until `is_withdrawn`, which is asked again and again.
     ///
     /// # Errors
-    /// Returns why there is none.
+    /// Returns why it is missing.
     pub(crate) fn ask(
         &self,
         pending: Pending,

@@ -20,7 +20,7 @@ const BY: &str = "link";
 /// Why a link answers nothing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum LinkError {
-    /// Its question was answered or has timed out, or there was none.
+    /// Its question was answered or has timed out, or never was asked.
     #[error("this link is for no question that waits: it was answered, or its time is over")]
     Unknown,
     /// The answer is not possible.

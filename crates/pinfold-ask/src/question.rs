@@ -16,7 +16,7 @@ use crate::question_text::{lines_of, title_of};
 use parking_lot::Mutex;
 
 /// How long nothing may have been typed before a key answers: who types on is not looking, and what
-/// was typed before the question was there is none of an answer.
+/// was typed before the question is no answer to it.
 const QUIET: Duration = Duration::from_millis(700);
 /// How soon it is noticed that somebody else has answered, or that the window has another size.
 const LOOK: Duration = Duration::from_millis(100);

@@ -11,7 +11,7 @@ pub struct Capabilities {
     pub cpus: bool,
     /// Tasks of the whole tree.
     pub pids: bool,
-    /// The Landlock ABI, 0 when there is none.
+    /// The Landlock ABI, 0 without Landlock.
     pub landlock: u32,
 }
 

@@ -52,8 +52,8 @@ struct Count {
     tokens: u64,
     /// Billionths of a USD.
     nano_usd: u64,
-    /// Reserved by requests that are under way, or were when a session was killed. Absent where there
-    /// is none, as in files of before.
+    /// Reserved by requests that are under way, or were when a session was killed. Absent without
+    /// any, as in files of before.
     #[serde(default, skip_serializing_if = "is_none")]
     reserved_tokens: u64,
     /// The same in billionths of a USD.

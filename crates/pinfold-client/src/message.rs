@@ -125,8 +125,8 @@ impl Message {
             let code = if error.is_data() { code::REQUEST } else { code::PARSE };
             (Value::Null, Fault::new(code, error.to_string()))
         };
-        // Serde reads a list as the members of a structure, in their order; a batch is none, and a list
-        // of requests is not taken.
+        // Serde reads a list as the members of a structure, in their order; so a list is
+        // refused here: batches of requests are not taken.
         if line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             serde_json::from_slice::<serde::de::IgnoredAny>(line).map_err(parse)?;
             let what = "batch requests are not supported; send one message per line";

@@ -120,7 +120,7 @@ async fn carry(mut client: TcpStream, stock: &SocketStock, port: u16) -> io::Res
     join(&mut client, &mut inside).await
 }
 
-/// Connects to a server inside: on IPv4, or where there is none on IPv6.
+/// Connects to a server inside: on IPv4, or on IPv6 where none listens there.
 async fn connect(stock: &SocketStock, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::from(io::ErrorKind::ConnectionRefused);
     for v6 in [false, true] {

@@ -1,5 +1,5 @@
 //! Agents' container images (requirement 2.6): built from what [`pinfold_image`] reads, by an engine of
-//! this machine, and only if there is none of the same content.
+//! this machine, and only if none has the same content.
 
 mod engine;
 mod error;
@@ -152,7 +152,7 @@ impl<'a> Images<'a> {
         Ok(Tagged { agent, layer, base, digest, extensions: content.listed })
     }
 
-    /// Returns the image, built if there is none of this content.
+    /// Returns the image, built if none has this content.
     ///
     /// # Errors
     /// Returns why it cannot be had. What was begun for it is removed.

@@ -1,8 +1,8 @@
 //! Reading and putting in place git's index (gitformat-index(5), versions 2 to 4), and making a copy of it in
 //! which git skips some files.
 //!
-//! An index is data that a repository or an agent may have written: whatever does not read as one
-//! is none, and nothing here allocates more than the file is long.
+//! An index is data that a repository or an agent may have written: what does not read as one
+//! counts as missing, and nothing here allocates more than the file is long.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -74,7 +74,7 @@ struct Entry {
 }
 
 impl Index {
-    /// Returns the index in a git directory; `None` where there is none that can be read.
+    /// Returns the index in a git directory; `None` where it cannot be read.
     pub fn open(git: &Path) -> Option<Self> {
         let hash = hash_of(git)?;
         let content =

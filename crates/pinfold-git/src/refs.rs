@@ -34,7 +34,7 @@ pub fn parse_refs(listed: &str) -> Refs {
     valid.map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
 }
 
-/// Lines of number, commit, tree of the index and branch, `-` where there is none; by number.
+/// Lines of number, commit, tree of the index and branch, `-` for what is missing; by number.
 pub fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
     let side = |line: &str| {
         let mut words = line.split(' ');

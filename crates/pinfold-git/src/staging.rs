@@ -39,7 +39,7 @@ pub struct Staging<'a> {
     name: String,
     /// The copy, seen from the git directory.
     path: String,
-    /// The index when it was copied; none where there was none.
+    /// The index when it was copied; `None` where it was missing.
     before: Option<Stat>,
     /// Whether this holds the lock.
     is_locked: bool,

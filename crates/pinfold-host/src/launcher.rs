@@ -90,7 +90,7 @@ impl Launcher {
         HostProgram { path, launcher: self.clone() }
     }
 
-    /// Returns the log, of no session where there is none yet.
+    /// Returns the log, of no session where none exists yet.
     fn audit(&self) -> io::Result<Arc<Audit>> {
         let mut audit = self.0.audit.lock();
         if let Some(audit) = &*audit {
@@ -229,7 +229,7 @@ impl Launcher {
     /// # Errors
     /// Returns the error of starting it.
     pub fn pager(&self, line: &OsStr) -> io::Result<Child> {
-        /// What a pager asks for its terminal; what names programs for its input is none of it.
+        /// What a pager asks for its terminal; what names programs for its input does not belong to it.
         const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
         // The shell lives as long as the pager, and the pager decides about its keys itself.
         let mut script = OsString::from("trap : INT QUIT\n");

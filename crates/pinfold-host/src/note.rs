@@ -60,7 +60,7 @@ impl Note {
         Self::new(Topic::Warning, text)
     }
 
-    /// Makes a note about a thing by name: `verdict: name: reason`, without the reason if there is none.
+    /// Makes a note about a thing by name: `verdict: name: reason`, or `verdict: name`.
     pub fn named(
         topic: Topic,
         verdict: &'static str,

@@ -152,7 +152,7 @@ impl Located {
         bytes
     }
 
-    /// Returns what was written down. A part that was not, at the end, is none.
+    /// Returns what was written down. A last part that was written by half is left out.
     pub(crate) fn read_all(bytes: &[u8]) -> Vec<Self> {
         let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));

@@ -108,7 +108,7 @@ pub fn release_signals() {
     }
 }
 
-/// Returns the next signal from a descriptor of [`signal_events`], `None` when there is none.
+/// Returns the next signal from a descriptor of [`signal_events`], `None` when no signal waits.
 pub fn next_signal(events: &OwnedFd) -> Option<i32> {
     let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
     let count = rustix::io::read(events, &mut buffer).ok()?;

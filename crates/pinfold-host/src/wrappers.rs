@@ -2,8 +2,8 @@
 //! they were registered. Each takes what is to be launched and gives what is launched instead.
 //!
 //! What counts as a launch is a command of a session (its own, `resumeCommands`, what `pinfold exec`
-//! brings) and a program that pinfold starts on the host. A wrapper's own program is none, and neither
-//! is this very program, which pinfold starts in processes of its own.
+//! brings) and a program that pinfold starts on the host. A wrapper's own program does not count, and neither
+//! does pinfold itself, which it starts in processes of its own.
 //!
 //! A list acts for one session at most.
 
@@ -80,7 +80,7 @@ impl Wrappers {
     }
 
     /// Registers a function. One of the same id is replaced, and keeps its place; launches show the
-    /// label, or the id where there is none.
+    /// label, or the id where it has no label.
     ///
     /// # Errors
     /// Returns an error for settings that cannot be read: their wrappers come first.

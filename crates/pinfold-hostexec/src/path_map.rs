@@ -40,7 +40,7 @@ pub(crate) struct Directory {
     pub(crate) descriptor: OwnedFd,
 }
 
-/// Why a directory inside is none that a command can run in.
+/// Why a command cannot run in a directory inside.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum NoDirectory {
     #[error(
@@ -85,7 +85,7 @@ impl PathMap {
     /// looked up again.
     ///
     /// # Errors
-    /// Returns why there is none.
+    /// Returns why no directory corresponds.
     pub(crate) fn directory(&self, inside: &[u8]) -> Result<Directory, NoDirectory> {
         let shown = || Escaped(Path::new(std::ffi::OsStr::from_bytes(inside))).to_string();
         let path = InsidePath::from_bytes(inside).map_err(|_| NoDirectory::NotGranted(shown()))?;

@@ -51,7 +51,7 @@ impl std::fmt::Debug for Diary {
 }
 
 impl Diary {
-    /// Opens a diary in pinfold's directory of states, and makes it if there is none.
+    /// Opens a diary in pinfold's directory of states, and makes it if it is missing.
     ///
     /// # Errors
     /// Returns an error if another user could change it, or if the file is not a diary that this program knows.

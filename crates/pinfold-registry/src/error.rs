@@ -14,7 +14,7 @@ pub enum RegistryError {
     /// Something could not be fetched.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// There is none of this name.
+    /// No image has this name.
     #[error("there is no image {image} in its registry")]
     NoImage { image: String },
     /// It is not given to everybody.

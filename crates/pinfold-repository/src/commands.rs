@@ -261,7 +261,7 @@ impl Search {
         Ok(())
     }
 
-    /// Reads a directory; nothing where there is none.
+    /// Reads a directory; nothing where it is missing.
     fn entries(&mut self, path: &Path) -> Result<Vec<(OsString, FileType)>, TooWide> {
         let Some((path, _, FileType::Directory)) = self.resolve(&or_dot(path))? else {
             return Ok(Vec::new());

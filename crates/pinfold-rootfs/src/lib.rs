@@ -4,10 +4,14 @@
 
 pub mod container_tools;
 pub mod etc_files;
+pub mod extra;
 pub mod interpreter;
 pub mod mount_points;
+pub mod node_tools;
 pub mod podman;
 pub mod scratch;
+pub mod search_path;
 pub mod system;
+pub mod toolchains;
 pub mod unpack;
 pub mod userland;

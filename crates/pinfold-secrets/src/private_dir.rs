@@ -32,7 +32,7 @@ pub(crate) struct PrivateDir {
 }
 
 impl PrivateDir {
-    /// Opens the directory; `None` when there is none.
+    /// Opens the directory; `None` when it is missing.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match openat(CWD, path, flags, Mode::empty()) {
@@ -67,7 +67,7 @@ impl PrivateDir {
         Ok(self.open_file(name)?.is_some_and(|(_, stat)| stat.st_size > 0))
     }
 
-    /// Returns the content of a file; `None` when there is none.
+    /// Returns the content of a file; `None` when it is missing.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
         let Some((fd, _)) = self.open_file(name)? else { return Ok(None) };
         // One byte more than is ever accepted, and room for it from the start: a vector that

@@ -34,8 +34,8 @@ use pinfold_workspace::workspace::Workspace;
 
 use crate::RunError;
 use crate::doors::gateway::{self, GATEWAY_URL, Provider};
-use crate::view::Extra;
 use pinfold_personal::MyConfig;
+use pinfold_rootfs::extra::Extra;
 
 use choose::ThisHost;
 pub(crate) use choose::resolve;

@@ -183,7 +183,7 @@ const fn choices(os: &str) -> &'static [Choice] {
     }
 }
 
-/// What is said to be missing where there is none.
+/// The engine that is named in the error where the machine has none.
 const UNSAID: Choice = Choice::Own(Engine::Runc);
 
 impl Choice {

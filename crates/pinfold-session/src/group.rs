@@ -33,8 +33,8 @@ use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace, git_outside};
 use self::allowed::Allowed;
 use self::home::Home;
 use crate::RunError;
-use crate::view::Extra;
 use pinfold_personal::identity::variables;
+use pinfold_rootfs::extra::Extra;
 
 /// Where the agent's state lies, of every agent's.
 const CLAUDE: &str = ".claude";

@@ -15,18 +15,15 @@ pub mod detach;
 mod doors;
 mod group;
 pub mod host_git;
-mod node_tools;
 mod outcome;
 pub mod prepare;
 mod prospect;
 mod request;
 mod run;
-mod search_path;
 pub mod snapshot;
 mod spec;
 mod supervise;
 mod timeline;
-mod toolchains;
 mod view;
 pub mod workspace_state;
 

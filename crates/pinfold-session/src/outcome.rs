@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::doors::records::Used;
-use crate::search_path;
 use crate::spec::ReturnedSpec;
 use crate::timeline::Timeline;
+use pinfold_rootfs::search_path;
 
 /// A limit that ended or hindered a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

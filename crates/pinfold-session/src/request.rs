@@ -22,10 +22,10 @@ use crate::doors::gateway::Provider;
 use crate::doors::ssh::Ssh;
 use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
-use crate::view::Extra;
 use pinfold_memory::TaskDiary;
 use pinfold_personal::MyConfig;
 use pinfold_personal::identity::PrivateFiles;
+use pinfold_rootfs::extra::Extra;
 
 /// A request to run something: what, where, and with which settings. [`crate::prepare`] makes it.
 pub struct Request {
@@ -45,7 +45,7 @@ pub struct Request {
     pub(crate) my_config: Option<MyConfig>,
     /// The user's whole configuration of the agent, for a boundary that runs it as another user.
     pub(crate) configuration: Option<Configuration>,
-    /// The system it runs on; this machine's own if there is none.
+    /// The system it runs on; `None` for this machine's own.
     pub(crate) stack: Option<Stack>,
     /// The agent's model provider.
     pub(crate) provider: Option<Provider>,

@@ -14,31 +14,12 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Settings, SettingsError};
 use pinfold_protect::mounts;
+use pinfold_rootfs::extra::Extra;
 use pinfold_rootfs::system::{Seen, Stack};
 use pinfold_rootfs::userland::{self, Piece, is_nested};
 use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace};
 
 use crate::RunError;
-
-/// A grant that comes with an agent or a door instead of the settings.
-#[derive(Debug, Clone)]
-pub(crate) struct Extra {
-    /// Its name in decisions and audit records.
-    pub id: std::sync::Arc<str>,
-    /// What it is for.
-    pub kind: RootKind,
-    /// Where it is on the host.
-    pub host: HostPath,
-    /// Where it appears inside.
-    pub inside: InsidePath,
-    /// What may be done with it.
-    pub access: Access,
-    /// Who gave it.
-    pub origin: Origin,
-    /// Keeps others from removing what is granted.
-    #[expect(dead_code, reason = "dropping it lets others remove it")]
-    pub held: Option<std::sync::Arc<pinfold_provision::Lock>>,
-}
 
 /// The grants of a run, and the links of the userland, which lead nowhere that is not granted.
 #[derive(Debug, Clone)]

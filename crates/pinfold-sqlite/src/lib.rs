@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Statements that are kept parsed.
 const STATEMENTS: usize = 32;
 
-/// Opens a file in a directory that nobody else can write to, and makes it if there is none. The last part of the path is
+/// Opens a file in a directory that nobody else can write to, and makes it if it is missing. The last part of the path is
 /// no link.
 ///
 /// # Errors

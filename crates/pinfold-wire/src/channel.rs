@@ -105,7 +105,7 @@ impl Channel {
     /// Sends one message if there is room for it.
     ///
     /// # Errors
-    /// Returns `EAGAIN` where there is none, `EPIPE` when the peer is gone.
+    /// Returns `EAGAIN` where no message waits, `EPIPE` when the peer is gone.
     pub fn offer<M: Wire>(&self, message: &M) -> Result<(), Errno> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let send = || rustix::net::send(&self.0, &message.encode(), flags);

@@ -109,7 +109,7 @@ pub enum Reply {
     /// It is not run, or was ended: why, and the hint if there is one.
     Refused {
         why: String,
-        /// The hint; empty if there is none to name.
+        /// The hint; empty without one.
         hint: String,
     },
     /// It has ended so. Nothing follows.

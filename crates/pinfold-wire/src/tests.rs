@@ -147,7 +147,7 @@ fn every_order_comes_back_as_it_went() {
 }
 
 #[test]
-fn an_order_of_one_kind_is_none_of_the_other() {
+fn an_order_of_one_kind_is_not_read_as_the_other() {
     for order in launch_orders().iter().filter(|order| !matches!(order, LaunchOrder::Part(_))) {
         assert!(Order::decode(&order.encode()).is_err(), "{order:?}");
     }

@@ -38,7 +38,7 @@ impl Repository {
     /// Returns the one whose working tree is at this path.
     ///
     /// # Errors
-    /// Returns that there is none, or no git, in words.
+    /// Returns, in words, that it or git is missing.
     pub fn at(top: &HostPath, launcher: &Launcher) -> Result<Self, String> {
         let program = launcher.find("git", &[]).ok_or("there is no git on this machine")?;
         let none = || format!("{top} is not a git repository");

@@ -66,7 +66,7 @@ struct Surroundings {
     /// The user; a session has one, agent
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Use a terminal, even if there is none here
+    /// Use a terminal, even if this is not one
     #[arg(long, short)]
     tty: bool,
     /// Use no terminal, even if there is one here

@@ -114,7 +114,7 @@ fn read(
 /// Returns the session that is meant.
 ///
 /// # Errors
-/// Returns an error if there is none, or more than one.
+/// Returns an error unless there is exactly one.
 fn choose<'r>(
     meant: Option<&str>,
     all: &'r [Report],

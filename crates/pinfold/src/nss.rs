@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Answers getpwuid_r(3) for an account database without entries, in place of glibc's. Libraries ask it for
-/// the home of a user without `HOME` (`std::env::home_dir`); the answer is that there is none.
+/// the home of a user without `HOME` (`std::env::home_dir`); the answer is that it is unknown.
 #[unsafe(no_mangle)]
 extern "C" fn getpwuid_r(
     _uid: u32,

@@ -219,7 +219,7 @@ fn list(json: bool, store: &Store, out: &mut dyn Write) -> Result<(), SecretErro
         }
     }
     if reports.is_empty() {
-        notify!("no secrets; keep one with `pinfold secret set anthropic`");
+        notify!("pinfold: no secrets; keep one with `pinfold secret set anthropic`");
     }
     Ok(())
 }

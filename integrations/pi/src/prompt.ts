@@ -1,4 +1,4 @@
-// What an agent is told of a task, and the tool by which it hands in its result.
+// The prompt of an agent that works on a task, and the tool by which it hands in its result.
 
 import { type TSchema, Type } from "typebox";
 

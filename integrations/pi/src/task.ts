@@ -57,7 +57,7 @@ export interface TaskMessage {
 
 /** Where tasks come from. */
 export interface TaskSource {
-  /** The next task; null if there is none. */
+  /** The next task; null if no task waits. */
   claim(): Promise<ClaimedTask | null>;
   close(): Promise<void>;
 }

@@ -191,7 +191,7 @@ test("a task that is cancelled ends the agent, and is not handed in", async () =
   assert.equal((await request("GET", `/tasks/${taskId}`))["status"], "cancelled");
 });
 
-test("a task that somebody else has is an error, and a second claim is none", async () => {
+test("a task that somebody else has is an error, and a second claim gets no task", async () => {
   const taskId = await queue();
   const source = new ApiTaskSource({ ...api, taskId });
   const claimed = await source.claim();

@@ -51,7 +51,7 @@ pub fn name_to_capability(_name: &str) -> Result<Capability> {
     Ok(0)
 }
 
-/// Returns that there is none.
+/// Returns that it has none.
 #[must_use]
 pub fn have_capability(_set: Type, _capability: Capability) -> bool {
     false

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failed> {
     let mut done = 0;
     for (name, part) in [("start", WARM), ("middle", 0.5 - WARM), ("end", 0.5)] {
         done += runtime()?.block_on(traffic(&relay, &servers, whole.mul_f64(part)))?;
-        // Not a wait for an event: there is none for "the kernel has forgotten".
+        // Not a wait for an event: no event says "the kernel has forgotten".
         std::thread::sleep(REST);
         let pid = relay.child.id();
         let (slab, sockets) = usage::kernel()?;

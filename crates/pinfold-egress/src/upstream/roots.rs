@@ -20,7 +20,7 @@ impl TrustRoots {
     /// Returns the authorities, read.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if no certificate is found.
     pub fn store(&self) -> std::io::Result<RootCertStore> {
         self.load().map_err(std::io::Error::other)
     }

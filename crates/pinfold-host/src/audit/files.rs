@@ -116,7 +116,7 @@ impl Files {
         Ok(numbers)
     }
 
-    /// Returns the first file, or the one after this; `None` when there is none.
+    /// Returns the first file, or the one after this; `None` after the last.
     ///
     /// # Errors
     /// Returns the error of reading the directory and `open(2)`.

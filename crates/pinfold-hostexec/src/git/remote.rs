@@ -90,7 +90,7 @@ impl Remote {
     /// Finds a remote of the repository, the one that git would take if none is named.
     ///
     /// # Errors
-    /// Returns an error if there is none, or there is no way to it.
+    /// Returns an error if it is unknown, or cannot be reached.
     pub(crate) fn find(
         known: &Known,
         named: Option<&str>,

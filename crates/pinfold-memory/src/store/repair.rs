@@ -203,8 +203,8 @@ fn copy_table(
     Ok(())
 }
 
-/// Gives a diary's files another name, and returns it. The diary itself keeps its own until the new one takes that: where
-/// there is none, another process makes an empty one.
+/// Gives a diary's files another name, and returns it. The diary itself keeps its own until the new one takes that: another
+/// process would make an empty one in its place.
 pub(super) fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, StoreError> {
     let damaged = with_ending(path, &format!(".damaged-{}", now.millis()));
     fs::hard_link(path, &damaged).at("link", path)?;

@@ -127,7 +127,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Opens a file that is the caller's own; `None` where there is none.
+    /// Opens a file that is the caller's own; `None` where it is missing.
     fn file(&self, name: &Path) -> Result<Option<(File, Stat)>, Refusal> {
         let shown = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

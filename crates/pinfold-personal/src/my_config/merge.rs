@@ -43,7 +43,7 @@ fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// Puts a key into a generated file, which is made if there is none.
+/// Puts a key into a generated file, which is made if it is missing.
 ///
 /// # Errors
 /// Returns an error for a generated file that is no table.

@@ -144,7 +144,7 @@ fn may_hold_secret(key: &str, value: &Value) -> bool {
                 let is_given = std::mem::take(&mut expects_secret) && !is_reference(text);
                 let is_option = text.starts_with('-');
                 let is_short = SHORT.iter().any(|short| text.starts_with(short));
-                // As in `-pPASSWORD`. A port is none.
+                // As in `-pPASSWORD`. A port is no password.
                 if is_short && text.len() > 2 && !is_number(&text[2..]) {
                     return true;
                 }

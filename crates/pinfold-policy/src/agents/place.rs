@@ -64,7 +64,7 @@ impl UrlTemplate {
         self.text.contains(REGION)
     }
 
-    /// Returns the URL for a region. `None` if it needs a region and there is none.
+    /// Returns the URL for a region. `None` if it needs a region and none is given.
     #[must_use]
     pub fn url(&self, region: Option<&CloudName>) -> Option<BaseUrl> {
         if !self.needs_region() {

@@ -167,7 +167,7 @@ pub struct Provider {
     pub base_url: Option<UrlTemplate>,
     /// The header that carries its key, instead of the one that is usual for the API.
     pub key_header: Option<String>,
-    /// A command that prints its credential, for the hint when there is none.
+    /// A command that prints its credential, for the hint when it is missing.
     pub secret_command: Vec<String>,
     /// Variables of the host that say where it is.
     pub host: HostVariables,

@@ -24,7 +24,7 @@ impl AutoApprove {
 }
 
 /// Returns whether this can be the name of an executable: letters, digits, `.`, `_` and `-`, and neither
-/// a dash nor a dot at the beginning. What is no such name is none that a `PATH` has to be searched for.
+/// a dash nor a dot at the beginning. Other names are not searched for in `PATH`.
 #[must_use]
 pub fn is_executable(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);

@@ -57,7 +57,7 @@ pub enum SettingsError {
         /// Where the first is.
         other: Origin,
     },
-    /// A group's name is none for its files.
+    /// A group's name cannot be a file's name.
     #[error(transparent)]
     Group(#[from] InvalidGroup),
     /// Two groups would have the same files.

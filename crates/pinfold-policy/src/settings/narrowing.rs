@@ -194,7 +194,7 @@ fn text<T: ToString>(value: &Valued<T>) -> Value {
     value.value.to_string().into()
 }
 
-/// Lowers a limit to a cap, or sets it if there was none.
+/// Lowers a limit to a cap, or sets it if it was missing.
 fn lower<T: Copy + Ord>(limit: &mut Option<Valued<T>>, cap: Option<Valued<T>>) {
     if let Some(cap) = cap
         && limit.as_ref().is_none_or(|limit| cap.value < limit.value)

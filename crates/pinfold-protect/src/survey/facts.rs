@@ -61,7 +61,7 @@ pub enum Entries {
     Notable,
 }
 
-/// Returns whether an entry is more than a regular file whose name means nothing: what is none, and each
+/// Returns whether an entry is more than a regular file whose name means nothing: what is not a regular file, and each
 /// name that some rule knows by itself.
 pub(super) fn is_notable(name: &[u8], kind: FileType) -> bool {
     /// What tells a git directory (`is_git_directory` in git's setup.c).

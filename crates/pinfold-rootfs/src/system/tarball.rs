@@ -54,7 +54,7 @@ pub fn version_of(found: &fs::Metadata) -> String {
 /// Returns what [`version_of`] says of a tarball.
 ///
 /// # Errors
-/// Returns an error if there is none.
+/// Returns an error if it is missing.
 pub(super) fn version_at(path: &Path) -> Result<String, SystemError> {
     Ok(version_of(&tarball_at(path)?))
 }

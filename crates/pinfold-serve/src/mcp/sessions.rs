@@ -48,7 +48,7 @@ impl Sessions {
         &self.directory
     }
 
-    /// Starts one more, and makes it the first if there is none.
+    /// Starts one more, and makes it the first if no other lives.
     pub(super) fn start(&self) -> Result<(String, Vec<String>), Fault> {
         let mut first = self.first.lock();
         let is_live = |name: &str| pinfold_host::sessions::is_live(&self.places, name);

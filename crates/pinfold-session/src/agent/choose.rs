@@ -70,7 +70,7 @@ pub(crate) fn resolve(
 /// Returns the kind of credential that is there for the provider.
 ///
 /// # Errors
-/// Returns an error if there is none, and the provider needs one.
+/// Returns an error if it is missing, and the provider needs one.
 fn auth_mode(
     agent: &ResolvedAgent,
     id: &SecretId,

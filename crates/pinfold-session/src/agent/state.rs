@@ -24,8 +24,8 @@ use rustix::io::Errno;
 
 use super::HOME;
 use crate::RunError;
-use crate::view::Extra;
 use crate::workspace_state;
+use pinfold_rootfs::extra::Extra;
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

@@ -98,7 +98,7 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
         all => all,
     };
     let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
-    // What could be an id is none's name.
+    // What could be an id is never a name.
     let named = session.filter(|session| !SessionId::could_begin(session));
     let called = named.and_then(|session| {
         let mut names = sessions::names(places).into_iter();

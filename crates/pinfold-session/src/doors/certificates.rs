@@ -108,7 +108,7 @@ pub(crate) fn of_host(caller: &CallerTrust) -> Result<Vec<Entry>, PathError> {
 #[derive(Debug)]
 pub(crate) struct Trust {
     directory: PathBuf,
-    /// The session's system; this machine's own if there is none.
+    /// The session's system; `None` for this machine's own.
     stack: Option<Stack>,
     /// What the caller trusts besides.
     caller: CallerTrust,

@@ -56,7 +56,7 @@ fn helpers(secret: &SecretRule) -> impl Iterator<Item = Setting> + '_ {
 fn helper(secret: &SecretRule, host: &HostPattern, port: u16) -> Setting {
     const HTTPS: u16 = 443;
     let port = if port == HTTPS { String::new() } else { format!(":{port}") };
-    // The variable is read when git asks: in a run without the secret there is none.
+    // The variable is read when git asks: a run without the secret has no such variable.
     let value = format!(
         "!f() {{ test \"$1\" != get || test -z \"${env}\" || \
          printf 'username={user}\\npassword=%s\\n' \"${env}\"; }}; f",

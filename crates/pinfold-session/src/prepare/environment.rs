@@ -15,7 +15,7 @@ use pinfold_workspace::workspace::Workspace;
 use crate::caller_trust::CallerTrust;
 use crate::doors::ssh::Ssh;
 use crate::doors::{self, certificates};
-use crate::search_path::{SearchPath, VIRTUAL_ENV};
+use pinfold_rootfs::search_path::{SearchPath, VIRTUAL_ENV};
 
 /// Variables of the caller that describe the user's terminal and language, and hold no secret. They
 /// enter without being asked for.

@@ -27,17 +27,17 @@ use crate::caller_trust::CallerTrust;
 use crate::detach::Background;
 use crate::doors::ssh::Ssh;
 use crate::group::{Group, Missing};
-use crate::node_tools::NodeTools;
 use crate::outcome::RunError;
 use crate::request::Request;
-use crate::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use crate::snapshot::{Event, SnapshotError, Snapshots};
 use crate::spec;
 use crate::timeline::Timeline;
-use crate::toolchains::Toolchains;
-use crate::view::Extra;
 use pinfold_memory::TaskDiary;
 use pinfold_personal::identity::{self, Identity};
+use pinfold_rootfs::extra::Extra;
+use pinfold_rootfs::node_tools::NodeTools;
+use pinfold_rootfs::search_path::{SearchPath, Shown, VIRTUAL_ENV};
+use pinfold_rootfs::toolchains::Toolchains;
 
 /// What is to be run.
 #[derive(Default)]
@@ -278,7 +278,8 @@ impl Surroundings {
             active.as_deref().map(Path::new),
         )
         .map_err(RunError::path)?;
-        let shown = Shown::of(settings, workspace, &toolchains.extra, stack);
+        let shared = (!workspace.is_scratch).then(|| workspace.root.as_path());
+        let shown = Shown::of(settings, shared, &toolchains.extra, stack);
         let is_nested = settings.nested.value;
         let container_tools = container_tools::entries(stack, is_nested).map_err(RunError::path)?;
         let explaining =

@@ -27,7 +27,7 @@ use crate::request::Request;
 use crate::run::run;
 use crate::supervise::disk_watch::Bound;
 use crate::supervise::resume::SHELL;
-use crate::toolchains::Toolchains;
+use pinfold_rootfs::toolchains::Toolchains;
 
 /// How long a command may take that nobody watches.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -82,7 +82,7 @@ pub fn to_stored(task: &TaskSpec) -> String {
     json!({ "task": front, "brief": task.brief }).to_string()
 }
 
-/// Returns a table of those values that are there; none if there is none.
+/// Returns a table of those values that are there; `None` without any.
 fn table(values: &[(&str, Option<Value>)]) -> Option<Value> {
     let there = values.iter().filter_map(|(key, value)| Some(((*key).to_owned(), value.clone()?)));
     let table: Map<String, Value> = there.collect();

@@ -36,7 +36,7 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store in pinfold's directory of states, and makes it if there is none. Its directory and files
+    /// Opens the store in pinfold's directory of states, and makes it if it is missing. Its directory and files
     /// are the user's alone.
     ///
     /// # Errors

@@ -129,7 +129,7 @@ pub enum Ended {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NotReturned {
-    /// There is none.
+    /// It does not exist.
     Missing = 1,
     /// It is a symbolic link.
     Link = 2,

@@ -230,7 +230,7 @@ fn alternates(objects: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns a small file of git's; empty where there is none.
+/// Returns a small file of git's; empty where it is missing.
 fn read(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
     let named =
         |said: String| io::Error::other(format!("{}: {said}", Escaped(&directory.join(name))));

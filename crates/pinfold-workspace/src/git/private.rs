@@ -256,7 +256,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Returns the file of packed references; nothing where there is none, or a link, through which git
+    /// Returns the file of packed references; nothing where it is missing, or is a link, through which git
     /// would not write it either.
     fn packed(&mut self, place: &Place, path: &Path) -> io::Result<Vec<u8>> {
         match self.content(place, path) {

@@ -331,7 +331,7 @@ fn read(private: &Path) -> Option<Left> {
     try_read(private).ok()?
 }
 
-/// Returns the same, with why it cannot be read. None if there is none.
+/// Returns the same, with why it cannot be read. `None` if it can be read.
 ///
 /// # Errors
 /// Returns the error of reading it, or that it is damaged.

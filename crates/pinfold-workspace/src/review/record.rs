@@ -49,7 +49,7 @@ pub struct Record {
     pub(crate) repositories: Vec<Repository>,
     /// Tops of the working trees that the sandbox could write, each with its git directory.
     pub(crate) tops: Vec<Top>,
-    /// Shadowed paths, relative to the workspace: what lies there is none of the session's.
+    /// Shadowed paths, relative to the workspace: what lies there does not belong to the session.
     pub(crate) shadowed: Vec<AnyPath>,
 }
 

@@ -39,7 +39,7 @@ impl DiaryArgs {
         &self.diary
     }
 
-    /// Opens the diary, and makes it if there is none.
+    /// Opens the diary, and makes it if it is missing.
     pub(crate) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
         Ok(Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?)
     }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use clap::Args;
 use pinfold_memory::{Diary, Entry, EntryType, Filter, Search, Weights, entry_to_json};
 use pinfold_policy::path::{cut, plain_line};
+use pinfold_terminal::notify;
 use serde_json::{Value, json};
 
 use super::diary::{DiaryArgs, Scene};
@@ -135,7 +136,7 @@ fn print(entries: &[Entry], diary: Option<&Diary>, output: &Output) -> Result<()
         return print::json(&json!({ "entries": entries }));
     }
     if entries.is_empty() {
-        say!("no entries");
+        notify!("pinfold: no entries");
         return Ok(());
     }
     say!("{:8}  {:10}  {:>3}  {:>12}  TITLE", "ID", "TYPE", "IMP", "MADE");
@@ -168,7 +169,7 @@ pub(super) fn tags(args: &TagsArgs, scene: &Scene<'_>) -> Result<(), Failure> {
         say!("{:>6}  {}", tag.count, plain_line(&tag.tag));
     }
     if tags.is_empty() {
-        say!("no tags");
+        notify!("pinfold: no tags");
     }
     Ok(())
 }

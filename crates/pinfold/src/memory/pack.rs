@@ -9,6 +9,7 @@ use pinfold_memory::{
     CompressionLevel, Diary, NewPack, Pack, Rendering, compiled_to_json, pack_to_json,
     rendered_to_json,
 };
+use pinfold_terminal::notify;
 use serde_json::{Value as Json, json};
 
 use super::diary::{DiaryArgs, Scene};
@@ -153,7 +154,7 @@ fn list(args: &PackArgs, scene: &Scene<'_>) -> Result<(), Failure> {
         return print::json(&json!({ "packs": packs? }));
     }
     if packs.is_empty() {
-        say!("no packs");
+        notify!("pinfold: no packs");
         return Ok(());
     }
     say!("{:8}  {:>7}  {:>12}  {:6}  FIRST", "ID", "ENTRIES", "MADE", "PINNED");

@@ -10,7 +10,7 @@ use crate::cli::PolicyArgs;
 use crate::exit::Failure;
 use crate::policy;
 
-/// Returns the tools that the settings of a run here give an agent; none without a grant. A diary is made if there is none.
+/// Returns the tools that the settings of a run here give an agent; none without a grant. A diary is made if it is missing.
 ///
 /// # Errors
 /// Returns an error for settings that are wrong, or a diary that cannot be used.

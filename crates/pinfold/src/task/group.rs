@@ -84,7 +84,7 @@ pub(super) fn group(command: GroupCommand, places: &Places) -> Result<(), Failur
                 return print::json(&json!({ "groups": groups }));
             }
             if groups.is_empty() {
-                say!("no groups");
+                notify!("pinfold: no groups");
                 return Ok(());
             }
             say!("{:24}  {:6}  {:>7}  FOLDER", "NAME", "TRUST", "AT ONCE");

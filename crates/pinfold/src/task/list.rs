@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use pinfold_policy::path::is_plain;
 use pinfold_tasks::{Landing, Listing, Status, Task, Timestamp};
+use pinfold_terminal::notify;
 use serde_json::{Value, json};
 
 use super::find::{all, short};
@@ -42,7 +43,7 @@ pub(super) fn list(args: &ListArgs, queue: &TaskQueue) -> Result<(), Failure> {
         return print::json(&json!({ "tasks": tasks }));
     }
     if tasks.is_empty() {
-        say!("no tasks{}", if args.all { "" } else { " that have not ended" });
+        notify!("pinfold: no tasks{}", if args.all { "" } else { " that have not ended" });
         return Ok(());
     }
     say!("{:8}  {:12}  {:>8}  {:>12}  TITLE", "ID", "STATUS", "ATTEMPTS", "CHANGED");

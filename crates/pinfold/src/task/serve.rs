@@ -200,7 +200,7 @@ fn list(output: &Output, agents: &Agents) -> Result<(), Failure> {
         say!("{:20}  {}  {}", agent.name, agent.id, words(&agent.scopes).join(" "));
     }
     if agents.is_empty() {
-        say!("no agents");
+        notify!("pinfold: no agents");
     }
     Ok(())
 }

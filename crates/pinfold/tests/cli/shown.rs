@@ -31,7 +31,7 @@ fn all(stage: &Stage, commands: &[&[&str]]) -> String {
 #[test]
 fn empty_lists_say_so() {
     let stage = Stage::new(people()[0]);
-    let lists: [&[&str]; 7] = [
+    let lists: [&[&str]; 13] = [
         &["ps"],
         &["ps", "--all"],
         &["adopt"],
@@ -39,6 +39,12 @@ fn empty_lists_say_so() {
         &["snapshot", "ls"],
         &["secret", "ls"],
         &["trust", "--list"],
+        &["approvals"],
+        &["audit"],
+        &["task", "ls"],
+        &["task", "group", "ls"],
+        &["memory", "ls"],
+        &["memory", "pack"],
     ];
     insta::assert_snapshot!(all(&stage, &lists));
 }

@@ -86,7 +86,7 @@ fn hidden_files_look_empty_and_cannot_be_changed() {
 }
 
 #[test]
-fn the_note_names_few_hidden_files_and_none_where_there_is_none() {
+fn the_note_names_few_hidden_files_and_says_nothing_without_any() {
     for site in sites() {
         let case = site.repository();
         let note = |case: &super::common::Case| text(&case.inside("true")).1;

@@ -53,7 +53,7 @@ fn there_is_one_user_and_no_other_is_pretended() {
 }
 
 #[test]
-fn a_terminal_is_given_where_there_is_none() {
+fn a_terminal_is_given_where_the_caller_has_none() {
     for user in people() {
         let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);

@@ -252,7 +252,7 @@ fn server_is_not_reached_by_others_without_encryption_and_worker_needs_credentia
             assert!(said.contains("cannot use"), "{said}");
         }
         let listed = printed(&scene.run(&["task", "key", "ls"]));
-        assert_eq!(listed, "no agents\n");
+        assert_eq!(listed, "pinfold: no agents\n");
     }
 }
 

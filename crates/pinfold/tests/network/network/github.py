@@ -1,4 +1,4 @@
-"""Servers that answer as github.com and api.github.com, to whoever has the token.
+"""Servers that answer as github.com and api.github.com, to any client that has the token.
 
 Every repository is private, so each request needs the token; whatever is answered repeats it, as
 a careless or hostile server would.

@@ -169,9 +169,9 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.wfile.write(head + b"3\r\nok\n\r\n0\r\nX-Last: " + self.echoed() + b"\r\n\r\n")
 
     def do_wait(self, asked, _):
-        """Says what another request meanwhile sent."""
+        """Says what another request sent."""
         self.server.waiting.wait(10)
-        self.reply(self.server.told)
+        self.reply(self.server.received)
 
     def do_stream(self, _asked, _body):
         self.send_response(200)
@@ -179,13 +179,13 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"6\r\nbegun\n\r\n")
         self.server.waiting.wait(10)
-        told = self.server.told
-        self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(told), told))
+        received = self.server.received
+        self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(received), received))
 
     def do_tell(self, _asked, _body):
-        self.server.told = self.echoed()
+        self.server.received = self.echoed()
         self.server.waiting.set()
-        self.reply(b"told\n")
+        self.reply(b"received\n")
 
     def do_redirect(self, asked, _):
         self.reply(b"", 302, Location=asked["to"])
@@ -274,7 +274,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, address, handler, context=None):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.context = context
-        self.told, self.waiting = b"", threading.Event()
+        self.received, self.waiting = b"", threading.Event()
         super().__init__(address, handler)
 
     def server_bind(self):

@@ -71,7 +71,7 @@ fn builds_have_the_limits_of_the_settings() {
     for user in people() {
         let stage = Stage::new(user);
         limits(&stage, "files = 77\nmemory = \"64M\"\ntimeout = \"1s\"");
-        // The time of a session is none of a build's.
+        // The time of a session does not count for a build.
         commands(&stage, &["ulimit -n >/opt/files; sleep 1.2"]);
         said(&build(&stage));
         let log = cache(&stage, "snapshots").join(&kept(&stage, "snapshots")[0]);

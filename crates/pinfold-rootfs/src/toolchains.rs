@@ -7,15 +7,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::system::Stack;
+use crate::userland::HOME;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
-use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::userland::HOME;
 
+use crate::extra::Extra;
 use crate::search_path::is_virtual_environment;
-use crate::view::Extra;
 
 /// Directories of programs, relative to the home, and the part of each that goes into `PATH`.
 const PROGRAMS: [(&str, Option<&str>); 13] = [
@@ -46,7 +46,7 @@ const RUSTUP_HOME: &str = "RUSTUP_HOME";
 
 /// What was found in a home.
 #[derive(Debug, Default)]
-pub(crate) struct Toolchains {
+pub struct Toolchains {
     /// Grants, all for reading.
     pub extra: Vec<Extra>,
     /// Directories for `PATH`, after the agent's and before the system's.
@@ -64,7 +64,7 @@ impl Toolchains {
     ///
     /// # Errors
     /// Returns no error on a system whose own paths are valid.
-    pub(crate) fn find(
+    pub fn find(
         home: &Path,
         workspace: &Path,
         stack: Option<&Stack>,
@@ -98,7 +98,7 @@ impl Toolchains {
     ///
     /// # Errors
     /// Returns no error on a system whose own paths are valid.
-    pub(crate) fn for_build(home: &Path, over_host: bool) -> Result<Self, PathError> {
+    pub fn for_build(home: &Path, over_host: bool) -> Result<Self, PathError> {
         let mut found = Self { path: at_home_inside().collect(), ..Self::default() };
         let Ok(home) = fs::canonicalize(home) else { return Ok(found) };
         if !over_host {
@@ -118,7 +118,7 @@ impl Toolchains {
         Ok(found)
     }
 
-    /// Adds the active virtual environment, unless it is shown anyway. What holds the home is none.
+    /// Adds the active virtual environment, unless it is shown anyway. A directory that contains the home does not count as one.
     fn virtual_environment(
         &mut self,
         root: &Path,

@@ -5,19 +5,18 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::system::Stack;
+use crate::userland;
 use pinfold_policy::settings::Settings;
-use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::userland;
-use pinfold_workspace::workspace::Workspace;
 
-use crate::view::Extra;
+use crate::extra::Extra;
 
 /// The variable that names an active virtual environment (PEP 405 and the venv documentation).
-pub(crate) const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
+pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 
 /// Directories around the system's own, in the caller's order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SearchPath {
+pub struct SearchPath {
     /// Those that come before the system's.
     pub before: Vec<String>,
     /// Those that come after the system's.
@@ -26,15 +25,16 @@ pub(crate) struct SearchPath {
 
 /// The directories that the sandbox shows where they are on the host.
 #[derive(Debug, Default)]
-pub(crate) struct Shown(Vec<PathBuf>);
+pub struct Shown(Vec<PathBuf>);
 
 impl Shown {
-    /// Returns those of a session with these settings and grants. A system of its own has its own
+    /// Returns those of a session with these settings and grants, and with a workspace that has files of the
+    /// user's, if it has one. A system of its own has its own
     /// programs, and the caller's may not run on it.
     #[must_use]
-    pub(crate) fn of(
+    pub fn of(
         settings: &Settings,
-        workspace: &Workspace,
+        workspace: Option<&Path>,
         extra: &[Extra],
         stack: Option<&Stack>,
     ) -> Self {
@@ -48,10 +48,16 @@ impl Shown {
             .chain(&settings.files.write)
             .filter_map(|grant| fs::canonicalize(grant.value.as_path()).ok());
         let in_place = extra.iter().filter(|extra| extra.host.as_path() == extra.inside.as_path());
-        let workspace = (!workspace.is_scratch).then(|| workspace.root.as_path().to_owned());
         let system = userland::PROGRAMS.map(PathBuf::from);
         let extra = in_place.map(|extra| extra.host.as_path().to_owned());
-        Self(system.into_iter().chain(workspace).chain(extra).chain(granted).collect())
+        Self(
+            system
+                .into_iter()
+                .chain(workspace.map(Path::to_owned))
+                .chain(extra)
+                .chain(granted)
+                .collect(),
+        )
     }
 
     fn has(&self, path: &Path) -> bool {
@@ -60,7 +66,7 @@ impl Shown {
 
     /// Returns the root of the virtual environment if the sandbox shows it.
     #[must_use]
-    pub(crate) fn virtual_environment(&self, root: Option<&OsStr>) -> Option<PathBuf> {
+    pub fn virtual_environment(&self, root: Option<&OsStr>) -> Option<PathBuf> {
         let root = fs::canonicalize(root?).ok()?;
         (is_virtual_environment(&root) && self.has(&root)).then_some(root)
     }
@@ -70,7 +76,7 @@ impl SearchPath {
     /// Returns the directories of the caller's `PATH` that are shown, and these others that are there
     /// anyway.
     #[must_use]
-    pub(crate) fn find(path: Option<&OsStr>, shown: &Shown, others: Vec<String>) -> Self {
+    pub fn find(path: Option<&OsStr>, shown: &Shown, others: Vec<String>) -> Self {
         let is_system = |name: &Path| userland::PATH.split(':').any(|own| name == Path::new(own));
         let mut found = Self::default();
         let mut is_after = false;
@@ -104,12 +110,12 @@ impl SearchPath {
 }
 
 /// Returns whether a directory is the root of a virtual environment (PEP 405).
-pub(crate) fn is_virtual_environment(root: &Path) -> bool {
+pub fn is_virtual_environment(root: &Path) -> bool {
     root.join("pyvenv.cfg").is_file() && root.join("bin").is_dir()
 }
 
 /// Says what to do about a command that the sandbox does not have.
-pub(crate) fn hint(command: &str) -> String {
+pub fn hint(command: &str) -> String {
     if command.contains('/') {
         return "grant its directory with --read".to_owned();
     }

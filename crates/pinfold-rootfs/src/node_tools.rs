@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use crate::system::Stack;
+use crate::userland::HOME;
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{InsidePath, PathError};
-use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::userland::HOME;
 
 /// The directory of these programs in the sandbox.
 const DIRECTORY: &str = "/run/pinfold/node-tools";
@@ -14,7 +14,7 @@ const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 
 /// npm and corepack of the host's system.
 #[derive(Debug, Default)]
-pub(crate) struct NodeTools {
+pub struct NodeTools {
     pub entries: Vec<Entry>,
     /// Directories for `PATH`, right before the system's: a version manager's programs come first.
     pub path: Vec<String>,
@@ -25,7 +25,7 @@ impl NodeTools {
     ///
     /// # Errors
     /// Returns no error: the paths are constants.
-    pub(crate) fn find(stack: Option<&Stack>) -> Result<Self, PathError> {
+    pub fn find(stack: Option<&Stack>) -> Result<Self, PathError> {
         if stack.is_some() {
             return Ok(Self::default());
         }

@@ -125,7 +125,7 @@ fn a_provider_that_fails_is_shown_over_a_full_screen_program_which_gets_its_scre
 }
 
 #[test]
-fn a_provider_that_fails_is_shown_to_whoever_attaches() {
+fn a_provider_that_fails_is_shown_to_clients_that_attach() {
     if !installed("tmux") || !installed("python3") {
         return skip("notices to clients that attach", "tmux or python3 is not installed");
     }

@@ -22,7 +22,7 @@ fn notices_reach_all_who_are_attached_and_else_the_first_who_will_be() {
         assert!(client.all().last().unwrap().len() <= LONGEST);
     }
     drop((one, other));
-    // Whoever was attached has gone: it waits.
+    // Those who were attached have gone: it waits.
     bulletin.post("third");
     bulletin.post("fourth: one too many");
     let mut late = join();

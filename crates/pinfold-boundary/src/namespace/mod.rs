@@ -230,6 +230,11 @@ pub(crate) fn clone_owned(host: &HostPath) -> Result<OwnedFd, LaunchError> {
     shown(host, detached::clone_host(host.as_path(), true), true)
 }
 
+/// Returns whether nobody but its owner and group may read what lies at a host path, or look into it.
+pub(crate) fn is_closed(host: &HostPath) -> bool {
+    open_host(host.as_path()).is_ok_and(|found| idmap::is_closed(found.as_fd()))
+}
+
 /// Keeps the channel alone: what an engine wrote to is not for the sandbox.
 ///
 /// # Errors

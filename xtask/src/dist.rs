@@ -14,6 +14,8 @@ usage: cargo xtask dist [--profile PROFILE] DIRECTORY
 
 const INSTALLER: &str = include_str!("../../packaging/install.sh");
 
+const FEATURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/devcontainer/build");
+
 /// The variable that names another machine's target.
 const TARGET: &str = "PINFOLD_TARGET";
 
@@ -55,8 +57,8 @@ fn build(profile: &str, directory: &Path) -> Outcome {
     Ok(())
 }
 
-/// Writes the digests of all packages, their signature by a private key of ssh-keygen's, and the program that checks both and
-/// fetches from this URL.
+/// Writes the program that installs from this URL, a feature of development containers with it, the digests of all packages,
+/// and their signature by a private key of ssh-keygen's.
 fn sign(url: &str, key: &Path, directory: &Path) -> Outcome {
     const LIST: &str = "SHA256SUMS";
     let signature = directory.join(LIST).with_extension("sig");
@@ -68,11 +70,13 @@ fn sign(url: &str, key: &Path, directory: &Path) -> Outcome {
     }
     let public = fs::read_to_string(key.with_extension("pub"))?;
     let public = public.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    let version = env!("CARGO_PKG_VERSION");
     let program = INSTALLER
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
+        .replace("@VERSION@", version)
         .replace("@URL@", url.trim_end_matches('/'))
         .replace("@KEY@", &public);
     fs::write(directory.join("install.sh"), program)?;
+    cargo::finish(cargo::command(FEATURE).arg(version).arg(directory))?;
     let mut names: Vec<_> = fs::read_dir(directory)?
         .map(|entry| entry.map(|entry| entry.file_name()))
         .collect::<Result<_, _>>()?;

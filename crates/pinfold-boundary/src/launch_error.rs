@@ -10,6 +10,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LaunchError {
+    /// The kernel does not have calls that every sandbox needs.
+    #[error("this kernel ({release}) does not have calls that pinfold needs, such as openat2")]
+    Kernel {
+        /// Its release, as `uname -r` prints it.
+        release: String,
+    },
     /// The kernel refused new namespaces.
     #[error("cannot make a user namespace: {cause}")]
     Namespaces {
@@ -95,6 +101,8 @@ pub enum LaunchError {
     },
 }
 
+const OLD_KERNEL: &str = "use Linux 5.15 or newer (`uname -r` tells); where it is, a filter around pinfold hides its calls";
+
 fn detail_words(detail: &str) -> String {
     if detail.is_empty() { String::new() } else { format!(" ({detail})") }
 }
@@ -103,6 +111,12 @@ impl LaunchError {
     /// Returns what a user can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
+            // What gVisor's kernel says of itself, whatever its own version (pkg/sentry/syscalls/linux).
+            Self::Kernel { release } if release.starts_with("4.4.0") => Some(
+                "this looks like gVisor, in which no sandbox can be made: run pinfold outside it, or choose another \
+                 runtime for this container (Docker: --runtime runc; docs/guides/hosts.md has more)",
+            ),
+            Self::Kernel { .. } => Some(OLD_KERNEL),
             Self::Namespaces { hint, .. } => Some(hint),
             Self::Engine { hint, .. } | Self::Machine { hint, .. } | Self::Runner { hint, .. } => {
                 hint.as_deref()
@@ -127,10 +141,7 @@ impl LaunchError {
             Self::Source { source, .. } | Self::Step { source, .. }
                 if Errno::from_io_error(source) == Some(Errno::NOSYS) =>
             {
-                Some(
-                    "use Linux 5.15 or newer (`uname -r` tells); where it is, a filter around pinfold hides \
-                     its calls",
-                )
+                Some(OLD_KERNEL)
             }
             _ => None,
         }

@@ -77,6 +77,7 @@ impl Preparation {
     /// Returns an error for a workspace that cannot be granted, for a file that cannot be read, or a mistake
     /// in one, with file, line, key and a hint.
     pub fn find(places: Places, launcher: Launcher, asked: Asked) -> Result<Self, RunError> {
+        pinfold_boundary::namespace::check_kernel()?;
         let project = workspace(&places)?;
         let mut settings = settings::settings(&asked, &places, &project)?;
         questions::add_saved_rules(&mut settings, &project, &places)?;

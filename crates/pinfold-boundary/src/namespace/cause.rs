@@ -3,7 +3,9 @@
 use std::fs;
 
 use pinfold_wire::Step;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 
 use crate::LaunchError;
 
@@ -24,10 +26,10 @@ pub fn explain(error: LaunchError) -> LaunchError {
         }
         LaunchError::Step { step, source, detail } => {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
-            let refused = matches!(errno, Some(Errno::PERM | Errno::ACCESS));
+            let refused = matches!(errno, Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS));
             let early = step <= Step::Root && detail.is_empty();
-            match (refused && early, errno) {
-                (true, Some(errno)) => namespaces(step, errno),
+            match errno {
+                Some(errno) if early && refused => namespaces(step, errno),
                 _ => LaunchError::Step { step, source, detail },
             }
         }
@@ -35,8 +37,47 @@ pub fn explain(error: LaunchError) -> LaunchError {
     }
 }
 
+/// Checks that root has the right by which files are shown to a sandbox under another owner: root of a container has none.
+///
+/// # Errors
+/// Returns [`LaunchError::Namespaces`] without `CAP_SYS_ADMIN`.
+pub(super) fn check_root() -> Result<(), LaunchError> {
+    let rights = rustix::thread::capabilities(None).map(|sets| sets.effective);
+    if rights.is_ok_and(|rights| !rights.contains(CapabilitySet::SYS_ADMIN)) {
+        return Err(LaunchError::Namespaces {
+            cause: "this is root without CAP_SYS_ADMIN, as in a container: its files cannot be shown to a sandbox \
+                    under another owner"
+                .to_owned(),
+            hint: "run pinfold as an ordinary user (Docker: --user; devcontainer.json: \"remoteUser\"; \
+                   docs/guides/hosts.md has more)"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Checks that the kernel has calls which every session needs, before anything else fails for the lack of them.
+///
+/// # Errors
+/// Returns [`LaunchError::Kernel`] without openat2(2).
+pub fn check_kernel() -> Result<(), LaunchError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::empty()) {
+        Err(Errno::NOSYS) => Err(without_calls()),
+        _ => Ok(()),
+    }
+}
+
+fn without_calls() -> LaunchError {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    LaunchError::Kernel { release }
+}
+
 /// Returns the error for namespaces that could not be made, or gave no rights.
 pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
+    if let Err(error) = check_kernel() {
+        return error;
+    }
     let (cause, hint) = match known_cause(step, errno) {
         Some((cause, hint)) => (cause.to_owned(), hint.to_owned()),
         None => (
@@ -79,11 +120,13 @@ fn known_cause(step: Step, errno: Errno) -> Option<(&'static str, &'static str)>
              systempaths=unconfined; Kubernetes: procMount: Unmasked)",
         ));
     }
-    if step == Step::Identity && errno == Errno::PERM {
+    // Docker's filter answers clone3(2) with ENOSYS, so that the C library tries an older call.
+    if step == Step::Identity && matches!(errno, Errno::PERM | Errno::NOSYS) {
         return Some((
             "the system call filter of a container, or a security module, refuses them",
-            "start the container with a filter that allows clone and unshare (Docker: \
-             --security-opt seccomp=unconfined), or run pinfold outside it",
+            "start the container with a filter that allows them (Docker: --security-opt \
+             seccomp=unconfined --security-opt systempaths=unconfined; docs/guides/hosts.md has more), or run pinfold \
+             outside it",
         ));
     }
     None

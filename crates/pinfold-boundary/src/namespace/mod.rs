@@ -33,7 +33,7 @@ use pinfold_policy::path::HostPath;
 use pinfold_wire::{Channel, LastSteps, LaunchOrder, Step};
 use rustix::io::Errno;
 
-pub use cause::explain;
+pub use cause::{check_kernel, explain};
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
 pub(crate) use enter::{INIT_NAME, close_all_others, close_all_others_for, null};
 pub(crate) use handed::{HANDED, Handed};
@@ -101,6 +101,9 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
     refuse_threads()?;
     let abi = check_landlock(&plan)?;
     let as_root = identity::caller_is_root();
+    if as_root {
+        cause::check_root()?;
+    }
     let own_ids = (!as_root).then(identity::caller_ids);
     let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
     // A group counts the engine's threads as well; what is counted for the sandbox's own user is its

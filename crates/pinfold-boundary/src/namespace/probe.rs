@@ -13,7 +13,7 @@ use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, Session, sys};
 
 pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
     let mut probe = Probe { capabilities: capabilities(), ..Probe::default() };
-    match try_inside(boundary) {
+    match try_inside(boundary).map_err(explain) {
         Ok(handed_over) => probe.hands_over = handed_over,
         Err(error) => probe.findings.push(Finding {
             what: error.to_string(),
@@ -85,12 +85,12 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     let program =
         Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };
     let stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
-    inside.command(&program, stdio).map_err(explain)?;
+    inside.command(&program, stdio)?;
     let handed_over = inside.doors()?.handed_over;
     inside.seal(Vec::new())?;
     match inside.channel.receive::<Report>()? {
         Some(received) if received.message == Report::Terminal => Ok(handed_over),
-        Some(received) => Err(explain(crate::launch_error::failure(received.message))),
+        Some(received) => Err(crate::launch_error::failure(received.message)),
         None => Err(inside.last_words()),
     }
 }

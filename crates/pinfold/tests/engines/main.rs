@@ -3,4 +3,5 @@
 
 mod container;
 mod image;
+mod inside;
 mod managed;

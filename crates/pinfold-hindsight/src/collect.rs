@@ -110,6 +110,7 @@ impl Collecting {
         let report = Report {
             session: session.to_owned(),
             subject: text(record, "subject"),
+            name: optional(record, "name"),
             identity: optional(record, "identity"),
             workspace: text(record, "workspace"),
             boundary: text(record, "boundary"),

@@ -21,6 +21,8 @@ pub enum SessionState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
     pub session: String,
+    /// What the user called it.
+    pub name: Option<String>,
     /// Whose authority it had.
     pub subject: String,
     /// Whose name it worked in, if in somebody's.

@@ -128,8 +128,11 @@ fn choose<'r>(
         let last = all.iter().rev().find(is_here);
         return last.ok_or_else(|| Failure::no_session(what).hint(hint()));
     };
-    let named = names(places).into_iter().find(|(_, name)| name == meant).map(|(id, _)| id);
-    let begin = named.as_deref().unwrap_or(meant);
+    let live = names(places).into_iter().find(|(_, name)| name == meant).map(|(id, _)| id);
+    // Of those that have ended the last one that was called so.
+    let called = all.iter().rev().find(|report| report.name.as_deref() == Some(meant));
+    let named = live.as_deref().or(called.map(|report| &*report.session));
+    let begin = named.unwrap_or(meant);
     let is_meant = |report: &&Report| !begin.is_empty() && report.session.starts_with(begin);
     let found: Vec<&Report> = all.iter().filter(is_meant).collect();
     match found[..] {

@@ -60,7 +60,7 @@ fn find(places: &Places, meant: &str) -> Result<SessionId, Failure> {
     let mut found: Vec<String> =
         live_sessions(places).into_iter().filter(|id| is_meant(id)).collect();
     if found.is_empty() {
-        found.extend(detach::called(places, meant).map(|id| id.to_string()));
+        found.extend(called(places, meant).map_err(Failure::own)?);
     }
     if found.is_empty() {
         found = recorded(places, is_meant).map_err(Failure::own)?;
@@ -72,6 +72,21 @@ fn find(places: &Places, meant: &str) -> Result<SessionId, Failure> {
         all => Err(Failure::own("more than one session matches")
             .hint(Some(format!("name one of these: {}", all.join(", "))))),
     }
+}
+
+/// Returns the last session that was called so, by the logs of detached sessions and the audit log.
+fn called(places: &Places, meant: &str) -> io::Result<Option<String>> {
+    if let Some(id) = detach::called(places, meant) {
+        return Ok(Some(id.to_string()));
+    }
+    let Some(mut records) = Reader::open(&places.state)? else { return Ok(None) };
+    let mut last = None;
+    while let Some(record) = records.next_of(|_| true)? {
+        if record["event"] == "session" && record["name"] == meant {
+            last = record["session"].as_str().map(str::to_owned);
+        }
+    }
+    Ok(last)
 }
 
 /// Returns the sessions in the audit log whose ids match.

@@ -14,6 +14,7 @@ fn begin(state: &std::path::Path) -> (Audit, String) {
     let audit = Audit::open(state, Some(id)).unwrap();
     let session = Event::Session {
         subject: "claude".to_owned(),
+        name: None,
         identity: None,
         workspace: "/w".to_owned(),
         boundary: "namespace",

@@ -38,6 +38,9 @@ pub enum Event<'a> {
     Session {
         /// Whose authority it has.
         subject: String,
+        /// What the user calls it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
         /// Whose name it works in, if in somebody's.
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<&'a str>,

@@ -7,6 +7,7 @@ use pinfold_boundary::{Feature, Inside};
 use pinfold_git::refs::shell_word;
 use pinfold_git::settled::Settled;
 use pinfold_host::audit::{Audit, Event};
+use pinfold_host::session_id::SessionName;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
@@ -88,9 +89,10 @@ pub(super) fn record_session<'a>(
     boundary: &'static str,
     inside: &Inside,
 ) -> Event<'a> {
-    let Request { settings, workspace, nested, .. } = request;
+    let Request { settings, workspace, nested, name, .. } = request;
     Event::Session {
         subject: authority.subject().to_string(),
+        name: name.as_ref().map(SessionName::as_str),
         identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
         workspace: workspace.root.to_string(),
         boundary,

@@ -134,7 +134,7 @@ fn from_audit(places: &Places, live: &HashSet<String>, all: bool) -> Result<Vec<
             let state = if live.contains(session) { "runs" } else { "killed" };
             rows.push(Row {
                 session: session.to_owned(),
-                name: None,
+                name: record["name"].as_str().map(str::to_owned),
                 state: state.to_owned(),
                 status: None,
                 started: text("time"),

@@ -61,3 +61,21 @@ fn wait_reports_a_killed_session_and_one_that_never_was() {
         assert!(errors(&unknown).contains("no session zzz"), "{}", errors(&unknown));
     }
 }
+
+#[test]
+fn session_that_was_attended_is_known_by_its_name_afterwards() {
+    for user in people() {
+        let stage = Stage::new(user);
+        for status in ["3", "4"] {
+            let run = ["run", "--name", "day", "--", "sh", "-c", &format!("exit {status}")];
+            assert_eq!(pinfold(&stage, &run).status.code(), status.parse().ok());
+        }
+        // The last one that was called so.
+        assert_eq!(pinfold(&stage, &["wait", "day"]).status.code(), Some(4));
+        let listed = String::from_utf8(pinfold(&stage, &["ps", "--all"]).stdout).unwrap();
+        assert_eq!(listed.matches("  day  ").count(), 2, "{listed}");
+        let report = pinfold(&stage, &["review", "day"]);
+        let text = String::from_utf8(report.stdout).unwrap();
+        assert!(text.contains("failed with status 4"), "{text}");
+    }
+}

@@ -77,9 +77,9 @@ pub(super) enum Answer {
     Error(String),
     /// The terminal of what runs, whose controlling side comes along.
     Terminal,
-    /// Who asked is attached: where what is written comes from comes along, and, for one who may
-    /// write, where keys go.
-    Attached,
+    /// Who asked is attached: where what is written comes from comes along, where urgent notices come from if there are
+    /// some, and, for one who may write, where keys go.
+    Attached { with_notices: bool },
     /// The session has no terminal of its own. Its end will be sent.
     NoTerminal,
     /// What runs was stopped.

@@ -11,6 +11,7 @@ use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::masks::{Fall, Masks};
 use pinfold_terminal::notices::Notices;
+use pinfold_terminal::notices::attached::Bulletin;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::review::Review;
 
@@ -95,8 +96,9 @@ fn passage(request: &Request, caller: &Caller) -> Option<Arc<Passage>> {
 fn live_lines(request: &Request, caller: &Caller, passage: Option<&Arc<Passage>>) -> LiveLines {
     match passage {
         Some(passage) => LiveLines::Urgent(Arc::new(Notices::new(Arc::clone(passage)))),
-        None if caller.terminal.is_none() && request.window.is_none() => LiveLines::All,
-        None => LiveLines::None,
+        None if caller.terminal.is_some() => LiveLines::None,
+        None if request.window.is_some() => LiveLines::Attached(Arc::new(Bulletin::default())),
+        None => LiveLines::All,
     }
 }
 

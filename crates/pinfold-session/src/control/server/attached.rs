@@ -1,7 +1,7 @@
 //! Clients that are attached to the session's terminal, or that follow its log and wait for its
 //! end.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use pinfold_host::ipc::Json;
 use pinfold_terminal::screen::{Screen, Seat};
@@ -39,11 +39,14 @@ impl Control {
         };
         match screen.attach(window) {
             Ok(Seat { id, output, keys }) => {
-                let ends = [output.as_fd(), keys.as_fd()];
+                // Somebody for whom there is no descriptor finds the notices in the log.
+                let notices = self.bulletin.as_ref().and_then(|bulletin| bulletin.listen().ok());
                 // Who only looks is given nothing to write to.
-                let ends = if window.is_some() { &ends[..] } else { &ends[..1] };
+                let keys = window.map(|_| keys.as_fd());
+                let ends = [Some(output.as_fd()), notices.as_ref().map(OwnedFd::as_fd), keys];
+                let ends: Vec<_> = ends.into_iter().flatten().collect();
                 client.state = State::Attached(Some(id));
-                client.answer(Answer::Attached, ends);
+                client.answer(Answer::Attached { with_notices: notices.is_some() }, &ends);
             }
             Err(error) => client.answer(Answer::Error(error.to_string()), &[]),
         }

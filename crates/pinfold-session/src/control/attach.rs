@@ -97,13 +97,14 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
     suspended::goes_on(&channel)?;
     let mut terminal = caller(attach.read_only)?;
     let window = terminal.as_ref().filter(|_| !attach.read_only).map(CallerTerminal::size);
-    send(&channel, Request::Attach { window })?;
+    send(&channel, Request::Attach { window, with_notices: true })?;
     let received = channel.receive::<Json<Answer>>().ok().flatten().ok_or_else(gone)?;
     let mut ends = received.descriptors.into_iter();
     let (shown, notices, to) = match received.message.0 {
-        Answer::Attached { with_notices } => {
+        answer @ (Answer::Attached | Answer::AttachedWithNotices) => {
             let output = Some(ends.next().ok_or_else(gone)?);
-            let notices = if with_notices { ends.next() } else { None };
+            let has_notices = matches!(answer, Answer::AttachedWithNotices);
+            let notices = if has_notices { ends.next() } else { None };
             (Shown::Screen { output, modes: Box::default() }, notices, ends.next())
         }
         Answer::NoTerminal => (follow(places, &session)?, None, None),

@@ -294,7 +294,9 @@ impl Control {
                 let served = self.serve_tools(&received.descriptors, inside);
                 client.answer(served.map_or_else(Answer::Error, |()| Answer::Done), &[]);
             }
-            Request::Attach { window } if is_started => self.attach(client, window),
+            Request::Attach { window, with_notices } if is_started => {
+                self.attach(client, window, with_notices)
+            }
             Request::Attach { .. } => {
                 client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
             }

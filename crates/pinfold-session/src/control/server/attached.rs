@@ -32,7 +32,12 @@ impl Control {
     }
 
     /// Shows a client the session's terminal, if it has one.
-    pub(super) fn attach(&mut self, client: &mut Client, window: Option<Window>) {
+    pub(super) fn attach(
+        &mut self,
+        client: &mut Client,
+        window: Option<Window>,
+        with_notices: bool,
+    ) {
         let Some(screen) = &mut self.screen else {
             client.state = State::Attached(None);
             return client.answer(Answer::NoTerminal, &[]);
@@ -40,13 +45,16 @@ impl Control {
         match screen.attach(window) {
             Ok(Seat { id, output, keys }) => {
                 // Somebody for whom there is no descriptor finds the notices in the log.
-                let notices = self.bulletin.as_ref().and_then(|bulletin| bulletin.listen().ok());
+                let bulletin = self.bulletin.as_ref().filter(|_| with_notices);
+                let notices = bulletin.and_then(|bulletin| bulletin.listen().ok());
                 // Who only looks is given nothing to write to.
                 let keys = window.map(|_| keys.as_fd());
                 let ends = [Some(output.as_fd()), notices.as_ref().map(OwnedFd::as_fd), keys];
                 let ends: Vec<_> = ends.into_iter().flatten().collect();
                 client.state = State::Attached(Some(id));
-                client.answer(Answer::Attached { with_notices: notices.is_some() }, &ends);
+                let answer =
+                    if notices.is_some() { Answer::AttachedWithNotices } else { Answer::Attached };
+                client.answer(answer, &ends);
             }
             Err(error) => client.answer(Answer::Error(error.to_string()), &[]),
         }

@@ -327,6 +327,15 @@ pub struct Ender {
 }
 
 impl Ender {
+    /// Returns another one for the same sandbox.
+    ///
+    /// # Errors
+    /// Returns the error of duplicating a descriptor.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let channel = self.channel.as_ref().map(OwnedFd::try_clone).transpose()?;
+        Ok(Self { init: self.init.try_clone()?, channel })
+    }
+
     /// Ends it. One that has ended already is what was wanted.
     pub fn end(&self) {
         end(self.init.as_fd(), self.channel.as_ref().map(AsFd::as_fd));

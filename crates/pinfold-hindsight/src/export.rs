@@ -45,6 +45,7 @@ fn message(record: &Value) -> String {
             vec![text("door").to_owned(), text("what").to_owned(), text("reason").to_owned()]
         }
         "connection" => vec![text("to").to_owned()],
+        "provider-failure" => ["provider", "host", "what"].map(|key| text(key).to_owned()).to_vec(),
         "decision" => {
             vec![text("outcome").to_owned(), text("access").to_owned(), text("path").to_owned()]
         }
@@ -70,7 +71,7 @@ enum Severity {
 fn severity_of(record: &Value) -> Severity {
     match record["event"].as_str() {
         Some("fault" | "dropped") => Severity::Error,
-        Some("denial") => Severity::Warning,
+        Some("denial" | "provider-failure") => Severity::Warning,
         _ if record["outcome"] == "deny" => Severity::Warning,
         _ => Severity::Information,
     }

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod beneath;
 pub mod digest;
 pub mod directories;
+pub mod faults;
 pub mod file_id;
 mod host;
 pub mod io;

@@ -181,13 +181,14 @@ pub const GIT_CONFIG: &str = "git-config";
 pub const BARE_REPOSITORIES: &str = "bare-repositories";
 
 /// Protections that depend on more than a name.
-const BY_STRUCTURE: [&str; 6] = [
+const BY_STRUCTURE: [&str; 7] = [
     GIT_HOOKS,
     GIT_CONFIG,
     BARE_REPOSITORIES,
     misleading::OUTWARD_LINKS,
     misleading::ODD_NAMES,
     misleading::SPARSE_FILES,
+    misleading::DEVICES,
 ];
 
 /// Returns the names that lift a protection, sorted.

@@ -1,6 +1,6 @@
 //! What misleads programs and people on the host, whatever its name means: links that lead out of a
-//! granted directory, names that a terminal does not show as they are, and files that claim to be
-//! much larger than the space they take.
+//! granted directory, names that a terminal does not show as they are, files that claim to be
+//! much larger than the space they take, and device nodes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,6 +12,8 @@ pub const OUTWARD_LINKS: &str = "outward-links";
 pub const ODD_NAMES: &str = "odd-names";
 /// Lets the sandbox make files with holes of more than [`LARGEST_HOLES`] bytes.
 pub const SPARSE_FILES: &str = "sparse-files";
+/// Lets the sandbox leave device nodes.
+pub const DEVICES: &str = "devices";
 
 /// Bytes that a file may claim beyond those that it takes on the disk. A program that reads it whole,
 /// as a backup does, reads them as zeros.

@@ -37,9 +37,27 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ENDED: &str = "what keeps masks in place ended before the session, which was ended as well: \
                      a file that the host saves in a live sandbox would lie open in it";
 
+/// What a session does when the host takes a mask off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fall {
+    /// It goes on: the mask is put back, and the user is notified.
+    Mended,
+    /// It ends: the mask cannot be put back in mount namespaces that its programs have made.
+    Ends,
+}
+
+impl Fall {
+    /// Returns what a session does whose programs may make mount namespaces, or may not.
+    #[must_use]
+    pub fn of_nested(is_nested: bool) -> Self {
+        if is_nested { Self::Ends } else { Self::Mended }
+    }
+}
+
 /// What keeps the masks of one session.
 #[derive(Debug)]
 pub struct Masks {
+    fall: Fall,
     /// The helper ends when this is closed.
     channel: Channel,
     helper: Helper,
@@ -49,6 +67,8 @@ pub struct Masks {
 /// Masks that are kept.
 #[derive(Debug)]
 pub struct Kept {
+    /// Ends the session whose masks cannot be put back, if it is one.
+    ender: Option<Ender>,
     channel: Arc<Channel>,
     helper: Helper,
     thread: JoinHandle<Fell>,
@@ -69,13 +89,13 @@ impl Masks {
     ///
     /// # Errors
     /// Returns the error of `socketpair(2)`, of `pipe2(2)` or of starting it.
-    pub fn start(inside: &Inside) -> Result<Self, LaunchError> {
+    pub fn start(inside: &Inside, fall: Fall) -> Result<Self, LaunchError> {
         let failed = |what| move |source| LaunchError::System { what, source };
         let (channel, inner) = Channel::pair()?;
         let (reports, out) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
             .map_err(|errno| failed("cannot make a pipe")(errno.into()))?;
         let helper = Helper(keeper::start(inside, inner, out)?);
-        Ok(Self { channel, helper, reports: reports.into() })
+        Ok(Self { fall, channel, helper, reports: reports.into() })
     }
 
     /// Has these masks kept in a mount namespace from now on, and returns once they are watched.
@@ -84,7 +104,7 @@ impl Masks {
     /// # Errors
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
     pub fn keep(self, masks: Vec<Mask>, mounts: &OwnedFd, ender: Ender) -> io::Result<Kept> {
-        let Self { channel, helper, mut reports } = self;
+        let Self { fall, channel, helper, mut reports } = self;
         let first = pinfold_wire::LaunchOrder::Mask(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
         channel.seal(masks.clone()).map_err(io::Error::other)?;
@@ -96,8 +116,9 @@ impl Masks {
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes)?;
         let first = Fallen::from_bytes(bytes);
+        let of_renames = (fall == Fall::Ends).then(|| ender.try_clone()).transpose()?;
         let run = move || {
-            let (mut fell, is_whole) = follow(first, reports, &masks, &ender);
+            let (mut fell, is_whole) = follow(first, reports, &masks, fall, &ender);
             if !is_whole {
                 // From now on nobody would put a mask back, or nobody has looked for a last time.
                 ender.end();
@@ -106,19 +127,27 @@ impl Masks {
             fell
         };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Kept { channel: Arc::new(channel), helper, thread })
+        Ok(Kept { ender: of_renames, channel: Arc::new(channel), helper, thread })
     }
 }
 
 impl Kept {
     /// Takes further masks (`LaunchOrder::Mask`). The helper lives until this is dropped.
-    pub fn channel(&self) -> Arc<Channel> {
+    pub(crate) fn channel(&self) -> Arc<Channel> {
         Arc::clone(&self.channel)
+    }
+
+    /// Returns what ends the session if a mask would have to follow a hidden file to another name and cannot.
+    ///
+    /// # Errors
+    /// Returns the error of duplicating a descriptor.
+    pub(crate) fn ender(&self) -> io::Result<Option<Ender>> {
+        self.ender.as_ref().map(Ender::try_clone).transpose()
     }
 
     /// Ends it, once it has looked for a last time. Nobody else has the channel by now.
     pub fn end(self) -> (Fell, Helper) {
-        let Self { channel, helper, thread } = self;
+        let Self { channel, helper, thread, .. } = self;
         drop(channel);
         let ended = |_| Fell { notes: vec![ENDED.to_owned()], ..Fell::default() };
         (thread.join().unwrap_or_else(ended), helper)
@@ -140,7 +169,13 @@ impl Drop for Helper {
 }
 
 /// Reads what the helper reports until it ends, and whether it says itself that the session is over.
-fn follow(first: Fallen, mut reports: File, masks: &[Mask], ender: &Ender) -> (Fell, bool) {
+fn follow(
+    first: Fallen,
+    mut reports: File,
+    masks: &[Mask],
+    fall: Fall,
+    ender: &Ender,
+) -> (Fell, bool) {
     let mut is_whole = false;
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -166,7 +201,7 @@ fn follow(first: Fallen, mut reports: File, masks: &[Mask], ender: &Ender) -> (F
         // It would be the host's own git directory that the sandbox writes to.
         let is_git = matches!(&mask.kind, MaskKind::Replace(from)
             if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
-        if is_lost || is_git {
+        if is_lost || is_git || fall == Fall::Ends {
             lost.insert(path);
             ender.end();
         } else if mask.kind.hides() {

@@ -1,5 +1,5 @@
 //! What a session made that misleads or exhausts programs on the host: links that lead out of what it
-//! was granted, names with control characters, and sparse files that claim to be huge.
+//! was granted, names with control characters, sparse files that claim to be huge, and device nodes.
 //!
 //! Only the text of a link says where it leads, so that nothing on the host is opened for it. A new
 //! link is recognised by its change time, which the kernel sets itself, and by its directory: an old
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::file_id::FileId;
 use pinfold_names::misleading::{
-    LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, PROGRAMS, SPARSE_FILES, Target, has_controls,
+    DEVICES, LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, PROGRAMS, SPARSE_FILES, Target, has_controls,
 };
 use pinfold_names::{Folded, Protection, Site};
 use pinfold_policy::path::Brief;
@@ -83,6 +83,7 @@ pub struct Finder<'a> {
     links: bool,
     names: bool,
     holes: bool,
+    devices: bool,
     /// What was found.
     pub found: Vec<Misleading>,
     /// How long it may take.
@@ -103,7 +104,7 @@ impl<'a> Finder<'a> {
     ) -> Self {
         let is_on = |opt_in| !protection.is_lifted(opt_in);
         let (links, names) = (is_on(OUTWARD_LINKS), is_on(ODD_NAMES));
-        let holes = is_on(SPARSE_FILES);
+        let (holes, devices) = (is_on(SPARSE_FILES), is_on(DEVICES));
         let (began, found) = (before.began.by_the_clock(), Vec::new());
         let (patience, is_full) = (None, false);
         Self {
@@ -117,6 +118,7 @@ impl<'a> Finder<'a> {
             links,
             names,
             holes,
+            devices,
             found,
             patience,
             is_full,
@@ -138,6 +140,9 @@ impl<'a> Finder<'a> {
                 _ if self.names && has_controls(name) => (self.odd_name(visited, name), ODD_NAMES),
                 FileType::Symlink if self.links => (self.link(visited, name), OUTWARD_LINKS),
                 FileType::RegularFile if self.holes => (self.holes(visited, name), SPARSE_FILES),
+                FileType::CharacterDevice | FileType::BlockDevice if self.devices => {
+                    (self.device(visited, name), DEVICES)
+                }
                 _ => continue,
             };
             let why = match judged {
@@ -192,6 +197,14 @@ impl<'a> Finder<'a> {
         let found = look(visited.directory()?, name)?;
         let is_new = visited.is_new || self.began.is_before(&found);
         Ok(has_holes(&found).filter(|_| is_new))
+    }
+
+    /// Returns why a device node may not stay, if it is new. Nobody but root makes one, except the one that an overlay has for a
+    /// removed file, and a kernel lets a nested sandbox mount overlays.
+    fn device(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
+        let found = look(visited.directory()?, name)?;
+        let is_new = visited.is_new || self.began.is_before(&found);
+        Ok(is_new.then(|| DEVICE.to_owned()))
     }
 }
 
@@ -308,6 +321,8 @@ pub fn claims_too_much(directory: impl AsFd, name: &[u8]) -> Option<String> {
 
 /// Why a new file may not stay whose name has control characters.
 pub const ODD: &str = "its name has control characters, which terminals obey";
+/// Why a new device node may not stay.
+const DEVICE: &str = "it is a device node, which an overlay takes for a removed file";
 
 fn look(directory: impl AsFd, name: &[u8]) -> Result<Statx, Errno> {
     let wanted = StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::BLOCKS;

@@ -121,8 +121,8 @@ pub fn hint(command: &str) -> String {
     }
     let path = std::env::var_os("PATH");
     let Some(found) = find_program(path.as_deref(), command) else {
-        return "PATH in the sandbox has the system's directories, the agent's, and those of your PATH \
-                that are granted; --env PATH=… sets another"
+        return "it is not on your PATH either; PATH in the sandbox has the system's directories, the \
+                agent's, and those of your PATH that are granted; --env PATH=… sets another"
             .to_owned();
     };
     let grants: Vec<String> = found.iter().map(|dir| format!("--read {}", dir.display())).collect();

@@ -1,7 +1,6 @@
 //! The session's doors: which there are, and what serves them.
 
 pub(crate) mod certificates;
-mod faults;
 pub(crate) mod gateway;
 pub(crate) mod gitconfig;
 pub(crate) mod github;

@@ -12,3 +12,4 @@ pub mod prompt_overlay;
 pub mod screen;
 pub mod sequences;
 pub mod stdio;
+pub mod typing;

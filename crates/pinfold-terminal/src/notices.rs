@@ -3,33 +3,23 @@
 //!
 //! A line in between would be lost in the program's next drawing, or spoil it. Keys reach the program all the time.
 
+pub mod attached;
+mod page;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pinfold_host::io::small_thread;
 use pinfold_policy::path::{cut, plain_line};
 
-use crate::page::{at_the_top, wrap};
-use crate::prompt_overlay::{Held, Keys, Passage, Typed};
-
-/// How long a notice is shown if no key is pressed.
-const SHOWN: Duration = Duration::from_secs(8);
-
-/// How long a notice is shown at least: a key that was meant for the program must not take it away unread.
-const AT_LEAST: Duration = Duration::from_secs(2);
-
-/// How often the size of the window is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+use crate::prompt_overlay::{Held, Keys, Passage};
+use page::{LOOK, Page, is_key};
 
 /// Notices that one session shows: a sandbox can cause them, and each takes the screen.
 const MOST: usize = 3;
 
 /// Longest notice, in bytes.
 const LONGEST: usize = 1024;
-
-/// What is said below.
-const HINT: &str = "The sandbox goes on; its screen is back in a few seconds, or after a key.";
 
 /// The urgent notices of one session.
 #[derive(Debug)]
@@ -64,7 +54,7 @@ impl Notices {
             return;
         }
         state.shown += 1;
-        state.lines.push(cut(&plain_line(words), LONGEST).into_owned());
+        state.lines.push(shown(words));
         if state.has_thread {
             return;
         }
@@ -95,47 +85,26 @@ impl Notices {
 
     /// Returns how many of the lines are done with.
     fn on_screen(&self, held: &Held<'_>) -> usize {
-        let mut since = Instant::now();
-        let (mut drawn, mut rung) = (None, 0);
+        let mut page = Page::new(Vec::new());
         loop {
-            let lines = self.state.lock().lines.clone();
+            page.set(self.state.lock().lines.clone());
             if held.is_recalled() || !self.passage.is_foreground() {
-                return lines.len();
+                return page.len();
             }
-            let is_new = lines.len() > rung;
-            let look = (held.size(), lines.len());
-            if drawn != Some(look) {
-                let bell = if is_new { "\x07" } else { "" };
-                held.draw(format!("{}{bell}", page(&lines, look.0)).as_bytes());
-                (drawn, rung) = (Some(look), lines.len());
-            }
-            if is_new {
-                since = Instant::now();
+            if let Some(drawing) = page.draw(held.size()) {
+                held.draw(drawing.as_bytes());
             }
             let typed = held.typed(LOOK);
-            let shown = since.elapsed();
-            if shown >= SHOWN || shown >= AT_LEAST && typed.as_ref().is_some_and(is_key) {
-                return lines.len();
+            if page.is_over(typed.is_some_and(|typed| is_key(&typed.bytes))) {
+                return page.len();
             }
         }
     }
 }
 
-/// Returns whether somebody pressed a key: terminals also answer and report by sequences, which begin
-/// with ESC.
-fn is_key(typed: &Typed) -> bool {
-    typed.bytes.len() == 1 || typed.bytes.first().is_some_and(|first| *first != 0x1b)
-}
-
-fn page(notices: &[String], room: (usize, usize)) -> String {
-    let (rows, columns) = room;
-    let mut lines = Vec::new();
-    for notice in notices {
-        wrap(&format!("pinfold: {notice}"), "", columns, &mut lines);
-        lines.push(String::new());
-    }
-    wrap(HINT, "", columns, &mut lines);
-    at_the_top(&lines, rows)
+/// Returns a notice as it is shown: one line, of bounded length, that drives no terminal.
+fn shown(words: &str) -> String {
+    cut(&plain_line(words), LONGEST).into_owned()
 }
 
 #[cfg(test)]

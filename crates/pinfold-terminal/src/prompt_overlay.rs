@@ -241,11 +241,7 @@ impl Held<'_> {
     /// Begins to draw. A program that draws on the whole screen is asked to draw again afterwards;
     /// what other programs have written lies beneath the alternate screen, untouched.
     pub fn open(&self) {
-        // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
-        // other terminals skip it).
-        let enter = if self.is_alternate { "\x1b7" } else { "\x1b[?1049h" };
-        let colours = self.colours;
-        self.draw(format!("{UNFINISHED}{colours}{enter}\x1b[>0u{PLAIN}").as_bytes());
+        self.draw(taken(self.is_alternate, self.colours).as_bytes());
     }
 
     /// Writes to the terminal.
@@ -284,8 +280,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let leave = if self.is_alternate { "\x1b[2J\x1b8" } else { "\x1b[?1049l" };
-        self.draw(format!("{UNFINISHED}\x1b[0m\x1b[<1u{leave}").as_bytes());
+        self.draw(given_back(self.is_alternate).as_bytes());
         if let Some(ends) = self.passage.ends.get().filter(|_| self.is_alternate) {
             draw_again(&ends.inside);
         }
@@ -295,6 +290,20 @@ impl Drop for Held<'_> {
         drop(state);
         self.passage.changed.notify_all();
     }
+}
+
+/// Returns what takes the screen of a terminal: the alternate one, over what the program has written.
+pub(crate) fn taken(is_alternate: bool, colours: &str) -> String {
+    // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
+    // other terminals skip it).
+    let enter = if is_alternate { "\x1b7" } else { "\x1b[?1049h" };
+    format!("{UNFINISHED}{colours}{enter}\x1b[>0u{PLAIN}")
+}
+
+/// Returns what gives it back. A program on the alternate screen has to draw again.
+pub(crate) fn given_back(is_alternate: bool) -> String {
+    let leave = if is_alternate { "\x1b[2J\x1b8" } else { "\x1b[?1049l" };
+    format!("{UNFINISHED}\x1b[0m\x1b[<1u{leave}")
 }
 
 /// Has the program inside draw its screen again: sends it another size, and the right one after it

@@ -74,7 +74,7 @@ impl Grants {
         let mut making = Making { session, owner, grants: none };
         for entry in &mut plan.tree {
             match &mut entry.place {
-                Place::ReadOnly(host) => making.grant(host, false)?,
+                Place::ReadOnly(host) => making.read_only(host)?,
                 Place::Writable(host) => making.grant(host, true)?,
                 Place::Overlay { lower, changes } => {
                     for layer in lower {
@@ -98,6 +98,15 @@ impl Making<'_> {
     /// Gives a layer of a view, to which nothing writes, to the sandbox's user.
     fn owned(&mut self, host: &mut HostPath) -> Result<(), LaunchError> {
         self.put(host, false, self.owner.is_root())
+    }
+
+    /// Lists what nothing writes to. What is closed to others is shown to the sandbox's user, if its file system can
+    /// do that.
+    fn read_only(&mut self, host: &mut HostPath) -> Result<(), LaunchError> {
+        let is_shown = self.owner.is_root()
+            && namespace::is_closed(host)
+            && namespace::clone_owned(host).is_ok();
+        self.put(host, false, is_shown)
     }
 
     fn grant(&mut self, host: &mut HostPath, is_writable: bool) -> Result<(), LaunchError> {

@@ -4,10 +4,19 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::identity::write_at;
 use crate::sys::{self, Side};
+
+/// Returns whether nobody but its owner and group may read a mount's root, or look into it.
+pub(super) fn is_closed(mount: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(mount).is_ok_and(|stat| {
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        let needed = if is_directory { Mode::ROTH | Mode::XOTH } else { Mode::ROTH };
+        !Mode::from_raw_mode(stat.st_mode).contains(needed)
+    })
+}
 
 /// Maps the owner and group of a detached mount's root to the host id `shown`; nothing is to be
 /// done where they are it already.

@@ -11,7 +11,7 @@ use pinfold_wire::{Channel, LastSteps, Step};
 use rustix::io::Errno;
 
 use super::landlock::{self, Ruleset};
-use super::{overlay, seccomp};
+use super::{bounds, overlay, seccomp};
 use crate::plan::{LaunchPlan, Place};
 use crate::sys;
 
@@ -69,6 +69,9 @@ pub(super) fn take(
     mut clock: Clock,
 ) -> Result<(), Failure> {
     apply_limits(&steps).map_err(Failure::at(Step::Limits))?;
+    if steps.nested {
+        bounds::bound_namespaces().map_err(Failure::at(Step::Limits))?;
+    }
     clock.done(Step::Limits);
 
     drop_privileges().map_err(Failure::at(Step::Privileges))?;

@@ -4,6 +4,7 @@
 //! from there to the command.
 
 mod backing;
+mod bounds;
 mod cause;
 mod detached;
 mod enter;
@@ -233,6 +234,11 @@ pub(crate) fn clone_owned(host: &HostPath) -> Result<OwnedFd, LaunchError> {
     shown(host, detached::clone_host(host.as_path(), true), true)
 }
 
+/// Returns whether nobody but its owner and group may read what lies at a host path, or look into it.
+pub(crate) fn is_closed(host: &HostPath) -> bool {
+    open_host(host.as_path()).is_ok_and(|found| idmap::is_closed(found.as_fd()))
+}
+
 /// Keeps the channel alone: what an engine wrote to is not for the sandbox.
 ///
 /// # Errors
@@ -316,7 +322,8 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
 }
 
 /// Opens the sources of a caller who is root. The child has nobody's rights from the first step, so every source is
-/// opened here; writable ones show their owner as the sandbox's user.
+/// opened here. Writable ones show their owner as the sandbox's user, and so do those that are closed to others: with
+/// nobody's rights nothing of them could be read.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     let open = |host: &HostPath, writable: bool| {
         shown(host, detached::clone_host(host.as_path(), writable), writable)
@@ -326,7 +333,14 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     plan.tree
         .iter()
         .map(|entry| match &entry.place {
-            Place::ReadOnly(host) => Ok(Source::Detached(open(host, false)?)),
+            Place::ReadOnly(host) => {
+                let mount = open(host, false)?;
+                if idmap::is_closed(mount.as_fd()) {
+                    // Where its file system cannot show it, it stays as closed as it is.
+                    let _ = idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE);
+                }
+                Ok(Source::Detached(mount))
+            }
             Place::Writable(host) => Ok(Source::Detached(open(host, true)?)),
             Place::Overlay { lower, changes } => Ok(Source::Layers {
                 lower: lower.iter().map(open_lower).collect::<Result<_, _>>()?,

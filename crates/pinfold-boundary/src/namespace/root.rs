@@ -25,6 +25,7 @@ use super::takeover::Wall;
 use crate::live_view::LiveView;
 use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
+pub(super) use kernel_files::NESTED_PROC;
 pub(crate) use kernel_files::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
 
 pub(super) const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;

@@ -62,6 +62,7 @@ fn weight(event: &Event<'_>) -> Weight {
         | Event::HostExecDecision { .. }
         | Event::ConnectionDecision { .. }
         | Event::Denial { .. }
+        | Event::ProviderFailure { .. }
         | Event::Fault { .. }
         | Event::Taken { .. }
         | Event::Kept { .. } => Weight::Provoked,

@@ -242,6 +242,13 @@ pub enum Event<'a> {
         what: String,
         reason: String,
     },
+    /// A provider of models did not answer, or refused; once for each cause.
+    ProviderFailure {
+        provider: String,
+        host: String,
+        /// What it did.
+        what: String,
+    },
     /// An agent's tool uses a diary of the user's.
     Memory {
         tool: &'a str,

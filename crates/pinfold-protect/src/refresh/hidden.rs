@@ -6,14 +6,17 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_boundary::Mask;
+use pinfold_boundary::{Ender, Mask};
 use pinfold_policy::path::Escaped;
 use pinfold_wire::{Channel, LaunchOrder};
 use rustix::fs::inotify::ReadFlags;
+
+use crate::masks::Kept;
 
 /// Renames of which one side is known, and renames that are listed.
 const MOST: usize = 64;
@@ -33,6 +36,8 @@ pub struct Hidden {
     own: usize,
     /// Leads to the helper that keeps masks, where there is one.
     keeper: Option<Arc<Channel>>,
+    /// Ends the session, if masks cannot follow to other names.
+    ender: Option<Ender>,
     /// First sides of renames, by the number that the kernel gives both (inotify(7)).
     begun: VecDeque<(u32, PathBuf)>,
     /// Whether something may lie at a hidden path that has no mask.
@@ -44,10 +49,15 @@ pub struct Hidden {
 
 impl Hidden {
     /// Follows the masks of a view over this workspace.
-    pub fn new(workspace: &Path, masks: Vec<Mask>, keeper: Option<Arc<Channel>>) -> Self {
+    ///
+    /// # Errors
+    /// Returns the error of duplicating a descriptor.
+    pub fn new(workspace: &Path, masks: Vec<Mask>, kept: Option<&Kept>) -> io::Result<Self> {
+        let ender = kept.map(Kept::ender).transpose()?.flatten();
+        let keeper = kept.map(Kept::channel);
         let (begun, moved, renamed) = (VecDeque::new(), Vec::new(), BTreeSet::new());
         let (workspace, own, is_replaced) = (workspace.to_owned(), masks.len(), false);
-        Self { workspace, masks, own, keeper, begun, is_replaced, moved, renamed }
+        Ok(Self { workspace, masks, own, keeper, ender, begun, is_replaced, moved, renamed })
     }
 
     pub(super) fn workspace(&self) -> &Path {
@@ -81,6 +91,9 @@ impl Hidden {
             // The helper looks at those that it has itself with each message.
             let followed = self.masks[self.own..].chunks(MOST_AT_ONCE);
             std::iter::once(&[][..]).chain(followed).for_each(|masks| self.send(masks));
+        }
+        if let Some(ender) = self.ender.as_ref().filter(|_| !self.moved.is_empty()) {
+            ender.end();
         }
         for (old, new) in std::mem::take(&mut self.moved) {
             let masks = self.moved_masks(&old, &new);
@@ -116,10 +129,11 @@ impl Hidden {
     /// Returns what the user should know, one line for each rename.
     pub(super) fn into_notes(self) -> Vec<String> {
         let renamed = self.renamed.into_iter().chain(self.moved);
+        let end = if self.ender.is_some() { "; the session was ended" } else { "" };
         let note = |(old, new): (PathBuf, PathBuf)| {
             format!(
                 "{}: renamed to {} on the host while the sandbox ran: the sandbox may have read what \
-                 is hidden there in that moment; change these secrets",
+                 is hidden there in that moment; change these secrets{end}",
                 Escaped(&old),
                 Escaped(&new)
             )
@@ -142,7 +156,7 @@ mod tests {
     fn a_hidden_file_and_a_directory_above_one_are_masked_at_their_new_places() {
         let mask = |path: &str| Mask { path: path.into(), kind: MaskKind::Hide };
         let mut hidden =
-            Hidden::new(Path::new("/w"), vec![mask("/w/a/.env"), mask("/w/.env")], None);
+            Hidden::new(Path::new("/w"), vec![mask("/w/a/.env"), mask("/w/.env")], None).unwrap();
         let mut rename = |cookie, old: &str, new: &str| {
             hidden.note(ReadFlags::MOVED_FROM, cookie, Path::new(old));
             hidden.note(ReadFlags::MOVED_TO, cookie, Path::new(new));

@@ -1,11 +1,9 @@
 //! Showing the terminal of a detached session at this one.
 
-use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use pinfold_host::directories::Places;
@@ -14,8 +12,10 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sys;
 use pinfold_terminal::caller::CallerTerminal;
 use pinfold_terminal::detach_keys::{DetachKeys, Watching};
+use pinfold_terminal::notices::attached::AttachedNotices;
 use pinfold_terminal::notify;
 use pinfold_terminal::screen::Modes;
+use pinfold_terminal::typing::Typing;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -32,10 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes that are shown or typed at once.
 const CHUNK: usize = 16 * 1024;
-/// Pieces of what was typed that wait for a program to read them. More are lost, as in any terminal.
-const WAITING: usize = 64;
-/// How long a detached terminal waits for a program to take what was typed before.
-const LAST_KEYS: Duration = Duration::from_secs(1);
 /// What interrupts a program that reads keys as they are.
 const INTERRUPT: u8 = 0x03;
 
@@ -67,15 +63,19 @@ struct Viewer {
     /// Until when the beginning of the keys is held back.
     held: Option<Instant>,
     /// None where nothing is typed.
-    typed: Option<Typed>,
+    typing: Option<Typing>,
     shown: Shown,
+    notices: AttachedNotices,
 }
 
-/// What is typed, on its way to a program that may read it late.
-struct Typed {
-    waiting: SyncSender<Vec<u8>>,
-    /// Closed when all of it is written.
-    written: Receiver<Infallible>,
+/// What there is to be dealt with.
+struct Ready {
+    /// The session has something to say.
+    has_ended: bool,
+    signalled: bool,
+    noticed: bool,
+    written: bool,
+    typed: bool,
 }
 
 /// Where what is written comes from.
@@ -97,17 +97,20 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
     suspended::goes_on(&channel)?;
     let mut terminal = caller(attach.read_only)?;
     let window = terminal.as_ref().filter(|_| !attach.read_only).map(CallerTerminal::size);
-    send(&channel, Request::Attach { window })?;
+    send(&channel, Request::Attach { window, with_notices: true })?;
     let received = channel.receive::<Json<Answer>>().ok().flatten().ok_or_else(gone)?;
     let mut ends = received.descriptors.into_iter();
-    let (shown, to) = match received.message.0 {
-        Answer::Attached => {
+    let (shown, notices, to) = match received.message.0 {
+        answer @ (Answer::Attached | Answer::AttachedWithNotices) => {
             let output = Some(ends.next().ok_or_else(gone)?);
-            (Shown::Screen { output, modes: Box::default() }, ends.next())
+            let has_notices = matches!(answer, Answer::AttachedWithNotices);
+            let notices = if has_notices { ends.next() } else { None };
+            (Shown::Screen { output, modes: Box::default() }, notices, ends.next())
         }
-        Answer::NoTerminal => (follow(places, &session)?, None),
+        Answer::NoTerminal => (follow(places, &session)?, None, None),
         answer => return Err(refused(answer)),
     };
+    let notices = AttachedNotices::new(notices);
     if matches!(shown, Shown::Log(_)) {
         // Keys have nowhere to go, and end this by the signals that they are.
         terminal = None;
@@ -118,17 +121,19 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
         terminal.guard().map_err(RunError::terminal)?;
     }
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
-    let typed =
-        to.filter(|_| terminal.is_some()).map(typing).transpose().map_err(RunError::thread)?;
+    let typing = to.filter(|_| terminal.is_some()).map(Typing::start);
+    let typing = typing.transpose().map_err(RunError::thread)?;
     let (keys, held) = (Watching::new(attach.keys), None);
-    let mut viewer = Viewer { session, channel, signals, terminal, keys, held, typed, shown };
+    let mut viewer =
+        Viewer { session, channel, signals, terminal, keys, held, typing, shown, notices };
     viewer.enter()?;
     let end = viewer.until_end();
     viewer.leave();
-    if let Some(Typed { waiting, written }) = viewer.typed {
-        drop(waiting);
-        // Either way it is over: closed, or nobody reads it.
-        let _ = written.recv_timeout(LAST_KEYS);
+    if viewer.terminal.is_some() {
+        viewer.notices.all().iter().for_each(|notice| notify!("pinfold: {notice}"));
+    }
+    if let Some(typing) = viewer.typing {
+        typing.finish();
     }
     end
 }
@@ -173,24 +178,6 @@ fn say(session: &str, attach: &Attach, has_keys: bool) {
     notify!("pinfold: attached to {session}{looks}{way}");
 }
 
-/// Types into the session's terminal on a thread of its own: a program that reads nothing must not keep
-/// anybody from detaching.
-fn typing(terminal: OwnedFd) -> io::Result<Typed> {
-    let (waiting, next) = sync_channel::<Vec<u8>>(WAITING);
-    let (writer, written) = sync_channel(0);
-    let write = move || {
-        let _writer: SyncSender<Infallible> = writer;
-        let mut terminal = File::from(terminal);
-        // A terminal whose other side is gone takes nothing; the end of the session is reported
-        // elsewhere.
-        while let Ok(bytes) = next.recv()
-            && terminal.write_all(&bytes).is_ok()
-        {}
-    };
-    std::thread::Builder::new().spawn(write)?;
-    Ok(Typed { waiting, written })
-}
-
 impl Viewer {
     /// Takes the terminal, at first or after a stop.
     fn enter(&self) -> Result<(), RunError> {
@@ -203,7 +190,8 @@ impl Viewer {
     }
 
     /// Gives it back as it was.
-    fn leave(&self) {
+    fn leave(&mut self) {
+        show(self.notices.end().as_bytes());
         let Some(terminal) = &self.terminal else { return };
         if let Shown::Screen { modes, .. } = &self.shown {
             show(&modes.leave());
@@ -214,8 +202,11 @@ impl Viewer {
     fn until_end(&mut self) -> Result<AttachEnd, RunError> {
         let mut is_detached = false;
         while !is_detached {
-            let (has_ended, signalled, written, typed) = self.wait()?;
-            if written {
+            let Ready { has_ended, signalled, noticed, written, typed } = self.wait()?;
+            if noticed {
+                self.show_notices();
+            }
+            if written && !self.notices.is_shown() {
                 self.pass_output()?;
             }
             if has_ended {
@@ -233,18 +224,22 @@ impl Viewer {
                 let passed = self.keys.let_go();
                 self.type_in(passed);
             }
+            if !typed {
+                self.go_on_with_notices(&[]);
+            }
         }
         Ok(AttachEnd::Detached(self.session.clone()))
     }
 
-    /// Returns whether the session has something to say, a signal came, something was written, and
-    /// typed.
-    fn wait(&self) -> Result<(bool, bool, bool, bool), RunError> {
+    /// Waits for what happens next. What the program writes waits while a notice is on the screen.
+    fn wait(&self) -> Result<Ready, RunError> {
         let null = PollFlags::empty();
         let (output, look) = match &self.shown {
+            Shown::Screen { .. } if self.notices.is_shown() => (None, self.notices.due()),
             Shown::Screen { output, .. } => (output.as_ref(), None),
             Shown::Log(_) => (None, Some(LOOK)),
         };
+        let is_log = matches!(self.shown, Shown::Log(_));
         let terminal = self.terminal.as_ref().map(CallerTerminal::descriptor);
         let mut ready = [
             PollFd::new(&self.channel, PollFlags::IN),
@@ -254,9 +249,12 @@ impl Viewer {
             terminal.map_or(PollFd::new(&self.signals, null), |fd| {
                 PollFd::from_borrowed_fd(fd, PollFlags::IN)
             }),
+            self.notices.waiting().map_or(PollFd::new(&self.signals, null), |fd| {
+                PollFd::from_borrowed_fd(fd, PollFlags::IN)
+            }),
         ];
         let held = self.held.map(|until| until.saturating_duration_since(Instant::now()));
-        let patience = look.or(held).map(|patience| Timespec {
+        let patience = look.into_iter().chain(held).min().map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
         });
@@ -264,8 +262,34 @@ impl Viewer {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RunError::System(errno.into())),
         }
-        let [has_ended, signalled, written, typed] = ready.map(|ready| !ready.revents().is_empty());
-        Ok((has_ended, signalled, written || look.is_some(), typed))
+        let [has_ended, signalled, written, typed, noticed] =
+            ready.map(|ready| !ready.revents().is_empty());
+        Ok(Ready { has_ended, signalled, noticed, written: written || is_log, typed })
+    }
+
+    /// Shows what the session has to say: over the screen, or as lines to one who looks from no terminal.
+    fn show_notices(&mut self) {
+        while let Some(notice) = self.notices.hear() {
+            match (&self.terminal, &self.shown) {
+                (Some(terminal), Shown::Screen { modes, .. }) => {
+                    show(self.notices.show(notice, modes, size(terminal)).as_bytes());
+                }
+                (None, _) | (_, Shown::Log(_)) => notify!("pinfold: {notice}"),
+            }
+        }
+    }
+
+    /// Gives the screen back after a while, or a key.
+    fn go_on_with_notices(&mut self, typed: &[u8]) {
+        let Some(terminal) = self.terminal.as_ref().filter(|_| self.notices.is_shown()) else {
+            return;
+        };
+        show(self.notices.turn(typed, size(terminal)).as_bytes());
+        let is_alternate =
+            matches!(&self.shown, Shown::Screen { modes, .. } if modes.is_alternate());
+        if is_alternate && !self.notices.is_shown() {
+            self.tell_window();
+        }
     }
 
     /// Shows what was written; when nothing comes any more, only the session's end is waited for.
@@ -296,6 +320,7 @@ impl Viewer {
     /// Returns how the session ended, after everything that it has written.
     fn ended(&mut self) -> Result<AttachEnd, RunError> {
         let answer = self.channel.receive::<Json<Answer>>().ok().flatten();
+        show(self.notices.end().as_bytes());
         while self.pass_output()? {}
         match answer.map(|answer| answer.message.0) {
             Some(Answer::Code(status, _)) => Ok(AttachEnd::Ended(status)),
@@ -309,8 +334,9 @@ impl Viewer {
         let Some(terminal) = &self.terminal else { return false };
         let mut buffer = vec![0; CHUNK];
         let read = rustix::io::read(terminal.descriptor(), &mut buffer[..]).unwrap_or(0);
+        self.go_on_with_notices(&buffer[..read]);
         let (passed, is_over) = self.keys.read(&buffer[..read]);
-        let interrupts = self.typed.is_none() && passed.contains(&INTERRUPT);
+        let interrupts = self.typing.is_none() && passed.contains(&INTERRUPT);
         self.type_in(passed);
         // A terminal that has gone types no more.
         if is_over || interrupts || read == 0 {
@@ -321,11 +347,8 @@ impl Viewer {
     }
 
     fn type_in(&self, bytes: Vec<u8>) {
-        if let Some(typed) = &self.typed
-            && !bytes.is_empty()
-        {
-            // What a program does not read is lost, as where a terminal's own buffer is full.
-            let _ = typed.waiting.try_send(bytes);
+        if let Some(typing) = &self.typing {
+            typing.keys(bytes);
         }
     }
 
@@ -351,6 +374,14 @@ impl Viewer {
             // A session that is gone says so itself.
             drop(self.channel.send(&Json(Request::Window(terminal.size())), &[]));
         }
+    }
+}
+
+/// Rows and columns of a terminal, for a notice over its screen.
+fn size(terminal: &CallerTerminal) -> (usize, usize) {
+    match terminal.size() {
+        (rows @ 1.., columns @ 1..) => (rows.into(), columns.into()),
+        _ => (24, 80),
     }
 }
 

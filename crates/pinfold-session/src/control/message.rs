@@ -53,6 +53,9 @@ pub(super) enum Request {
     Attach {
         /// Rows and columns; none for one who only looks.
         window: Option<Window>,
+        /// Whether urgent notices are wanted. A client of an older version does not know them.
+        #[serde(default)]
+        with_notices: bool,
     },
     /// Of who is attached: this is the size now, and everything is to be painted again.
     Window(Window),
@@ -77,9 +80,11 @@ pub(super) enum Answer {
     Error(String),
     /// The terminal of what runs, whose controlling side comes along.
     Terminal,
-    /// Who asked is attached: where what is written comes from comes along, and, for one who may
-    /// write, where keys go.
+    /// Who asked is attached: where what is written comes from comes along, and, for one who may write, where keys
+    /// go.
     Attached,
+    /// The same, with where urgent notices come from in between. Only to who asked for them.
+    AttachedWithNotices,
     /// The session has no terminal of its own. Its end will be sent.
     NoTerminal,
     /// What runs was stopped.
@@ -98,5 +103,19 @@ impl Answer {
             Ended::Code(code) => Self::Code(code, limit),
             Ended::Signal(signal) => Self::Killed(signal, limit),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Request};
+
+    /// What a client and a session of pinfold 0.1 before notices say: sessions outlive an upgrade.
+    #[test]
+    fn older_client_attaches_without_notices_and_an_older_session_has_none() {
+        let asked: Request = serde_json::from_str(r#"{"Attach":{"window":null}}"#).unwrap();
+        assert!(matches!(asked, Request::Attach { window: None, with_notices: false }));
+        let answer: Answer = serde_json::from_str(r#""Attached""#).unwrap();
+        assert!(matches!(answer, Answer::Attached));
     }
 }

@@ -16,6 +16,7 @@ use pinfold_host::audit::{Audit, Event};
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_exec;
 use pinfold_host::wrappers::Launch;
+use pinfold_terminal::notices::attached::Bulletin;
 use pinfold_terminal::screen::Screen;
 use pinfold_wire::{
     Bounds, Channel, Ended, LaunchOrder, Order, Program, Step, StreamEnd, Streams, Wire as _,
@@ -70,6 +71,8 @@ pub(crate) struct Control {
     evidence: Vec<Bounded>,
     /// None where the sandbox cannot ask for anything.
     desk: Option<Arc<Desk>>,
+    /// Where those who are attached hear urgent notices.
+    bulletin: Option<Arc<Bulletin>>,
 }
 
 impl Control {
@@ -85,14 +88,29 @@ impl Control {
     ) -> io::Result<Self> {
         let listener = ipc::listen(private, NAME)?;
         let spare = Some(listener.try_clone()?);
-        let (clients, screen, desk) = (Vec::new(), None, None);
-        let (next, evidence) = (FIRST, Vec::new());
-        Ok(Self { listener, spare, clients, rules, screen, base, audit, next, evidence, desk })
+        Ok(Self {
+            listener,
+            spare,
+            clients: Vec::new(),
+            rules,
+            screen: None,
+            base,
+            audit,
+            next: FIRST,
+            evidence: Vec::new(),
+            desk: None,
+            bulletin: None,
+        })
     }
 
     /// Returns the same, with the desk where the user is asked.
     pub(crate) fn with_desk(self, desk: Option<Arc<Desk>>) -> Self {
         Self { desk, ..self }
+    }
+
+    /// Returns the same, with where urgent notices are posted.
+    pub(crate) fn with_bulletin(self, bulletin: Option<Arc<Bulletin>>) -> Self {
+        Self { bulletin, ..self }
     }
 
     /// Returns a descriptor that is readable when somebody asks for something.
@@ -276,7 +294,9 @@ impl Control {
                 let served = self.serve_tools(&received.descriptors, inside);
                 client.answer(served.map_or_else(Answer::Error, |()| Answer::Done), &[]);
             }
-            Request::Attach { window } if is_started => self.attach(client, window),
+            Request::Attach { window, with_notices } if is_started => {
+                self.attach(client, window, with_notices)
+            }
             Request::Attach { .. } => {
                 client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
             }

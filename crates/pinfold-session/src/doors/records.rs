@@ -13,6 +13,7 @@ use pinfold_host::note::{Note, Topic};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkRule};
 use pinfold_terminal::notices::Notices;
+use pinfold_terminal::notices::attached::Bulletin;
 use pinfold_terminal::notify;
 
 pub use used::Used;
@@ -44,7 +45,9 @@ pub(crate) enum LiveLines {
     All,
     /// Urgent ones, over the screen of the sandbox.
     Urgent(Arc<Notices>),
-    /// None: nobody may be looking.
+    /// Urgent ones, over the screens of those who are attached.
+    Attached(Arc<Bulletin>),
+    /// None: the program has the screen.
     None,
 }
 
@@ -88,6 +91,14 @@ impl Records {
             reached.iter().filter_map(|asked| NetworkRule::exactly(asked)).collect();
         rules.dedup();
         rules
+    }
+
+    /// Returns where notices for clients that attach are posted.
+    pub(crate) fn bulletin(&self) -> Option<Arc<Bulletin>> {
+        match &self.refusals.lock().live {
+            LiveLines::Attached(bulletin) => Some(Arc::clone(bulletin)),
+            LiveLines::All | LiveLines::Urgent(_) | LiveLines::None => None,
+        }
     }
 
     /// Records an internal error, and notifies the user once.
@@ -139,12 +150,12 @@ impl Records {
 }
 
 impl Refusals {
-    /// Shows each note once, and not more than a user reads.
-    fn show(&mut self, note: Note, urgency: Urgency) {
+    /// Shows each note once, and not more than a user reads. Returns whether it was new.
+    fn show(&mut self, note: Note, urgency: Urgency) -> bool {
         let is_refusal = note.topic == Topic::Refused;
         let shown = if is_refusal { &mut self.refused } else { &mut self.failed };
         if shown.len() > MOST_LINES || !shown.insert(note.text.clone()) {
-            return;
+            return false;
         }
         let note = match (shown.len() > MOST_LINES, is_refusal) {
             (false, _) => note,
@@ -154,12 +165,19 @@ impl Refusals {
             (true, false) => Note::warning("more failures like these were not shown"),
         };
         match &self.live {
-            LiveLines::All => return notify!("pinfold: {}", note.text),
+            LiveLines::All => {
+                notify!("pinfold: {}", note.text);
+                return true;
+            }
             LiveLines::Urgent(notices) if urgency == Urgency::Urgent => notices.show(&note.text),
-            LiveLines::Urgent(_) | LiveLines::None => {}
+            LiveLines::Attached(bulletin) if urgency == Urgency::Urgent => {
+                bulletin.post(&note.text)
+            }
+            LiveLines::Urgent(_) | LiveLines::Attached(_) | LiveLines::None => {}
         }
         // What was on the screen for a few seconds may have been missed.
         self.waiting.push(note);
+        true
     }
 }
 
@@ -235,8 +253,14 @@ impl Journal for Records {
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
                 let text = format!("provider {provider} at {host} {what}");
-                self.refusals.lock().show(Note::warning(text), Urgency::Urgent);
-                Ok(())
+                if !self.refusals.lock().show(Note::warning(text), Urgency::Urgent) {
+                    return Ok(());
+                }
+                self.audit.record(&Event::ProviderFailure {
+                    provider: provider.to_string(),
+                    host: (*host).to_owned(),
+                    what: (*what).to_owned(),
+                })
             }
             // Events that this version does not know are no reason to let a request pass.
             _ => Err(io::Error::other("unknown event at a door")),

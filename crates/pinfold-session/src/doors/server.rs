@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pinfold_egress::{Egress, StopHandle, stop_channel};
+use pinfold_host::faults::Faults;
 use rustix::pipe::PipeFlags;
 
 use crate::RunError;
-use crate::doors::faults::Faults;
+
 use crate::doors::records::Records;
 
 /// How often the doors of one session are served again after an internal error.

@@ -67,6 +67,7 @@ impl Furnished {
         sys::allow_many_files();
         let control = Control::open(state.private(), rules, base, Arc::clone(&self.audit));
         let control = control.map_err(RunError::System)?.with_desk(self.desk.clone());
+        let control = control.with_bulletin(self.records.bulletin());
         let (outputs, input) = self.caller.moved.start().map_err(RunError::thread)?;
         let disk_watch =
             request.bound.take().map(DiskWatch::watch).transpose().map_err(RunError::thread)?;

@@ -9,8 +9,9 @@ use pinfold_host::sys;
 use pinfold_host::wrappers::Launch;
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
-use pinfold_protect::masks::Masks;
+use pinfold_protect::masks::{Fall, Masks};
 use pinfold_terminal::notices::Notices;
+use pinfold_terminal::notices::attached::Bulletin;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_workspace::review::Review;
 
@@ -45,7 +46,7 @@ impl Launched {
         let (session, mut inside) = Session::begin(request, caller.wants_terminal)?;
         session.request.launcher.act_for(&session.design.authority);
         // While init builds the root.
-        let masks = Masks::start(&inside)?;
+        let masks = Masks::start(&inside, Fall::of_nested(session.request.nested))?;
         let launch = wrapped(&session.request, session.boundary.name())?;
         let program = Program {
             argv: launch.argv.clone(),
@@ -95,8 +96,9 @@ fn passage(request: &Request, caller: &Caller) -> Option<Arc<Passage>> {
 fn live_lines(request: &Request, caller: &Caller, passage: Option<&Arc<Passage>>) -> LiveLines {
     match passage {
         Some(passage) => LiveLines::Urgent(Arc::new(Notices::new(Arc::clone(passage)))),
-        None if caller.terminal.is_none() && request.window.is_none() => LiveLines::All,
-        None => LiveLines::None,
+        None if caller.terminal.is_some() => LiveLines::None,
+        None if request.window.is_some() => LiveLines::Attached(Arc::new(Bulletin::default())),
+        None => LiveLines::All,
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn refresh(
     masks: Option<&Kept>,
 ) -> io::Result<Option<Refresh>> {
     let Some(view) = view else { return Ok(None) };
-    let hidden = Hidden::new(workspace.root.as_path(), hidden, masks.map(Kept::channel));
+    let hidden = Hidden::new(workspace.root.as_path(), hidden, masks)?;
     Refresh::start(view, hidden).map(Some)
 }
 

@@ -3,6 +3,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
+use std::time::Duration;
+
 use super::*;
 
 /// Returns a terminal in raw mode: the side of the emulator, and the side of programs.
@@ -47,7 +49,8 @@ fn a_notice_holds_output_back_and_lets_keys_through() {
 
     let held = passage.hold(Keys::ToSandbox).unwrap();
     held.open();
-    held.draw(page(&["provider p answered 401".to_owned()], held.size()).as_bytes());
+    let mut page = Page::new(vec!["provider p answered 401".to_owned()]);
+    held.draw(page.draw(held.size()).unwrap().as_bytes());
     let shown = read_until(&emulator, "answered 401");
     assert!(shown.contains("\x1b[?1049h"), "{shown:?}");
     write(&program, "after");
@@ -85,32 +88,11 @@ fn a_notice_is_seen_whatever_the_program_asked_of_the_terminal() {
     read_until(&emulator, "hidden");
     let held = passage.hold(Keys::ToSandbox).unwrap();
     held.open();
-    held.draw(page(&["seen".to_owned()], held.size()).as_bytes());
+    let mut page = Page::new(vec!["seen".to_owned()]);
+    held.draw(page.draw(held.size()).unwrap().as_bytes());
     let shown = read_until(&emulator, "pinfold: seen");
     assert!(shown.contains("\x1b]110\x1b\\\x1b]111\x1b\\"), "{shown:?}");
     // Text of the program that is protected (ESC V) would stay between pinfold's words.
     let [open, erase] = ["\x1b[0\"q", "\x1b[2J"].map(|it| shown.find(it));
     assert!(open.is_some() && open < erase, "{shown:?}");
-}
-
-#[test]
-fn only_keys_take_a_notice_away() {
-    let typed = |bytes: &[u8]| Typed { at: Instant::now(), bytes: bytes.to_vec() };
-    for bytes in [&b"x"[..], b"\x1b", b"\r", b"pasted text"] {
-        assert!(is_key(&typed(bytes)), "{bytes:?}");
-    }
-    // The position of the cursor, the focus, the mouse, colours.
-    for bytes in [&b"\x1b[12;40R"[..], b"\x1b[I", b"\x1b[<35;1;1M", b"\x1b]11;rgb:0/0/0\x1b\\"] {
-        assert!(!is_key(&typed(bytes)), "{bytes:?}");
-    }
-}
-
-#[test]
-fn a_notice_fits_into_every_window() {
-    let notice = ["x".repeat(LONGEST)];
-    for (rows, columns) in [(1, 1), (2, 80), (24, 80), (50, 10)] {
-        let shown = page(&notice, (rows, columns));
-        assert!(!shown.contains('\n') && shown.matches(";1H").count() <= rows, "{shown:?}");
-    }
-    assert!(page(&["a".to_owned(), "b".to_owned()], (24, 80)).contains("pinfold: b"));
 }

@@ -135,7 +135,8 @@ impl Modes {
     }
 
     /// Returns whether the program shows the alternate screen.
-    pub(crate) fn is_alternate(&self) -> bool {
+    #[must_use]
+    pub fn is_alternate(&self) -> bool {
         self.asked.is_alternate
     }
 

@@ -3,28 +3,17 @@
 //! `PINFOLD_TEST_QEMU` and `PINFOLD_TEST_KERNEL` are directories into which packages of QEMU and of a kernel were
 //! unpacked. Without them, those of the system are used.
 
-use std::error::Error;
+mod single;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pinfold_vm::{Kernel, Qemu, Spec, WANTED, initramfs};
 
-pub(crate) type Failed = Box<dyn Error + Send + Sync>;
+pub(crate) use single::{Failed, run};
 
 fn directory(variable: &str) -> PathBuf {
     std::env::var_os(variable).map_or_else(|| "/".into(), PathBuf::from)
-}
-
-/// Runs the one test of a program, and answers what cargo-nextest asks of it.
-pub(crate) fn run(name: &str, test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
-    let has = |word| std::env::args().any(|argument| argument == word);
-    if has("--list") {
-        if !has("--ignored") {
-            println!("{name}: test");
-        }
-        return Ok(());
-    }
-    test()
 }
 
 /// Finds QEMU.

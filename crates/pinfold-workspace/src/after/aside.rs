@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::Kept;
 use pinfold_host::beneath::open_directory;
-use pinfold_names::misleading::SPARSE_FILES;
+use pinfold_names::misleading::{DEVICES, SPARSE_FILES};
 use pinfold_policy::path::Escaped;
 use pinfold_protect::misleading::Misleading;
 use pinfold_protect::set_aside;
@@ -63,7 +63,7 @@ impl After<'_> {
                 continue;
             }
             // Git is asked for each.
-            let is_asked = number < MOST_NAMED && opt_in != SPARSE_FILES;
+            let is_asked = number < MOST_NAMED && ![DEVICES, SPARSE_FILES].contains(&opt_in);
             let left = if is_asked { self.without_committed(path) } else { [path].into() };
             for path in left {
                 let is_named = number < MOST_MISLEADING;

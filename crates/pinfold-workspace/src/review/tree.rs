@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 /// Names of extended attributes that overlayfs uses for itself (`userxattr`).
 const OF_THE_KERNEL: &[u8] = b"user.overlay.";
+const CAPABILITIES: &[u8] = b"security.capability";
 /// What a sandbox may set.
 const OF_USERS: &[u8] = b"user.";
 
@@ -235,7 +236,8 @@ pub(crate) fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
 /// The extended attribute of access control lists.
 pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// Returns whether overlayfs has written something about a file to its extended attributes.
+/// Returns whether a file has extended attributes that must not come to a workspace: notes of overlayfs, or capabilities, which a
+/// program of a nested sandbox may have got (capabilities(7)).
 ///
 /// # Errors
 /// Returns the error of `flistxattr(2)`.
@@ -244,7 +246,8 @@ pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
         Err(Errno::NOTSUP) => return Ok(false),
         list => list?,
     };
-    Ok(list.split(|byte| *byte == 0).any(|name| name.starts_with(OF_THE_KERNEL)))
+    let is_note = |name: &[u8]| name.starts_with(OF_THE_KERNEL) || name == CAPABILITIES;
+    Ok(list.split(|byte| *byte == 0).any(is_note))
 }
 
 /// Returns whether overlayfs shows nothing of what lies below a directory of a layer.

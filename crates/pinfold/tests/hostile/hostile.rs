@@ -16,8 +16,8 @@ use pinfold_testkit::{Stage, User, behind_gvisor, engine, installed, people, ski
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const PYTHON: &str = "/usr/bin/python3";
-const DRIVER: &str = include_str!("hostile/driver.py");
+pub(super) const PYTHON: &str = "/usr/bin/python3";
+pub(super) const DRIVER: &str = include_str!("hostile/driver.py");
 const ATTEMPTS: [&str; 8] = [
     include_str!("hostile/files.py"),
     include_str!("hostile/metadata.py"),
@@ -87,7 +87,7 @@ const OF_NESTED: [(&str, &str); 13] = [
 
 /// One attempt's result, as the driver prints it.
 #[derive(Debug, Deserialize)]
-struct Line {
+pub(super) struct Line {
     category: String,
     name: String,
     outside: String,
@@ -97,13 +97,13 @@ struct Line {
 }
 
 /// What lies outside, alive until its input ends.
-struct Host {
+pub(super) struct Host {
     process: Child,
     facts: Value,
 }
 
 impl Host {
-    fn start(stage: &Stage) -> Self {
+    pub(super) fn start(stage: &Stage) -> Self {
         let script = stage.write("host.py", HOST);
         let mut process = stage
             .command(PYTHON)
@@ -123,14 +123,14 @@ impl Host {
     }
 
     /// Writes the facts to a file: among the arguments they would be what an attempt looks for.
-    fn tell(&self, stage: &Stage, outside: bool) -> PathBuf {
+    pub(super) fn tell(&self, stage: &Stage, outside: bool) -> PathBuf {
         let mut facts = self.facts.clone();
         facts["outside"] = json!(outside);
         stage.write("ws/facts.json", facts.to_string())
     }
 
     /// Ends it; false if something else has.
-    fn end(mut self) -> bool {
+    pub(super) fn end(mut self) -> bool {
         let alive = self.process.try_wait().unwrap().is_none();
         drop(self.process.stdin.take());
         alive && self.process.wait().unwrap().success()
@@ -138,7 +138,7 @@ impl Host {
 }
 
 /// Runs the program and reads its lines.
-fn attempts(mut command: Command) -> Vec<Line> {
+pub(super) fn attempts(mut command: Command) -> Vec<Line> {
     let output = command.env("PINFOLD_MARKER", MARKER).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the driver ended with {}: {errors}", output.status);
@@ -184,7 +184,7 @@ fn is_of(line: &Line, attempts: &[(&str, &str)]) -> bool {
 }
 
 /// What the results say against the boundary, or against the attempts.
-fn complaints(inside: &[Line], outside: &[Line], known: &[(&str, &str)]) -> String {
+pub(super) fn complaints(inside: &[Line], outside: &[Line], known: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut complain = |line: &Line, what: &str| {
         let Line { category, name, detail, .. } = line;

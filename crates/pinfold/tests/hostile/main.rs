@@ -3,3 +3,4 @@
 
 mod hostile;
 mod nested;
+mod nested_root;

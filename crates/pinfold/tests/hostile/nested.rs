@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const SECRET: &str = "hunter2-under-the-mask";
 
-fn text(output: &Output) -> String {
+pub(super) fn text(output: &Output) -> String {
     let both = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
 }

@@ -1,6 +1,7 @@
 //! Grants of directories that hold secrets, or at which sessions have something of their own.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Output;
 
@@ -72,6 +73,31 @@ fn secrets_are_hidden_below_every_grant_and_in_every_mode() {
         let config = stage.path("home/.config").display().to_string();
         let open = format!("cat {config}/nvim/init.lua");
         assert_eq!(stdout(&stage.run_shell(&["--read", &config], &open)), "open");
+    }
+}
+
+/// Debian's `/root` is closed to others, whose rights a session of root has.
+#[test]
+fn home_that_is_closed_to_others_can_be_granted_and_hides_the_same() {
+    for user in people() {
+        let stage = Stage::new(user);
+        with_secrets(&stage);
+        let note = stage.write("home/docs/note", "mine");
+        let history = stage.write("home/.bash_history", "export TOKEN=secret");
+        let home = stage.path("home");
+        for (path, mode) in [(&note, 0o600), (&history, 0o600), (&home, 0o700)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let workspace = stage.path("home/src/app");
+        stage.write("home/src/app/file", "");
+        let (note, history, home) = (note.display(), history.display(), home.display().to_string());
+        let script =
+            format!("cat {note} {history}; echo x >>{note}; echo x >>file && echo written");
+        let mut run = stage.pinfold(&["run", "--read", &home, "--", "sh", "-c", &script]);
+        let output = run.current_dir(&workspace).output().unwrap();
+        assert_eq!(stdout(&output), "minewritten\n", "{}", stderr(&output));
+        let metadata = fs::metadata(stage.path("home/docs/note")).unwrap();
+        assert_eq!((metadata.mode() & 0o777, metadata.uid(), metadata.len()), (0o600, user.uid, 4));
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) const HIDDEN_KERNEL_FILES: [&str; 4] =
 
 /// Where nested sandboxes have a second `/proc`, without seals: a namespace that is made inside gets a `/proc` of its own only
 /// where one shows everything (`mount_too_revealing`, fs/namespace.c). What seals hide can be seen there anyway.
-const NESTED_PROC: &str = "run/pinfold/nested/proc";
+pub(in crate::namespace) const NESTED_PROC: &str = "run/pinfold/nested/proc";
 
 impl Root {
     /// Makes directories for what another kernel mounts: nothing of this one's is in the tree.

@@ -152,6 +152,7 @@ impl Assembler {
             Verdict::Renames => self.renames(),
             Verdict::Empty => self.empty(),
             Verdict::Tables => self.tables(),
+            Verdict::Attributes => self.give(errno(libc::EOPNOTSUPP)),
         }
     }
 
@@ -175,6 +176,10 @@ impl Assembler {
     /// Filters socket(2) and socketpair(2): the families that exist, and of netlink its routing.
     /// AF_VSOCK, for one, has no namespace: it would reach the host from an empty network.
     fn families(&mut self) {
+        // The kernel takes AF_INET with this type for a packet socket (`__sock_create`, net/socket.c).
+        self.load(argument(1));
+        self.emit(AND, 0, 0, SOCKET_TYPE);
+        self.give_if_equal(SOCK_PACKET, errno(libc::EAFNOSUPPORT));
         self.load(argument(0));
         for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
             self.give_if_equal(family as u32, PASS);
@@ -303,16 +308,22 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// Filters setsockopt(2): who is root over a network of its own could replace its tables of packet filters, in code of the
-    /// kernel's that nothing else of a sandbox reaches. (Its successor is behind a family of netlink that is refused.)
+    /// Filters setsockopt(2): who is root over a network of its own could replace its tables of packet filters, set policies of
+    /// IPsec and route multicasts, in code of the kernel's that nothing else of a sandbox reaches. (What else reaches it is behind
+    /// families of netlink that are refused.)
     fn tables(&mut self) {
-        const LENGTH: u8 = 1 + 2 * TABLES.len() as u8;
-        self.load(argument(1));
-        self.emit(JUMP_EQUAL, 1, 0, libc::SOL_IP as u32);
-        self.emit(JUMP_EQUAL, 0, LENGTH, libc::SOL_IPV6 as u32);
-        self.load(argument(2));
-        for option in TABLES {
-            self.give_if_equal(option, REFUSE);
+        for (level, options, first_other) in TABLES {
+            let at = self.code.len();
+            self.load(argument(1));
+            self.emit(JUMP_EQUAL, 0, 0, level as u32);
+            self.load(argument(2));
+            for option in options {
+                self.give_if_equal(*option, REFUSE);
+            }
+            self.emit(JUMP_AT_LEAST, 0, 1, first_other);
+            self.give(REFUSE);
+            self.give(PASS);
+            self.code[at + 1].jf = (self.code.len() - at - 2) as u8;
         }
         self.give(PASS);
     }
@@ -354,9 +365,18 @@ const NODES: [u32; 2] = [libc::SYS_mknod as u32, libc::SYS_mknodat as u32];
 const NODES: [u32; 1] = [libc::SYS_mknodat as u32];
 const DEVICE: u32 = libc::S_IFCHR & libc::S_IFBLK;
 
-/// Options that replace tables and set their counters (linux/netfilter_ipv4/ip_tables.h and the same of IPv6,
-/// linux/netfilter_arp/arp_tables.h, linux/netfilter_bridge/ebtables.h).
-const TABLES: [u32; 6] = [64, 65, 96, 97, 128, 129];
+/// Bits of socket(2)'s second argument that are the type (`SOCK_TYPE_MASK`, linux/net.h).
+const SOCKET_TYPE: u32 = 0xf;
+/// linux/net.h; obsolete, and yet there.
+const SOCK_PACKET: u32 = 10;
+
+/// Options for who is root over a network: level, single ones, and the first one from which on all are.
+///
+/// IP_IPSEC_POLICY and IP_XFRM_POLICY (linux/in.h), IPV6_IPSEC_POLICY and IPV6_XFRM_POLICY (linux/in6.h) are policies of IPsec. From 64 on
+/// there are tables of packet filters of IPv4, ARP and bridges, routes of multicasts, and virtual servers (linux/netfilter_ipv4/ip_tables.h,
+/// linux/mroute.h, linux/ip_vs.h). IPv6 has options of its own up to 78 (IPV6_FREEBIND), among them the filters' 64 and 65.
+const TABLES: [(i32, &[u32], u32); 2] =
+    [(libc::SOL_IP, &[16, 17], 64), (libc::SOL_IPV6, &[34, 35, 64, 65], 79)];
 
 /// Requests of linux/fscrypt.h: FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY,
 /// FS_IOC_REMOVE_ENCRYPTION_KEY and FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS.

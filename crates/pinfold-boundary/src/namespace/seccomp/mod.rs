@@ -39,6 +39,13 @@ pub(super) struct Character {
     pub(super) ids: Option<(u32, u32)>,
 }
 
+impl Character {
+    /// Returns whether a program with capabilities could be left that count for the owner of the sandbox's files.
+    fn leaves_capabilities(self) -> bool {
+        self.nested && self.owner_is_other && !self.leaves_nothing
+    }
+}
+
 /// Returns the filter as a program.
 pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
     let mut assembler = Assembler::new(character);
@@ -104,6 +111,7 @@ fn effective(verdict: Verdict, character: Character) -> Verdict {
         // Every mount is nosuid, and nothing of it is kept with such a bit.
         Verdict::Setuid if character.root_by_name || character.leaves_nothing => Verdict::Allow,
         Verdict::Tables if !character.nested => Verdict::Allow,
+        Verdict::Attributes if !character.leaves_capabilities() => Verdict::Allow,
         Verdict::Moves if !character.moves => Verdict::Allow,
         Verdict::Empty if !character.own_kernel => Verdict::Allow,
         other => other,

@@ -20,6 +20,7 @@ pub(super) enum Verdict {
     Renames,
     Empty,
     Tables,
+    Attributes,
     /// Succeeds without effect; no row says so itself.
     Pretend,
 }

@@ -158,6 +158,20 @@ fn no_device_is_made_but_where_nested_sandboxes_leave_nothing() {
 }
 
 #[test]
+fn no_attribute_is_set_where_capabilities_would_count_for_the_files_owner() {
+    const EOPNOTSUPP: u32 = libc::SECCOMP_RET_ERRNO | libc::EOPNOTSUPP as u32;
+    const SETXATTRAT: i64 = 463;
+    let of_root = Character { nested: true, owner_is_other: true, ..Character::default() };
+    for number in [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, SETXATTRAT] {
+        let ask = |character| evaluate(&program(character), NATIVE, number as u32, [0; 6]);
+        assert_eq!(ask(of_root), EOPNOTSUPP, "{number}");
+        assert_eq!(ask(Character { nested: false, ..of_root }), ALLOW, "{number}");
+        assert_eq!(ask(Character { owner_is_other: false, ..of_root }), ALLOW, "{number}");
+        assert_eq!(ask(Character { leaves_nothing: true, ..of_root }), ALLOW, "{number}");
+    }
+}
+
+#[test]
 fn the_list_knows_every_call_of_the_kernel_headers() {
     let header = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
     let Ok(text) = std::fs::read_to_string(header) else {
@@ -216,6 +230,26 @@ fn socket_families_are_an_allow_list() {
     assert_eq!(ask(libc::AF_NETLINK, libc::NETLINK_NETFILTER), EAFNOSUPPORT);
     for family in [libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG, libc::AF_BLUETOOTH, 44] {
         assert_eq!(ask(family, 0), EAFNOSUPPORT, "family {family}");
+    }
+}
+
+#[test]
+fn packet_sockets_are_refused_by_their_old_name_too() {
+    const SOCK_PACKET: i32 = 10;
+    let ask = |number: i64, kind: i32| {
+        let arguments = [libc::AF_INET as u64, kind as u64, 0x300, 0, 0, 0];
+        (answer(false, number, arguments), answer(true, number, arguments))
+    };
+    let flags =
+        [0, libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK];
+    for number in [libc::SYS_socket, libc::SYS_socketpair] {
+        for flags in flags {
+            assert_eq!(ask(number, SOCK_PACKET | flags), (EAFNOSUPPORT, EAFNOSUPPORT));
+            for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_SEQPACKET]
+            {
+                assert_eq!(ask(number, kind | flags), (ALLOW, ALLOW));
+            }
+        }
     }
 }
 
@@ -348,17 +382,22 @@ fn nested_sandboxes_get_no_control_groups_and_no_tables_of_packet_filters() {
     let set = |nested, level: i32, name: u64| {
         answer(nested, libc::SYS_setsockopt, [3, level as u64, name, 0, 0, 0])
     };
-    for level in [libc::SOL_IP, libc::SOL_IPV6] {
-        for table in [64, 65, 96, 97, 128, 129] {
-            assert_eq!(
-                (set(true, level, table), set(false, level, table)),
-                (EPERM, ALLOW),
-                "{table}"
-            );
+    let (policies, routes) = ([16, 17], [200, 211, 1152, 1167, u64::from(u32::MAX)]);
+    let tables = [64, 65, 96, 97, 128, 129];
+    for (level, refused) in [
+        (libc::SOL_IP, [&policies[..], &tables, &routes].concat()),
+        (libc::SOL_IPV6, [&[34, 35, 79, (7 << 32) | 34], &tables[..], &routes].concat()),
+    ] {
+        for option in &refused {
+            let both = (set(true, level, *option), set(false, level, *option));
+            assert_eq!(both, (EPERM, ALLOW), "{level}, {option}");
         }
-        for other in (1..64).chain([66, 67, 70, 98, 130]) {
-            assert_eq!(set(true, level, other), ALLOW, "{other}");
+        let last = if level == libc::SOL_IP { 63 } else { 78 };
+        for other in (0..=last).filter(|option| !refused.contains(option)) {
+            assert_eq!(set(true, level, other), ALLOW, "{level}, {other}");
         }
     }
-    assert_eq!(set(true, libc::SOL_SOCKET, 64), ALLOW);
+    for level in [libc::SOL_SOCKET, libc::SOL_TCP, libc::SOL_UDP] {
+        assert_eq!((set(true, level, 17), set(true, level, 64)), (ALLOW, ALLOW), "{level}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Clients that are attached to the session's terminal, or that follow its log and wait for its
 //! end.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use pinfold_host::ipc::Json;
 use pinfold_terminal::screen::{Screen, Seat};
@@ -32,18 +32,29 @@ impl Control {
     }
 
     /// Shows a client the session's terminal, if it has one.
-    pub(super) fn attach(&mut self, client: &mut Client, window: Option<Window>) {
+    pub(super) fn attach(
+        &mut self,
+        client: &mut Client,
+        window: Option<Window>,
+        with_notices: bool,
+    ) {
         let Some(screen) = &mut self.screen else {
             client.state = State::Attached(None);
             return client.answer(Answer::NoTerminal, &[]);
         };
         match screen.attach(window) {
             Ok(Seat { id, output, keys }) => {
-                let ends = [output.as_fd(), keys.as_fd()];
+                // Somebody for whom there is no descriptor finds the notices in the log.
+                let bulletin = self.bulletin.as_ref().filter(|_| with_notices);
+                let notices = bulletin.and_then(|bulletin| bulletin.listen().ok());
                 // Who only looks is given nothing to write to.
-                let ends = if window.is_some() { &ends[..] } else { &ends[..1] };
+                let keys = window.map(|_| keys.as_fd());
+                let ends = [Some(output.as_fd()), notices.as_ref().map(OwnedFd::as_fd), keys];
+                let ends: Vec<_> = ends.into_iter().flatten().collect();
                 client.state = State::Attached(Some(id));
-                client.answer(Answer::Attached, ends);
+                let answer =
+                    if notices.is_some() { Answer::AttachedWithNotices } else { Answer::Attached };
+                client.answer(answer, &ends);
             }
             Err(error) => client.answer(Answer::Error(error.to_string()), &[]),
         }

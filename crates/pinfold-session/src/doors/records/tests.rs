@@ -54,6 +54,13 @@ fn no_number_of_refusals_hides_a_provider_that_fails() {
     let shown = texts(&records);
     assert_eq!(shown.len(), 2 * (MOST_LINES + 1));
     assert_eq!(shown[MOST_LINES + 1], "provider p at h answered 0");
+    // Each cause is recorded once, for those who follow the audit log.
+    records
+        .record(&DoorEvent::ProviderFailed { provider: &provider, host: "h", what: "answered 0" })
+        .unwrap();
+    let lines = std::fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
+    assert_eq!(lines.matches("provider-failure").count(), MOST_LINES + 1);
+    assert_eq!(lines.matches(r#""what":"answered 0""#).count(), 1);
 }
 
 #[test]

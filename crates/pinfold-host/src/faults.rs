@@ -12,7 +12,8 @@ const MOST_WAITING: usize = 64;
 
 /// Where panics were, on their way to the loop of the session. A panic may hold any lock, so its
 /// own thread records nothing.
-pub(crate) struct Faults {
+#[derive(Debug)]
+pub struct Faults {
     places: Receiver<String>,
     /// Readable when there are some (eventfd(2)).
     bell: OwnedFd,
@@ -24,7 +25,7 @@ impl Faults {
     ///
     /// # Errors
     /// Returns the error of `eventfd(2)`.
-    pub(crate) fn watch() -> io::Result<Self> {
+    pub fn watch() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let ring = bell.try_clone()?;
         let (sender, places) = sync_channel(MOST_WAITING);
@@ -43,12 +44,12 @@ impl Faults {
     }
 
     /// Returns a descriptor that is readable when there is a place to report.
-    pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
+    pub fn waiting(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
     /// Returns the places since the last look.
-    pub(crate) fn taken(&self) -> Vec<String> {
+    pub fn taken(&self) -> Vec<String> {
         // Nothing to read is no news.
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
         self.places.try_iter().collect()

@@ -36,7 +36,7 @@ pub enum Exceeded {
     Pids,
 }
 
-/// The control groups of one inside; dropping removes them if they are pinfold's own.
+/// The control groups of one sandbox; dropping removes them if they are pinfold's own.
 #[derive(Debug)]
 pub struct Group {
     /// One directory in version 2, one for each controller in version 1.

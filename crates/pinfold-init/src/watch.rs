@@ -47,7 +47,7 @@ pub struct Watched {
     pub files: Option<u64>,
 }
 
-/// The watch of one inside.
+/// The watch of one sandbox.
 #[derive(Debug)]
 pub struct Watch {
     limits: Watched,

@@ -1,6 +1,6 @@
 //! `pinfold audit`.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pinfold_hindsight::export::{self, Source};
 use pinfold_host::audit::{self, Reader, Verified};
 use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
 use pinfold_policy::limits::WallTime;
 use pinfold_terminal::notify;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ pub(crate) struct AuditArgs {
     /// Print each record as one line of JSON in another program's format
     #[arg(long, value_enum, conflicts_with = "json")]
     format: Option<Format>,
-    /// Show only the records of this session
+    /// Show only the records of sessions with this name, or whose ids begin so
     #[arg(long, value_name = "ID", add = completions::live())]
     session: Option<String>,
     /// Show only records of the last hours or days, such as 90m, 12h or 2d
@@ -87,8 +88,9 @@ fn show_all(places: &Places, args: &AuditArgs) -> Result<ExitCode, Failure> {
     let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
     let style = Style::of(args);
     let from = args.since.map(|since| SystemTime::now() - since.duration());
-    let is_wanted = |record: &Value| {
-        args.session.as_ref().is_none_or(|id| record["session"] == **id)
+    let mut meant = args.session.as_deref().map(Meant::new);
+    let mut is_wanted = |record: &Value| {
+        meant.as_mut().is_none_or(|meant| meant.has(record))
             && from.is_none_or(|from| time_of(record).is_none_or(|time| time >= from))
     };
     let mut last = VecDeque::new();
@@ -125,6 +127,29 @@ fn show_all(places: &Places, args: &AuditArgs) -> Result<ExitCode, Failure> {
                 style.show(&record);
             }
         }
+    }
+}
+
+/// The sessions that are meant by a name, or by the beginning of their ids.
+struct Meant<'a> {
+    by: &'a str,
+    is_id: bool,
+    /// Those of this name that have begun so far.
+    named: HashSet<String>,
+}
+
+impl<'a> Meant<'a> {
+    fn new(by: &'a str) -> Self {
+        Self { by, is_id: SessionId::could_begin(by), named: HashSet::new() }
+    }
+
+    /// Returns whether a record is of one of them. The record of a session's beginning, which has its name, comes first.
+    fn has(&mut self, record: &Value) -> bool {
+        let Some(session) = record["session"].as_str() else { return false };
+        if record["event"] == "session" && record["name"] == self.by {
+            self.named.insert(session.to_owned());
+        }
+        self.is_id && session.starts_with(self.by) || self.named.contains(session)
     }
 }
 

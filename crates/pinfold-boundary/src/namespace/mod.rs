@@ -247,7 +247,7 @@ pub(crate) fn close_standard_streams(channel: &Channel) -> Result<(), Errno> {
     enter::close_all_others(&[], channel)
 }
 
-/// Returns the ids that a caller's inside shows: the caller's own, or those of an ordinary first user
+/// Returns the ids that a caller's sandbox shows: the caller's own, or those of an ordinary first user
 /// for a caller who is root (on the host they are ids that own nothing).
 pub fn inside_ids() -> (u32, u32) {
     const FIRST_USER: u32 = 1000;

@@ -123,7 +123,7 @@ impl AuthorityBuilder {
     /// Checks everything against everything.
     ///
     /// # Errors
-    /// Returns an error when two hosts claim one inside path, one root is granted until different times,
+    /// Returns an error when two hosts claim one path in the sandbox, one root is granted until different times,
     /// a grant has expired at `now` or is empty, a grant lies in what a restriction takes away (on the
     /// host, or where it appears inside), or a restriction lies in no grant.
     pub fn build(self, now: SystemTime) -> Result<Authority, AuthorityError> {

@@ -91,7 +91,7 @@ pub struct RestrictionLine {
 }
 
 impl Authority {
-    /// Decides an access to an inside path and says why.
+    /// Decides an access to a path in the sandbox and says why.
     ///
     /// # Errors
     /// Returns an error when the path is relative or contains a NUL byte.

@@ -118,7 +118,7 @@ impl Grant {
         Self { root, access, ask: Access::empty(), source, expires: None, rules: Rules::default() }
     }
 
-    /// Returns the host path of an inside path under this grant.
+    /// Returns the host path of a path in the sandbox under this grant.
     #[must_use]
     pub fn host_of(&self, inside: &InsidePath) -> Option<HostPath> {
         self.root.host.join(inside.strip_prefix(&self.root.inside)?).ok()

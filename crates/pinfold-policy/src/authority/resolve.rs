@@ -155,7 +155,7 @@ impl Authority {
         Walk::new(self, tree, path.as_ref(), Last::Keep).map(Walk::run)
     }
 
-    /// Returns what is at an inside path whose directory is free of links.
+    /// Returns what is at a path in the sandbox whose directory is free of links.
     fn locate(&self, tree: &dyn Tree, inside: InsidePath) -> Place {
         let leads_to_a_grant = || {
             self.grants

@@ -75,7 +75,7 @@ impl Authority {
         self.restrictions.iter()
     }
 
-    /// Returns the grant that governs an inside path: the longest prefix by component.
+    /// Returns the grant that governs a path in the sandbox: the longest prefix by component.
     #[must_use]
     pub fn governing(&self, inside: &InsidePath) -> Option<&Grant> {
         self.governing_index(inside).and_then(|index| self.grants.get(index))

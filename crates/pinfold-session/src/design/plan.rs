@@ -1,4 +1,4 @@
-//! From the settings to the plan of an inside.
+//! From the settings to the plan of a sandbox.
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{

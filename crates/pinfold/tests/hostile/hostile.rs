@@ -1,4 +1,4 @@
-//! A hostile inside: every way out that we could think of, tried.
+//! A hostile program in a sandbox: every way out that we could think of, tried.
 //!
 //! The attempts are small Python functions next to this file, in one program that runs inside,
 //! where each must be refused, and then outside as the same user, where those that a user may do

@@ -74,6 +74,10 @@ fn session_that_was_attended_is_known_by_its_name_afterwards() {
         assert_eq!(pinfold(&stage, &["wait", "day"]).status.code(), Some(4));
         let listed = String::from_utf8(pinfold(&stage, &["ps", "--all"]).stdout).unwrap();
         assert_eq!(listed.matches("  day  ").count(), 2, "{listed}");
+        let records = pinfold(&stage, &["audit", "--session", "day"]);
+        let records = String::from_utf8(records.stdout).unwrap();
+        assert_eq!(records.matches(" session boundary=").count(), 2, "{records}");
+        assert!(pinfold(&stage, &["audit", "--session", "night"]).stdout.is_empty());
         let report = pinfold(&stage, &["review", "day"]);
         let text = String::from_utf8(report.stdout).unwrap();
         assert!(text.contains("failed with status 4"), "{text}");

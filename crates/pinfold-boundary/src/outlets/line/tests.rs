@@ -9,7 +9,7 @@ use rustix::termios::OptionalActions;
 
 use super::Line;
 
-/// The outer end of a line on a thread, with a hostile inside at the other.
+/// The outer end of a line on a thread, with a hostile sandbox at the other.
 struct Outer {
     controller: OwnedFd,
     inside: Channel,

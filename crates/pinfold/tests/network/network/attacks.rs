@@ -1,4 +1,4 @@
-//! Requests that say one thing and mean another, and a hostile inside.
+//! Requests that say one thing and mean another, and a hostile sandbox.
 
 use super::World;
 use super::world::people_with;

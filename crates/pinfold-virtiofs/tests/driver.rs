@@ -7,7 +7,7 @@ mod single;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pinfold_boundary::namespace::{inside_ids, serve};
@@ -84,23 +84,28 @@ fn speak(base: &Path, turn: &str) -> Result<String, Failed> {
     if is_bad { Err(said.into()) } else { Ok(said) }
 }
 
-fn fill(base: &Path, workspace: &Path, grant: &Path) -> Result<(), Failed> {
-    for directory in ["", "secret", "fixed", ".git"] {
-        fs::create_dir(workspace.join(directory))?;
-    }
-    fs::create_dir(grant)?;
-    for (path, content) in [
+/// What the driver may not change, with its content.
+fn kept(base: &Path, workspace: &Path, grant: &Path) -> [(PathBuf, &'static str); 6] {
+    [
         (base.join("outside"), "outside"),
         (workspace.join("secret/key"), "hidden"),
         (workspace.join("token"), "hidden"),
         (workspace.join("fixed/file"), "fixed"),
         (workspace.join(".git/config"), "git"),
-        (workspace.join("file"), "of the host\n"),
-        (workspace.join("own"), "own"),
         (grant.join("file"), "granted\n"),
-    ] {
+    ]
+}
+
+fn fill(base: &Path, workspace: &Path, grant: &Path) -> Result<(), Failed> {
+    for directory in ["", "secret", "fixed", ".git"] {
+        fs::create_dir(workspace.join(directory))?;
+    }
+    fs::create_dir(grant)?;
+    for (path, content) in kept(base, workspace, grant) {
         fs::write(path, content)?;
     }
+    fs::write(workspace.join("file"), "of the host\n")?;
+    fs::write(workspace.join("own"), "own")?;
     for path in [base, workspace, grant] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     }
@@ -138,14 +143,7 @@ fn masks(workspace: &Path) -> Vec<Mask> {
 
 /// What the host has is as it was, and nothing new is a device or runs with anybody's rights.
 fn is_unharmed(base: &Path, workspace: &Path, grant: &Path) -> Result<(), Failed> {
-    for (path, content) in [
-        (base.join("outside"), "outside"),
-        (workspace.join("secret/key"), "hidden"),
-        (workspace.join("token"), "hidden"),
-        (workspace.join("fixed/file"), "fixed"),
-        (workspace.join(".git/config"), "git"),
-        (grant.join("file"), "granted\n"),
-    ] {
+    for (path, content) in kept(base, workspace, grant) {
         assert_eq!(fs::read_to_string(&path)?, content, "{}", path.display());
     }
     for found in fs::read_dir(workspace)? {

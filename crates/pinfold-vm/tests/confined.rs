@@ -1,4 +1,4 @@
-//! What encloses QEMU if a guest runs its own code in it: a program of ours in its place tries to get out.
+//! What encloses QEMU if a guest runs its own code in it: a hostile program in its place tries to get out.
 
 #[path = "support/single.rs"]
 mod single;

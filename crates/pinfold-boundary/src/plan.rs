@@ -45,7 +45,7 @@ pub struct Entry {
 pub enum Place {
     /// A file or directory of the host, read-only.
     ReadOnly(HostPath),
-    /// The same of the host's system, which nobody has chosen: what is closed to others stays closed.
+    /// The same of the host's system, which nobody has named: what is closed to others stays closed.
     System(HostPath),
     /// A file or directory of the host, writable.
     Writable(HostPath),

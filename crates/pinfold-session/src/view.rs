@@ -26,8 +26,8 @@ use crate::RunError;
 pub(crate) struct View {
     builder: AuthorityBuilder,
     links: Vec<(InsidePath, std::ffi::OsString)>,
-    /// Where the host's programs and libraries are that nobody has chosen.
-    userland: Vec<InsidePath>,
+    /// Where the host's programs and libraries are that nobody has named.
+    pub(crate) userland: Vec<InsidePath>,
     /// The system's directories that may be written to, each with what lies over what.
     views: Vec<(InsidePath, Vec<Lower>)>,
     /// An empty workspace.

@@ -147,7 +147,7 @@ impl Assembler {
             Verdict::Terminal => self.requests(),
             Verdict::Personality => self.personality(),
             Verdict::Init => self.init(numbers),
-            Verdict::Setuid | Verdict::Nodes => self.modes(numbers),
+            Verdict::Setuid | Verdict::Nodes | Verdict::Queues => self.modes(numbers),
             Verdict::Moves => self.give(TELL),
             Verdict::Renames => self.renames(),
             Verdict::Empty => self.empty(),

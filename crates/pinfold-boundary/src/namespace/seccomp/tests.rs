@@ -285,6 +285,8 @@ fn terminals_and_modes_are_filtered_by_argument() {
     assert_eq!(queue(libc::O_CREAT | libc::O_RDWR, 0o4755), EPERM);
     assert_eq!(queue(libc::O_CREAT | libc::O_RDWR, 0o755), ALLOW);
     assert_eq!(queue(libc::O_RDWR, 0o4755), ALLOW);
+    let flags = (libc::O_CREAT | libc::O_RDWR) as u64;
+    assert_eq!(answer(false, libc::SYS_mq_open, [0, flags, 0o4755, 0, 0, 0]), ALLOW);
 }
 
 #[test]

@@ -40,6 +40,8 @@ const ROOM: usize = 8 << 10;
 pub(super) struct Routes(OwnedFd);
 
 impl Routes {
+    /// Opens a socket to the kernel.
+    ///
     /// # Errors
     /// Returns the error of `socket(2)`.
     pub(super) fn open() -> io::Result<Self> {
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_end_here_are_own_but_for_those_of_the_loopback_interface() {
+    fn routes_that_end_here_are_own_except_those_of_the_loopback_interface() {
         for (kind, interface, is_own) in
             [(2, 2, true), (4, 3, true), (2, LOOPBACK, false), (1, 2, false), (7, 2, false)]
         {

@@ -9,6 +9,7 @@
 mod tree;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pinfold_wire::{Bounds, Channel, Report, Step};
@@ -23,6 +24,7 @@ use crate::gvisor;
 use crate::relay::Relay;
 use crate::run::ended;
 use crate::stdio::{self, Streams, Terminal};
+use crate::surroundings::Surroundings;
 use crate::watch::PartWatch;
 use crate::{Command, Failure};
 
@@ -53,8 +55,9 @@ impl Task {
         command: Command,
         mut streams: Streams,
         supervisor: &Channel,
+        around: &Arc<Surroundings>,
     ) -> Result<Self, Failure> {
-        let prepared = command.prepare()?;
+        let prepared = command.prepare(around)?;
         let what = b"with limits of its own, which this kernel cannot tell,";
         let watch = PartWatch::new(bounds).map_err(Failure::about(Step::Limits, what))?;
         let terminal = Terminal::open(&streams).map_err(Failure::at(Step::Terminal))?;
@@ -150,6 +153,11 @@ pub(crate) fn look_at(tasks: &mut [Task], supervisor: &Channel) {
     }
 }
 
+/// Returns every process below this one, or `None` if no process can be read.
+pub(crate) fn all_below_this() -> Option<Vec<u32>> {
+    tree::Processes::look().below(rustix::process::getpid())
+}
+
 /// Ends everything inside but this process, which is the first, and one other.
 pub(crate) fn end_all_but(spared: Pid) {
     tree::kill_below(rustix::process::getpid(), Some(spared));
@@ -212,6 +220,7 @@ impl Minder<'_> {
             .descriptors()
             .chain(terminal.iter().map(|terminal| terminal.user.as_fd()))
             .chain(groups.iter().map(AsFd::as_fd))
+            .chain(prepared.wall())
             .chain(held(&relay))
             .chain([supervisor.as_fd(), tell.as_fd()])
             .collect();

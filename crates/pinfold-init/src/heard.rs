@@ -118,7 +118,7 @@ impl Call {
 }
 
 impl AsFd for Listener {
-    /// Readable when a call waits.
+    /// Returns the descriptor, which is readable when a call waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

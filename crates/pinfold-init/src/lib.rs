@@ -20,6 +20,7 @@ mod signals;
 mod stdio;
 mod surroundings;
 mod task;
+mod tree;
 mod vfork;
 mod watch;
 

@@ -6,8 +6,6 @@
 //! works in it as for the command. It tells the supervisor of the task by itself, on init's channel, and
 //! goes when nothing of the task is left.
 
-mod tree;
-
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +23,7 @@ use crate::relay::Relay;
 use crate::run::ended;
 use crate::stdio::{self, Streams, Terminal};
 use crate::surroundings::Surroundings;
+use crate::tree;
 use crate::watch::PartWatch;
 use crate::{Command, Failure};
 
@@ -151,11 +150,6 @@ pub(crate) fn look_at(tasks: &mut [Task], supervisor: &Channel) {
         let all = tree::Processes::look();
         tasks.iter_mut().for_each(|task| task.look(&all, supervisor));
     }
-}
-
-/// Returns every process below this one, or `None` if no process can be read.
-pub(crate) fn all_below_this() -> Option<Vec<u32>> {
-    tree::Processes::look().below(rustix::process::getpid())
 }
 
 /// Ends everything inside but this process, which is the first, and one other.

@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use pinfold_wire::{Bounds, Limit};
 use rustix::io::Errno;
+use rustix::process::getpid;
 
 #[cfg(test)]
 pub(crate) use self::misnamed::Misnamed;
 pub(crate) use self::part::PartWatch;
 use self::processes::Usage;
 use self::shared::Shared;
-use crate::task;
+use crate::tree::Processes;
 
 /// One of the private directories.
 const PRIVATE: &str = "/tmp";
@@ -92,7 +93,7 @@ impl Watch {
     /// Returns a limit that is reached and was not reported before; looks when it is time to.
     pub(crate) fn look(&mut self) -> Option<Limit> {
         if let Some(below) = &mut self.below {
-            return below.look(task::all_below_this);
+            return below.look(|| Processes::look().below(getpid()));
         }
         if self.patience()? > Duration::ZERO {
             return None;

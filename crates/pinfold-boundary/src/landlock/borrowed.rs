@@ -73,7 +73,7 @@ fn in_directory(
     }
 }
 
-/// Returns each line as it lies, but for the empty one at the end.
+/// Returns the lines with each path as it lies.
 fn placed(named: &[u8], layout: &Layout) -> Vec<u8> {
     let place = |line: &[u8]| match line.first() {
         Some(b'/') => {

@@ -27,7 +27,7 @@ use self::backing::LandlockBacking;
 use self::layout::Layout;
 use self::reaper::Birth;
 use crate::group::Group;
-use crate::namespace::{caller_is_root, refuse_threads, try_inside};
+use crate::namespace::{OLDEST_SCOPED, abi, caller_is_root, refuse_threads, try_inside};
 use crate::plan::{Changes, LaunchPlan, Place};
 use crate::sys::{self, Side};
 use crate::{Boundary, Capabilities, Feature, Finding, Inside, LaunchError, Probe, Session};
@@ -35,9 +35,6 @@ use crate::{Boundary, Capabilities, Feature, Finding, Inside, LaunchError, Probe
 /// Landlock and a filter for system calls, without namespaces.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LandlockAlone;
-
-/// The oldest ABI whose domains keep signals and abstract sockets in (Linux 6.12).
-const OLDEST: u32 = 6;
 
 impl Boundary for LandlockAlone {
     fn name(&self) -> &'static str {
@@ -101,9 +98,9 @@ impl Boundary for LandlockAlone {
 /// Refuses a machine on which it would hold less than it says.
 fn check() -> Result<(), LaunchError> {
     let abi = abi();
-    if abi < OLDEST {
+    if abi < OLDEST_SCOPED {
         let what = format!(
-            "the boundary landlock needs Landlock ABI {OLDEST} (Linux 6.12), which keeps signals and sockets in, and this \
+            "the boundary landlock needs Landlock ABI {OLDEST_SCOPED} (Linux 6.12), which keeps signals and sockets in, and this \
              kernel has ABI {abi}"
         );
         return Err(LaunchError::Wall { what });
@@ -114,15 +111,6 @@ fn check() -> Result<(), LaunchError> {
         return Err(LaunchError::Wall { what: what.to_owned() });
     }
     Ok(())
-}
-
-/// Returns whether this machine can have sandboxes of this boundary, whatever else it refuses.
-pub(crate) fn is_possible() -> bool {
-    check().is_ok()
-}
-
-fn abi() -> u32 {
-    sys::landlock::abi().unwrap_or(0)
 }
 
 /// Returns what a user has to know before choosing it.

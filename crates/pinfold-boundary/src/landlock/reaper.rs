@@ -63,7 +63,7 @@ pub(super) fn run(birth: Birth) -> ! {
     sys::exit(status)
 }
 
-/// A supervisor that is gone needs no report.
+/// Reports a failure, and returns the status of this process. A supervisor that is gone needs no report.
 fn report(channel: &Channel, failure: Failure) -> i32 {
     let _ = channel.send(&failure.report(), &[]);
     0

@@ -7,7 +7,9 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 
-use crate::{LaunchError, landlock};
+use super::identity::caller_is_root;
+use super::landlock;
+use crate::LaunchError;
 
 /// Restates a failed step as the machine's setting behind it, where there is one.
 pub fn explain(error: LaunchError) -> LaunchError {
@@ -95,7 +97,8 @@ pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
             "run `pinfold doctor` to see what this machine allows".to_owned(),
         ),
     };
-    let hint = if step == Step::Identity && landlock::is_possible() {
+    let is_possible = landlock::abi() >= landlock::OLDEST_SCOPED && !caller_is_root();
+    let hint = if step == Step::Identity && is_possible {
         format!(
             "{hint}; or choose the weaker `--boundary landlock --workspace overlay` (docs/guides/landlock.md says what it \
              lacks)"

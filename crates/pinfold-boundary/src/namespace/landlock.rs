@@ -61,7 +61,16 @@ pub(crate) fn abi_here(wanted: u32) -> Result<u32, Errno> {
     if wanted > 0 && abi < OLDEST { Err(Errno::OPNOTSUPP) } else { Ok(abi) }
 }
 
+/// The oldest ABI whose domains keep signals and abstract sockets in (Linux 6.12).
+pub(crate) const OLDEST_SCOPED: u32 = 6;
+
+/// Returns the ABI of this kernel; 0 without Landlock.
+pub(crate) fn abi() -> u32 {
+    sys::landlock::abi().unwrap_or(0)
+}
+
 /// What an ABI knows.
+#[derive(Debug, Clone, Copy)]
 struct Known {
     files: u64,
     scopes: u64,
@@ -76,7 +85,7 @@ fn known(abi: u32) -> Known {
         files |= IOCTL_DEV;
     }
     // Abstract sockets and signals stay within the domain.
-    Known { files, scopes: if abi >= 6 { 0b11 } else { 0 } }
+    Known { files, scopes: if abi >= OLDEST_SCOPED { 0b11 } else { 0 } }
 }
 
 /// Keeps signals and abstract sockets in the sandbox where its files have no rules: a domain that says nothing of files lets

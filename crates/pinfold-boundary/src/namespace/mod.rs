@@ -40,7 +40,7 @@ pub(crate) use enter::{INIT_NAME, close_all_others, close_all_others_for, null};
 pub(crate) use handed::{HANDED, Handed};
 pub(crate) use identity::{caller_ids, caller_is_root, map_own_ids};
 pub use landlock::OLDEST as OLDEST_LANDLOCK;
-pub(crate) use landlock::{Allowed, Ruleset, abi_here, open_real, scope_all};
+pub(crate) use landlock::{Allowed, OLDEST_SCOPED, Ruleset, abi, abi_here, open_real, scope_all};
 pub(crate) use last::{Asked, Clock, MOST_SIGNALS, apply_limits};
 pub(crate) use masks::receive_with as receive_masks;
 pub(crate) use network::Listeners;

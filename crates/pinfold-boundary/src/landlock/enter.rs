@@ -68,7 +68,10 @@ fn become_init(init: Init<'_>, channel: &Channel, reaper: Channel) -> Result<(),
     clock.done(Step::Identity);
 
     let limits = plan.limits;
-    let most = limits.pids.map(|pids| tasks_of_this_user().saturating_add(pids));
+    // The caller's own limit may be lower.
+    let highest = sys::hard_limit(libc::RLIMIT_NPROC);
+    let most = |pids: u64| tasks_of_this_user().saturating_add(pids).min(highest);
+    let most = limits.pids.map(most);
     let steps = LastSteps { pids: most, files: limits.files, ..LastSteps::default() };
     apply_limits(&steps).map_err(Failure::at(Step::Limits))?;
     let unbounded = limits.memory.filter(|_| !enforced.memory);

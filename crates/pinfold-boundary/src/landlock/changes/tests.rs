@@ -128,7 +128,7 @@ fn a_directory_in_the_place_of_a_file_and_a_closed_one_are_collected() {
         fs::remove_file(site.inside("file")).unwrap();
         fs::create_dir(site.inside("file")).unwrap();
         fs::write(site.inside("closed/file"), "2").unwrap();
-        fs::set_permissions(site.inside("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(site.inside("closed"), fs::Permissions::from_mode(0o0)).unwrap();
     });
     assert_eq!(found, layer(&[("file", ""), ("closed", ""), ("closed/file", "2")]));
 }

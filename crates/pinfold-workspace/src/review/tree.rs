@@ -297,3 +297,6 @@ fn grown(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Er
         Err(errno) => Err(errno),
     }
 }
+
+#[cfg(test)]
+mod tests;

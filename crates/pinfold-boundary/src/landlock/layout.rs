@@ -75,7 +75,7 @@ impl Layout {
     fn add(&mut self, entry: &Entry) -> Result<(), LaunchError> {
         let path = entry.path.as_path();
         match &entry.place {
-            Place::ReadOnly(host) => {
+            Place::ReadOnly(host) | Place::System(host) => {
                 self.granted(path, host)?;
                 self.read.push(host.as_path().to_owned());
             }
@@ -158,10 +158,12 @@ impl Layout {
         match place {
             Place::Overlay { .. } => Ok(()),
             Place::Private => make_directory(&self.at(path)),
-            Place::ReadOnly(host) | Place::Writable(host) if !is_same(path, host) => {
+            Place::ReadOnly(host) | Place::System(host) | Place::Writable(host)
+                if !is_same(path, host) =>
+            {
                 self.link(path, host.as_path())
             }
-            Place::ReadOnly(_) | Place::Writable(_) => Ok(()),
+            Place::ReadOnly(_) | Place::System(_) | Place::Writable(_) => Ok(()),
             Place::Symlink(to) => self.link(path, Path::new(to)),
             Place::File { content, mode, keep } => {
                 let (base, rest) = self.base(path, tree);
@@ -249,7 +251,7 @@ fn is_writable(path: &Path, tree: &[Entry]) -> bool {
         .iter()
         .filter(|entry| path.starts_with(entry.path.as_path()))
         .max_by_key(|entry| entry.path.as_path().components().count());
-    innermost.is_some_and(|entry| !matches!(entry.place, Place::ReadOnly(_)))
+    innermost.is_some_and(|entry| !matches!(entry.place, Place::ReadOnly(_) | Place::System(_)))
 }
 
 /// Returns whether what lies at a path is that place of the host's.

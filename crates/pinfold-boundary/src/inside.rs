@@ -301,11 +301,15 @@ impl Inside {
     /// has ended when this returns.
     ///
     /// # Errors
-    /// Returns the error of `waitid(2)` or `poll(2)`.
+    /// Returns the error of `waitid(2)` or `poll(2)`; what the first process of the sandbox left undone.
     pub fn reap(&self) -> io::Result<()> {
         if self.backing.is_parent() {
             let wait = || waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
-            rustix::io::retry_on_intr(wait)?;
+            let ended = rustix::io::retry_on_intr(wait)?;
+            let has_failed = ended.is_some_and(|ended| ended.exit_status() != Some(0));
+            if let Some(unsettled) = self.backing.unsettled().filter(|_| has_failed) {
+                return Err(io::Error::other(unsettled));
+            }
         } else {
             let mut ended = [PollFd::new(&self.init, PollFlags::IN)];
             rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, None))?;

@@ -121,6 +121,7 @@ impl Boundary for Vm {
                     landlock: OLDEST_LANDLOCK,
                 },
                 hands_over: true,
+                is_closed: false,
                 findings: vec![Finding {
                     what: "the machine's processor is emulated: a start takes seconds, and programs many \
                            times as long (KVM is not used in this version)"

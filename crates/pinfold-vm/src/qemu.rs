@@ -4,6 +4,9 @@
 //! of the host to be read, the kernel and the initramfs. In there it has QEMU's own filter of system calls as well. It
 //! reaches one door, which is the byte channel, and has pipes for the console and for what it says itself.
 
+mod arguments;
+mod monitor;
+mod moved;
 mod said;
 mod sandbox;
 
@@ -15,14 +18,19 @@ use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
 use pinfold_policy::path::PathError;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use thiserror::Error;
 
-use crate::guest::{TAG, WORD};
+use crate::template::{memory_of, new_memory};
 
+use arguments::{Beginning, arguments};
+use moved::Asleep;
+pub(crate) use moved::duplicate;
 use said::Said;
-use sandbox::{Files, libraries_below, start};
+pub(crate) use said::one_line;
+use sandbox::{Doors, Files};
 
 /// The oldest version that moves a machine with a vhost-user file system.
 const OLDEST: Version = Version { major: 8, minor: 2 };
@@ -68,6 +76,9 @@ pub enum QemuError {
     /// Its sandbox did not start.
     #[error("cannot start QEMU: {0}")]
     Launch(#[from] LaunchError),
+    /// It does not do what its monitor asks for.
+    #[error("QEMU's monitor: {0}")]
+    Monitor(String),
 }
 
 impl QemuError {
@@ -90,7 +101,8 @@ impl QemuError {
             | Self::System(_)
             | Self::Path(_)
             | Self::Refused(_)
-            | Self::Launch(_) => None,
+            | Self::Launch(_)
+            | Self::Monitor(_) => None,
         }
     }
 }
@@ -186,20 +198,33 @@ impl Qemu {
         self.version
     }
 
-    /// Starts a machine whose processor is emulated. The calling process must have one thread.
+    /// Boots a machine whose processor is emulated. The calling process must have one thread.
     ///
     /// # Errors
     /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
     /// then, and [`Machine::last_words`] returns it.
     pub fn boot(&self, spec: &Spec) -> Result<(Machine, Ends), QemuError> {
+        let memory = new_memory(memory_of(spec))?;
+        let (machine, doors) = self.start(spec, Beginning::Boot, memory)?;
+        machine.connect(doors)
+    }
+
+    fn start(
+        &self,
+        spec: &Spec,
+        beginning: Beginning,
+        memory: OwnedFd,
+    ) -> Result<(Machine, Doors), QemuError> {
         let files = Files {
             kernel: Some(&spec.kernel),
             initramfs: Some(&spec.initramfs),
+            has_channel: beginning.has_channel(),
             has_tree: spec.has_tree,
+            has_monitor: beginning.has_monitor(),
         };
-        let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;
+        let all = memory_of(spec) + u64::from(TRANSLATED) * MIB + OVERHEAD;
         let limits = ResourceLimits {
-            memory: Some(memory),
+            memory: Some(all),
             pids: Some(TASKS + u64::from(spec.cpus)),
             // Whole processors bound it themselves.
             cpus: spec
@@ -207,56 +232,10 @@ impl Qemu {
                 .map(|share| CpuShare { required: share.required && !spec.is_whole(), ..share }),
             ..ResourceLimits::default()
         };
-        let (inside, ends) = start(&self.root, &files, limits, self.arguments(spec))?;
-        let machine = Machine { inside, console: ends.output, errors: ends.errors };
-        let mut doors = ends.doors.into_iter();
-        let channel = match doors.next() {
-            Some(door) => accept(&door, &machine.inside)?,
-            None => None,
-        };
-        match channel {
-            Some(channel) => Ok((machine, Ends { channel, files: doors.next() })),
-            None => Err(QemuError::Refused(machine.say_last())),
-        }
-    }
-
-    fn arguments(&self, spec: &Spec) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec![self.root.join(PROGRAM).into()];
-        for directory in libraries_below(&self.root).firmware {
-            words.extend(["-L".into(), directory.into()]);
-        }
-        let memory = format!("memory-backend-memfd,id=memory,size={}M,share=on", spec.memory);
-        let options: [&[&str]; 6] = [
-            &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
-            // A new process, other ids and other limits are nothing that a machine needs.
-            &[
-                "-sandbox",
-                "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-            ],
-            // `microvm` does not boot reliably without KVM.
-            &["-machine", "q35,memory-backend=memory", "-object", &memory],
-            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "max"],
-            &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
-            &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
-        ];
-        words.extend(options.concat().into_iter().map(OsString::from));
-        // A panic reboots, which ends QEMU.
-        let channel = format!("socket,id=channel,path={}", sandbox::CHANNEL);
-        // What follows the two dashes is for init.
-        let append = format!("console=ttyS0 quiet panic=-1 -- {WORD}");
-        let devices: [&[&str]; 4] = [
-            &["-append", &append],
-            &["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"],
-            &["-device", "virtio-serial-pci,max_ports=2", "-chardev", &channel],
-            &["-device", "virtserialport,nr=1,chardev=channel,name=pinfold"],
-        ];
-        words.extend(devices.concat().into_iter().map(OsString::from));
-        if spec.has_tree {
-            let files = format!("socket,id=files,path={}", sandbox::FILES);
-            let device = format!("vhost-user-fs-pci,chardev=files,tag={TAG}");
-            words.extend(["-chardev", &files, "-device", &device].map(OsString::from));
-        }
-        words
+        let argv = arguments(&self.root, spec, beginning);
+        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv, memory)?;
+        let machine = Machine { inside, console: ends.output, errors: ends.errors, asleep: None };
+        Ok((machine, ends.doors))
     }
 }
 
@@ -264,7 +243,8 @@ impl Qemu {
 fn ask(root: &Path, words: &[&str]) -> Result<String, QemuError> {
     let argv = [root.join(PROGRAM).into()].into_iter().chain(words.iter().map(OsString::from));
     let limits = ResourceLimits { memory: Some(OVERHEAD), pids: Some(TASKS), ..Default::default() };
-    let (inside, ends) = start(root, &Files::default(), limits, argv.collect())?;
+    let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let (inside, ends) = sandbox::start(root, &Files::default(), limits, argv.collect(), input)?;
     let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
     inside.kill();
@@ -298,9 +278,19 @@ pub struct Machine {
     inside: Inside,
     console: Said,
     errors: Said,
+    asleep: Option<Asleep>,
 }
 
 impl Machine {
+    /// Waits until QEMU has connected the channel.
+    fn connect(self, doors: Doors) -> Result<(Self, Ends), QemuError> {
+        let channel = doors.channel.map(|door| accept(&door, &self.inside)).transpose()?.flatten();
+        match channel {
+            Some(channel) => Ok((self, Ends { channel, files: doors.files })),
+            None => Err(QemuError::Refused(self.say_last())),
+        }
+    }
+
     /// Ends the machine, and returns the last lines of what QEMU and the guest's console said, without control
     /// characters.
     #[must_use]

@@ -57,8 +57,8 @@ pub(crate) fn processes() -> Result<Vec<PathBuf>, Failed> {
     let is_ours = |path: &PathBuf| {
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
         let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
-        let channel = b"path=/run/pinfold/channel";
-        name.starts_with("qemu-system") && words.windows(channel.len()).any(|part| part == channel)
+        let kernel = b"-kernel\0/run/pinfold/kernel";
+        name.starts_with("qemu-system") && words.windows(kernel.len()).any(|part| part == kernel)
     };
     Ok(entries.filter(is_ours).collect())
 }

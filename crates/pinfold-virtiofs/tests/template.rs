@@ -27,6 +27,9 @@ use support::Failed;
 const UNIQUE: &str = "cat /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1; \
                       grep -F '[stack]' /proc/self/maps; cat /proc/sys/kernel/random/uuid; date +%s.%N; hostname";
 
+/// A word of the session that makes the template: its host name, in its script, file and environment.
+const SESSION: &str = "word-of-the-session-that-came-first";
+
 fn main() -> Result<(), Failed> {
     guest::run_as_first();
     if pinfold_boundary::container::run_as_init() {
@@ -91,6 +94,7 @@ fn nothing_but_others_is_left() -> Result<(), Failed> {
 fn begin(spec: &Spec, hostname: &str, script: &str) -> Result<Child, Failed> {
     let mut supervisor = Command::new("/proc/self/exe");
     supervisor.arg("--session").args([&spec.kernel, &spec.initramfs]).args([hostname, script]);
+    supervisor.env("OF_THE_CALLER", hostname);
     Ok(supervisor.stdout(Streams::piped()).stderr(Streams::piped()).spawn()?)
 }
 
@@ -111,10 +115,13 @@ fn machines_share_only_their_template() -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let Some((_, spec)) = support::prepare(directory.path(), true)? else { return Ok(()) };
     killed_while_it_is_kept(&spec)?;
-    let made = run(&spec, ":")?;
-    assert_eq!(made, "note: None\n");
+    let made =
+        finish(begin(&spec, SESSION, &format!("echo {SESSION} >file; cat file; hostname"))?)?;
+    assert_eq!(made, format!("{SESSION}\n{SESSION}\nnote: None\n"));
     let template = only_template(&spec)?;
     let before = fs::read(&template)?;
+    let mut words = before.windows(SESSION.len());
+    assert!(!words.any(|bytes| bytes == SESSION.as_bytes()), "a word of the session is in it");
     println!("template: {} MiB", before.len() >> 20);
     each_is_unlike_the_others(&spec)?;
     no_machine_reaches_it(&spec, &template)?;
@@ -220,7 +227,7 @@ fn damage_is_mended(spec: &Spec, template: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A state of devices that is none, under right sums, is an error that says what to do, and is gone then.
+/// An invalid state of devices under right sums, is an error that says what to do, and is gone then.
 fn state_that_qemu_refuses_is_forgotten(spec: &Spec, template: &Path) -> Result<(), Failed> {
     let mut bytes = fs::read(template)?;
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -244,7 +251,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
 }
 
-/// A full disk, or a directory that is none, costs later starts time, and nothing else.
+/// A full disk, or a file in the place of the directory, costs later starts time, and nothing else.
 fn session_starts_where_none_can_be_kept(spec: &Spec) -> Result<(), Failed> {
     fs::remove_dir_all(templates(spec))?;
     fs::write(templates(spec), "")?;

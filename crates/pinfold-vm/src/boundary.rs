@@ -13,8 +13,8 @@ use pinfold_policy::path::HostPath;
 
 use crate::kernel::{Kernel, NoKernel};
 use crate::prepared::{Prepared, PreparedError};
-use crate::qemu::{Qemu, QemuError, Spec};
-use crate::sandbox::{self, Maker};
+use crate::qemu::{Qemu, Spec};
+use crate::sandbox::{self, Maker, no_machine};
 
 const MIB: u64 = 1 << 20;
 /// The least memory of a guest: kernel, initramfs and some programs.
@@ -65,7 +65,7 @@ impl Vm {
     }
 
     fn qemu(&self) -> Result<Qemu, LaunchError> {
-        Qemu::find(self.choice.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_qemu)
+        Qemu::find(self.choice.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_machine)
     }
 
     /// Finds the kernel, and makes of it what a guest boots unless that is there.
@@ -91,11 +91,6 @@ impl Vm {
     }
 }
 
-fn no_qemu(error: QemuError) -> LaunchError {
-    let hint = error.hint().map(str::to_owned);
-    LaunchError::Machine { what: error.to_string(), hint }
-}
-
 fn no_kernel(what: String) -> LaunchError {
     let hint = "unpack a kernel's package (Debian: `apt-get download linux-image-cloud-amd64` and what it depends on, \
                 `dpkg -x`), and set `kernel` to its directory in pinfold's config.toml"
@@ -114,7 +109,7 @@ impl Boundary for Vm {
 
     fn probe(&self) -> Probe {
         let found = self.qemu().and_then(|qemu| {
-            qemu.has_file_systems().map_err(no_qemu)?;
+            qemu.has_file_systems().map_err(no_machine)?;
             self.prepared()
         });
         match found {

@@ -76,6 +76,15 @@ pub enum QemuError {
     /// Its sandbox did not start.
     #[error("cannot start QEMU: {0}")]
     Launch(#[from] LaunchError),
+    /// The caller may not have a file as large as the guest's memory.
+    #[error(
+        "cannot make the memory of a machine: a file may have {limit} bytes at most, and it has {bytes}"
+    )]
+    FileSize {
+        limit: u64,
+        /// How much memory the machine has.
+        bytes: u64,
+    },
     /// It does not do what its monitor asks for.
     #[error("QEMU's monitor: {0}")]
     Monitor(String),
@@ -97,6 +106,9 @@ impl QemuError {
             Self::NoFileSystems { .. } => Some(
                 "install the distribution's own package, such as qemu-system-x86 (Debian, Ubuntu)",
             ),
+            Self::FileSize { .. } => {
+                Some("raise `ulimit -f`, or give the machine less memory (`--memory`)")
+            }
             Self::NoVersion { .. }
             | Self::System(_)
             | Self::Path(_)
@@ -153,49 +165,48 @@ pub struct Ends {
     pub files: Option<OwnedFd>,
 }
 
-/// QEMU of a version that is new enough.
+/// QEMU's program.
 #[derive(Debug, Clone)]
 pub struct Qemu {
     root: PathBuf,
-    version: Version,
 }
 
 impl Qemu {
-    /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked. It is asked for its version in
-    /// a sandbox. The calling process must have one thread.
+    /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked.
     ///
     /// # Errors
-    /// Returns an error if it is missing or too old.
+    /// Returns an error if it is missing.
     pub fn find(root: &Path) -> Result<Self, QemuError> {
         let program = root.join(PROGRAM);
-        if !program.exists() {
-            return Err(QemuError::Missing(program));
-        }
-        let said = ask(root, &["--version"])?;
-        match version(&said) {
-            None => Err(QemuError::NoVersion { program, said }),
-            Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
-            Some(version) => Ok(Self { root: root.into(), version }),
+        if program.exists() {
+            Ok(Self { root: root.into() })
+        } else {
+            Err(QemuError::Missing(program))
         }
     }
 
-    /// Asks whether it has the device by which a guest gets its tree. The calling process must have one thread.
+    /// Asks it for its version, in a sandbox. The calling process must have one thread.
     ///
     /// # Errors
-    /// Returns an error if it has not.
-    pub fn has_file_systems(&self) -> Result<(), QemuError> {
-        let said = ask(&self.root, &["-device", "vhost-user-fs-pci,help"])?;
-        if said.contains("tag=") {
-            Ok(())
-        } else {
-            Err(QemuError::NoFileSystems { found: self.version })
+    /// Returns an error if it is too old.
+    pub fn version(&self) -> Result<Version, QemuError> {
+        let said = ask(&self.root, &["--version"])?;
+        match version(&said) {
+            None => Err(QemuError::NoVersion { program: self.root.join(PROGRAM), said }),
+            Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
+            Some(version) => Ok(version),
         }
     }
 
-    /// Returns its version.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.version
+    /// Asks whether it is new enough, and has the device by which a guest gets its tree. The calling process must have
+    /// one thread.
+    ///
+    /// # Errors
+    /// Returns an error if it is not or has not.
+    pub fn has_file_systems(&self) -> Result<(), QemuError> {
+        let found = self.version()?;
+        let said = ask(&self.root, &["-device", "vhost-user-fs-pci,help"])?;
+        if said.contains("tag=") { Ok(()) } else { Err(QemuError::NoFileSystems { found }) }
     }
 
     /// Boots a machine whose processor is emulated. The calling process must have one thread.

@@ -25,7 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Resource;
 
 use crate::guest::{self, Beneath, Fresh, Tree, WELCOME, Welcome};
-use crate::qemu::{Machine, Qemu, Spec, one_line};
+use crate::qemu::{Machine, Qemu, QemuError, Spec, one_line};
 use doors::Doors;
 use started::{Started, Used};
 
@@ -61,8 +61,7 @@ pub fn launch(maker: &Maker<'_>, spec: &Spec, mut plan: LaunchPlan) -> Result<In
     let landlock = steps.landlock.min(OLDEST_LANDLOCK);
     // Its memory and processors are the machine's.
     plan.limits = ResourceLimits::default();
-    let Started { machine, ends, template, note } =
-        Started::of(maker, spec).map_err(|error| unusable(error.to_string()))?;
+    let Started { machine, ends, template, note } = Started::of(maker, spec).map_err(no_machine)?;
     let cpus = spec.is_whole() || machine.inside().enforced.cpus;
     let enforced = Capabilities { memory: true, cpus, pids: true, landlock };
     let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
@@ -99,6 +98,12 @@ fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
         return Ok(());
     };
     Err(LaunchError::Wall { what: what.to_owned() })
+}
+
+/// Returns the error of a start with what the user can do.
+pub(crate) fn no_machine(error: QemuError) -> LaunchError {
+    let hint = error.hint().map(str::to_owned);
+    LaunchError::Machine { what: error.to_string(), hint }
 }
 
 fn unusable(what: String) -> LaunchError {

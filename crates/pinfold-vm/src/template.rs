@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::process::Resource;
 
 use crate::kept;
-use crate::qemu::Spec;
+use crate::qemu::{QemuError, Spec};
 pub(crate) use stored::MOST_DEVICES;
 use stored::Stored;
 
@@ -40,8 +40,13 @@ pub(crate) fn memory_of(spec: &Spec) -> u64 {
 /// Makes the memory of a machine, in which nothing is.
 ///
 /// # Errors
-/// Returns the errors of memfd_create(2), ftruncate(2) and fcntl(2).
-pub(crate) fn new_memory(bytes: u64) -> Result<OwnedFd, Errno> {
+/// Returns the errors of memfd_create(2), ftruncate(2) and fcntl(2), or that the caller's files may not be so large.
+pub(crate) fn new_memory(bytes: u64) -> Result<OwnedFd, QemuError> {
+    // Beyond it, the kernel would end this process (SIGXFSZ, setrlimit(2)).
+    let limit = rustix::process::getrlimit(Resource::Fsize).current;
+    if let Some(limit) = limit.filter(|limit| *limit < bytes) {
+        return Err(QemuError::FileSize { limit, bytes });
+    }
     let memory =
         rustix::fs::memfd_create("machine", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&memory, bytes)?;
@@ -86,7 +91,7 @@ impl Template {
         self.directory.join(&self.name)
     }
 
-    /// Opens it, to be filled from. Returns nothing if there is none that can be used.
+    /// Opens it, to be filled from. Returns nothing without a usable one.
     pub(crate) fn open(&self, size: u64) -> Option<Opened> {
         let file = File::options().read(true).custom_flags(flags()).open(self.path()).ok()?;
         let about = file.metadata().ok()?;

@@ -29,7 +29,8 @@ impl Qemu {
     /// # Errors
     /// Returns the error of a file of which it is made.
     pub(crate) fn template(&self, spec: &Spec, directory: &Path) -> io::Result<Template> {
-        let words = (arguments(&self.root, spec, Beginning::Template), self.version.to_string());
+        // Another version is another file.
+        let words = arguments(&self.root, spec, Beginning::Template);
         let program = self.root.join(PROGRAM);
         Template::of(directory, &words, &[&program, &spec.kernel, &spec.initramfs])
     }

@@ -1,7 +1,9 @@
-//! How a sandbox gets its machine: restored from a template, which is made where there is none, or booted.
+//! How a sandbox gets its machine: restored from a template, which is made where it is missing, or booted.
+
+use std::path::Path;
 
 use crate::qemu::{Ends, Machine, QemuError, Spec, duplicate};
-use crate::template::{Snapshot, Template, memory_of};
+use crate::template::{Snapshot, Template, memory_of, new_memory};
 
 use super::Maker;
 
@@ -34,6 +36,7 @@ impl Started {
                 Err(why) => Some(format!("the machine boots, which takes seconds: {why}")),
             },
         };
+        maker.qemu.version()?;
         let (machine, ends) = maker.qemu.boot(spec)?;
         Ok(Self { machine, ends, template: None, note })
     }
@@ -43,11 +46,7 @@ impl Started {
 ///
 /// # Errors
 /// Returns why none could be made, in words.
-fn restored(
-    maker: &Maker<'_>,
-    spec: &Spec,
-    directory: &std::path::Path,
-) -> Result<Started, String> {
+fn restored(maker: &Maker<'_>, spec: &Spec, directory: &Path) -> Result<Started, String> {
     let failed = |error: QemuError| error.to_string();
     let template = maker.qemu.template(spec, directory);
     let template = template.map_err(|error| format!("no template can be named: {error}"))?;
@@ -56,8 +55,7 @@ fn restored(
             .to_owned());
     }
     if let Some(opened) = template.open(memory_of(spec)) {
-        let memory =
-            crate::template::new_memory(memory_of(spec)).map_err(|errno| errno.to_string())?;
+        let memory = new_memory(memory_of(spec)).map_err(failed)?;
         // QEMU starts while its memory is filled.
         let restoring = duplicate(&memory).and_then(|memory| maker.qemu.restore(spec, memory));
         let restoring = restoring.map_err(failed)?;
@@ -68,6 +66,8 @@ fn restored(
         }
         template.remove();
     }
+    // One of which there is a template was asked before.
+    maker.qemu.version().map_err(failed)?;
     let snapshot = maker.qemu.snapshot(spec, maker.server).map_err(failed)?;
     let note = template.keep(&snapshot).err().map(|error| {
         format!("cannot keep a template of the machine in {}: {error}", directory.display())

@@ -1,13 +1,23 @@
 //! The diary that tools of a session may use.
 
-use pinfold_content::SystemClock;
+use std::env::VarError;
+use std::io;
+use std::path::Path;
+
+use pinfold_content::{SystemClock, Uuid};
 use pinfold_host::Host;
 use pinfold_memory::{
-    Diary, DiaryName, InvalidName, KnownSecrets, MemoryTools, Signer, StoreError, TaskDiary,
+    Diary, DiaryName, DiaryTools, InvalidName, KnownSecrets, Limits, MemoryError, MemoryTools,
+    Rules, ServedTools, Signer, StoreError, TaskDiary,
 };
-use pinfold_policy::settings::{MemoryGrant, Settings};
+use pinfold_moltnet::{Credentials, CredentialsError, RemoteDiaries, Scope, WayOut};
+use pinfold_policy::settings::{BaseUrl, DiarySettings, MemoryGrant, Settings};
 use pinfold_secrets::{Secret, Store};
 use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// The variable that names a diary of a server.
+const DIARY: &str = "MOLTNET_DIARY_ID";
 
 /// Why a diary cannot be used by tools.
 #[derive(Debug, Error)]
@@ -18,10 +28,36 @@ pub enum DiaryError {
     /// The diary cannot be opened.
     #[error("the diary cannot be used: {0}")]
     Store(#[from] StoreError),
+    /// The diary has no room for what its limits ask for.
+    #[error("the diary cannot be used: {0}")]
+    Limits(#[from] MemoryError),
+    /// Nobody says which diary of the server is meant.
+    #[error("no diary of {server} is named")]
+    NoDiary { server: BaseUrl },
+    /// Nothing proves to the server who its client is.
+    #[error("the diary of {server} cannot be used: {cause}")]
+    Credentials { server: BaseUrl, cause: CredentialsError },
+    /// The server cannot be asked.
+    #[error("the diary of {server} cannot be used: {cause}")]
+    Server { server: BaseUrl, cause: io::Error },
+}
+
+impl DiaryError {
+    /// Returns what the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoDiary { .. } => Some(format!(
+                "set {DIARY} to its id, in the environment or in the env of an identity"
+            )),
+            Self::Credentials { cause, .. } => cause.hint(),
+            Self::Name(_) | Self::Store(_) | Self::Limits(_) | Self::Server { .. } => None,
+        }
+    }
 }
 
 /// Whose tools they are, apart from the settings.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Agent {
     /// What the session has in the place of secrets.
     pub placeholders: Vec<Placeholder>,
@@ -29,6 +65,8 @@ pub struct Agent {
     pub signer: Option<Signer>,
     /// The diary that the identity names.
     pub diary: Option<String>,
+    /// The identity's `moltnet.json`, by which it is known to a server.
+    pub moltnet: Option<Zeroizing<Vec<u8>>>,
     /// What the task says that the agent works on.
     pub task: Option<TaskDiary>,
 }
@@ -41,8 +79,17 @@ pub struct Placeholder {
     pub value: String,
 }
 
-/// Returns the tools that settings give an agent; none without a grant. The diary is made if it is missing. Entries are
-/// signed if there is somebody who signs.
+/// Returns the limits that settings give a diary.
+#[must_use]
+pub fn limits(settings: &DiarySettings) -> Limits {
+    Limits {
+        size: settings.size.as_ref().map(|size| size.value.bytes()),
+        keep: settings.keep.as_ref().map(|keep| keep.value.duration()),
+    }
+}
+
+/// Returns the tools that settings give an agent; none without a grant. A diary on this machine is made if it is missing, and its
+/// entries are signed if there is somebody who signs.
 ///
 /// # Errors
 /// Returns an error for a diary that cannot be used.
@@ -50,18 +97,28 @@ pub fn tools_of(
     settings: &Settings,
     host: Host<'_>,
     agent: Agent,
-) -> Result<Option<MemoryTools>, DiaryError> {
+) -> Result<Option<Box<dyn DiaryTools>>, DiaryError> {
+    let Agent { placeholders, signer, diary, moltnet, task } = agent;
     let grant = settings.memory.value;
-    if grant == MemoryGrant::None {
-        return Ok(None);
+    let of_task = task.as_ref().and_then(|task| task.diary).map(|id| id.to_string());
+    let named = of_task.or(diary);
+    let Some(rules) = rules(grant, host, placeholders) else { return Ok(None) };
+    let rules = rules.for_task(task);
+    if let Some(server) = &settings.diary.server {
+        let (server, id) = (&server.value, served_id(named, &server.value)?);
+        let diaries = remote(server, moltnet, grant)?;
+        return Ok(Some(Box::new(ServedTools::new(Box::new(diaries), id, rules))));
     }
     let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
-    let Agent { placeholders, signer, diary, task } = agent;
-    let of_task = task.as_ref().and_then(|task| task.diary).map(|id| id.to_string());
-    let name = DiaryName::new(identity, of_task.or(diary).as_deref())?;
+    let name = DiaryName::new(identity, named.as_deref())?;
     let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);
+    let diary = diary.limited(limits(&settings.diary))?;
+    Ok(Some(Box::new(MemoryTools::new(diary, rules))))
+}
+
+fn rules(grant: MemoryGrant, host: Host<'_>, placeholders: Vec<Placeholder>) -> Option<Rules> {
     let (places, launcher) = (host.places.clone(), host.launcher.clone());
-    let secrets = move || {
+    Rules::new(grant, move || {
         let store = Store::new(places.secrets());
         let known = KnownSecrets::of_store(&store, &launcher).map_err(|error| error.to_string())?;
         placeholders.iter().try_fold(known, |known, Placeholder { name, value }| {
@@ -69,6 +126,39 @@ pub fn tools_of(
             let value = value.map_err(|error| format!("the placeholder in {name}: {error}"))?;
             Ok(known.with(format!("placeholder in {name}"), value))
         })
+    })
+}
+
+/// Returns the diary of a server that a task, an identity or the caller's environment names.
+fn served_id(named: Option<String>, server: &BaseUrl) -> Result<Uuid, DiaryError> {
+    let none = || DiaryError::NoDiary { server: server.clone() };
+    let named = match named {
+        Some(named) => named,
+        None => match std::env::var(DIARY) {
+            Ok(named) => named,
+            Err(VarError::NotPresent | VarError::NotUnicode(_)) => return Err(none()),
+        },
     };
-    Ok(MemoryTools::new(diary, grant, secrets).map(|tools| tools.for_task(task)))
+    named.to_ascii_lowercase().parse().map_err(|_| none())
+}
+
+/// Returns a server as the identity's client, or as the one that the caller's environment has credentials for.
+fn remote(
+    server: &BaseUrl,
+    moltnet: Option<Zeroizing<Vec<u8>>>,
+    grant: MemoryGrant,
+) -> Result<RemoteDiaries, DiaryError> {
+    let credentials = match moltnet {
+        Some(file) => Credentials::of_moltnet(&file, Path::new("moltnet.json")),
+        None => Credentials::find(None),
+    };
+    let credentials =
+        credentials.map_err(|cause| DiaryError::Credentials { server: server.clone(), cause })?;
+    let failed = |cause| DiaryError::Server { server: server.clone(), cause };
+    let way = WayOut::from_environment().map_err(|error| failed(io::Error::other(error)))?;
+    let scopes = match grant {
+        MemoryGrant::Write => Scope::OF_A_DIARY,
+        MemoryGrant::Read | MemoryGrant::None => Scope::OF_A_READER,
+    };
+    RemoteDiaries::new(server.as_str(), way, credentials, scopes).map_err(failed)
 }

@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use pinfold_client::Fault;
 use pinfold_host::audit::{Audit, Event};
-use pinfold_memory::MemoryTools;
+use pinfold_memory::{DiaryTools, FailedCall, definitions, is_tool};
 use serde_json::{Value, json};
 
 use crate::toolset::{Asked, Failure, Toolset};
 
 /// The tools of one diary.
 pub struct Memory {
-    tools: MemoryTools,
+    tools: Box<dyn DiaryTools>,
     audit: Arc<Audit>,
 }
 
 impl Memory {
     /// Offers tools, and records their calls in this log.
     #[must_use]
-    pub fn new(tools: MemoryTools, audit: Arc<Audit>) -> Self {
+    pub fn new(tools: Box<dyn DiaryTools>, audit: Arc<Audit>) -> Self {
         Self { tools, audit }
     }
 
     fn text(&self, name: &str, arguments: &Value) -> Result<String, String> {
-        let diary = &self.tools.diary().id().to_string();
+        let diary = &self.tools.diary_id().to_string();
         self.audit
             .record(&Event::Memory { tool: name, diary })
             .map_err(|error| format!("the call cannot be recorded: {error}"))?;
@@ -40,11 +40,11 @@ impl std::fmt::Debug for Memory {
 impl Toolset for Memory {
     fn definitions(&self) -> Vec<Value> {
         // The file is the program's own, and a test reads it.
-        serde_json::from_str(MemoryTools::definitions()).unwrap_or_default()
+        serde_json::from_str(definitions()).unwrap_or_default()
     }
 
     fn has(&self, name: &str) -> bool {
-        MemoryTools::has(name)
+        is_tool(name)
     }
 
     fn call(&self, asked: Asked<'_>) -> Result<Value, Fault> {
@@ -58,6 +58,7 @@ impl Toolset for Memory {
 
     fn note(&self, failure: &Failure<'_>) {
         let Failure { name, id, arguments, said } = failure;
-        self.tools.note_failure(name, id, &arguments.to_string(), said);
+        let input = &arguments.to_string();
+        self.tools.note_failure(&FailedCall { tool: name, id, input, error: said });
     }
 }

@@ -1,9 +1,10 @@
 //! Entries, packs and renderings as JSON objects with MoltNet's names.
 
-use pinfold_content::{Object, Value, times};
+use pinfold_content::{Cid, Object, Uuid, Value, times};
 
 use crate::entry::{Entry, EntryType, NewEntry};
-use crate::pack::{CUSTOM, Pack, PackEntry, packed_to_json};
+use crate::made::made;
+use crate::pack::{CUSTOM, Pack, PackEntry, PackedEntry, address, packed_to_json};
 use crate::render::RenderedPack;
 use crate::sign::Signature;
 use crate::{Diary, MemoryError};
@@ -119,6 +120,82 @@ fn of_place(pack: &Pack, placed: &PackEntry, diary: &str) -> Object {
         .with("packId", pack.id.to_string())
         .with("createdAt", times::write(pack.created_at))
         .with("entry", entry)
+}
+
+/// Returns the pack that an object with its entries describes, which is of another machine: its address and those of its entries
+/// are computed, and its entries are marked, again.
+///
+/// # Errors
+/// Returns an error for a value of another type, or for an address that is not that of the content.
+pub(crate) fn pack_from_json(value: &Value) -> Result<Pack, MemoryError> {
+    let invalid = |field, reason: &str| MemoryError::invalid(field, reason);
+    let id = |field: &'static str, key: &str, value: &Value| {
+        let id = value.text_of(key).and_then(|id| id.parse().ok());
+        id.ok_or_else(|| invalid(field, "must be a UUID"))
+    };
+    let entries = value.get("entries").and_then(Value::as_array);
+    let entries = entries.ok_or_else(|| invalid("/entries", "must be a list"))?;
+    let mut placed: Vec<PackEntry> = entries
+        .iter()
+        .map(|place| {
+            let entry = place.get("entry").filter(|entry| **entry != Value::Null);
+            Ok(PackEntry {
+                id: id("/entries/id", "id", place)?,
+                packed: packed_from_json(place, id("/entries/entryId", "entryId", place)?)?,
+                entry: entry.map(received_entry).transpose()?,
+            })
+        })
+        .collect::<Result<_, MemoryError>>()?;
+    placed.sort_by_key(|place| place.packed.rank);
+    let params = value.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
+    let diary = id("/diaryId", "diaryId", value)?;
+    let packed: Vec<PackedEntry> = placed.iter().map(|place| place.packed.clone()).collect();
+    let computed =
+        address(diary, &params, &packed).map_err(|error| MemoryError::invalid("/params", error))?;
+    let given = value.text_of("packCid").and_then(|cid| Cid::parse_link(&cid).ok());
+    // Packs of other types have addresses of more than this.
+    let is_custom = value.text_of("packType").is_some_and(|kind| kind == CUSTOM);
+    let is_its = |given: &Cid| !is_custom || *given == computed;
+    let cid = given.filter(is_its);
+    let cid = cid.ok_or_else(|| invalid("/packCid", "is not the address of the pack"))?;
+    let created = value.text_of("createdAt").and_then(|text| times::read(&text));
+    Ok(Pack {
+        id: id("/id", "id", value)?,
+        diary,
+        cid,
+        params,
+        supersedes: None,
+        pinned: value.get("pinned").and_then(Value::as_bool) == Some(true),
+        expires_at: None,
+        created_at: created.ok_or_else(|| invalid("/createdAt", "must be a time"))?,
+        entries: placed,
+    })
+}
+
+fn packed_from_json(place: &Value, entry: Uuid) -> Result<PackedEntry, MemoryError> {
+    let invalid = |field, reason: &str| MemoryError::invalid(field, reason);
+    let cid = place.text_of("entryCidSnapshot").and_then(|cid| Cid::parse_link(&cid).ok());
+    let rank = place.get("rank").and_then(Value::as_count).and_then(|rank| rank.try_into().ok());
+    let level = place.text_of("compressionLevel").and_then(|level| level.parse().ok());
+    let tokens = |key: &str| place.get(key).and_then(Value::as_count).unwrap_or_default();
+    Ok(PackedEntry {
+        entry,
+        cid: cid.ok_or_else(|| invalid("/entries/entryCidSnapshot", "must be an address"))?,
+        rank: rank.ok_or_else(|| invalid("/entries/rank", "must be a number"))?,
+        level: level.ok_or_else(|| invalid("/entries/compressionLevel", "is not known"))?,
+        original_tokens: tokens("originalTokens"),
+        packed_tokens: tokens("packedTokens"),
+    })
+}
+
+/// Returns the entry of another machine, which nobody has signed here, with the marks and the address of its content.
+fn received_entry(value: &Value) -> Result<Entry, MemoryError> {
+    let new = entry_from_json(value)?;
+    new.check()?;
+    let invalid = |field, reason: &str| MemoryError::invalid(field, reason);
+    let id = value.text_of("id").and_then(|id| id.parse().ok());
+    let created_at = new.created_at.ok_or_else(|| invalid("/createdAt", "must be a time"))?;
+    Ok(made(new, id.ok_or_else(|| invalid("/id", "must be a UUID"))?, created_at))
 }
 
 /// Returns a rendering with its text.

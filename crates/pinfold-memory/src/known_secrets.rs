@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pinfold_content::Value;
 use pinfold_secrets::{Error, RunCommand, Secret, SecretId, Store};
 
 use crate::MemoryError;
@@ -66,6 +67,24 @@ impl KnownSecrets {
         }
         self.check_text("/content", &entry.content)?;
         entry.tags.iter().try_for_each(|tag| self.check_text("/tags", tag))
+    }
+
+    /// Checks all texts, names and numbers of a JSON value.
+    pub(crate) fn check_value(
+        &self,
+        field: &'static str,
+        value: &Value,
+    ) -> Result<(), MemoryError> {
+        match value {
+            Value::Text(text) => self.check_text(field, &text.to_str()),
+            Value::Array(items) => items.iter().try_for_each(|item| self.check_value(field, item)),
+            Value::Object(object) => object.members().try_for_each(|(key, value)| {
+                self.check_text(field, &key.to_str())?;
+                self.check_value(field, value)
+            }),
+            Value::Number(_) => self.check_text(field, &value.to_string()),
+            Value::Null | Value::Bool(_) => Ok(()),
+        }
     }
 
     /// Checks a text.

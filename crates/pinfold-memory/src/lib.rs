@@ -13,6 +13,7 @@ mod entry;
 mod error;
 mod json;
 mod known_secrets;
+mod made;
 mod markdown;
 mod name;
 mod pack;
@@ -38,6 +39,9 @@ pub use provenance::MOST_DEPTH;
 pub use render::{LOCAL_METHOD, RenderedPack, Rendering, SERVER_METHOD};
 pub use scan::Threat;
 pub use sign::{Signature, Signer, SignerError};
-pub use store::{Diary, Filter, Repaired, Search, TagCount, Weights};
+pub use store::{Diary, Filter, Limits, Repaired, Search, TagCount, Weights};
 pub use task::{InvalidTaskDiary, TaskDiary};
-pub use tools::{MemoryTools, ToolError};
+pub use tools::{
+    DiaryServer, DiaryTools, FailedCall, MemoryTools, Rules, ServedTools, ServerError, ToolError,
+    definitions, is_tool,
+};

@@ -5,7 +5,10 @@ mod server;
 
 pub(crate) use local::without_wrappers;
 
+use data_encoding::HEXLOWER;
 use pinfold_content::{Cid, Dag, NotDag, Timestamp, Uuid};
+
+use ring::digest::{SHA256, digest};
 
 use crate::MemoryError;
 use crate::pack::Pack;
@@ -67,6 +70,11 @@ impl Rendering {
     pub(crate) fn text(&self, pack: &Pack) -> String {
         self.markdown.clone().unwrap_or_else(|| server::render(pack))
     }
+}
+
+/// Returns the SHA-256 digest of a text, in hexadecimal digits.
+pub(crate) fn content_hash(text: &str) -> String {
+    HEXLOWER.encode(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
 /// Returns the address of a rendering.

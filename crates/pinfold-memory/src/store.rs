@@ -1,5 +1,6 @@
 //! The embedded store: one SQLite file for each diary of each identity.
 
+mod age;
 mod entries;
 mod packs;
 mod rendered;
@@ -10,6 +11,7 @@ mod search;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pinfold_content::{Clock, Timestamp, Uuid};
@@ -30,11 +32,11 @@ const FORMAT: Format = Format {
     steps: &[include_str!("store/schema-1.sql"), include_str!("store/schema-2.sql")],
 };
 
-/// Bytes of a diary at most: some 400000 entries of 1 KiB with their words.
-const QUOTA: i64 = 1 << 30;
+/// Bytes of a diary at most unless its user says something else: some 400000 entries of 1 KiB with their words.
+const QUOTA: u64 = 1 << 30;
 
 /// Bytes beyond the quota for what a removal writes before it frees anything.
-const SLACK: i64 = 64 << 20;
+const SLACK: u64 = 64 << 20;
 
 /// A diary. Clones of a process share nothing: each opens the file for itself.
 pub struct Diary {
@@ -42,6 +44,17 @@ pub struct Diary {
     clock: Box<dyn Clock>,
     id: Uuid,
     signer: Option<Signer>,
+    /// Bytes at most.
+    quota: u64,
+}
+
+/// How large a diary becomes, and how old its entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of its file at most; 1 GiB without a number. A file that is larger already takes no more.
+    pub size: Option<u64>,
+    /// The age at which entries are removed; none are without one.
+    pub keep: Option<Duration>,
 }
 
 impl std::fmt::Debug for Diary {
@@ -81,7 +94,20 @@ impl Diary {
         // What is removed is overwritten in the file.
         connection.pragma_update(None, "secure_delete", true)?;
         let id = identify(&mut connection, id, clock.now())?;
-        Ok(Self { connection: Mutex::new(connection), clock, id, signer: None })
+        Ok(Self { connection: Mutex::new(connection), clock, id, signer: None, quota: QUOTA })
+    }
+
+    /// Returns the same diary with its user's limits, without the entries that are too old.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    pub fn limited(self, limits: Limits) -> Result<Self, MemoryError> {
+        let diary = Self { quota: limits.size.unwrap_or(QUOTA), ..self };
+        limit(&diary.connection.lock(), diary.quota)?;
+        if let Some(keep) = limits.keep {
+            diary.remove_older(keep)?;
+        }
+        Ok(diary)
     }
 
     /// Returns the same diary, whose new entries are signed.
@@ -141,9 +167,9 @@ impl Diary {
         &self,
         work: impl FnOnce(&Transaction<'_>, Timestamp) -> Result<(), MemoryError>,
     ) -> Result<(), MemoryError> {
-        limit(&self.connection.lock(), QUOTA + SLACK)?;
+        limit(&self.connection.lock(), self.quota.saturating_add(SLACK))?;
         let done = self.write(work);
-        limit(&self.connection.lock(), QUOTA)?;
+        limit(&self.connection.lock(), self.quota)?;
         done
     }
 
@@ -170,9 +196,10 @@ impl Diary {
 }
 
 /// Limits how large a file becomes. One that is larger already stays so.
-fn limit(connection: &Connection, bytes: i64) -> Result<(), rusqlite::Error> {
+fn limit(connection: &Connection, bytes: u64) -> Result<(), rusqlite::Error> {
     let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    connection.pragma_update(None, "max_page_count", bytes / size.max(1))
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    connection.pragma_update(None, "max_page_count", (bytes / size.max(1)).max(1))
 }
 
 /// Returns the diary's id, and gives it one if it is new.

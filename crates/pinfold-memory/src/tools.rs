@@ -7,46 +7,52 @@ mod arguments;
 mod entries;
 mod errors;
 mod packs;
+mod rules;
+mod served;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use pinfold_content::{Uuid, Value, read};
 
-use parking_lot::Mutex;
-use pinfold_content::{Clock as _, SystemClock, Value, read, times};
-use pinfold_policy::path::cut;
-use pinfold_policy::settings::MemoryGrant;
-
-use crate::MemoryError;
 use crate::entry::{Entry, NewEntry};
-use crate::known_secrets::KnownSecrets;
 use crate::store::Diary;
-use crate::task::TaskDiary;
 
 use arguments::Arguments;
 pub use errors::ToolError;
+pub use rules::{FailedCall, Rules};
+pub use served::{DiaryServer, ServedTools, ServerError};
 
-/// Failed calls that are kept, the newest ones, characters of what each said, and bytes of what each was called with.
-const MOST_FAILURES: usize = 100;
-const LONGEST_FAILURE: usize = 500;
-const LONGEST_INPUT: usize = 16 << 10;
-/// Entries that held a secret, after which no more are taken: each refusal says that a guess was right.
-const MOST_LEAKS: u32 = 3;
+/// Tools for one agent, on one diary.
+pub trait DiaryTools: Send + Sync {
+    /// Calls a tool with an object, and returns the value that it gives.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    fn value(&self, name: &str, arguments: &Value) -> Result<Value, ToolError>;
 
-/// The tools of one diary, for one agent.
+    /// Returns the id of the diary.
+    fn diary_id(&self) -> Uuid;
+
+    /// Notes a call of any tool of the session that failed, for `moltnet_review_session_errors`.
+    fn note_failure(&self, failure: &FailedCall<'_>);
+
+    /// Calls a tool with a JSON object, and returns the text that it gives.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    fn call(&self, name: &str, arguments: &str) -> Result<String, ToolError> {
+        let arguments = read(arguments).map_err(|error| ToolError::invalid(error.to_string()))?;
+        Ok(self.value(name, &arguments)?.pretty())
+    }
+}
+
+/// The tools of a diary on this machine.
 pub struct MemoryTools {
     diary: Diary,
-    grant: MemoryGrant,
-    /// Reads the secrets that entries must not hold, again for each entry: they change while an agent works.
-    secrets: Box<dyn Fn() -> Result<KnownSecrets, String> + Send + Sync>,
-    failures: Mutex<Vec<Value>>,
-    /// What the task says that the agent works on, if it works on one.
-    task: Option<TaskDiary>,
-    /// Entries that held a secret.
-    leaks: AtomicU32,
+    rules: Rules,
 }
 
 impl std::fmt::Debug for MemoryTools {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemoryTools").field("grant", &self.grant).finish_non_exhaustive()
+        f.debug_struct("MemoryTools").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
@@ -83,37 +89,10 @@ const TOOLS: [(&str, Tool); 12] = [
 ];
 
 impl MemoryTools {
-    /// Returns the tools of a diary under a grant; none without one. `secrets` returns what entries must not hold.
+    /// Returns the tools of a diary under these rules.
     #[must_use]
-    pub fn new(
-        diary: Diary,
-        grant: MemoryGrant,
-        secrets: impl Fn() -> Result<KnownSecrets, String> + Send + Sync + 'static,
-    ) -> Option<Self> {
-        let failures = Mutex::default();
-        let secrets = Box::new(secrets);
-        let leaks = AtomicU32::new(0);
-        let task = None;
-        (grant != MemoryGrant::None).then_some(Self {
-            diary,
-            grant,
-            secrets,
-            failures,
-            task,
-            leaks,
-        })
-    }
-
-    /// Returns the same tools for an agent that works on a task.
-    #[must_use]
-    pub fn for_task(self, task: Option<TaskDiary>) -> Self {
-        Self { task, ..self }
-    }
-
-    /// Returns names, descriptions and parameters of the tools, as JSON.
-    #[must_use]
-    pub fn definitions() -> &'static str {
-        include_str!("../data/tools.json")
+    pub fn new(diary: Diary, rules: Rules) -> Self {
+        Self { diary, rules }
     }
 
     /// Returns the diary.
@@ -122,31 +101,25 @@ impl MemoryTools {
         &self.diary
     }
 
-    /// Returns whether this is the name of a tool.
-    #[must_use]
-    pub fn has(name: &str) -> bool {
-        tool(name).is_some()
-    }
-
-    /// Calls a tool with a JSON object, and returns the text that it gives.
+    /// Adds an entry, as the task and the grant allow it.
     ///
     /// # Errors
     /// Returns the error that the agent reads.
-    pub fn call(&self, name: &str, arguments: &str) -> Result<String, ToolError> {
-        let arguments = read(arguments).map_err(|error| ToolError::invalid(error.to_string()))?;
-        Ok(self.value(name, &arguments)?.pretty())
+    pub fn create(&self, new: NewEntry) -> Result<Entry, ToolError> {
+        self.rules.may_write()?;
+        let new = self.rules.with_tags(new);
+        let created = self.diary.create(&new, &self.rules.secrets()?);
+        created.map_err(|error| self.rules.refused(error))
     }
+}
 
-    /// Calls a tool with an object, and returns the value that it gives.
-    ///
-    /// # Errors
-    /// Returns the error that the agent reads.
-    pub fn value(&self, name: &str, arguments: &Value) -> Result<Value, ToolError> {
-        let tool = tool(name).ok_or_else(|| ToolError::invalid(format!("no tool {name}")))?;
+impl DiaryTools for MemoryTools {
+    fn value(&self, name: &str, arguments: &Value) -> Result<Value, ToolError> {
+        let tool = tool(name)?;
         let arguments = Arguments::new(arguments)?;
         match tool {
             Tool::PackGet => self.pack_get(&arguments),
-            Tool::PackCreate => self.may_write().and_then(|()| self.pack_create(&arguments)),
+            Tool::PackCreate => self.rules.may_write().and_then(|()| self.pack_create(&arguments)),
             Tool::PackProvenance => self.pack_provenance(&arguments),
             Tool::PackRender => self.pack_render(&arguments),
             Tool::RenderedPackList => self.rendered_pack_list(&arguments),
@@ -156,88 +129,34 @@ impl MemoryTools {
             Tool::GetEntry => self.get_entry(&arguments),
             Tool::SearchEntries => self.search_entries(&arguments),
             Tool::CreateEntry => self.create_entry(&arguments),
-            Tool::ReviewSessionErrors => self.review_session_errors(&arguments),
+            Tool::ReviewSessionErrors => self.rules.review(&arguments),
         }
     }
 
-    /// Adds an entry, as the task and the grant allow it.
-    ///
-    /// # Errors
-    /// Returns the error that the agent reads.
-    pub fn create(&self, new: NewEntry) -> Result<Entry, ToolError> {
-        self.may_write()?;
-        let tags = match &self.task {
-            Some(task) => task.with(new.tags),
-            None => new.tags,
-        };
-        let created = self.diary.create(&NewEntry { tags, ..new }, &self.secrets()?);
-        created.map_err(|error| self.refused(error))
+    fn diary_id(&self) -> Uuid {
+        self.diary.id()
     }
 
-    /// Notes a call of any tool of the session that failed, for [`moltnet_review_session_errors`](Self::call).
-    pub fn note_failure(&self, tool: &str, id: &str, input: &str, error: &str) {
-        let error: String = error.chars().take(LONGEST_FAILURE).collect();
-        let error = if error.is_empty() { "unknown error".to_owned() } else { error };
-        // A call may be as long as a message, and each that fails would stay.
-        let input = match input.len() {
-            0..=LONGEST_INPUT => read(input).unwrap_or(Value::Null),
-            _ => input.chars().take(LONGEST_FAILURE).collect::<String>().into(),
-        };
-        let (tool, id) = (cut(tool, LONGEST_FAILURE), cut(id, LONGEST_FAILURE));
-        let failure = Value::object([
-            ("toolName", (&*tool).into()),
-            ("toolCallId", (&*id).into()),
-            ("timestamp", times::write(SystemClock.now()).into()),
-            ("input", input),
-            ("error", error.into()),
-        ]);
-        let mut failures = self.failures.lock();
-        if failures.len() == MOST_FAILURES {
-            failures.remove(0);
-        }
-        failures.push(failure);
-    }
-
-    fn review_session_errors(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
-        let clear = arguments.flag("clear")?;
-        let mut failures = self.failures.lock();
-        let answer = Value::object([
-            ("count", (failures.len() as u64).into()),
-            ("errors", Value::Array(failures.clone())),
-        ]);
-        if clear {
-            failures.clear();
-        }
-        Ok(answer)
-    }
-
-    fn may_write(&self) -> Result<(), ToolError> {
-        match self.grant {
-            MemoryGrant::Write if self.leaks.load(Ordering::SeqCst) >= MOST_LEAKS => {
-                Err(ToolError::forbidden("too many entries of this session held a secret"))
-            }
-            MemoryGrant::Write => Ok(()),
-            MemoryGrant::Read | MemoryGrant::None => Err(ToolError::forbidden(
-                "the user lets this session read the diary, and not write to it",
-            )),
-        }
-    }
-
-    /// Returns the error of a write as the agent reads it, and counts it if a secret was the reason.
-    fn refused(&self, error: MemoryError) -> ToolError {
-        if matches!(error, MemoryError::Secret { .. }) {
-            self.leaks.fetch_add(1, Ordering::SeqCst);
-        }
-        error.into()
-    }
-
-    fn secrets(&self) -> Result<KnownSecrets, ToolError> {
-        (self.secrets)().map_err(ToolError::unavailable)
+    fn note_failure(&self, failure: &FailedCall<'_>) {
+        self.rules.note_failure(failure);
     }
 }
 
-fn tool(name: &str) -> Option<Tool> {
-    TOOLS.iter().find(|(known, _)| *known == name).map(|(_, tool)| *tool)
+/// Returns names, descriptions and parameters of the tools, as JSON.
+#[must_use]
+pub fn definitions() -> &'static str {
+    include_str!("../data/tools.json")
+}
+
+/// Returns whether this is the name of a tool.
+#[must_use]
+pub fn is_tool(name: &str) -> bool {
+    tool(name).is_ok()
+}
+
+fn tool(name: &str) -> Result<Tool, ToolError> {
+    let known = TOOLS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, tool)| *tool).ok_or_else(|| ToolError::invalid(format!("no tool {name}")))
 }
 
 #[cfg(test)]

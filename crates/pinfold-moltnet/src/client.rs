@@ -8,6 +8,7 @@ mod api;
 mod call;
 mod config;
 mod credentials;
+mod diary;
 mod held;
 mod messages;
 mod output;
@@ -25,6 +26,7 @@ use pinfold_tasks::{
     Source, Stop, TaskId,
 };
 
+use crate::scope::Scope;
 use api::ApiClient;
 use call::{Call, Calls, Error};
 use config::TYPES;
@@ -35,6 +37,7 @@ use task::Offered;
 
 pub use config::{RemoteConfig, Work};
 pub use credentials::{Credentials, CredentialsError, VARIABLES};
+pub use diary::RemoteDiaries;
 
 /// How many tasks a page has, and how many pages are looked at.
 const PAGE: u32 = 10;
@@ -66,7 +69,7 @@ impl<'a> Remote<'a> {
         let api = ApiClient::new(&config.address, std::mem::take(&mut config.way))?;
         let credentials = std::mem::replace(&mut config.credentials, Credentials::none());
         credentials.check_address(&api.origin())?;
-        let calls = Calls::new(api, credentials, config.team);
+        let calls = Calls::new(api, credentials, config.team, Scope::OF_A_WORKER);
         Ok(Self {
             config,
             calls,

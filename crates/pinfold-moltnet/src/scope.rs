@@ -54,6 +54,9 @@ scopes! {
 }
 
 impl Scope {
+    /// What tools of a diary need that only read.
+    pub const OF_A_READER: &'static [Self] = &[Self::AgentProfile, Self::DiaryRead, Self::PackRead];
+
     /// What a worker needs.
     pub const OF_A_WORKER: &'static [Self] = &[
         Self::AgentProfile,

@@ -19,7 +19,7 @@ use pinfold_client::LONGEST;
 use pinfold_host::audit::Audit;
 use pinfold_host::session_id::SessionId;
 use pinfold_mcp::{Bounds, Memory, Server, Toolset};
-use pinfold_memory::MemoryTools;
+use pinfold_memory::DiaryTools;
 
 use sessions::Sessions;
 
@@ -31,17 +31,20 @@ const INSTRUCTIONS: &str = "These tools read, change and search files, and run c
     exist for them.";
 
 /// Serves the Model Context Protocol.
-#[derive(Debug)]
 pub struct Mcp {
     directory: PathBuf,
     options: Vec<OsString>,
-    memory: Option<MemoryTools>,
+    memory: Option<Box<dyn DiaryTools>>,
 }
 
 impl Mcp {
     /// Serves tools of sessions that work in this directory, with these options of `pinfold run`, and those of a diary.
     #[must_use]
-    pub fn new(directory: PathBuf, options: Vec<OsString>, memory: Option<MemoryTools>) -> Self {
+    pub fn new(
+        directory: PathBuf,
+        options: Vec<OsString>,
+        memory: Option<Box<dyn DiaryTools>>,
+    ) -> Self {
         Self { directory, options, memory }
     }
 

@@ -187,6 +187,7 @@ pub(crate) fn prepare(
     }
     let path = layer.as_ref().map(|_| COMMANDS.to_owned());
     extra.extend(layer);
+    let mut env = agent.env(&values).map_err(refused)?;
     let mut argv: Vec<OsString> = vec![agent.profile.cli_command.clone().into()];
     argv.extend(agent.args(&values).map_err(refused)?.into_iter().map(OsString::from));
     if unattended {
@@ -194,8 +195,8 @@ pub(crate) fn prepare(
     }
     if settings.memory.value != MemoryGrant::None {
         argv.extend(agent.profile.memory_flags.iter().map(OsString::from));
+        env.extend(agent.memory_env(&values).map_err(refused)?);
     }
-    let mut env = agent.env(&values).map_err(refused)?;
     if my_config.as_ref().is_some_and(|mine| mine.has_servers) {
         let (args, variables) = agent.server_settings(&values).map_err(refused)?;
         argv.extend(args.into_iter().map(OsString::from));

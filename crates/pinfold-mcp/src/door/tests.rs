@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pinfold_content::SystemClock;
 use pinfold_host::audit::{Audit, Reader};
 use pinfold_host::session_id::SessionId;
-use pinfold_memory::{Diary, KnownSecrets, MemoryTools};
+use pinfold_memory::{Diary, KnownSecrets, MemoryTools, Rules};
 use pinfold_policy::settings::MemoryGrant;
 use pinfold_secrets::Secret;
 use serde_json::{Value, json};
@@ -29,10 +29,10 @@ impl Scene {
             let secret = Secret::from_bytes(b"a-real-secret-value".to_vec()).unwrap();
             Ok(KnownSecrets::default().with("placeholder in TOKEN".to_owned(), secret))
         };
-        let tools = MemoryTools::new(diary, grant, secrets).unwrap();
+        let tools = MemoryTools::new(diary, Rules::new(grant, secrets).unwrap());
         let audit = Audit::open(&at.join("state"), Some(SessionId::generate().unwrap())).unwrap();
         let listener = UnixListener::bind(at.join("socket")).unwrap();
-        let memory = Memory::new(tools, Arc::new(audit));
+        let memory = Memory::new(Box::new(tools), Arc::new(audit));
         let door = MemoryDoor::serve(listener.into(), memory).unwrap();
         Self { directory, _door: door }
     }

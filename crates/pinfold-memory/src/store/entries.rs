@@ -8,9 +8,8 @@ use super::row::{COLUMNS, Stored};
 use super::{Diary, millis, number, uuid};
 use crate::entry::{Entry, EntryType, NewEntry, check_tags};
 use crate::known_secrets::KnownSecrets;
+use crate::made::made;
 use crate::query;
-use crate::render::without_wrappers;
-use crate::scan::scan;
 use crate::{MemoryError, StoreError};
 
 /// Which entries are meant.
@@ -241,25 +240,8 @@ impl Diary {
 fn prepare(new: &NewEntry, secrets: &KnownSecrets) -> Result<Entry, MemoryError> {
     new.check()?;
     secrets.check(new)?;
-    // A rendering takes wrappers out, which joins what is around them.
-    let joined = without_wrappers(&new.content);
-    let texts = new.title.iter().chain([&new.content, &joined]).chain(&new.tags);
-    Ok(Entry {
-        id: Uuid::generate().map_err(StoreError::from)?,
-        title: new.title.clone(),
-        content: new.content.clone(),
-        tags: new.tags.clone(),
-        importance: new.importance,
-        entry_type: new.entry_type,
-        cid: new.address(),
-        threats: scan(texts.map(String::as_str)),
-        access_count: 0,
-        last_accessed_at: None,
-        created_at: Timestamp::from_millis(0),
-        updated_at: Timestamp::from_millis(0),
-        is_superseded: false,
-        signature: None,
-    })
+    let id = Uuid::generate().map_err(StoreError::from)?;
+    Ok(made(new.clone(), id, Timestamp::from_millis(0)))
 }
 
 fn add(

@@ -1,8 +1,6 @@
 //! Renderings of packs, as texts that stay.
 
-use data_encoding::HEXLOWER;
 use pinfold_content::Uuid;
-use ring::digest::{SHA256, digest};
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::packs::{LIFETIME, link, load, sweep};
@@ -10,7 +8,7 @@ use super::{Diary, millis, number, timestamp, uuid};
 use crate::compress::tokens;
 use crate::known_secrets::KnownSecrets;
 use crate::pack::Pack;
-use crate::render::{RenderedPack, Rendering, address};
+use crate::render::{RenderedPack, Rendering, address, content_hash};
 use crate::{MemoryError, StoreError};
 
 const COLUMNS: &str = "id, cid, pack, pack_cid, method, content, content_hash, tokens, pinned, expires_at, created_at";
@@ -37,7 +35,7 @@ impl Diary {
             let content = rendering.text(&pack);
             // Also where this program wrote it: a secret may be newer than an entry.
             secrets.check_text("/renderedMarkdown", &content)?;
-            let hash = HEXLOWER.encode(digest(&SHA256, content.as_bytes()).as_ref());
+            let hash = content_hash(&content);
             let cid = address(&pack.cid, &rendering.method, &hash)
                 .map_err(|error| MemoryError::invalid("/renderMethod", error))?;
             let query = format!("SELECT {COLUMNS} FROM rendered_pack WHERE cid = ?1");

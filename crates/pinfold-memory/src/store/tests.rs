@@ -15,6 +15,7 @@ use crate::pack::{CompressionLevel, NewPack};
 use crate::render::Rendering;
 
 mod damage;
+mod limits;
 mod packs;
 mod signed;
 

@@ -83,6 +83,13 @@ impl<'a> Arguments<'a> {
             .map_err(|error: crate::UnknownEntryType| ToolError::invalid(format!("{key}: {error}")))
     }
 
+    pub(super) fn one_type(&self) -> Result<Option<EntryType>, ToolError> {
+        let kind = self.text("entryType")?.map(|kind| kind.parse());
+        kind.transpose().map_err(|error: crate::UnknownEntryType| {
+            ToolError::invalid(format!("entryType: {error}"))
+        })
+    }
+
     /// Returns the tags that entries must have: those that are named, and those that entries of a task have.
     pub(super) fn tags(&self) -> Result<Vec<String>, ToolError> {
         let mut tags = self.texts("tags")?;

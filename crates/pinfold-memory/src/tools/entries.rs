@@ -1,7 +1,6 @@
 //! The tools for entries.
 
-use pinfold_content::{Object, Value, times};
-use pinfold_policy::path::cut;
+use pinfold_content::{Object, Uuid, Value, times};
 
 use super::arguments::{Arguments, wrong};
 use super::{MemoryTools, ToolError};
@@ -12,9 +11,6 @@ use crate::store::{Filter, Search};
 const PREVIEW: usize = 200;
 /// Entries by their ids at most.
 const MOST_IDS: usize = 50;
-/// Bytes of a name of a diary that an error repeats.
-const LONGEST_ID: usize = 80;
-
 impl MemoryTools {
     pub(super) fn diary_tags(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
         let prefix = arguments.text("prefix")?.unwrap_or_default();
@@ -28,19 +24,14 @@ impl MemoryTools {
     }
 
     pub(super) fn list_entries(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
-        let ids = arguments.texts("entryIds")?;
+        let ids = entry_ids(arguments)?;
         if !ids.is_empty() {
             return self.entries_by_ids(&ids);
         }
-        let kind = arguments.text("entryType")?.map(|kind| {
-            kind.parse().map_err(|error: crate::UnknownEntryType| {
-                ToolError::invalid(format!("entryType: {error}"))
-            })
-        });
         let filter = Filter {
             tags: arguments.tags()?,
             exclude_tags: arguments.texts("excludeTags")?,
-            types: kind.transpose()?.into_iter().collect(),
+            types: arguments.one_type()?.into_iter().collect(),
             exclude_superseded: false,
         };
         let entries = self.diary.list(&filter, arguments.limit(10, 100)?, 0)?;
@@ -52,13 +43,8 @@ impl MemoryTools {
         Ok(listed.collect())
     }
 
-    fn entries_by_ids(&self, ids: &[String]) -> Result<Value, ToolError> {
-        if ids.len() > MOST_IDS {
-            return Err(wrong("entryIds", "50 ids at most"));
-        }
-        let ids: Result<Vec<_>, _> = ids.iter().map(|id| id.parse()).collect();
-        let ids = ids.map_err(|_| wrong("entryIds", "a list of UUIDs"))?;
-        let entries = self.diary.entries_with(&ids)?;
+    fn entries_by_ids(&self, ids: &[Uuid]) -> Result<Value, ToolError> {
+        let entries = self.diary.entries_with(ids)?;
         let listed = entries.iter().map(|entry| {
             Value::object([
                 ("id", entry.id.to_string().into()),
@@ -111,33 +97,8 @@ impl MemoryTools {
 
     pub(super) fn create_entry(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
         let own = self.diary.id();
-        if let Some(named) = arguments.text("diaryId")?
-            && named.parse() != Ok(own)
-        {
-            return Err(match &self.task {
-                Some(_) => ToolError::plain(format!(
-                    "entries_create: diaryId \"{}\" does not match the active task diary \"{own}\". Entries \
-                     created during a task must land in the task diary.",
-                    cut(&named, LONGEST_ID)
-                )),
-                None => ToolError::not_found("Diary"),
-            });
-        }
-        let importance =
-            arguments.count("importance")?.map_or(Ok(NewEntry::IMPORTANCE), u8::try_from);
-        let kind = arguments.text("entryType")?.map(|kind| {
-            kind.parse().map_err(|error: crate::UnknownEntryType| {
-                ToolError::invalid(format!("entryType: {error}"))
-            })
-        });
-        let new = NewEntry {
-            title: Some(arguments.required("title")?),
-            tags: arguments.texts("tags")?,
-            importance: importance.map_err(|_| wrong("importance", "a number from 1 to 10"))?,
-            entry_type: kind.transpose()?.unwrap_or_default(),
-            ..NewEntry::new(arguments.required("content")?)
-        };
-        let entry = self.create(new)?;
+        self.rules.check_diary(arguments.text("diaryId")?.as_deref(), own)?;
+        let entry = self.create(new_entry(arguments)?)?;
         Ok(Value::object([
             ("id", entry.id.to_string().into()),
             ("title", entry.title.as_deref().into()),
@@ -150,6 +111,29 @@ impl MemoryTools {
     }
 }
 
+/// Returns the entry that a call asks for.
+pub(super) fn new_entry(arguments: &Arguments<'_>) -> Result<NewEntry, ToolError> {
+    let importance = arguments.count("importance")?.map_or(Ok(NewEntry::IMPORTANCE), u8::try_from);
+    let kind = arguments.one_type()?;
+    Ok(NewEntry {
+        title: Some(arguments.required("title")?),
+        tags: arguments.texts("tags")?,
+        importance: importance.map_err(|_| wrong("importance", "a number from 1 to 10"))?,
+        entry_type: kind.unwrap_or_default(),
+        ..NewEntry::new(arguments.required("content")?)
+    })
+}
+
+/// Returns the ids of entries that a call asks for.
+pub(super) fn entry_ids(arguments: &Arguments<'_>) -> Result<Vec<Uuid>, ToolError> {
+    let ids = arguments.texts("entryIds")?;
+    if ids.len() > MOST_IDS {
+        return Err(wrong("entryIds", "50 ids at most"));
+    }
+    let ids: Result<_, _> = ids.iter().map(|id| id.parse()).collect();
+    ids.map_err(|_| wrong("entryIds", "a list of UUIDs"))
+}
+
 fn summary(entry: &Entry) -> Object {
     let tags: Value = entry.tags.iter().map(String::as_str).collect();
     Object::default()
@@ -160,7 +144,7 @@ fn summary(entry: &Entry) -> Object {
 }
 
 /// Returns the beginning of a text, as JavaScript counts it. A character that would be cut is left out.
-fn preview(content: &str) -> String {
+pub(super) fn preview(content: &str) -> String {
     let mut units = 0;
     let is_within = |letter: &char| {
         units += letter.len_utf16();

@@ -11,7 +11,13 @@ use crate::pack::{NewPack, compiled_to_json};
 use crate::render::{LOCAL_METHOD, RenderedPack, Rendering};
 
 /// Superseded packs that are followed unless another number is asked for.
-const DEPTH: u64 = 2;
+pub(super) const DEPTH: u64 = 2;
+
+/// A pack by its id or by its address.
+pub(super) enum PackNamed {
+    Id(Uuid),
+    Cid(String),
+}
 
 impl MemoryTools {
     pub(super) fn pack_get(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
@@ -22,53 +28,23 @@ impl MemoryTools {
     }
 
     pub(super) fn pack_create(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
-        let entries: Result<Vec<_>, _> = arguments
-            .given("entries")
-            .and_then(Value::as_array)
-            .ok_or_else(|| wrong("entries", "a list"))?
-            .iter()
-            .map(ranked)
-            .collect();
-        let params = match arguments.given("params") {
-            None => Object::default(),
-            Some(Value::Object(params)) => params.clone(),
-            Some(_) => return Err(wrong("params", "an object")),
-        };
-        let new = NewPack {
-            entries: entries?,
-            params,
-            token_budget: arguments.count("tokenBudget")?,
-            pinned: arguments.flag("pinned")?,
-            ..NewPack::new([])
-        };
+        let new = new_pack(arguments)?;
         let begun = Instant::now();
-        let created = self.diary.create_pack(&new, &self.secrets()?);
-        let (id, compiled) = created.map_err(|error| self.refused(error))?;
+        let created = self.diary.create_pack(&new, &self.rules.secrets()?);
+        let (id, compiled) = created.map_err(|error| self.rules.refused(error))?;
         let elapsed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(compiled_to_json(&compiled, Some(id), &new.params, elapsed))
     }
 
     pub(super) fn pack_provenance(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
-        let id = match (arguments.id("packId")?, arguments.text("packCid")?) {
-            (None, None) => return Err(ToolError::plain("Provide either packId or packCid")),
-            (Some(_), Some(_)) => {
-                return Err(ToolError::plain("Provide only one of packId or packCid"));
-            }
-            (Some(id), None) => id,
-            (None, Some(cid)) => self.diary.pack_with_cid(&cid)?,
+        let id = match one_pack(arguments)? {
+            PackNamed::Id(id) => id,
+            PackNamed::Cid(cid) => self.diary.pack_with_cid(&cid)?,
         };
         let depth = u32::try_from(arguments.count("depth")?.unwrap_or(DEPTH))
             .map_err(|_| wrong("depth", "a number from 0 to 10"))?;
         let graph = self.diary.provenance(id, depth)?;
-        let count = |list: &str| {
-            let items = graph.get(list).and_then(Value::as_array).unwrap_or_default();
-            Value::from(items.len() as u64)
-        };
-        Ok(Value::object([
-            ("metadata", graph.get("metadata").cloned().unwrap_or(Value::Null)),
-            ("counts", Value::object([("nodes", count("nodes")), ("edges", count("edges"))])),
-            ("graph", graph.clone()),
-        ]))
+        Ok(of_graph(&graph))
     }
 
     pub(super) fn pack_render(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
@@ -89,10 +65,10 @@ impl MemoryTools {
                 ("totalTokens", tokens.into()),
             ]));
         }
-        self.may_write()?;
+        self.rules.may_write()?;
         let pinned = arguments.flag("pinned")?;
-        let rendered = self.diary.render_pack(id, &rendering, pinned, &self.secrets()?);
-        let rendered = rendered.map_err(|error| self.refused(error))?;
+        let rendered = self.diary.render_pack(id, &rendering, pinned, &self.rules.secrets()?);
+        let rendered = rendered.map_err(|error| self.rules.refused(error))?;
         Ok(Value::object([
             ("id", rendered.id.to_string().into()),
             ("packCid", rendered.cid.as_str().into()),
@@ -127,6 +103,52 @@ impl MemoryTools {
         })?;
         Ok(rendered_to_json(&rendered))
     }
+}
+
+/// Returns the pack that a call asks for.
+pub(super) fn new_pack(arguments: &Arguments<'_>) -> Result<NewPack, ToolError> {
+    let entries: Result<Vec<_>, _> = arguments
+        .given("entries")
+        .and_then(Value::as_array)
+        .ok_or_else(|| wrong("entries", "a list"))?
+        .iter()
+        .map(ranked)
+        .collect();
+    let params = match arguments.given("params") {
+        None => Object::default(),
+        Some(Value::Object(params)) => params.clone(),
+        Some(_) => return Err(wrong("params", "an object")),
+    };
+    Ok(NewPack {
+        entries: entries?,
+        params,
+        token_budget: arguments.count("tokenBudget")?,
+        pinned: arguments.flag("pinned")?,
+        ..NewPack::new([])
+    })
+}
+
+/// Returns the one pack that a call names.
+pub(super) fn one_pack(arguments: &Arguments<'_>) -> Result<PackNamed, ToolError> {
+    match (arguments.id("packId")?, arguments.text("packCid")?) {
+        (None, None) => Err(ToolError::plain("Provide either packId or packCid")),
+        (Some(_), Some(_)) => Err(ToolError::plain("Provide only one of packId or packCid")),
+        (Some(id), None) => Ok(PackNamed::Id(id)),
+        (None, Some(cid)) => Ok(PackNamed::Cid(cid)),
+    }
+}
+
+/// Returns what is answered about a graph.
+pub(super) fn of_graph(graph: &Value) -> Value {
+    let count = |list: &str| {
+        let items = graph.get(list).and_then(Value::as_array).unwrap_or_default();
+        Value::from(items.len() as u64)
+    };
+    Value::object([
+        ("metadata", graph.get("metadata").cloned().unwrap_or(Value::Null)),
+        ("counts", Value::object([("nodes", count("nodes")), ("edges", count("edges"))])),
+        ("graph", graph.clone()),
+    ])
 }
 
 fn without_content(rendered: &RenderedPack) -> Object {

@@ -2,7 +2,7 @@ use pinfold_content::{SystemClock, Value, read};
 use pinfold_policy::settings::MemoryGrant;
 use tempfile::TempDir;
 
-use super::{MemoryTools, TOOLS};
+use super::{DiaryTools as _, FailedCall, MemoryTools, Rules, TOOLS};
 use crate::known_secrets::KnownSecrets;
 use crate::store::Diary;
 
@@ -11,11 +11,15 @@ struct Scene {
     tools: MemoryTools,
 }
 
+fn rules(grant: MemoryGrant) -> Rules {
+    Rules::new(grant, || Ok(KnownSecrets::default())).unwrap()
+}
+
 fn scene(grant: MemoryGrant) -> Scene {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("diary.db");
     let diary = Diary::open_file(&path, None, Box::new(SystemClock)).unwrap();
-    let tools = MemoryTools::new(diary, grant, || Ok(KnownSecrets::default())).unwrap();
+    let tools = MemoryTools::new(diary, rules(grant));
     Scene { _directory: directory, tools }
 }
 
@@ -42,7 +46,7 @@ fn keys(value: &Value) -> Vec<String> {
 
 #[test]
 fn each_tool_is_defined_once() {
-    let definitions = read(MemoryTools::definitions()).unwrap();
+    let definitions = read(super::definitions()).unwrap();
     let names: Vec<String> = definitions
         .as_array()
         .unwrap()
@@ -194,10 +198,7 @@ fn grant_to_read_writes_nothing() {
     let pack = scene.error("moltnet_pack_create", r#"{"entries":[]}"#);
     assert!(pack.starts_with("Forbidden: "), "{pack}");
     assert_eq!(scene.ok("moltnet_list_entries", "{}").to_string(), "[]");
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("diary.db");
-    let diary = Diary::open_file(&path, None, Box::new(SystemClock)).unwrap();
-    assert!(MemoryTools::new(diary, MemoryGrant::None, || Ok(KnownSecrets::default())).is_none());
+    assert!(Rules::new(MemoryGrant::None, || Ok(KnownSecrets::default())).is_none());
 }
 
 #[test]
@@ -205,7 +206,12 @@ fn failed_calls_are_kept_until_they_are_cleared() {
     let scene = scene(MemoryGrant::Read);
     for number in 0..150 {
         let said = if number == 149 { String::new() } else { "x".repeat(600) };
-        scene.tools.note_failure("bash", &number.to_string(), r#"{"command":"false"}"#, &said);
+        scene.tools.note_failure(&FailedCall {
+            tool: "bash",
+            id: &number.to_string(),
+            input: r#"{"command":"false"}"#,
+            error: &said,
+        });
     }
     let name = "moltnet_review_session_errors";
     let review = scene.ok(name, r#"{"clear":true}"#);
@@ -224,7 +230,7 @@ fn entry_is_not_written_when_secrets_are_not_known() {
     let path = directory.path().join("diary.db");
     let diary = Diary::open_file(&path, None, Box::new(SystemClock)).unwrap();
     let unknown = || Err("the store is locked".to_owned());
-    let tools = MemoryTools::new(diary, MemoryGrant::Write, unknown).unwrap();
+    let tools = MemoryTools::new(diary, Rules::new(MemoryGrant::Write, unknown).unwrap());
     let arguments = r#"{"title":"t","content":"c"}"#;
     let error = tools.call("moltnet_create_entry", arguments).unwrap_err().to_string();
     assert_eq!(error, "Service Unavailable: the store is locked");
@@ -236,7 +242,8 @@ fn failed_calls_with_long_names_and_inputs_are_kept_short() {
     let scene = scene(MemoryGrant::Read);
     let long = "x".repeat(1 << 20);
     for _ in 0..200 {
-        scene.tools.note_failure(&long, &long, &format!("{{\"a\":\"{long}\"}}"), &long);
+        let input = &format!("{{\"a\":\"{long}\"}}");
+        scene.tools.note_failure(&FailedCall { tool: &long, id: &long, input, error: &long });
     }
     let kept = scene.tools.call("moltnet_review_session_errors", "{}").unwrap();
     assert!(kept.len() < 400_000, "{}", kept.len());
@@ -251,9 +258,9 @@ fn session_that_guesses_secrets_writes_no_more() {
         let secret = pinfold_secrets::Secret::from_bytes(b"271828".to_vec()).unwrap();
         Ok(KnownSecrets::default().with("pin".to_owned(), secret))
     };
-    let tools = MemoryTools::new(diary, MemoryGrant::Write, secrets).unwrap();
+    let tools = MemoryTools::new(diary, Rules::new(MemoryGrant::Write, secrets).unwrap());
     let guess = r#"{"title":"t","content":"271827 271828 271829"}"#;
-    for _ in 0..super::MOST_LEAKS {
+    for _ in 0..super::rules::MOST_LEAKS {
         let error = tools.call("moltnet_create_entry", guess).unwrap_err().to_string();
         assert!(error.contains("holds the secret `pin`"), "{error}");
     }
@@ -273,7 +280,8 @@ fn session_that_guesses_secrets_writes_no_more() {
 fn entries_of_a_task_land_in_its_diary_with_its_tags() {
     let Scene { _directory, tools } = scene(MemoryGrant::Write);
     let task = r#"{"diary":null,"tags":["task:id:7","task:attempt:1"]}"#;
-    let tools = tools.for_task(Some(crate::TaskDiary::from_json(task).unwrap()));
+    let task = Some(crate::TaskDiary::from_json(task).unwrap());
+    let tools = MemoryTools { rules: tools.rules.for_task(task), ..tools };
     let own = tools.diary().id().to_string();
     let scene = Scene { _directory, tools };
     let arguments =

@@ -40,7 +40,13 @@ pub(super) struct Call {
 pub(super) enum Error {
     /// The server says no.
     #[error("{text}")]
-    Status { status: u16, text: String },
+    Status {
+        status: u16,
+        /// What it says, with the status.
+        text: String,
+        /// What it says alone: its title and its detail, where it gives them.
+        problem: String,
+    },
     /// The credentials are worth nothing.
     #[error("the server rejected the credentials: {0}")]
     Rejected(String),
@@ -86,6 +92,8 @@ pub(super) struct Calls {
     api: ApiClient,
     credentials: Credentials,
     team: Option<Uuid>,
+    /// What tokens are asked for.
+    scopes: &'static [Scope],
     token: Mutex<Option<Token>>,
 }
 
@@ -95,8 +103,13 @@ struct Token {
 }
 
 impl Calls {
-    pub(super) fn new(api: ApiClient, credentials: Credentials, team: Option<Uuid>) -> Self {
-        Self { api, credentials, team, token: Mutex::default() }
+    pub(super) fn new(
+        api: ApiClient,
+        credentials: Credentials,
+        team: Option<Uuid>,
+        scopes: &'static [Scope],
+    ) -> Self {
+        Self { api, credentials, team, scopes, token: Mutex::default() }
     }
 
     /// Sends a request and returns its answer.
@@ -115,7 +128,7 @@ impl Calls {
         match answer.status.as_u16() {
             200..=299 => json(&answer.body),
             401 => Err(Error::Rejected(self.said(&answer))),
-            status => Err(Error::Status { status, text: self.said(&answer) }),
+            _ => Err(self.status(&answer)),
         }
     }
 
@@ -186,7 +199,7 @@ impl Calls {
 
     /// Gets a token for the secret (RFC 6749, 4.4).
     fn grant(&self, id: &str, secret: &str) -> Result<Token, Error> {
-        let scopes: Vec<&str> = Scope::OF_A_WORKER.iter().map(|scope| scope.word()).collect();
+        let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.word()).collect();
         let form = Zeroizing::new(format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
             percent::encoded(id),
@@ -203,9 +216,7 @@ impl Calls {
             .map_err(unreachable)?;
         match answer.status.as_u16() {
             200..=299 => {}
-            status @ (429 | 500..) => {
-                return Err(Error::Status { status, text: self.said(&answer) });
-            }
+            429 | 500.. => return Err(self.status(&answer)),
             _ => return Err(Error::Rejected(self.said(&answer))),
         }
         let granted = json(&answer.body)?;
@@ -218,6 +229,15 @@ impl Calls {
         let lasts = granted.get("expires_in").and_then(Value::as_count).unwrap_or(0);
         let lasts = Duration::from_secs(lasts).min(LONGEST_TOKEN).saturating_sub(EARLY);
         Ok(Token { text, until: Instant::now() + lasts })
+    }
+
+    fn status(&self, answer: &ApiAnswer) -> Error {
+        let text = self.said(answer);
+        let status = answer.status.as_u16();
+        // The form that the original's client has.
+        let own = format!("HTTP {status}: ");
+        let problem = text.strip_prefix(&own).unwrap_or(&text).to_owned();
+        Error::Status { status, text, problem }
     }
 
     /// Returns what an answer says went wrong, on one line that drives no terminal. A server that repeats a secret does

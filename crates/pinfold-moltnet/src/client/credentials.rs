@@ -108,13 +108,20 @@ impl Credentials {
         }
     }
 
-    /// Returns the credentials of a `moltnet.json`.
     fn of_file(path: &Path) -> Result<Self, CredentialsError> {
+        let missing =
+            || CredentialsError::File { path: path.to_owned(), reason: "there is no such file" };
+        let bytes = owned::read(path)?.map(Zeroizing::new).ok_or_else(missing)?;
+        Self::of_moltnet(&bytes, path)
+    }
+
+    /// Returns the credentials in the bytes of a `moltnet.json`, which errors call so.
+    ///
+    /// # Errors
+    /// Returns an error for a file without credentials, or with some that cannot be used.
+    pub fn of_moltnet(bytes: &[u8], path: &Path) -> Result<Self, CredentialsError> {
         let invalid = |reason| CredentialsError::File { path: path.to_owned(), reason };
-        let bytes = owned::read(path)?
-            .map(Zeroizing::new)
-            .ok_or_else(|| invalid("there is no such file"))?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| invalid("it is not UTF-8"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| invalid("it is not UTF-8"))?;
         let content = read(text).map_err(|_| invalid("it is not JSON"))?;
         let client = content.get("oauth2").ok_or_else(|| invalid("it has no oauth2"))?;
         if client.given("client_secret_ref").is_some() {

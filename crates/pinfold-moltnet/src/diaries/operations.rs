@@ -2,8 +2,8 @@
 
 use pinfold_content::{Object, Uuid, Value, times};
 use pinfold_memory::{
-    Diary, EntryType, Filter, MemoryError, Search, ToolError, Weights, entry_from_json,
-    entry_to_json,
+    Diary, DiaryTools as _, EntryType, Filter, MemoryError, Search, ToolError, Weights,
+    entry_from_json, entry_to_json,
 };
 
 use super::DiaryApi;

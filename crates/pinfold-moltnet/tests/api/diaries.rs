@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pinfold_content::{SystemClock, Uuid, Value};
-use pinfold_memory::{Diary, KnownSecrets, MemoryTools, Signer};
+use pinfold_memory::{Diary, KnownSecrets, MemoryTools, Rules, Signer};
 use pinfold_moltnet::{Agents, DiaryConfig, NewAgent, Scope, Server};
 use pinfold_policy::settings::MemoryGrant;
 use pinfold_secrets::Secret;
@@ -15,16 +15,16 @@ use tempfile::TempDir;
 use crate::replay::Recorded;
 use crate::scene::{Client, DIARY, TEAM, raw};
 
-struct Scene {
+pub(crate) struct Scene {
     _directory: TempDir,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     agents: Agents,
     /// Whether requests can be recorded.
     is_recorded: Arc<AtomicBool>,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::signed(None)
     }
 
@@ -41,7 +41,7 @@ impl Scene {
         let is_recorded = Arc::new(AtomicBool::new(true));
         let recorded = Arc::clone(&is_recorded);
         let config = DiaryConfig {
-            tools: MemoryTools::new(diary, MemoryGrant::Write, secrets).unwrap(),
+            tools: MemoryTools::new(diary, Rules::new(MemoryGrant::Write, secrets).unwrap()),
             name: "default".to_owned(),
             agents: agents.clone(),
             record: Box::new(move |_| {
@@ -58,7 +58,7 @@ impl Scene {
         Self { _directory: directory, address, agents, is_recorded }
     }
 
-    fn client(&self, name: &str, scopes: &[Scope]) -> Client {
+    pub(crate) fn client(&self, name: &str, scopes: &[Scope]) -> Client {
         let team = Some(TEAM.parse().unwrap());
         let new =
             NewAgent { name: name.to_owned(), team, scopes: scopes.to_vec(), public_key: None };

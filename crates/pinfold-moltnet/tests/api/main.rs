@@ -7,4 +7,5 @@ mod diaries;
 mod hostile;
 mod replay;
 mod scene;
+mod served;
 mod tasks;

@@ -128,6 +128,7 @@ pub const AGENT: &[Key] = &[
         TEXTS,
         "Arguments for a session with a diary: its tools are `pinfold-memory`.",
     ),
+    Key::new("memory_env", ENV, "Variables for a session with a diary; templates."),
     Key::new(
         "prompt_args",
         TEXTS,

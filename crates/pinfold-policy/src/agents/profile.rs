@@ -60,6 +60,8 @@ pub struct AgentProfile {
     pub unattended_flags: Vec<String>,
     /// Arguments for a session with a diary, by which the agent finds its tools.
     pub memory_flags: Vec<String>,
+    /// Variables for such a session.
+    pub memory_env: Vec<(EnvName, Template)>,
     /// Arguments that have it work on a prompt and end. The one that is [`PROMPT`] stands for it.
     pub prompt_args: Vec<String>,
     /// Whether it needs user namespaces of its own.

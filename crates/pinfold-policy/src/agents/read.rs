@@ -37,9 +37,10 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
         model_args: table.read("model_args", templates)?.unwrap_or_default(),
         unattended_flags: texts(&table, "unattended_flags")?,
         memory_flags: texts(&table, "memory_flags")?,
+        memory_env: env(&table, "memory_env")?,
         prompt_args: texts(&table, "prompt_args")?,
         nested: table.read("nested", Item::flag)?.unwrap_or(false),
-        env: env(&table)?,
+        env: env(&table, "env")?,
         files: files(&table)?,
         state: sub_paths(&table, "state", STATE, "paths", relative)?,
         reads: sub_paths(&table, "grants", GRANTS, "read", any_path)?,
@@ -62,16 +63,12 @@ fn my_config(table: &Section<'_>) -> Result<MyConfig, FileError> {
     let Some(item) = table.get("my_config") else { return Ok(MyConfig::default()) };
     let table = item.table(MY_CONFIG)?;
     let read = table.read("read", |item| item.list()?.iter().map(relative).collect())?;
-    let server_env = match table.get("server_env") {
-        Some(item) => variables(&item)?,
-        None => Vec::new(),
-    };
     Ok(MyConfig {
         read: read.unwrap_or_default(),
         servers: config_keys(&table, "servers")?,
         keys: config_keys(&table, "keys")?,
         server_args: table.read("server_args", templates)?.unwrap_or_default(),
-        server_env,
+        server_env: env(&table, "server_env")?,
         without_flags: texts(&table, "without_flags")?,
     })
 }
@@ -202,11 +199,8 @@ fn templates(item: &Item<'_>) -> Result<Vec<Template>, FileError> {
     item.list()?.iter().map(Item::parsed).collect()
 }
 
-fn env(table: &Section<'_>) -> Result<Vec<(EnvName, Template)>, FileError> {
-    table.get("env").map_or(Ok(Vec::new()), |item| variables(&item))
-}
-
-fn variables(item: &Item<'_>) -> Result<Vec<(EnvName, Template)>, FileError> {
+fn env(table: &Section<'_>, key: &str) -> Result<Vec<(EnvName, Template)>, FileError> {
+    let Some(item) = table.get(key) else { return Ok(Vec::new()) };
     let variable = |item: Item<'_>| {
         let name = item.name().parse().map_err(|error| item.invalid(error))?;
         Ok((name, item.parsed()?))
@@ -325,7 +319,7 @@ fn provider(table: &Section<'_>) -> Result<Provider, FileError> {
         host: host_variables(table)?,
         model_prefix: table.read("model_prefix", full)?.unwrap_or_default(),
         default_model: table.read("default_model", full)?,
-        env: env(table)?,
+        env: env(table, "env")?,
         files: files(table)?,
         auth: auth(table, &auth_modes)?,
         auth_modes,
@@ -349,7 +343,7 @@ fn auth(
         let table = item.table(AUTH)?;
         let profile = AuthProfile {
             key_prefix: table.read("key_prefix", full)?.unwrap_or_default(),
-            env: env(&table)?,
+            env: env(&table, "env")?,
             base_url: table.read("base_url", Item::parsed)?,
             versioned: table.read("versioned", Item::flag)?.unwrap_or(true),
             account_header: table.read("account_header", full)?,

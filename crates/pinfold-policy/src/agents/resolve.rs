@@ -222,12 +222,30 @@ impl ResolvedAgent {
         let MyConfig { server_args, server_env, .. } = &self.profile.my_config;
         let fill = |template: &Template| self.fill("my_config", template, &values, Quoting::Plain);
         let args = server_args.iter().map(fill).collect::<Result<_, _>>()?;
+        Ok((args, self.variables(server_env, &fill)?))
+    }
+
+    /// Returns the variables with which the agent finds the tools of a diary.
+    ///
+    /// # Errors
+    /// Returns an error when a template has no value.
+    pub fn memory_env(&self, values: &TemplateValues<'_>) -> Result<Vec<EnvVar>, AgentError> {
+        let values = self.with_own(values);
+        let fill = |template: &Template| self.fill("memory_env", template, &values, Quoting::Plain);
+        self.variables(&self.profile.memory_env, &fill)
+    }
+
+    fn variables(
+        &self,
+        templates: &[(EnvName, Template)],
+        fill: &dyn Fn(&Template) -> Result<String, AgentError>,
+    ) -> Result<Vec<EnvVar>, AgentError> {
         let origin = Origin::Profile { agent: Arc::from(self.profile.name.as_str()) };
         let variable = |(name, template): &(EnvName, Template)| {
             let (layer, value) = (EnvLayer::Profile, fill(template)?);
             Ok(EnvVar { name: name.clone(), value: value.into(), layer, origin: origin.clone() })
         };
-        Ok((args, server_env.iter().map(variable).collect::<Result<_, AgentError>>()?))
+        templates.iter().map(variable).collect()
     }
 
     /// Returns the same agent without some of its first arguments.

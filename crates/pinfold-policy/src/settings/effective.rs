@@ -6,6 +6,7 @@ use super::ask::AskSettings;
 use super::branch::BranchName;
 use super::budget::Budget;
 use super::ceiling::Ceiling;
+use super::diary::DiarySettings;
 use super::error::SettingsError;
 use super::group_home::{GroupFiles, GroupHome};
 use super::host_exec::{HostExec, HostExecVerdict, LISTED};
@@ -79,6 +80,8 @@ pub struct Settings {
     pub identity_mode: Valued<IdentityMode>,
     /// What tools may do with that identity's diary.
     pub memory: Valued<MemoryGrant>,
+    /// Where diaries are kept, and how much of them.
+    pub diary: DiarySettings,
     /// The key that signs for the sandbox, unless an identity has one.
     pub ssh: SshSettings,
     /// What holds for providers, by provider.

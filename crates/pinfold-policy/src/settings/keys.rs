@@ -282,6 +282,7 @@ pub const USER: &[Key] = &[
         "Whether an identity's secrets stay outside (brokered) or enter (inject).",
     ),
     Key::new("memory", Shape::Choice(MemoryGrant::WORDS), MEMORY),
+    Key::new("diary", Shape::Table(DIARY), "Where diaries are kept, and how much of them."),
     Key::new("ssh", Shape::Table(SSH), "The key that signs for the sandbox, which never has it."),
     Key::new(
         "providers",
@@ -296,6 +297,13 @@ pub const USER: &[Key] = &[
     Key::new("tasks", Shape::Table(TASKS), "What tasks of a shared queue may ask for."),
     Key::new("task_database", Shape::Text, "The queue's URL, or local; it wins over DATABASE_URL."),
     WRAPPERS,
+];
+
+/// `[diary]`.
+const DIARY: &[Key] = &[
+    Key::new("server", Shape::Text, "A server with MoltNet's API, in the place of a file."),
+    Key::new("size", SIZE, "What a diary may fill of the disk, such as \"1G\", the default."),
+    Key::new("keep", Shape::Text, "How old entries become, such as \"90days\"; always by default."),
 ];
 
 const MEMORY: &str = "What agents' tools may do with the identity's diary.";

@@ -106,6 +106,9 @@ impl Settings {
             rows.one("identity_mode", &self.identity_mode);
         }
         rows.one("memory", &self.memory);
+        rows.optional("diary.server", self.diary.server.as_ref());
+        rows.optional("diary.size", self.diary.size.as_ref());
+        rows.optional("diary.keep", self.diary.keep.as_ref());
         rows.optional("ssh.key", self.ssh.key.as_ref());
         rows.list("ssh.hosts", &self.ssh.hosts);
         for (name, provider) in &self.providers {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::ask::{self, AskSettings};
 use super::budget::{self, Budget};
 use super::ceiling::Ceiling;
+use super::diary::{self, DiarySettings};
 use super::error::SettingsError;
 use super::fields::{check_reserved, env, limits, list, path, sub_table, whole, word};
 use super::group::GroupSettings;
@@ -58,6 +59,7 @@ pub(super) struct UserFile {
     pub(super) publish: Vec<Valued<PublishedPort>>,
     pub(super) identity_mode: Option<Valued<IdentityMode>>,
     pub(super) memory: Option<Valued<MemoryGrant>>,
+    pub(super) diary: DiarySettings,
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
     pub(super) group: Option<Valued<String>>,
@@ -125,6 +127,7 @@ pub(super) fn user(
         publish: network::publish(&section, Origin::User)?,
         identity_mode: word(&section, "identity_mode", Origin::User)?,
         memory: word(&section, "memory", Origin::User)?,
+        diary: diary::of_user(&section)?,
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
         group: text(&section, "group")?,

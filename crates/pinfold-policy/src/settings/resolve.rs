@@ -151,6 +151,7 @@ fn merge(
         memory: flag("--memory-grant", flags.memory)
             .or(user.memory)
             .unwrap_or(Valued::default_of(MemoryGrant::None)),
+        diary: user.diary,
         ssh: user.ssh,
         providers: user.providers.into_iter().collect(),
         budgets: budget::merged(

@@ -45,12 +45,14 @@ pub(crate) fn serve(
     let placeholders = variables.iter().filter_map(placeholder).collect();
     // The key is read now, after init was cloned.
     let moltnet = request.private.as_ref().map(PrivateFiles::moltnet).transpose()?;
-    let signer = moltnet.map(|file| Signer::of_identity(&file)).transpose();
+    let signer = moltnet.as_ref().map(|file| Signer::of_identity(file)).transpose();
     let signer = signer.map_err(|error| RunError::refused(error, None))?.flatten();
     let diary = request.private.as_ref().map(PrivateFiles::diary).transpose()?.flatten();
-    let agent = Agent { placeholders, signer, diary, task: request.task.clone() };
-    let tools = tools_of(&request.settings, request.host(), agent)
-        .map_err(|error| RunError::refused(error, None))?;
+    let agent = Agent { placeholders, signer, diary, moltnet, task: request.task.clone() };
+    let tools = tools_of(&request.settings, request.host(), agent).map_err(|error| {
+        let hint = error.hint();
+        RunError::refused(error, hint)
+    })?;
     let memory = tools.map(|tools| Memory::new(tools, Arc::clone(audit)));
     let door = memory.map(|memory| MemoryDoor::serve(listener, memory));
     door.transpose().map_err(RunError::System)

@@ -7,7 +7,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_memory::{Diary, DiaryName, KnownSecrets, Signer};
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_secrets::Store;
-use pinfold_session::prepare;
+use pinfold_session::prepare::{self, SettingsFiles};
 
 use super::tools;
 use crate::exit::Failure;
@@ -41,7 +41,9 @@ impl DiaryArgs {
 
     /// Opens the diary, and makes it if it is missing.
     pub(crate) fn open(&self, scene: &Scene<'_>) -> Result<Diary, Failure> {
-        Ok(Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?)
+        let settings = SettingsFiles::read(scene.places)?.own()?;
+        let diary = Diary::open(scene.places, &self.name()?, Box::new(SystemClock))?;
+        Ok(diary.limited(pinfold_mcp::limits(&settings.diary))?)
     }
 
     /// Returns who signs for the identity.

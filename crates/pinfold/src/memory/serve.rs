@@ -6,7 +6,7 @@ use clap::Args;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::{Places, resolved};
 use pinfold_host::session_id::SessionId;
-use pinfold_memory::{KnownSecrets, MemoryTools};
+use pinfold_memory::{KnownSecrets, MemoryTools, Rules};
 use pinfold_moltnet::{Agents, DiaryConfig, Scope, Server};
 use pinfold_policy::settings::MemoryGrant;
 use pinfold_secrets::Store;
@@ -49,8 +49,9 @@ pub(super) fn serve(args: ServeArgs, scene: &Scene<'_>) -> Result<ExitCode, Fail
         KnownSecrets::of_store(&store, &launcher).map_err(|error| error.to_string())
     };
     // Scopes say what each agent may do.
-    let tools = MemoryTools::new(diary, MemoryGrant::Write, secrets);
-    let tools = tools.ok_or_else(|| Failure::new("the diary has no tools"))?;
+    let rules = Rules::new(MemoryGrant::Write, secrets);
+    let rules = rules.ok_or_else(|| Failure::new("the diary has no tools"))?;
+    let tools = MemoryTools::new(diary, rules);
     let session = SessionId::generate().map_err(Failure::new)?;
     let audit = Audit::open(&scene.places.state, Some(session)).map_err(Failure::new)?;
     notify!("pinfold: serving the diary {id}");

@@ -2,7 +2,7 @@
 
 use pinfold_host::{Host, Refusal};
 use pinfold_mcp::{Agent, tools_of};
-use pinfold_memory::{MemoryTools, Signer};
+use pinfold_memory::{DiaryTools, Signer};
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_session::RunError;
 
@@ -14,7 +14,10 @@ use crate::policy;
 ///
 /// # Errors
 /// Returns an error for settings that are wrong, or a diary that cannot be used.
-pub(crate) fn tools(args: &PolicyArgs, host: Host<'_>) -> Result<Option<MemoryTools>, Failure> {
+pub(crate) fn tools(
+    args: &PolicyArgs,
+    host: Host<'_>,
+) -> Result<Option<Box<dyn DiaryTools>>, Failure> {
     let start = policy::prepare(args, None, policy::presence(args), host)?;
     let settings = start.settings();
     let name = settings.identity.as_ref().map(|identity| &*identity.value);
@@ -22,8 +25,12 @@ pub(crate) fn tools(args: &PolicyArgs, host: Host<'_>) -> Result<Option<MemoryTo
     let private = private.map_err(refused)?;
     let signer = private.as_ref().map(signer).transpose()?.flatten();
     let diary = private.as_ref().map(PrivateFiles::diary).transpose().map_err(refused)?.flatten();
-    let agent = Agent { signer, diary, ..Agent::default() };
-    tools_of(settings, host, agent).map_err(Failure::new)
+    let moltnet = private.as_ref().map(PrivateFiles::moltnet).transpose().map_err(refused)?;
+    let agent = Agent { signer, diary, moltnet, ..Agent::default() };
+    tools_of(settings, host, agent).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })
 }
 
 /// Returns who signs for an identity.

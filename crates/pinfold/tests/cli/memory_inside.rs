@@ -1,5 +1,6 @@
 //! The diary as a sandbox reaches it.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
 
 use pinfold_testkit::{Stage, people};
@@ -192,4 +193,47 @@ fn doors_of_the_host_and_of_a_diary_are_not_mixed_up() {
     let shown = text(&output);
     assert!(shown.contains("diary 0") && shown.contains("host 126"), "{shown}");
     assert!(shown.contains("/run/pinfold/bin/pinfold-memory"), "{shown}");
+}
+
+#[test]
+fn sandbox_uses_the_diary_of_a_server_and_never_has_its_key() {
+    let stage = Stage::new(people()[0]);
+    let diary = ["--diary", "team"];
+    done(&stage, &[&["memory", "add", "a first entry"], &diary[..]].concat());
+    let key = done(&stage, &["memory", "key", "add", "far"]);
+    let listen = [&["memory", "serve", "--listen", "127.0.0.1:0"], &diary[..]].concat();
+    let mut serve = stage.pinfold(&listen);
+    let serve = serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = serve.spawn().unwrap();
+    let (mut address, mut said) = (String::new(), String::new());
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let id = said.trim().rsplit(' ').next().unwrap().to_owned();
+    let settings = format!("memory = \"write\"\n\n[diary]\nserver = \"{}\"\n", address.trim());
+    stage.write("home/.config/pinfold/config.toml", &settings);
+    let run = |id: Option<&str>, script: &str| {
+        let mut command = stage.pinfold(&["run", "--", "sh", "-c", script]);
+        command.env("MOLTNET_AGENT_KEY", key.trim()).stdin(Stdio::null());
+        command.envs(id.map(|id| ("MOLTNET_DIARY_ID", id))).output().unwrap()
+    };
+    let unnamed = run(None, "true");
+    assert_eq!(unnamed.status.code(), Some(125), "{}", text(&unnamed));
+    assert!(text(&unnamed).contains("hint: set MOLTNET_DIARY_ID"), "{}", text(&unnamed));
+
+    let made = run(Some(&id), &format!("{CREATE}; env; cat /proc/self/environ"));
+    assert!(made.status.success(), "{}", text(&made));
+    assert!(!text(&made).contains(key.trim()), "the key is in the sandbox: {}", text(&made));
+    let listed = done(&stage, &[&["memory", "ls"], &diary[..]].concat());
+    assert!(listed.contains("Disk"), "{listed}");
+    let found = run(Some(&id), r#"pinfold-memory moltnet_search_entries '{"query":"first"}'"#);
+    assert!(text(&found).contains("a first entry"), "{}", text(&found));
+    let audit = done(&stage, &["audit", "--json"]);
+    let named = audit.lines().filter(|line| line.contains("moltnet_") && line.contains(&id));
+    assert_eq!(named.count(), 2, "{audit}");
+
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let gone = run(Some(&id), r#"pinfold-memory moltnet_search_entries '{"query":"first"}'"#);
+    assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));
+    assert!(text(&gone).contains("the server cannot be used"), "{}", text(&gone));
 }

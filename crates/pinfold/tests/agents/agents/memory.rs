@@ -1,4 +1,4 @@
-//! claude, codex and pi in a sandbox, which use a diary on the host.
+//! claude, codex, opencode and pi in a sandbox, which use a diary on the host.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const MODEL: &str = r#"model="gpt-5.4""#;
 
 /// An agent, its arguments, and a call of the tool that adds an entry as its model says it.
-fn agents() -> [(&'static str, Vec<&'static str>, Value); 3] {
+fn agents() -> [(&'static str, Vec<&'static str>, Value); 4] {
     let entry = json!({ "title": "Disk", "content": "The disk was full." });
     let bash = format!("pinfold-memory moltnet_create_entry '{entry}'");
     [
@@ -23,6 +23,11 @@ fn agents() -> [(&'static str, Vec<&'static str>, Value); 3] {
             "codex",
             vec!["exec", "--ephemeral", "--skip-git-repo-check", "-c", MODEL, "go"],
             json!({ "name": "moltnet_create_entry", "input": entry }),
+        ),
+        (
+            "opencode",
+            vec!["run", "go"],
+            json!({ "name": "memory_moltnet_create_entry", "input": entry }),
         ),
         // It has no servers of the protocol.
         ("pi", vec!["-p", "go"], json!({ "name": "bash", "input": { "command": bash } })),

@@ -129,10 +129,15 @@ fn command_of_the_guide_shows_links_to_nobody_and_takes_no_answer_of_the_service
     let script = script.replace("https://ntfy.sh/", "http://127.0.0.1:7070/");
     let service = "
 import glob, http.server
+def arguments(path):
+    try:
+        return open(path, 'rb').read()
+    except OSError: # it has ended
+        return b''
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers['content-length'])).decode()
-        seen = b''.join(open(it, 'rb').read() for it in glob.glob('/proc/[0-9]*/cmdline'))
+        seen = b''.join(map(arguments, glob.glob('/proc/[0-9]*/cmdline')))
         seen = [it for it in (b'77' b'19/', b'secret' b'-topic') if it in seen]
         print('\\t'.join(map(str, [self.path, self.headers['title'], self.headers['actions'], seen, body.replace('\\n', '|')])), flush=True)
         self.send_response(200); self.end_headers(); self.wfile.write(b'always')

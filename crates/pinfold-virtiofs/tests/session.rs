@@ -23,7 +23,7 @@ use pinfold_vm::{Qemu, Spec, guest};
 use pinfold_wire::{Bounds, Ended, Order, Report, StreamEnd, Streams};
 use rustix::process::{Pid, Signal};
 
-use sandbox::{children, ended, launch, nothing_is_left, pipe, plan, program};
+use sandbox::{children, ended, launch, nothing_of_ours_is_left, pipe, plan, program};
 use support::Failed;
 
 /// What the command does. Its user has no right in the guest, and does not reach its channel.
@@ -228,6 +228,11 @@ fn answer(mut stream: impl Read + Write, who: &str) -> std::io::Result<()> {
 fn python(script: &str, workspace: &Path) -> Result<Program, Failed> {
     let argv = ["/usr/bin/python3", "-c", script].map(Into::into).into();
     Ok(Program { argv, ..program("", workspace)? })
+}
+
+fn nothing_is_left() -> Result<(), Failed> {
+    nothing_of_ours_is_left()?;
+    if support::processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
 }
 
 /// The processes that have started the machines of this user.

@@ -20,7 +20,7 @@ use pinfold_boundary::{LaunchPlan, Stdio, StdioEnd};
 use pinfold_vm::{Spec, guest};
 use pinfold_wire::{Ended, Order};
 
-use sandbox::{ended, launch, pipe, plan, program};
+use sandbox::{ended, launch, nothing_of_ours_is_left, pipe, plan, program};
 use support::Failed;
 
 /// Says what no two guests of a template may share.
@@ -76,14 +76,7 @@ fn session(spec: &Spec, hostname: &str, script: &str) -> Result<(), Failed> {
     print!("{said}");
     println!("note: {note:?}");
     eprintln!("gone after {:?}", start.elapsed());
-    nothing_but_others_is_left()
-}
-
-/// This process has no child and no thread more.
-fn nothing_but_others_is_left() -> Result<(), Failed> {
-    let threads = fs::read_dir("/proc/self/task")?.count();
-    assert_eq!((sandbox::children()?, threads), (Vec::new(), 1));
-    Ok(())
+    nothing_of_ours_is_left()
 }
 
 /// Starts a process for one session: each has one thread when it begins.

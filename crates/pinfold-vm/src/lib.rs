@@ -34,5 +34,6 @@ pub use prepared::PreparedError;
 pub use qemu::{Ends, Machine, Qemu, QemuError, Spec, Version};
 pub use read::ReadError;
 pub use sandbox::{Maker, launch};
+pub use template::MemoryError;
 pub use unpack::{UnpackError, unpack};
 pub use vmlinux::{ImageError, vmlinux};

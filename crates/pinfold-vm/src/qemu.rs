@@ -2,159 +2,48 @@
 //!
 //! It runs in a sandbox of the boundary `namespace`: no network, a process table of its own, programs and libraries
 //! of the host to be read, the kernel and the initramfs. In there it has QEMU's own filter of system calls as well. It
-//! reaches one door, which is the byte channel, and has pipes for the console and for what it says itself.
+//! reaches the byte channel and its file server, a monitor until a restored guest runs, and pipes for the console and for
+//! what it says itself. The guest's memory is its standard input.
 
 mod arguments;
+mod error;
 mod monitor;
 mod moved;
 mod said;
 mod sandbox;
+mod spec;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
-use pinfold_policy::path::PathError;
+use pinfold_boundary::{CpuShare, Inside, ResourceLimits};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use thiserror::Error;
 
-use crate::template::{memory_of, new_memory};
+use crate::template::new_memory;
 
 use arguments::{Beginning, arguments};
+use error::version;
 use moved::Asleep;
 pub(crate) use moved::duplicate;
 use said::Said;
 pub(crate) use said::one_line;
 use sandbox::{Doors, Files};
+use spec::{MIB, PROGRAM, TRANSLATED};
 
-/// The oldest version that moves a machine with a vhost-user file system.
-const OLDEST: Version = Version { major: 8, minor: 2 };
+pub use error::{QemuError, Version};
+pub use spec::Spec;
+
 /// QEMU has a thread for each processor of the guest, and some for itself.
 const TASKS: u64 = 128;
-const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
-/// Code that QEMU has translated, in MiB, where it emulates the processor.
-const TRANSLATED: u32 = 128;
 /// Bytes that QEMU uses besides the guest's memory and what it has translated.
 const OVERHEAD: u64 = 256 << 20;
 /// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
-const MIB: u64 = 1 << 20;
-
-/// Why QEMU cannot be used.
-#[derive(Debug, Error)]
-pub enum QemuError {
-    /// It is not there.
-    #[error("{0} does not exist")]
-    Missing(PathBuf),
-    /// It is too old.
-    #[error("QEMU {found} is too old; version {OLDEST} or newer is needed")]
-    TooOld { found: Version },
-    /// It does not say which version it is.
-    #[error("{program} does not say its version: {said}")]
-    NoVersion {
-        program: PathBuf,
-        /// What it says.
-        said: String,
-    },
-    /// It has no device for file systems.
-    #[error("QEMU {found} was built without the device vhost-user-fs-pci")]
-    NoFileSystems { found: Version },
-    /// The system refused a socket.
-    #[error("cannot start QEMU: {0}")]
-    System(#[from] Errno),
-    /// A path cannot be granted to it.
-    #[error("cannot start QEMU: {0}")]
-    Path(#[from] PathError),
-    /// It ended, or did not connect the channel in time.
-    #[error("QEMU did not start: {0}")]
-    Refused(String),
-    /// Its sandbox did not start.
-    #[error("cannot start QEMU: {0}")]
-    Launch(#[from] LaunchError),
-    /// The caller may not have a file as large as the guest's memory.
-    #[error(
-        "cannot make the memory of a machine: a file may have {limit} bytes at most, and it has {bytes}"
-    )]
-    FileSize {
-        limit: u64,
-        /// How much memory the machine has.
-        bytes: u64,
-    },
-    /// It does not do what its monitor asks for.
-    #[error("QEMU's monitor: {0}")]
-    Monitor(String),
-}
-
-impl QemuError {
-    /// Returns what a user can do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Missing(_) => Some(
-                "install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora), or unpack such packages and \
-                 set `qemu` to their directory in pinfold's config.toml",
-            ),
-            Self::TooOld { .. } => Some(
-                "take it from backports (Debian 12: `apt-get install -t bookworm-backports qemu-system-x86`), or unpack \
-                 newer packages and set `qemu` to their directory in pinfold's config.toml",
-            ),
-            Self::NoFileSystems { .. } => Some(
-                "install the distribution's own package, such as qemu-system-x86 (Debian, Ubuntu)",
-            ),
-            Self::FileSize { .. } => {
-                Some("raise `ulimit -f`, or give the machine less memory (`--memory`)")
-            }
-            Self::NoVersion { .. }
-            | Self::System(_)
-            | Self::Path(_)
-            | Self::Refused(_)
-            | Self::Launch(_)
-            | Self::Monitor(_) => None,
-        }
-    }
-}
-
-/// The version of QEMU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    major: u32,
-    minor: u32,
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}.{}", self.major, self.minor)
-    }
-}
-
-/// What a machine is made of.
-#[derive(Debug, Clone)]
-pub struct Spec {
-    /// The uncompressed kernel.
-    pub kernel: PathBuf,
-    pub initramfs: PathBuf,
-    /// Memory of the guest in MiB.
-    pub memory: u32,
-    /// Processors of the guest.
-    pub cpus: u32,
-    /// How much of the host's processors it may use, if that is bounded.
-    pub share: Option<CpuShare>,
-    /// Whether a file server serves its tree.
-    pub has_tree: bool,
-}
-
-impl Spec {
-    /// Returns whether its processors alone bound what it may use.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.share.is_some_and(|share| share.thousandths == self.cpus * 1000)
-    }
-}
 
 /// The host's ends of what connects a machine.
 #[derive(Debug)]
@@ -193,7 +82,7 @@ impl Qemu {
         let said = ask(&self.root, &["--version"])?;
         match version(&said) {
             None => Err(QemuError::NoVersion { program: self.root.join(PROGRAM), said }),
-            Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
+            Some(found) if !found.is_new_enough() => Err(QemuError::TooOld { found }),
             Some(version) => Ok(version),
         }
     }
@@ -215,7 +104,7 @@ impl Qemu {
     /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
     /// then, and [`Machine::last_words`] returns it.
     pub fn boot(&self, spec: &Spec) -> Result<(Machine, Ends), QemuError> {
-        let memory = new_memory(memory_of(spec))?;
+        let memory = new_memory(spec.memory_bytes())?;
         let (machine, doors) = self.start(spec, Beginning::Boot, memory)?;
         machine.connect(doors)
     }
@@ -233,7 +122,7 @@ impl Qemu {
             has_tree: spec.has_tree,
             has_monitor: beginning.has_monitor(),
         };
-        let all = memory_of(spec) + u64::from(TRANSLATED) * MIB + OVERHEAD;
+        let all = spec.memory_bytes() + u64::from(TRANSLATED) * MIB + OVERHEAD;
         let limits = ResourceLimits {
             memory: Some(all),
             pids: Some(TASKS + u64::from(spec.cpus)),
@@ -273,14 +162,6 @@ fn accept(door: &OwnedFd, inside: &Inside) -> Result<Option<OwnedFd>, Errno> {
         return Ok(None);
     }
     rustix::net::accept_with(door, SocketFlags::CLOEXEC).map(Some)
-}
-
-/// Reads `QEMU emulator version 10.0.2 (Debian …)`.
-fn version(said: &str) -> Option<Version> {
-    let (_, rest) = said.split_once("QEMU emulator version ")?;
-    let mut numbers = rest.split(|character: char| !character.is_ascii_digit());
-    let mut next = || numbers.next()?.parse().ok();
-    Some(Version { major: next()?, minor: next()? })
 }
 
 /// A machine that runs. Dropping it ends it, with everything of it.

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, SeekFrom};
+use rustix::io::Errno;
 use rustix::process::Resource;
+use thiserror::Error;
 
 use crate::kept;
-use crate::qemu::{QemuError, Spec};
 pub(crate) use stored::MOST_DEVICES;
 use stored::Stored;
 
@@ -32,20 +33,32 @@ pub(crate) struct Snapshot {
 /// How long a start does without a template that could not be restored.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns how much memory a machine has in bytes.
-pub(crate) fn memory_of(spec: &Spec) -> u64 {
-    u64::from(spec.memory) << 20
+/// Why a machine has no memory.
+#[derive(Debug, Error)]
+pub enum MemoryError {
+    /// The caller's files may not be as large.
+    #[error(
+        "cannot make the memory of a machine: a file may have {limit} bytes at most, and it has {bytes}"
+    )]
+    Limit {
+        limit: u64,
+        /// How large the memory is.
+        bytes: u64,
+    },
+    /// The system refused.
+    #[error("cannot make the memory of a machine: {0}")]
+    System(#[from] Errno),
 }
 
 /// Makes the memory of a machine, in which nothing is.
 ///
 /// # Errors
 /// Returns the errors of memfd_create(2), ftruncate(2) and fcntl(2), or that the caller's files may not be so large.
-pub(crate) fn new_memory(bytes: u64) -> Result<OwnedFd, QemuError> {
+pub(crate) fn new_memory(bytes: u64) -> Result<OwnedFd, MemoryError> {
     // Beyond it, the kernel would end this process (SIGXFSZ, setrlimit(2)).
     let limit = rustix::process::getrlimit(Resource::Fsize).current;
     if let Some(limit) = limit.filter(|limit| *limit < bytes) {
-        return Err(QemuError::FileSize { limit, bytes });
+        return Err(MemoryError::Limit { limit, bytes });
     }
     let memory =
         rustix::fs::memfd_create("machine", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;

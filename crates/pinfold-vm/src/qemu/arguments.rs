@@ -7,7 +7,7 @@ use crate::guest::{TAG, WORD};
 
 use super::monitor::PORT;
 use super::sandbox::{self, libraries_below};
-use super::{PROGRAM, Spec, TRANSLATED};
+use super::spec::{PROGRAM, Spec, TRANSLATED};
 
 /// How a machine begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

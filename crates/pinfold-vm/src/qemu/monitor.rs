@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::{Value, json};
 
-use super::QemuError;
+use super::error::QemuError;
 
 /// How long QEMU or a guest that boots may say nothing.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -12,8 +12,9 @@ use super::arguments::{Beginning, arguments};
 use super::monitor::Monitor;
 use super::said::one_line;
 use super::sandbox::{Doors, plan_of};
-use super::{Ends, Machine, PROGRAM, Qemu, QemuError, Spec, accept};
-use crate::template::{MOST_DEVICES, Snapshot, Template, memory_of, new_memory};
+use super::spec::{PROGRAM, Spec};
+use super::{Ends, Machine, Qemu, QemuError, accept};
+use crate::template::{MOST_DEVICES, Snapshot, Template, new_memory};
 
 /// What a machine that is not awake gets.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Qemu {
         spec: &Spec,
         server: fn(OwnedFd) -> Box<dyn FileServer>,
     ) -> Result<Snapshot, QemuError> {
-        let memory = new_memory(memory_of(spec))?;
+        let memory = new_memory(spec.memory_bytes())?;
         let (machine, doors) = self.start(spec, Beginning::Template, duplicate(&memory)?)?;
         let _files = doors.files.map(|listener| serve_nothing(server(listener))).transpose()?;
         let devices = machine.connect_monitor(doors.monitor).and_then(|mut monitor| {

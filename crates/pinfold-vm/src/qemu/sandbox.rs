@@ -14,7 +14,7 @@ use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Order;
 use rustix::pipe::PipeFlags;
 
-use super::QemuError;
+use super::error::QemuError;
 use super::said::Said;
 
 /// Where the kernel and the initramfs lie for QEMU, and where it connects the guest's port.

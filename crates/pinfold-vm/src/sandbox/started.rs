@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::qemu::{Ends, Machine, QemuError, Spec, duplicate};
-use crate::template::{Snapshot, Template, memory_of, new_memory};
+use crate::template::{Snapshot, Template, new_memory};
 
 use super::Maker;
 
@@ -54,8 +54,8 @@ fn restored(maker: &Maker<'_>, spec: &Spec, directory: &Path) -> Result<Started,
         return Err("its template could not be restored today (`pinfold clean` has it made again)"
             .to_owned());
     }
-    if let Some(opened) = template.open(memory_of(spec)) {
-        let memory = new_memory(memory_of(spec)).map_err(failed)?;
+    if let Some(opened) = template.open(spec.memory_bytes()) {
+        let memory = new_memory(spec.memory_bytes()).map_err(|error| error.to_string())?;
         // QEMU starts while its memory is filled.
         let restoring = duplicate(&memory).and_then(|memory| maker.qemu.restore(spec, memory));
         let restoring = restoring.map_err(failed)?;

@@ -1,8 +1,6 @@
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 
-use rustix::io::Errno;
-
 use super::*;
 use crate::kept::KEPT;
 

@@ -135,8 +135,8 @@ fn made_by_a_session_that_leaves_nothing(spec: &Spec) -> Result<PathBuf, Failed>
 
 /// A start that is killed while it writes a template leaves none.
 fn killed_while_it_is_kept(spec: &Spec) -> Result<(), Failed> {
-    let session = begin(spec, "killed", ":")?;
-    let unfinished = templates(spec).join(format!(".{}", session.id()));
+    let session = Held(begin(spec, "killed", ":")?);
+    let unfinished = templates(spec).join(format!(".{}", session.0.id()));
     until("the template is being written", || unfinished.exists())?;
     kill_with_machines(session)?;
     let names = fs::read_dir(templates(spec))?.map(|entry| Ok(entry?.path()));
@@ -181,10 +181,10 @@ fn each_is_unlike_the_others(spec: &Spec) -> Result<(), Failed> {
 
 /// A machine's QEMU has neither the template nor anything of it but a copy. All ends with the supervisor.
 fn no_machine_reaches_it(spec: &Spec, template: &Path) -> Result<(), Failed> {
-    let mut session = begin(spec, "held", "sleep 1000")?;
-    let mut errors = session.stderr.take().ok_or("no output")?;
+    let mut session = Held(begin(spec, "held", "sleep 1000")?);
+    let mut errors = session.0.stderr.take().ok_or("no output")?;
     errors.read_exact(&mut [0; 4])?;
-    let processes = machines_of(&session)?;
+    let processes = machines_of(&session.0)?;
     let [qemu] = processes.as_slice() else { return Err(format!("{processes:?}").into()) };
     let number = fs::metadata(template)?.ino().to_string();
     for entry in fs::read_dir(qemu.join("fd"))? {
@@ -217,11 +217,20 @@ fn machines_of(session: &Child) -> Result<Vec<PathBuf>, Failed> {
     Ok(support::processes()?.into_iter().filter(is_below).collect())
 }
 
+/// A supervisor that is killed at the latest when the test fails.
+struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Kills a supervisor, which ends its machines.
-fn kill_with_machines(mut session: Child) -> Result<(), Failed> {
-    let machines = machines_of(&session)?;
-    session.kill()?;
-    session.wait()?;
+fn kill_with_machines(session: Held) -> Result<(), Failed> {
+    let machines = machines_of(&session.0)?;
+    drop(session);
     let has_ended = |path: &PathBuf| {
         fs::read_to_string(path.join("stat")).map_or(true, |stat| stat.contains(") Z "))
     };

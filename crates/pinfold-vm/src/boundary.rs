@@ -127,7 +127,7 @@ impl Boundary for Vm {
                 },
                 hands_over: true,
                 findings: vec![Finding {
-                    what: "the machine's processor is emulated: a start takes seconds, and programs many \
+                    what: "the machine's processor is emulated: the first start takes seconds, and programs many \
                            times as long (KVM is not used in this version)"
                         .to_owned(),
                     hint: None,

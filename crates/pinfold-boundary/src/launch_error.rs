@@ -138,6 +138,14 @@ impl LaunchError {
                     "a symbolic link was put there after the path was looked at: see who writes there",
                 )
             }
+            Self::Step { step: Step::Grants, source, .. }
+                if Errno::from_io_error(source) == Some(Errno::ACCESS) =>
+            {
+                Some(
+                    "a directory above it is closed to others, and root's nested sandboxes see such a grant only where nothing \
+                     of the host's can be written to: work in a view (`--workspace overlay`), or leave that grant out",
+                )
+            }
             Self::Source { source, .. } | Self::Step { source, .. }
                 if Errno::from_io_error(source) == Some(Errno::NOSYS) =>
             {

@@ -45,6 +45,8 @@ pub struct Entry {
 pub enum Place {
     /// A file or directory of the host, read-only.
     ReadOnly(HostPath),
+    /// The same of the host's system, which nobody has named: what is closed to others stays closed.
+    System(HostPath),
     /// A file or directory of the host, writable.
     Writable(HostPath),
     /// A copy-on-write view of directories of the host put over each other, which themselves stay as

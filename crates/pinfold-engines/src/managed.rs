@@ -14,6 +14,7 @@ use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, find};
+use pinfold_host::orphans;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::live_sessions;
 use pinfold_policy::project::ImageEngine;
@@ -204,7 +205,10 @@ impl Manager for CommandLine {
         const NAMES: [&str; 5] =
             ["ps", "--all", "--filter", "label=dev.pinfold.session", "--format"];
         let words = [&NAMES[..], &["{{.Names}}"]].concat();
-        match self.find().and_then(|engine| engine.command("list its containers", &words)) {
+        let list = || self.find().and_then(|engine| engine.command("list its containers", &words));
+        // A user's own Podman leaves a process that keeps a namespace for later commands, and none may follow.
+        let is_users = self.engine == ImageEngine::Podman && !rustix::process::geteuid().is_root();
+        match if is_users { orphans::end_those_of(list) } else { list() } {
             Ok(names) => {
                 leftovers(names.lines(), |name| format!("{} rm --force {name}", self.engine))
             }

@@ -14,6 +14,7 @@ pub mod ipc;
 pub mod launcher;
 pub mod memo;
 pub mod note;
+pub mod orphans;
 pub mod owned;
 pub mod placeholder;
 pub mod process;

@@ -29,6 +29,9 @@ use crate::{Command, Failure};
 /// How soon to look again for processes that a task has forked while it is being ended.
 pub(crate) const AGAIN: Duration = Duration::from_millis(2);
 
+/// Signals that are kept for a program that does not run yet.
+const MOST_EARLY: usize = 64;
+
 /// A program that runs next to the command.
 pub(crate) struct Task {
     id: u32,
@@ -39,6 +42,10 @@ pub(crate) struct Task {
     watch: Option<PartWatch>,
     /// Closed by the minder when what was asked for has ended; something that it has left may still run.
     ended: Option<OwnedFd>,
+    /// Closed by the minder when the program runs.
+    begun: OwnedFd,
+    /// Signals that came before.
+    early: Vec<Signal>,
 }
 
 impl Task {
@@ -65,17 +72,20 @@ impl Task {
             let sent = supervisor.send(&report, &[terminal.controller.as_fd()]);
             sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
         }
-        let (ended, tell) =
-            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Failure::at(Step::Execute))?;
+        let pipe =
+            || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Failure::at(Step::Execute));
+        let ((ended, tell), (begun, begin)) = (pipe()?, pipe()?);
         let minder = crate::vfork::copy(|| {
-            let minder = Minder { id, tell, prepared: &prepared, groups: &groups, supervisor };
+            let prepared = &prepared;
+            let minder = Minder { id, tell, begin, prepared, groups: &groups, supervisor };
             let minded = bound(bounds).and_then(|()| minder.mind(streams, terminal, line));
             if let Err(failure) = minded {
                 let _ = supervisor.send(&failure.report_of(id), &[]);
             }
         })
         .map_err(Failure::at(Step::Execute))?;
-        Ok(Self { id, minder, is_ending: false, watch, ended: Some(ended) })
+        let (ended, early) = (Some(ended), Vec::new());
+        Ok(Self { id, minder, is_ending: false, watch, ended, begun, early })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -97,15 +107,23 @@ impl Task {
         self.is_ending
     }
 
-    /// Returns a descriptor that is readable when what was asked for has ended, until [`Self::go_on`].
+    /// Returns a descriptor that is readable when what was asked for has ended, or runs and has signals waiting,
+    /// until [`Self::go_on`].
     pub(crate) fn news(&self) -> Option<BorrowedFd<'_>> {
-        self.ended.as_ref().map(OwnedFd::as_fd)
+        if self.early.is_empty() {
+            return self.ended.as_ref().map(OwnedFd::as_fd);
+        }
+        Some(self.begun.as_fd())
     }
 
     /// Ends what was forked since it was asked to end, and notices its end.
     pub(crate) fn go_on(&mut self) {
         if self.is_ending {
             tree::kill_below(self.minder, None);
+        }
+        if !self.early.is_empty() && is_closed(&self.begun) {
+            let early = std::mem::take(&mut self.early);
+            early.into_iter().for_each(|signal| self.pass(signal));
         }
         self.ended.take_if(|ended| is_closed(ended));
     }
@@ -126,9 +144,17 @@ impl Task {
         }
     }
 
-    /// Signals the process groups that the task's own children lead.
+    /// Signals the process groups that the task's own children lead, once there is one.
     pub(crate) fn signal(&mut self, number: i32) {
         let Some(signal) = Signal::from_named_raw(number) else { return };
+        if is_closed(&self.begun) {
+            self.pass(signal);
+        } else if self.early.len() < MOST_EARLY {
+            self.early.push(signal);
+        }
+    }
+
+    fn pass(&self, signal: Signal) {
         for child in tree::children(self.minder) {
             // A group that has just ended needs no signal.
             let _ = rustix::process::kill_process_group(child, signal);
@@ -187,6 +213,8 @@ struct Minder<'a> {
     id: u32,
     /// Closed when what was asked for has ended.
     tell: OwnedFd,
+    /// Closed when the program runs.
+    begin: OwnedFd,
     prepared: &'a Prepared,
     groups: &'a [OwnedFd],
     supervisor: &'a Channel,
@@ -200,7 +228,7 @@ impl Minder<'_> {
         terminal: Option<Terminal>,
         line: Option<Channel>,
     ) -> Result<(), Failure> {
-        let Self { id, tell, prepared, groups, supervisor } = self;
+        let Self { id, tell, begin, prepared, groups, supervisor } = self;
         stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
         let mut relay = terminal
             .as_ref()
@@ -213,7 +241,7 @@ impl Minder<'_> {
             .chain(terminal.iter().map(|terminal| terminal.user.as_fd()))
             .chain(groups.iter().map(AsFd::as_fd))
             .chain(held(&relay))
-            .chain([supervisor.as_fd(), tell.as_fd()])
+            .chain([supervisor.as_fd(), tell.as_fd(), begin.as_fd()])
             .collect();
         close_all_but(&kept)
             .and_then(|()| gvisor::adopt_orphans())
@@ -227,7 +255,7 @@ impl Minder<'_> {
         })
         .map_err(Failure::at(Step::Execute))?;
         // Their other sides are to see the end when the task's own copies have gone.
-        std::mem::forget((streams, terminal, line));
+        std::mem::forget((streams, terminal, line, begin));
         let own = [supervisor.as_fd(), tell.as_fd()].into_iter().chain(held(&relay));
         close_all_but(&own.collect::<Vec<_>>()).map_err(Failure::at(Step::Execute))?;
         let (mut tell, mut over) = (Some(tell), None);

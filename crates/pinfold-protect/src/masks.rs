@@ -79,8 +79,17 @@ pub struct Kept {
 pub struct Fell {
     /// What the user should know, one line each.
     pub notes: Vec<String>,
-    /// Files that the host saved, as they were right after their masks were put back.
-    pub saved: HashMap<PathBuf, Moment>,
+    /// Files whose masks the host took off.
+    pub unmasked: HashMap<PathBuf, Unmasked>,
+}
+
+/// What a file counts as whose mask the host took off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unmasked {
+    /// The host's, if it is still as it was right after its mask was put back.
+    Host(Moment),
+    /// The sandbox's: the session was ended, and until then its programs could write to it.
+    Sandbox,
 }
 
 impl Masks {
@@ -177,7 +186,7 @@ fn follow(
     ender: &Ender,
 ) -> (Fell, bool) {
     let mut is_whole = false;
-    let mut saved = HashMap::new();
+    let mut unmasked = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let read_one = move || {
         let mut bytes = [0; 4];
@@ -196,15 +205,21 @@ fn follow(
         let Some(mask) = masks.get(number as usize) else { continue };
         // A workspace has the same path on the host.
         let host = Path::new(OsStr::from_bytes(&mask.path));
-        saved.extend(Moment::of(host).ok().map(|moment| (host.to_owned(), moment)));
         let path = Escaped(host).to_string();
         // It would be the host's own git directory that the sandbox writes to.
         let is_git = matches!(&mask.kind, MaskKind::Replace(from)
             if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
         if is_lost || is_git || fall == Fall::Ends {
-            lost.insert(path);
             ender.end();
-        } else if mask.kind.hides() {
+            lost.insert(path);
+            unmasked.insert(host.to_owned(), Unmasked::Sandbox);
+            continue;
+        }
+        if unmasked.get(host) != Some(&Unmasked::Sandbox) {
+            let moment = Moment::of(host).ok();
+            unmasked.extend(moment.map(|moment| (host.to_owned(), Unmasked::Host(moment))));
+        }
+        if mask.kind.hides() {
             read.insert(path);
         } else {
             written.insert(path);
@@ -234,5 +249,5 @@ fn follow(
          moment; look at it before you use it",
     );
     say(lost, "replaced on the host while the sandbox ran: the session was ended");
-    (Fell { notes, saved }, is_whole)
+    (Fell { notes, unmasked }, is_whole)
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +18,12 @@ use std::time::SystemTime;
 
 use pinfold_git::refs::shell_word;
 use pinfold_git::settled::Kept;
+use pinfold_host::beneath::open_directory;
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::Escaped;
 use pinfold_trees::remove_tree;
-use rustix::fs::{FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -365,15 +366,23 @@ impl Aside {
     }
 
     fn put_back(&self) -> io::Result<()> {
+        let place = self.path.parent().zip(self.path.file_name());
+        let (above, name) = place.ok_or(io::ErrorKind::InvalidInput)?;
+        // Who may write above it could have put a link there.
+        let above = open_directory(above)?;
         let now = self.now();
-        let opened = rustix::fs::open(&now, ENTRY, Mode::empty())?;
+        let (from, now) = match (&self.record.stays, now.file_name()) {
+            (Some(_), Some(name)) => (above.as_fd(), Path::new(name)),
+            _ => (CWD, now.as_path()),
+        };
+        let opened = rustix::fs::openat(from, now, ENTRY, Mode::empty())?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
         let is_directory = kind == FileType::Directory;
         if is_directory {
             rustix::fs::chmod(held(&opened), Mode::RWXU)?;
         }
-        let cwd = rustix::fs::CWD;
-        let renamed = rustix::fs::renameat_with(cwd, &now, cwd, &self.path, RenameFlags::NOREPLACE);
+        let flags = RenameFlags::NOREPLACE;
+        let renamed = rustix::fs::renameat_with(from, now, &above, name, flags);
         if let Err(errno) = renamed {
             if is_directory {
                 rustix::fs::chmod(held(&opened), Mode::empty())?;
@@ -381,7 +390,6 @@ impl Aside {
             return Err(errno.into());
         }
         if self.record.is_broken {
-            let flags = RenameFlags::NOREPLACE;
             rustix::fs::renameat_with(&opened, BROKEN_HEAD, &opened, HEAD, flags)?;
         }
         if let Some(mode) = self.record.mode {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pinfold_host::Host;
 use pinfold_policy::authority::{Authority, Subject};
+use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::tracked::Tracked;
 use pinfold_rootfs::system::Stack;
@@ -20,6 +21,7 @@ use crate::view::View;
 pub struct Prospect {
     pub authority: Authority,
     tracked: Tracked,
+    userland: Vec<InsidePath>,
 }
 
 impl Prospect {
@@ -32,6 +34,12 @@ impl Prospect {
             "its name would hide it, but git has this very content, and the sandbox reads what git \
              has",
         )
+    }
+
+    /// Returns whether a path in the sandbox is a directory of the host's system that nobody has named.
+    #[must_use]
+    pub fn is_unnamed(&self, inside: &InsidePath) -> bool {
+        self.userland.contains(inside)
     }
 }
 
@@ -61,5 +69,6 @@ pub fn prospect(
     let view = View::collect(subject, settings, workspace, stack, extra)?;
     let found = guard::look(&view.authority()?, settings, workspace, host)?;
     let Found { restrictions, tracked } = found;
-    Ok(Prospect { authority: view.restricted(restrictions)?, tracked })
+    let authority = view.restricted(restrictions)?;
+    Ok(Prospect { authority, tracked, userland: view.userland })
 }

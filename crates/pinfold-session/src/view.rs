@@ -26,6 +26,8 @@ use crate::RunError;
 pub(crate) struct View {
     builder: AuthorityBuilder,
     links: Vec<(InsidePath, std::ffi::OsString)>,
+    /// Where the host's programs and libraries are that nobody has named.
+    pub(crate) userland: Vec<InsidePath>,
     /// The system's directories that may be written to, each with what lies over what.
     views: Vec<(InsidePath, Vec<Lower>)>,
     /// An empty workspace.
@@ -45,7 +47,13 @@ impl View {
         extra: Vec<Extra>,
     ) -> Result<Self, RunError> {
         let builder = Authority::builder(subject);
-        let mut view = Self { builder, links: Vec::new(), views: Vec::new(), scratch: None };
+        let mut view = Self {
+            builder,
+            links: Vec::new(),
+            userland: Vec::new(),
+            views: Vec::new(),
+            scratch: None,
+        };
         match stack {
             Some(stack) => {
                 view.stack(stack).map_err(RunError::System)?;
@@ -112,6 +120,7 @@ impl View {
     }
 
     fn system(&mut self, host: HostPath, inside: InsidePath, access: Access) {
+        self.userland.push(inside.clone());
         let id = RootId::new(format!("userland {inside}"));
         let root = Root { id, kind: RootKind::System, host, inside };
         self.add(Grant::new(root, access, Origin::Default));
@@ -154,6 +163,7 @@ impl View {
         let host = HostPath::new(&canonical).map_err(RunError::path)?;
         settings.ceiling.check_path(key, &host, &path.origin).map_err(RunError::settings)?;
         let inside = InsidePath::new(&canonical).map_err(RunError::path)?;
+        self.userland.retain(|unchosen| *unchosen != inside);
         let id = RootId::new(format!("{key} {host}"));
         let root = Root { id, kind: RootKind::Knowledge, host, inside };
         self.add(Grant::new(root, access, path.origin.clone()));
@@ -209,6 +219,10 @@ impl View {
                 let changes = stack.changes(&entry.path).map_err(RunError::System)?;
                 entry.place = Place::Overlay { lower: lower.clone(), changes };
             }
+            entry.place = match entry.place {
+                Place::ReadOnly(host) if self.userland.contains(&entry.path) => Place::System(host),
+                place => place,
+            };
             tree.push(entry);
         }
         let scratch = self.scratch.iter().cloned();

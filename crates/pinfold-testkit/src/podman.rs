@@ -16,6 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The name of the process that keeps the user namespace alive, one for each run-time directory.
 const PAUSE: &str = "podman pause";
 
+/// Returns whether a process of Podman's runs for a directory.
+#[must_use]
+pub fn runs_podman(directory: &Path) -> bool {
+    !processes_of(directory, |name| ["podman", PAUSE].contains(&name)).is_empty()
+}
+
 /// Waits until Podman has cleaned up after the containers of a directory, and ends its pause process. Call this before
 /// deleting the directory.
 pub fn end_podman(directory: &Path) {

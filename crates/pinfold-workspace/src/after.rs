@@ -18,6 +18,7 @@ use pinfold_names::Protection;
 use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::FileSettings;
+use pinfold_protect::masks::Unmasked;
 use pinfold_protect::misleading::{Finder, Misleading};
 use pinfold_protect::patience::Patience;
 use pinfold_protect::protect::{Finding, Look, Rules, Surveyor, What};
@@ -44,8 +45,8 @@ pub(crate) struct Context<'a> {
     pub(crate) files: &'a FileSettings,
     pub(crate) protection: &'a Protection,
     pub(crate) aside: &'a SetAside,
-    /// Masked files that the host saved while the session lived, as they were right afterwards.
-    pub(crate) saved: &'a HashMap<PathBuf, Moment>,
+    /// Files whose masks the host took off while the session lived.
+    pub(crate) unmasked: &'a HashMap<PathBuf, Unmasked>,
     /// `.git` files of submodules that were rebuilt.
     pub(crate) git_files: &'a GitFiles,
     pub(crate) patience: &'a Patience,
@@ -56,7 +57,7 @@ struct After<'a> {
     settling: Settling<'a>,
     places: &'a Places,
     aside: &'a SetAside,
-    saved: &'a HashMap<PathBuf, Moment>,
+    unmasked: &'a HashMap<PathBuf, Unmasked>,
     git_files: GitFiles,
     rebuild: Rebuild<'a>,
     settled: &'a mut Settled,
@@ -89,7 +90,7 @@ pub(crate) struct Looked {
 
 /// Looks at what changed in the writable roots, and rebuilds or sets aside what is new there.
 pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Settled) -> Looked {
-    let Context { guard, settling, places, files, protection, aside, saved, .. } = *context;
+    let Context { guard, settling, places, files, protection, aside, unmasked, .. } = *context;
     let rules = Rules {
         protection: protection.clone(),
         files,
@@ -101,7 +102,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         settling,
         places,
         aside,
-        saved,
+        unmasked,
         git_files: context.git_files.clone(),
         rebuild,
         settled,
@@ -202,9 +203,10 @@ impl After<'_> {
     /// Returns whether this very file was there at the start and has been protected since. One that the
     /// host saved counts if nobody changed it after its mask was put back.
     fn is_known(&self, path: &Path) -> bool {
-        let is_saved = |saved: &Moment| Moment::of(path).as_ref() == Ok(saved);
-        if self.saved.get(path).is_some_and(is_saved) {
-            return true;
+        match self.unmasked.get(path) {
+            Some(Unmasked::Host(saved)) if Moment::of(path).as_ref() == Ok(saved) => return true,
+            Some(Unmasked::Sandbox) => return false,
+            Some(Unmasked::Host(_)) | None => {}
         }
         self.guard.known.get(path).is_some_and(|known| FileId::of(path).as_ref() == Ok(known))
     }

@@ -1,6 +1,7 @@
 //! `pinfold check`: would it be allowed, and why.
 
 mod network;
+mod permissions;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,15 +12,15 @@ use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::access::Access;
-use pinfold_policy::authority::{Explanation, HostTree, Verdict};
+use pinfold_policy::authority::{Explanation, Grant, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{Settings, WorkspaceMode};
 use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_secrets::Store;
 use pinfold_session::snapshot::Snapshots;
-use pinfold_session::{RunError, prepare, prospect};
+use pinfold_session::{Prospect, RunError, prepare, prospect};
 use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
 
@@ -162,8 +163,14 @@ fn check_path(
         prospect.authority.explain(&HostTree, access, &path).map_err(Failure::new)?;
     let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
     explanation.note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
-    if let Some(stack) = &stack {
-        in_trees(&mut explanation, stack);
+    match &stack {
+        Some(stack) => in_trees(&mut explanation, stack),
+        None => {
+            let is_view = settings.workspace_mode.value == WorkspaceMode::Overlay;
+            let view = is_view.then_some(&workspace.root);
+            heed_permissions(&mut explanation, asked, &prospect, settings.nested.value, view)
+                .map_err(Failure::new)?;
+        }
     }
     // In a system of its own these lie in what is granted.
     let is_generated = explanation.grant.is_none() && etc_files::is_generated(&path);
@@ -192,6 +199,31 @@ fn check_path(
         (false, false) => say!("{explanation}"),
     }
     Ok(ExitCode::from(u8::from(!allowed)))
+}
+
+/// Explains what the policy allows and the kernel refuses.
+///
+/// # Errors
+/// Returns the error of `stat(2)`.
+fn heed_permissions(
+    explanation: &mut Explanation,
+    asked: PathAccess,
+    prospect: &Prospect,
+    is_nested: bool,
+    view: Option<&HostPath>,
+) -> std::io::Result<()> {
+    let is_plain = explanation.verdict == Verdict::Allow && explanation.restriction.is_none();
+    let file = explanation.host.as_ref().filter(|_| is_plain && explanation.exists);
+    let grant = prospect.authority.governing(&explanation.inside);
+    let (Some(file), Some(grant)) = (file, grant) else { return Ok(()) };
+    let is_live = |grant: &Grant| grant.access == Access::FULL && Some(&grant.root.host) != view;
+    let leaves_something = is_nested && prospect.authority.grants().any(is_live);
+    let is_closable = leaves_something || prospect.is_unnamed(&grant.root.inside);
+    let refusal = permissions::refusal(grant, file.as_path(), asked, is_closable)?;
+    if let Some(refusal) = refusal {
+        (explanation.verdict, explanation.reason) = (Verdict::Deny, Some(refusal));
+    }
+    Ok(())
 }
 
 /// Explains a file that nobody granted: pinfold makes it for the session, read-only.

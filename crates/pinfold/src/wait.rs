@@ -74,19 +74,18 @@ fn find(places: &Places, meant: &str) -> Result<SessionId, Failure> {
     }
 }
 
-/// Returns the last session that was called so, by the logs of detached sessions and the audit log.
+/// Returns the last session that was called so, by the audit log. Names of older ones are only in the logs of detached
+/// sessions.
 fn called(places: &Places, meant: &str) -> io::Result<Option<String>> {
-    if let Some(id) = detach::called(places, meant) {
-        return Ok(Some(id.to_string()));
-    }
-    let Some(mut records) = Reader::open(&places.state)? else { return Ok(None) };
     let mut last = None;
-    while let Some(record) = records.next_of(|_| true)? {
-        if record["event"] == "session" && record["name"] == meant {
-            last = record["session"].as_str().map(str::to_owned);
+    if let Some(mut records) = Reader::open(&places.state)? {
+        while let Some(record) = records.next_of(|_| true)? {
+            if record["event"] == "session" && record["name"] == meant {
+                last = record["session"].as_str().map(str::to_owned);
+            }
         }
     }
-    Ok(last)
+    Ok(last.or_else(|| detach::called(places, meant).map(|id| id.to_string())))
 }
 
 /// Returns the sessions in the audit log whose ids match.

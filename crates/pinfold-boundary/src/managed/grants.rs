@@ -75,6 +75,7 @@ impl Grants {
         for entry in &mut plan.tree {
             match &mut entry.place {
                 Place::ReadOnly(host) => making.read_only(host)?,
+                Place::System(host) => making.grant(host, false)?,
                 Place::Writable(host) => making.grant(host, true)?,
                 Place::Overlay { lower, changes } => {
                     for layer in lower {

@@ -37,17 +37,29 @@ pub fn explain(error: LaunchError) -> LaunchError {
     }
 }
 
-/// Checks that root has the right by which files are shown to a sandbox under another owner: root of a container has none.
+/// Rights by which root gives a sandbox an id of its own, shows files as that id's and makes some for it.
+const OF_ROOT: [(CapabilitySet, &str); 4] = [
+    (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
+    (CapabilitySet::SETUID, "CAP_SETUID"),
+    (CapabilitySet::SETGID, "CAP_SETGID"),
+    (CapabilitySet::CHOWN, "CAP_CHOWN"),
+];
+
+/// Checks that root has the rights by which files are shown to a sandbox under another owner: root of a container may have
+/// some of them, or none.
 ///
 /// # Errors
-/// Returns [`LaunchError::Namespaces`] without `CAP_SYS_ADMIN`.
+/// Returns [`LaunchError::Namespaces`] for the first that is missing.
 pub(super) fn check_root() -> Result<(), LaunchError> {
     let rights = rustix::thread::capabilities(None).map(|sets| sets.effective);
-    if rights.is_ok_and(|rights| !rights.contains(CapabilitySet::SYS_ADMIN)) {
+    // Where the kernel does not say, it refuses by itself.
+    let rights = rights.unwrap_or(CapabilitySet::all());
+    if let Some((_, missing)) = OF_ROOT.into_iter().find(|(right, _)| !rights.contains(*right)) {
         return Err(LaunchError::Namespaces {
-            cause: "this is root without CAP_SYS_ADMIN, as in a container: its files cannot be shown to a sandbox \
-                    under another owner"
-                .to_owned(),
+            cause: format!(
+                "this is root without {missing}, as in a container: its files cannot be shown to a sandbox under \
+                 another owner"
+            ),
             hint: "run pinfold as an ordinary user (Docker: --user; devcontainer.json: \"remoteUser\"; \
                    docs/guides/hosts.md has more)"
                 .to_owned(),

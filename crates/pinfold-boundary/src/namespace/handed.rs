@@ -28,7 +28,7 @@ impl Handed {
     /// Returns `EBADF` for a number that no mount has, or one that was taken.
     pub(super) fn sources(&mut self, plan: &LaunchPlan) -> Result<Vec<Source>, Errno> {
         let source = |place: &Place| match place {
-            Place::ReadOnly(host) | Place::Writable(host) => {
+            Place::ReadOnly(host) | Place::System(host) | Place::Writable(host) => {
                 Ok(self.take(host)?.map_or(Source::Child, Source::Detached))
             }
             Place::Overlay { lower, changes } => self.layers(lower, changes),

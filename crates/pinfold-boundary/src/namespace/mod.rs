@@ -322,20 +322,25 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
 }
 
 /// Opens the sources of a caller who is root. The child has nobody's rights from the first step, so every source is
-/// opened here. Writable ones show their owner as the sandbox's user, and so do those that are closed to others: with
+/// opened here. Writable ones show their owner as the sandbox's user, and so do grants that are closed to others: with
 /// nobody's rights nothing of them could be read.
+///
+/// Where nested sandboxes leave something to others, closed grants stay closed. From one that shows root's files as the sandbox's
+/// an overlay copies a program into a live directory with its set-user-ID bit and capabilities, past the filter.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     let open = |host: &HostPath, writable: bool| {
         shown(host, detached::clone_host(host.as_path(), writable), writable)
     };
     let open_lower =
         |lower: &Lower| shown(lower.host(), detached::clone_lower(lower), lower.is_owned());
+    let opens_closed = !plan.nested || plan.leaves_nothing;
     plan.tree
         .iter()
         .map(|entry| match &entry.place {
+            Place::System(host) => Ok(Source::Detached(open(host, false)?)),
             Place::ReadOnly(host) => {
                 let mount = open(host, false)?;
-                if idmap::is_closed(mount.as_fd()) {
+                if opens_closed && idmap::is_closed(mount.as_fd()) {
                     // Where its file system cannot show it, it stays as closed as it is.
                     let _ = idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE);
                 }

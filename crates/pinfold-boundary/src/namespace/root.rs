@@ -147,7 +147,9 @@ impl Root {
             };
             let failed = Failure::about(step, path.as_os_str().as_bytes());
             match &entry.place {
-                Place::ReadOnly(host) => self.grant(path, host.as_path(), false, source),
+                Place::ReadOnly(host) | Place::System(host) => {
+                    self.grant(path, host.as_path(), false, source)
+                }
                 Place::Writable(host) => self.grant(path, host.as_path(), true, source),
                 Place::Overlay { lower, changes } => {
                     self.overlay(path, lower, changes, source).map(|made| {

@@ -94,6 +94,7 @@ fn write_place(writer: &mut Writer, place: &Place) {
             writer.u8(4).bytes(content).u32(*mode).u8((*keep).into())
         }
         Place::Symlink(to) => writer.u8(5).bytes(to.as_bytes()),
+        Place::System(host) => writer.u8(6).bytes(host.as_bytes()),
     };
 }
 
@@ -114,6 +115,7 @@ fn read_place(reader: &mut Reader<'_>) -> Result<Place, DecodeError> {
         3 => Place::Private,
         4 => Place::File { content: reader.bytes()?, mode: reader.u32()?, keep: truth(reader)? },
         5 => Place::Symlink(OsString::from_vec(reader.bytes()?)),
+        6 => Place::System(host(reader)?),
         value => return Err(DecodeError::Unknown { what: "place", value }),
     })
 }

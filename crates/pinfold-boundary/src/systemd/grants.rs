@@ -58,7 +58,9 @@ impl Grants {
                 links.push(host.as_path().to_owned());
             }
             match &mut entry.place {
-                Place::ReadOnly(host) => grants.put(host, Use::Read, terms)?,
+                Place::ReadOnly(host) | Place::System(host) => {
+                    grants.put(host, Use::Read, terms)?
+                }
                 Place::Writable(host) => grants.put(host, Use::Write, terms)?,
                 Place::Overlay { lower, changes } => {
                     for layer in lower {

@@ -167,7 +167,8 @@ fn entries(
     for (path, file) in files {
         let path = InsidePath::new(home.join(path)).map_err(|_| Errno::INVAL)?;
         let is_taken = |entry: &Entry| {
-            let is_closed = matches!(entry.place, Place::ReadOnly(_) | Place::Symlink(_));
+            let is_closed =
+                matches!(entry.place, Place::ReadOnly(_) | Place::System(_) | Place::Symlink(_));
             entry.path.starts_with(&path) || is_closed && path.starts_with(&entry.path)
         };
         if plan.tree.iter().any(is_taken) {

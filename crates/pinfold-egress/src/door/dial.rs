@@ -11,7 +11,7 @@ use pinfold_policy::network::{AddressClass, Endpoint, Host};
 use tokio::net::TcpStream;
 
 use super::ask::Doorkeeper;
-use super::own_addresses;
+use super::own_addresses::Routes;
 use super::refusal::NoWay;
 use super::shared::Shared;
 use crate::upstream::UpstreamProxy;
@@ -89,13 +89,16 @@ impl Shared {
     async fn addresses(&self, asked: &Endpoint) -> Result<Vec<IpAddr>, NoWay> {
         let mut addresses = self.resolve(&asked.host).await?;
         let policy = self.policy();
-        let own = own_addresses::of_interfaces().map_err(|error| {
-            NoWay::Unreachable(format!("the addresses of this machine cannot be listed: {error}"))
-        })?;
-        let mut refused = None;
+        let unknown = |error: io::Error| {
+            NoWay::Unreachable(format!("the addresses of this machine are not known: {error}"))
+        };
+        let routes = Routes::open().map_err(unknown)?;
+        let own = addresses.iter().map(|address| routes.is_own(*address));
+        let own: Vec<bool> = own.collect::<io::Result<_>>().map_err(unknown)?;
+        let (mut refused, mut own) = (None, own.into_iter());
         addresses.retain(|address| {
             // What this machine serves at a public address of its own may be open to nobody else.
-            let is_own = own.contains(&address.to_canonical());
+            let is_own = own.next().unwrap_or(true);
             let address = if is_own { Ipv4Addr::LOCALHOST.into() } else { *address };
             match policy.check_address(asked, address) {
                 Ok(()) => true,

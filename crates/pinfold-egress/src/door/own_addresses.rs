@@ -1,95 +1,121 @@
-//! The addresses of this machine's network interfaces, as the kernel lists them (rtnetlink(7)).
+//! Which addresses are this machine's own, by the kernel's routes (rtnetlink(7)).
+//!
+//! A route of the kind `local` is one of an interface's address, or one that was made by itself: a load balancer's address, for
+//! which connections arrive that are for it (Google's clouds make such routes).
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// Bytes of a message's head: length, kind, flags, number and sender (netlink(7)).
 const HEAD: usize = 16;
-/// Bytes of an address's head: family, length of the prefix, flags, scope and interface.
-const ADDRESS_HEAD: usize = 8;
+/// Bytes of a route's head: family, lengths of two prefixes, service, table, protocol, scope, kind and flags.
+const ROUTE_HEAD: usize = 12;
 /// Kinds of messages.
 const ERROR: u16 = 2;
-const DONE: u16 = 3;
-const NEW_ADDRESS: u16 = 20;
-const GET_ADDRESS: u16 = 22;
-/// A request for all of them.
-const ALL: u16 = 0x301;
-/// Attributes: the address, which of a link between two points is the other end's, and this end's.
+const NEW_ROUTE: u16 = 24;
+const GET_ROUTE: u16 = 26;
+/// `NLM_F_REQUEST`
+const REQUEST: u16 = 1;
+/// The route as it was made, which names its interface (`RTM_F_FIB_MATCH`, Linux 4.13).
+const AS_MADE: u32 = 0x2000;
+/// Attributes: the address, and the interface that the route leads to.
 const ADDRESS: u16 = 1;
-const LOCAL: u16 = 2;
+const INTERFACE: u16 = 4;
+/// Kinds of routes that end at this machine (linux/rtnetlink.h): `RTN_LOCAL` and `RTN_ANYCAST`.
+const OWN: [u8; 2] = [2, 4];
 /// The loopback interface of each network namespace. It has other addresses than its own only where an administrator
 /// has put them.
 const LOOPBACK: u32 = 1;
-/// Bytes that are read at once; the kernel writes at most half of it.
-const ROOM: usize = 64 << 10;
+/// What the kernel says of an address to which no connection can be made.
+const UNREACHABLE: [Errno; 4] =
+    [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::OPNOTSUPP, Errno::AFNOSUPPORT];
+/// Bytes that are read at once, far more than a route has.
+const ROOM: usize = 8 << 10;
 
-/// Returns the addresses of this machine, apart from those of its loopback interface.
-///
-/// # Errors
-/// Returns the error of the socket, or of the kernel's answer.
-pub(super) fn of_interfaces() -> io::Result<Vec<IpAddr>> {
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    let length = (HEAD + ADDRESS_HEAD) as u32;
-    let mut request = length.to_ne_bytes().to_vec();
-    request.extend(GET_ADDRESS.to_ne_bytes());
-    request.extend(ALL.to_ne_bytes());
-    request.resize(HEAD + ADDRESS_HEAD, 0);
-    rustix::io::write(&socket, &request)?;
-    let (mut addresses, mut room) = (Vec::new(), vec![0; ROOM]);
-    loop {
-        let length = rustix::io::retry_on_intr(|| rustix::io::read(&socket, &mut room[..]))?;
-        let is_last = read_messages(&room[..length], &mut addresses)?;
-        if is_last {
-            return Ok(addresses);
-        }
+/// The kernel, which is asked.
+pub(super) struct Routes(OwnedFd);
+
+impl Routes {
+    /// Opens a socket to the kernel.
+    ///
+    /// # Errors
+    /// Returns the error of `socket(2)`.
+    pub(super) fn open() -> io::Result<Self> {
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        Ok(Self(socket_with(family, kind, SocketFlags::CLOEXEC, None)?))
+    }
+
+    /// Returns whether connections to an address end at this machine, and not at its loopback interface.
+    ///
+    /// # Errors
+    /// Returns the error of the socket, or of the kernel's answer.
+    pub(super) fn is_own(&self, address: IpAddr) -> io::Result<bool> {
+        let request = question(address.to_canonical());
+        rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &request))?;
+        let mut room = [0; ROOM];
+        let length = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut room))?;
+        is_own_route(&room[..length])
     }
 }
 
-/// Adds the addresses of some messages; whether no more follow.
+/// Returns the request for the route to an address.
+fn question(address: IpAddr) -> Vec<u8> {
+    let (family, bytes) = match address {
+        IpAddr::V4(address) => (AddressFamily::INET, address.octets().to_vec()),
+        IpAddr::V6(address) => (AddressFamily::INET6, address.octets().to_vec()),
+    };
+    let attribute = 4 + bytes.len();
+    let mut request = ((HEAD + ROUTE_HEAD + attribute) as u32).to_ne_bytes().to_vec();
+    request.extend(GET_ROUTE.to_ne_bytes());
+    request.extend(REQUEST.to_ne_bytes());
+    request.resize(HEAD, 0);
+    request.extend([family.as_raw() as u8, 8 * bytes.len() as u8]);
+    request.resize(HEAD + ROUTE_HEAD - 4, 0);
+    request.extend(AS_MADE.to_ne_bytes());
+    request.extend((attribute as u16).to_ne_bytes());
+    request.extend(ADDRESS.to_ne_bytes());
+    request.extend(bytes);
+    request
+}
+
+/// Returns whether an answer is a route that ends at this machine.
 ///
 /// # Errors
-/// Returns an error for a message that is one, or that is cut short.
-fn read_messages(mut bytes: &[u8], addresses: &mut Vec<IpAddr>) -> io::Result<bool> {
+/// Returns an error for an answer that is another one, or that is cut short.
+fn is_own_route(answer: &[u8]) -> io::Result<bool> {
     let cut = || io::Error::from(io::ErrorKind::InvalidData);
-    while !bytes.is_empty() {
-        let length = number(bytes, 0).ok_or_else(cut)? as usize;
-        let kind = short(bytes, 4).ok_or_else(cut)?;
-        let message = bytes.get(HEAD..length).ok_or_else(cut)?;
-        match kind {
-            DONE => return Ok(true),
-            ERROR => return Err(io::Error::other("the kernel does not list its addresses")),
-            NEW_ADDRESS => addresses.extend(address_of(message)),
-            _ => {}
+    let length = number(answer, 0).ok_or_else(cut)? as usize;
+    let kind = short(answer, 4).ok_or_else(cut)?;
+    let message = answer.get(HEAD..length).ok_or_else(cut)?;
+    match kind {
+        ERROR => {
+            let code = number(message, 0).ok_or_else(cut)?.wrapping_neg();
+            let errno = Errno::from_raw_os_error(i32::try_from(code).map_err(|_| cut())?);
+            if UNREACHABLE.contains(&errno) { Ok(false) } else { Err(errno.into()) }
         }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        NEW_ROUTE => {
+            let kind = message.get(7).ok_or_else(cut)?;
+            let attributes = message.get(ROUTE_HEAD..).ok_or_else(cut)?;
+            Ok(OWN.contains(kind) && interface_of(attributes) != Some(LOOPBACK))
+        }
+        _ => Err(cut()),
     }
-    Ok(false)
 }
 
-/// Returns the address that a message is about; none if it is of the loopback interface.
-fn address_of(message: &[u8]) -> Option<IpAddr> {
-    if number(message, 4)? == LOOPBACK {
-        return None;
-    }
-    let mut attributes = message.get(ADDRESS_HEAD..)?;
-    let (mut own, mut other) = (None, None);
+/// Returns the number of the interface that a route's attributes name.
+fn interface_of(mut attributes: &[u8]) -> Option<u32> {
     while let (Some(length), Some(kind)) = (short(attributes, 0), short(attributes, 2)) {
-        let Some(value) = attributes.get(4..usize::from(length)) else { break };
-        match kind {
-            LOCAL => own = address(value),
-            ADDRESS => other = address(value),
-            _ => {}
+        let value = attributes.get(4..usize::from(length))?;
+        if kind == INTERFACE {
+            return number(value, 0);
         }
-        attributes = attributes.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+        attributes = attributes.get(usize::from(length).next_multiple_of(4)..)?;
     }
-    own.or(other)
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    let v4 = || <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
-    v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+    None
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u16> {
@@ -112,39 +138,48 @@ mod tests {
         message
     }
 
-    fn body(interface: u32, attributes: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut body = vec![0; 4];
-        body.extend(interface.to_ne_bytes());
-        for (kind, value) in attributes {
-            body.extend((4 + value.len() as u16).to_ne_bytes());
+    fn route(kind: u8, interface: u32) -> Vec<u8> {
+        let mut body = vec![0; ROUTE_HEAD];
+        body[7] = kind;
+        for (kind, value) in [(15, 255_u32), (INTERFACE, interface)] {
+            body.extend(8_u16.to_ne_bytes());
             body.extend(kind.to_ne_bytes());
-            body.extend(*value);
+            body.extend(value.to_ne_bytes());
         }
-        body
+        message(NEW_ROUTE, &body)
+    }
+
+    fn error(errno: Errno) -> Vec<u8> {
+        message(ERROR, &(-errno.raw_os_error()).to_ne_bytes())
     }
 
     #[test]
-    fn addresses_are_those_of_this_end_and_of_no_loopback_interface() {
-        let v6: std::net::Ipv6Addr = "2001:db8::7".parse().unwrap();
-        let both = body(2, &[(ADDRESS, &[198, 51, 100, 9]), (LOCAL, &[203, 0, 113, 5])]);
-        let bytes = [
-            message(NEW_ADDRESS, &body(1, &[(ADDRESS, &[127, 0, 0, 1])])),
-            message(NEW_ADDRESS, &both),
-            message(NEW_ADDRESS, &body(3, &[(ADDRESS, &v6.octets()), (9, b"abcd")])),
-        ]
-        .concat();
-        let mut addresses = Vec::new();
-        assert!(!read_messages(&bytes, &mut addresses).unwrap());
-        assert_eq!(addresses, ["203.0.113.5".parse::<IpAddr>().unwrap(), v6.into()]);
-        assert!(read_messages(&message(DONE, b""), &mut addresses).unwrap());
-        assert!(read_messages(&message(ERROR, b""), &mut addresses).is_err());
-        for cut in [&bytes[..3], &bytes[..HEAD + 1], &[0; HEAD]] {
-            assert!(read_messages(cut, &mut addresses).is_err(), "{cut:?}");
+    fn routes_that_end_here_are_own_except_those_of_the_loopback_interface() {
+        for (kind, interface, is_own) in
+            [(2, 2, true), (4, 3, true), (2, LOOPBACK, false), (1, 2, false), (7, 2, false)]
+        {
+            assert_eq!(
+                is_own_route(&route(kind, interface)).unwrap(),
+                is_own,
+                "{kind} {interface}"
+            );
+        }
+        assert!(!is_own_route(&error(Errno::NETUNREACH)).unwrap());
+        assert!(is_own_route(&error(Errno::PERM)).is_err());
+        assert!(is_own_route(&error(Errno::INVAL)).is_err());
+        let whole = route(2, 2);
+        for cut in
+            [&whole[..3], &whole[..HEAD], &whole[..HEAD + 5], &[0; HEAD][..], &message(3, b"")]
+        {
+            assert!(is_own_route(cut).is_err(), "{cut:?}");
         }
     }
 
     #[test]
-    fn kernel_lists_no_address_of_the_loopback_interface() {
-        assert!(of_interfaces().unwrap().iter().all(|address| !address.is_loopback()));
+    fn kernel_takes_no_address_of_the_loopback_interface_for_own() {
+        let routes = Routes::open().unwrap();
+        for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "2001:db8::1", "192.0.2.1"] {
+            assert!(!routes.is_own(address.parse().unwrap()).unwrap(), "{address}");
+        }
     }
 }

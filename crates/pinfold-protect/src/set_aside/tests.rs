@@ -54,6 +54,34 @@ fn removing_everything_spares_live_sessions_and_what_stayed_in_the_workspace() {
     assert!(case.path("run.sh").exists() && !directory(&case.places).join("s").exists());
 }
 
+/// Root may put something back in a directory of another user's, who has put a link in its place.
+#[test]
+fn what_is_put_back_goes_through_no_link() {
+    let case = Case::new();
+    for (name, stays) in [("moved", false), ("stayed", true)] {
+        fs::create_dir(case.path(name)).unwrap();
+        let file = format!("{name}/.envrc");
+        fs::write(case.path(&file), "x").unwrap();
+        case.take(&file);
+        let [mut aside]: [Aside; 1] = list(&case.places).try_into().unwrap();
+        if stays {
+            // As on another file system.
+            let place = case.path("stayed/.envrc.pinfold-quarantine");
+            fs::rename(aside.now(), &place).unwrap();
+            aside.record.stays = Some(place.into_os_string().into_vec());
+        }
+        let (elsewhere, own) = (case.path("elsewhere"), case.path(name));
+        fs::rename(&own, &elsewhere).unwrap();
+        symlink(&elsewhere, &own).unwrap();
+        assert_eq!(Errno::from_io_error(&aside.put_back().unwrap_err()), Some(Errno::LOOP));
+        assert!(!elsewhere.join(".envrc").exists());
+        fs::remove_file(&own).unwrap();
+        fs::rename(&elsewhere, &own).unwrap();
+        aside.put_back().unwrap();
+        assert!(case.path(&file).exists());
+    }
+}
+
 #[test]
 fn other_names_of_a_file_that_is_set_aside_keep_its_permissions() {
     let case = Case::new();

@@ -51,7 +51,7 @@ impl Ended {
         notes.extend(fell.notes.into_iter().map(Note::warning));
         let patience = Patience::at_end();
         let (settings, places) = (&request.settings, &request.places);
-        let settled = guard.settle(settings, places, synced, &fell.saved, &patience);
+        let settled = guard.settle(settings, places, synced, &fell.unmasked, &patience);
         recorded = recorded.and(record_settled(&settled, &audit));
         notes.extend(settled.notes());
         if settled.is_cut {

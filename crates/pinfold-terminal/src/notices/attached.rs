@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -52,11 +53,19 @@ impl Bulletin {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (listener, client) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         let mut posted = self.0.lock();
+        posted.listeners.retain(|listener| !has_gone(listener));
         // The socket has room for all that there can be.
         posted.unseen.retain(|line| send(&listener, line).is_err());
         posted.listeners.push(listener);
         Ok(client)
     }
+}
+
+/// Returns whether the client of a socket has closed its end.
+fn has_gone(listener: &OwnedFd) -> bool {
+    let mut end = [PollFd::new(listener, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut end, Some(&now)).is_ok() && end[0].revents().contains(PollFlags::HUP)
 }
 
 /// Sends one notice.

@@ -369,8 +369,8 @@ pub fn settle_dead(
         let has_started = fs::symlink_metadata(private.join(RECORD)).is_ok();
         return has_started.then(|| unreadable(session, private));
     };
-    let (synced, saved) = Default::default();
-    Some(guard.settle(settings, host.places, synced, &saved, patience))
+    let (synced, unmasked) = Default::default();
+    Some(guard.settle(settings, host.places, synced, &unmasked, patience))
 }
 
 /// Returns what is said of a dead session whose record cannot be read. Its git directories are kept.

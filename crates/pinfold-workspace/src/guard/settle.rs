@@ -7,9 +7,9 @@ use pinfold_git::dropped;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_host::directories::Places;
-use pinfold_host::file_id::Moment;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::masks::Unmasked;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
@@ -24,14 +24,14 @@ use crate::protected_dirs::{self, Settling};
 impl Guard {
     /// Takes over what is harmless of the session's changes. Call it when everything in the
     /// sandbox has ended.
-    /// `synced` is what came of its repositories while it lived, and `saved` are masked files that
-    /// the host saved. If the time is over first, nothing is taken over of its commits either.
+    /// `synced` is what came of its repositories while it lived, and `unmasked` are files whose
+    /// masks the host took off. If the time is over first, nothing is taken over of its commits either.
     pub fn settle(
         &self,
         settings: &Settings,
         places: &Places,
         synced: Synced,
-        saved: &HashMap<PathBuf, Moment>,
+        unmasked: &HashMap<PathBuf, Unmasked>,
         patience: &Patience,
     ) -> Settled {
         let git = self.host_git();
@@ -68,7 +68,7 @@ impl Guard {
             files: &settings.files,
             protection: &self.protection,
             aside: &aside,
-            saved,
+            unmasked,
             git_files: &git_files,
             patience,
         };

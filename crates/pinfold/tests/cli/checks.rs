@@ -1,9 +1,11 @@
-//! `pinfold check` for hosts, requests and secrets. Paths are in `workspace` and `git_guard`.
+//! `pinfold check` for hosts, requests, secrets and permissions of files. Paths are in `workspace` and `git_guard`.
 
+use std::fs::{self, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Stdio;
 
-use pinfold_testkit::{Stage, people};
+use pinfold_testkit::{Stage, User, people};
 
 /// Runs `pinfold check` with these words. Returns its status and what it said.
 fn check(stage: &Stage, words: &[&str]) -> (i32, String) {
@@ -56,5 +58,55 @@ fn check_answers_for_hosts_requests_and_secrets() {
         let (code, text) = check(&stage, &["host", "evil.example", "--json"]);
         let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, answer["verdict"].as_str()), (1, Some("deny")), "{text}");
+    }
+}
+
+/// A sandbox of root's has nobody's rights where nothing is shown as its own.
+#[test]
+fn check_of_a_path_agrees_with_the_permissions_that_the_kernel_looks_at() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let is_root = User::current().is_root();
+        let readable = stage.path("readable");
+        for (directory, mode) in [("open", 0o755), ("entered", 0o711), ("closed", 0o700)] {
+            for (name, file) in [("all", 0o644), ("own", 0o600), ("nobody", 0o000), ("run", 0o755)]
+            {
+                let path = stage.write(&format!("readable/{directory}/{name}"), "#!/bin/sh\n");
+                fs::set_permissions(path, Permissions::from_mode(file)).unwrap();
+            }
+            let other = stage.write(&format!("readable/{directory}/other"), "");
+            fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+            if is_root {
+                chown(other, Some(65_533), Some(65_533)).unwrap();
+            }
+            fs::set_permissions(readable.join(directory), Permissions::from_mode(mode)).unwrap();
+        }
+        let mut compared = 0;
+        for grant in ["readable", "readable/closed", "readable/open"] {
+            let grant = stage.path(grant).display().to_string();
+            for option in ["--read", "--write"] {
+                let files = ["all", "own", "nobody", "run", "other"];
+                let files: Vec<String> = ["open", "entered", "closed"]
+                    .iter()
+                    .flat_map(|directory| files.map(|name| readable.join(directory).join(name)))
+                    .filter(|file| file.starts_with(&grant))
+                    .map(|file| file.display().to_string())
+                    .collect();
+                let script = "for file; do test -r $file; echo $?; test -x $file; echo $?; done";
+                let tried = ["sh", "-c", script, "sh"].map(str::to_owned).to_vec();
+                let tried: Vec<String> = [tried, files.clone()].concat();
+                let tried: Vec<&str> = tried.iter().map(String::as_str).collect();
+                let kernel = stage.run(&[option, &grant], &tried).stdout;
+                let kernel = String::from_utf8(kernel).unwrap();
+                let asked = files.iter().flat_map(|file| [("read", file), ("exec", file)]);
+                for ((access, file), status) in asked.zip(kernel.lines()) {
+                    let (code, said) = check(&stage, &[access, option, &grant, file]);
+                    let shown = format!("uid {}: {option} {grant}: {said}", user.uid);
+                    assert_eq!(code.to_string(), status, "{shown}");
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!(compared, 100);
     }
 }

@@ -1,7 +1,7 @@
 //! pinfold in a container that somebody else has started, as a development container is.
 
 use pinfold_testkit::engines::Room;
-use pinfold_testkit::executable;
+use pinfold_testkit::{Stage, User, executable, installed, skip};
 
 const FILTER: &str = "--security-opt=seccomp=unconfined";
 const PATHS: &str = "--security-opt=systempaths=unconfined";
@@ -46,4 +46,32 @@ fn container_says_which_options_it_lacks_and_has_sandboxes_with_them() {
     let (code, said) = run("1000", &[PROFILE, FILTER, PATHS]);
     assert_eq!(code, 7, "{said}");
     assert!(said.contains("inside\n"), "{said}");
+}
+
+/// A container can have some of root's rights, and lack one.
+#[test]
+fn root_that_lacks_a_right_is_refused_with_its_name() {
+    let user = User::current();
+    if !user.is_root() || !installed("setpriv") {
+        return skip(
+            "root_that_lacks_a_right_is_refused_with_its_name",
+            "it needs root and setpriv",
+        );
+    }
+    let stage = Stage::new(user);
+    for (right, command, code) in [
+        ("sys_admin", &["run", "--", "true"][..], 125),
+        ("setuid", &["run", "--", "true"], 125),
+        ("setgid", &["run", "--", "true"], 125),
+        ("chown", &["doctor"], 1),
+    ] {
+        let mut without = stage.command("setpriv");
+        without.args(["--inh-caps", "-all", "--bounding-set", &format!("-{right}"), executable()]);
+        let output = without.args(command).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let expected = format!("this is root without CAP_{}", right.to_uppercase());
+        assert!(said.contains(&expected), "{right}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{right}: {said}");
+    }
 }

@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::engines::Room;
-use pinfold_testkit::{Stage, User, people};
+use pinfold_testkit::podman::runs_podman;
+use pinfold_testkit::{Stage, User, installed, people, skip};
 use serde_json::Value;
 
 /// An engine, and who uses it.
@@ -240,5 +241,28 @@ fn hidden_files_are_hidden_and_private_files_are_gone() {
         assert!(text(&first.stdout).ends_with("1\n"), "its own loopback alone");
         let second = scene.shell("ls -A ~");
         assert!(!text(&second.stdout).contains("here"), "fresh for each run");
+    }
+}
+
+/// Podman keeps a user's namespace by a process that no later command ends.
+#[test]
+fn doctor_leaves_no_process_of_podmans() {
+    const TEST: &str = "doctor_leaves_no_process_of_podmans";
+    if !installed("podman") {
+        return skip(TEST, "podman is not installed");
+    }
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
+        let mut doctor = stage.pinfold(&["doctor"]);
+        doctor.env("XDG_RUNTIME_DIR", stage.path("tmp"));
+        let said = text(&doctor.output().unwrap().stdout);
+        assert!(said.contains("container (podman): works"), "{said}");
+        assert!(!runs_podman(stage.base()), "{said}");
+        // One that was there is left alone.
+        let mut own = stage.command("podman");
+        own.env("XDG_RUNTIME_DIR", stage.path("tmp"));
+        assert!(own.args(["ps", "--all"]).output().unwrap().status.success());
+        assert!(runs_podman(stage.base()));
+        assert!(doctor.output().is_ok() && runs_podman(stage.base()));
     }
 }

@@ -1,7 +1,7 @@
 //! Attempts of who is root of namespaces that were made in a sandbox, and what they leave to the host.
 
-use std::fs;
-use std::os::unix::fs::FileTypeExt as _;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -123,6 +123,54 @@ fn no_capability_of_a_program_counts_on_the_host() {
     }
 }
 
+/// The kernel copies a file of an overlay's lower directory with its mode and attributes, past the filter of both.
+#[test]
+fn overlay_copies_no_program_with_roots_rights_into_a_live_directory() {
+    const TEST: &str = "overlay_copies_no_program_with_roots_rights_into_a_live_directory";
+    let user = User::current();
+    if !is_possible(TEST) || !user.is_root() {
+        return;
+    }
+    let stage = Stage::new(user);
+    let closed = stage.path("readable");
+    for name in ["set-id", "capable"] {
+        fs::copy("/bin/true", closed.join(name)).unwrap();
+    }
+    // CAP_SETUID (`struct vfs_cap_data`, linux/capability.h).
+    let capabilities = [0x0200_0001_u32, 0x80, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(closed.join("capable"), "security.capability", &capabilities, flags)
+        .unwrap();
+    fs::set_permissions(closed.join("set-id"), Permissions::from_mode(0o4755)).unwrap();
+    // A closed one shows files of root's as the sandbox's own; of an open one the kernel copies none (EOVERFLOW).
+    for mode in [0o700, 0o755] {
+        fs::set_permissions(&closed, Permissions::from_mode(mode)).unwrap();
+        let inner = format!(
+            "mount -t overlay -o lowerdir={},upperdir=upper,workdir=work,userxattr none merged; cd merged; mv set-id a; mv capable b",
+            closed.display()
+        );
+        let script = format!(
+            "mkdir -p upper work merged; unshare --map-root-user --mount sh -c '{inner}'; echo tried"
+        );
+        let grant = closed.display().to_string();
+        let output = stage.run_shell(&["--nested", "--read", &grant], &script);
+        let said = text(&output);
+        assert!(said.contains("tried\n"), "{said}");
+        let left: Vec<_> = fs::read_dir(stage.path("ws/upper")).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{mode:o}: {left:?} {said}");
+    }
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    let grant = closed.display().to_string();
+    fs::create_dir(closed.join("ws")).unwrap();
+    let mut within = stage.pinfold(&["run", "--nested", "--read", &grant, "--", "true"]);
+    let said = text(&within.current_dir(closed.join("ws")).output().unwrap());
+    assert!(said.contains("hint: a directory above it is closed to others"), "{said}");
+    // Where nobody outside gets what is written it is shown, as without nested sandboxes.
+    let options = ["--nested", "--workspace", "overlay", "--read", &grant];
+    let output = stage.run_shell(&options, &format!("ls {grant}"));
+    assert!(text(&output).contains("capable\n"), "{}", text(&output));
+}
+
 /// Starts a session, and returns once it has said that it is ready.
 fn start(stage: &Stage, options: &[&str], script: &str) -> std::process::Child {
     let mut run = stage.pinfold(&["run", "--nested"]);
@@ -164,6 +212,66 @@ fn session_with_nested_sandboxes_ends_when_the_host_saves_a_protected_file() {
         let said = text(&output);
         assert!(said.contains(".mcp.json: replaced on the host"), "uid {}: {said}", user.uid);
         assert!(said.contains("the session was ended"), "{said}");
+    }
+}
+
+/// Writes to a file once, as soon as another lies at its path.
+const WRITE_ONCE: &str = "
+import os, sys, time
+path, place, evil, ready = sys.argv[1:]
+number = lambda: os.stat(path).st_ino
+first = number()
+open(ready, 'w').close()
+while True:
+    try:
+        if number() == first:
+            continue
+        file = os.open(place, os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        continue
+    os.write(file, evil.encode())
+    time.sleep(60)
+";
+
+/// Until the session has ended, a program in another mount namespace can write to what the host put there.
+#[test]
+fn what_a_nested_sandbox_writes_when_a_mask_falls_off_does_not_stay() {
+    const TEST: &str = "what_a_nested_sandbox_writes_when_a_mask_falls_off_does_not_stay";
+    if !is_possible(TEST) || !installed("git") {
+        return;
+    }
+    for user in people() {
+        for (path, place, evil) in [
+            (".mcp.json", ".mcp.json", "evil"),
+            (".git", ".git/config", "[core]\n\tfsmonitor = evil\n"),
+        ] {
+            // It is a race, which the program wins every second time.
+            for _ in 0..4 {
+                let stage = Stage::new(user);
+                stage.write("ws/.mcp.json", "{}\n");
+                stage.write("ws/write.py", WRITE_ONCE);
+                on_host(
+                    &stage,
+                    "git init --quiet; cp -r .git ../other/.git; echo {} >../other/.mcp.json",
+                );
+                let writable = stage.path("writable");
+                let script = format!(
+                    "exec timeout 60 unshare --map-root-user --mount {PYTHON} -I write.py {path} {place} '{evil}' {}/ready",
+                    writable.display()
+                );
+                let child = start(&stage, &["--write", writable.to_str().unwrap()], &script);
+                // The helper watches from now on.
+                std::thread::sleep(Duration::from_secs(1));
+                on_host(
+                    &stage,
+                    &format!("mv -T {path} ../tmp/old 2>/dev/null; mv -T ../other/{path} {path}"),
+                );
+                let said = text(&child.wait_with_output().unwrap());
+                assert!(said.contains("the session was ended"), "{said}");
+                let left = fs::read_to_string(stage.path("ws").join(place)).unwrap_or_default();
+                assert!(!left.contains("evil"), "uid {}: {left} {said}", user.uid);
+            }
+        }
     }
 }
 

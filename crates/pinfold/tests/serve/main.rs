@@ -1,6 +1,6 @@
 //! `pinfold serve` and `pinfold mcp`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
-mod inspect;
 mod mcp;
+mod python;
 mod serve;

@@ -66,6 +66,9 @@ fn wait_reports_a_killed_session_and_one_that_never_was() {
 fn session_that_was_attended_is_known_by_its_name_afterwards() {
     for user in people() {
         let stage = Stage::new(user);
+        let detached = ["run", "--detach", "--name", "day", "--", "sh", "-c", "exit 2"];
+        assert!(pinfold(&stage, &detached).status.success());
+        assert_eq!(pinfold(&stage, &["wait", "day"]).status.code(), Some(2));
         for status in ["3", "4"] {
             let run = ["run", "--name", "day", "--", "sh", "-c", &format!("exit {status}")];
             assert_eq!(pinfold(&stage, &run).status.code(), status.parse().ok());
@@ -73,10 +76,10 @@ fn session_that_was_attended_is_known_by_its_name_afterwards() {
         // The last one that was called so.
         assert_eq!(pinfold(&stage, &["wait", "day"]).status.code(), Some(4));
         let listed = String::from_utf8(pinfold(&stage, &["ps", "--all"]).stdout).unwrap();
-        assert_eq!(listed.matches("  day  ").count(), 2, "{listed}");
+        assert_eq!(listed.matches("  day  ").count(), 3, "{listed}");
         let records = pinfold(&stage, &["audit", "--session", "day"]);
         let records = String::from_utf8(records.stdout).unwrap();
-        assert_eq!(records.matches(" session boundary=").count(), 2, "{records}");
+        assert_eq!(records.matches(" session boundary=").count(), 3, "{records}");
         assert!(pinfold(&stage, &["audit", "--session", "night"]).stdout.is_empty());
         let report = pinfold(&stage, &["review", "day"]);
         let text = String::from_utf8(report.stdout).unwrap();

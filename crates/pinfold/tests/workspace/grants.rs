@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Output;
 
-use pinfold_testkit::{Stage, executable, people, skip};
+use pinfold_testkit::{Stage, User, engine, executable, people, skip};
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -98,6 +98,32 @@ fn home_that_is_closed_to_others_can_be_granted_and_hides_the_same() {
         assert_eq!(stdout(&output), "minewritten\n", "{}", stderr(&output));
         let metadata = fs::metadata(stage.path("home/docs/note")).unwrap();
         assert_eq!((metadata.mode() & 0o777, metadata.uid(), metadata.len()), (0o600, user.uid, 4));
+    }
+}
+
+/// On a hardened machine `/opt` is closed, and nobody has asked for what root alone may read in it.
+#[test]
+fn directory_of_the_system_that_is_closed_to_others_stays_closed_to_roots_sessions() {
+    const TEST: &str =
+        "directory_of_the_system_that_is_closed_to_others_stays_closed_to_roots_sessions";
+    let user = User::current();
+    if !user.is_root() || engine().is_some() {
+        return skip(TEST, "it needs root and the boundary namespace");
+    }
+    let stage = Stage::new(user);
+    stage.write("other/key", "token");
+    for (name, mode) in [("other/key", 0o600), ("other", 0o750)] {
+        fs::set_permissions(stage.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for (options, shown) in [("", ""), ("--read /opt", "token")] {
+        let script = format!(
+            "mount --bind {} /opt; exec {} run {options} -- cat /opt/key",
+            stage.path("other").display(),
+            executable()
+        );
+        let mut run = stage.command("unshare");
+        let output = run.args(["--mount", "sh", "-c", &script]).output().unwrap();
+        assert_eq!(stdout(&output), shown, "{}", stderr(&output));
     }
 }
 

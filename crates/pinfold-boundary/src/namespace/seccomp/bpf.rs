@@ -147,7 +147,7 @@ impl Assembler {
             Verdict::Terminal => self.requests(),
             Verdict::Personality => self.personality(),
             Verdict::Init => self.init(numbers),
-            Verdict::Setuid | Verdict::Nodes => self.modes(numbers),
+            Verdict::Setuid | Verdict::Nodes | Verdict::Queues => self.modes(numbers),
             Verdict::Moves => self.give(TELL),
             Verdict::Renames => self.renames(),
             Verdict::Empty => self.empty(),
@@ -437,6 +437,7 @@ const MODES: &[(u32, u32, Option<u32>)] = &[
     (libc::SYS_fchmodat as u32, 2, None),
     (SYS_FCHMODAT2, 2, None),
     (libc::SYS_mknodat as u32, 2, None),
+    (libc::SYS_mq_open as u32, 2, Some(1)),
 ];
 /// The same number on every architecture (Linux 6.6).
 const SYS_FCHMODAT2: u32 = 452;

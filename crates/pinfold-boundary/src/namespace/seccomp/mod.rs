@@ -109,7 +109,10 @@ fn effective(verdict: Verdict, character: Character) -> Verdict {
         Verdict::Owner if character.root_by_name => Verdict::Pretend,
         Verdict::Owner if character.ids.is_none() => Verdict::Allow,
         // Every mount is nosuid, and nothing of it is kept with such a bit.
-        Verdict::Setuid if character.root_by_name || character.leaves_nothing => Verdict::Allow,
+        Verdict::Setuid | Verdict::Queues if character.root_by_name || character.leaves_nothing => {
+            Verdict::Allow
+        }
+        Verdict::Queues if !character.nested => Verdict::Allow,
         Verdict::Tables if !character.nested => Verdict::Allow,
         Verdict::Attributes if !character.leaves_capabilities() => Verdict::Allow,
         Verdict::Moves if !character.moves => Verdict::Allow,

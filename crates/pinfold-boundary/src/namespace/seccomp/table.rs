@@ -14,6 +14,7 @@ pub(super) enum Verdict {
     Init,
     Setuid,
     Nodes,
+    Queues,
     Owner,
     Leases,
     Moves,

@@ -279,6 +279,14 @@ fn terminals_and_modes_are_filtered_by_argument() {
     assert_eq!(open(libc::O_TMPFILE | libc::O_WRONLY, 0o4755), EPERM);
     assert_eq!(open(libc::O_RDONLY, 0o4755), ALLOW, "no file is made: the mode is not read");
     assert_eq!(open(libc::O_DIRECTORY, 0o4755), ALLOW);
+    // A queue is a file, whose file system can be mounted.
+    let queue =
+        |flags: i32, mode: u64| answer(true, libc::SYS_mq_open, [0, flags as u64, mode, 0, 0, 0]);
+    assert_eq!(queue(libc::O_CREAT | libc::O_RDWR, 0o4755), EPERM);
+    assert_eq!(queue(libc::O_CREAT | libc::O_RDWR, 0o755), ALLOW);
+    assert_eq!(queue(libc::O_RDWR, 0o4755), ALLOW);
+    let flags = (libc::O_CREAT | libc::O_RDWR) as u64;
+    assert_eq!(answer(false, libc::SYS_mq_open, [0, flags, 0o4755, 0, 0, 0]), ALLOW);
 }
 
 #[test]

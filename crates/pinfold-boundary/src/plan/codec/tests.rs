@@ -11,7 +11,8 @@ fn plan() -> LaunchPlan {
     let odd = HostPath::from_bytes(b"/odd/\xff,\"\n").unwrap();
     LaunchPlan {
         tree: vec![
-            entry("/usr", Place::ReadOnly(host("/usr"))),
+            entry("/usr", Place::System(host("/usr"))),
+            entry("/data", Place::ReadOnly(host("/data"))),
             entry("/work", Place::Writable(odd)),
             entry(
                 "/view",

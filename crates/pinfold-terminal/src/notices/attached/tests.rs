@@ -33,6 +33,16 @@ fn notices_reach_all_who_are_attached_and_else_the_first_who_will_be() {
 }
 
 #[test]
+fn clients_that_have_gone_hold_no_descriptor() {
+    let bulletin = Bulletin::default();
+    let _stays = bulletin.listen().unwrap();
+    for _ in 0..100 {
+        drop(bulletin.listen().unwrap());
+    }
+    assert_eq!(bulletin.0.lock().listeners.len(), 2);
+}
+
+#[test]
 fn screen_is_given_back_as_it_was() {
     let (mut modes, mut client) = (Modes::default(), AttachedNotices::new(None));
     let shown = client.show("seen".to_owned(), &modes, SIZE);

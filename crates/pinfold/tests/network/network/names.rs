@@ -153,8 +153,13 @@ print('x', flush=True); server.serve_forever()";
         let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         line_of(&mut server);
         let script = "get() { curl -sS -m 5 -o /dev/null -w '%{http_code} ' \"$@\"; }
-            for host in own.example.net own6.example.net 185.199.108.9; do get http://$host:8099/; get -p -x $http_proxy http://$host:8099/; done";
-        let hosts = ["own.example.net:8099", "own6.example.net:8099", "185.199.108.9:8099"];
+            for host in own.example.net own6.example.net forwarded.example.net 185.199.108.9; do get http://$host:8099/; get -p -x $http_proxy http://$host:8099/; done";
+        let hosts = [
+            "own.example.net:8099",
+            "own6.example.net:8099",
+            "forwarded.example.net:8099",
+            "185.199.108.9:8099",
+        ];
         let allowed = |option: &'static str| hosts.iter().flat_map(move |host| [option, *host]);
         let options: Vec<&str> = allowed("--allow-host").collect();
         let said = world.shell(&options, script);
@@ -164,7 +169,7 @@ print('x', flush=True); server.serve_forever()";
         let internal: Vec<&str> =
             options.iter().copied().chain(allowed("--allow-internal-host")).collect();
         let said = world.shell(&internal, script);
-        assert!(said.out.starts_with("200 200 "), "{said:?}");
+        assert!(said.out.starts_with("200 200 200 200 200 200 "), "{said:?}");
         server.kill().unwrap();
         server.wait().unwrap();
     }

@@ -44,6 +44,7 @@ NAMES = {
     "mixed.example.net": ["127.0.0.1", "93.184.216.34"],
     "own.example.net": ["185.199.108.9"],
     "own6.example.net": ["2606:2800:220:9::1"],
+    "forwarded.example.net": ["185.199.109.9"],
 }
 INTERNAL = ["169.254.169.254", "10.1.2.3"]
 PUBLIC_V6 = "2606:2800:220:1::34"
@@ -67,6 +68,9 @@ def prepare():
             run("ip", "address", "add", address, "dev", "own", "nodad", check=False)
     run("ip", "link", "set", "own", "up", check=False)
     run("ip", "link", "set", "other", "up", check=False)
+    # A load balancer's address, for which no interface has one.
+    for address in NAMES["forwarded.example.net"]:
+        run("ip", "route", "add", "local", address + "/32", "dev", "own", check=False)
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w", encoding="ascii") as start:
         start.write("0")
     for name, over in [

@@ -3,7 +3,7 @@
 import pytest
 import pytest_asyncio
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
-from pinfold_inspect import PinfoldSandboxEnvironment
+from pinfold.inspect_sandbox import PinfoldSandboxEnvironment
 
 # A session has one user.
 IMPOSSIBLE = {"test_exec_as_user"}

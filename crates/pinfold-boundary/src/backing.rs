@@ -46,6 +46,11 @@ pub trait Backing: fmt::Debug + Send {
         None
     }
 
+    /// Returns what the user should know of how the sandbox was made, in words.
+    fn note(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns where sockets and terminals of the sandbox are asked for, if that is not init.
     fn outlets(&self) -> Option<&Channel> {
         None

@@ -247,6 +247,12 @@ impl Inside {
         self.backing.gone()
     }
 
+    /// Returns what the user should know of how the sandbox was made.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.backing.note()
+    }
+
     /// Returns whether what the command wrote may come after the report of its end. The sandbox ends by itself when
     /// everything has come.
     #[must_use]

@@ -139,10 +139,20 @@ impl Own {
         let machine = Machine {
             qemu: path(&settings.qemu).map(owned),
             kernel: path(&settings.kernel).map(owned),
-            cache: places.cache.join("machines"),
+            cache: machines(places),
         };
         Self { plugin: path(&settings.plugin), machine }
     }
+}
+
+/// Returns the directories of what is made for machines, and made again where it is missing.
+#[must_use]
+pub fn made_for_machines(places: &Places) -> [PathBuf; 2] {
+    Machine { cache: machines(places), ..Machine::default() }.made()
+}
+
+fn machines(places: &Places) -> PathBuf {
+    places.cache.join("machines")
 }
 
 /// Returns every boundary of this version, with what the user has set. No program of an engine's is taken from

@@ -10,11 +10,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::layout::Layout;
-use crate::namespace::Root;
+use crate::namespace::{Root, open_real};
 
 /// Directories of submodules within each other at most.
 const DEEPEST: usize = 16;
@@ -28,14 +28,13 @@ pub(super) struct Alternates {
 }
 
 impl Alternates {
-    /// Puts back what the file named. The sandbox may have put links in the place of what lies in the directory, and none is
-    /// followed.
+    /// Puts back what the file named. The sandbox may have put links in the place of what lies in the directory, or of a submodule's
+    /// directory itself, and none is followed.
     ///
     /// # Errors
     /// Returns the error of writing it.
     pub(super) fn put_back(&self) -> Result<(), Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let git = Root::of(rustix::fs::openat(CWD, &self.git, flags, Mode::empty())?);
+        let git = Root::of(open_real(&self.git, OFlags::PATH | OFlags::DIRECTORY)?);
         git.create(ALTERNATES.as_ref(), 0o644, &self.named)
     }
 }

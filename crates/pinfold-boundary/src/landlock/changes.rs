@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, XattrFlags};
@@ -46,13 +46,56 @@ impl Collecting<'_> {
         }
         for name in lower.map_or(Ok(Vec::new()), |lower| names(lower.as_fd()))? {
             let child = path.join(&name);
-            // What the host has made since was never in the copy.
-            if !seen.contains(&name) && self.copied.entries.contains_key(&child) {
-                let above = self.above(copy, path)?;
-                whiteout(&above, &name)?;
+            if let Some(lower) = lower.filter(|_| !seen.contains(&name)) {
+                self.gone(copy, lower, &name, &child)?;
             }
         }
         Ok(())
+    }
+
+    /// Records that an entry is not in the copy any more. Of a directory that holds more on the host than the copy had, such as a
+    /// hidden file, only what the copy had is gone. The directory of the layer gets the mode of the one above the entry.
+    fn gone(
+        &self,
+        above: &OwnedFd,
+        lower: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+    ) -> Result<(), Errno> {
+        let below = directory(lower.as_fd(), name);
+        match (self.copied.entries.get(path), below) {
+            (Some(None), Ok(below)) if self.holds_more(&below, path)? => {
+                for name in names(below.as_fd())? {
+                    self.gone(&below, &below, &name, &path.join(&name))?;
+                }
+                Ok(())
+            }
+            (Some(None), Ok(_)) | (Some(Some(_)), Err(_)) => {
+                let layer = self.above(above, path.parent().unwrap_or(Path::new("")))?;
+                whiteout(&layer, name)
+            }
+            // What the host has made since was never in the copy.
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a directory of the host's holds something that the copy did not have.
+    fn holds_more(&self, lower: &OwnedFd, path: &Path) -> Result<bool, Errno> {
+        for name in names(lower.as_fd())? {
+            let child = path.join(&name);
+            let more = match self.copied.entries.get(&child) {
+                None => true,
+                Some(Some(_)) => false,
+                Some(None) => match directory(lower.as_fd(), &name) {
+                    Ok(below) => self.holds_more(&below, &child)?,
+                    Err(_) => true,
+                },
+            };
+            if more {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn entry(
@@ -64,8 +107,8 @@ impl Collecting<'_> {
     ) -> Result<(), Errno> {
         let stat = rustix::fs::statat(copy, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        match self.copied.entries.get(path) {
-            Some(None) if is_directory => {
+        match (self.copied.entries.get(path), lower) {
+            (Some(None), _) if is_directory => {
                 let below = open(copy.as_fd(), name)?;
                 let lower = lower.and_then(|lower| directory(lower.as_fd(), name).ok());
                 let modes = lower.as_ref().map(rustix::fs::fstat).transpose()?;
@@ -78,11 +121,22 @@ impl Collecting<'_> {
                 // It may have been made accessible.
                 rustix::fs::fchmod(&below, Mode::from_raw_mode(stat.st_mode & 0o777))
             }
-            Some(Some(inode)) if *inode == stat.st_ino && !self.is_later(&stat) => Ok(()),
+            (Some(Some(inode)), _) if *inode == stat.st_ino && !self.is_later(&stat) => Ok(()),
+            (Some(None), Some(lower)) if self.is_kept(lower, name, path)? => {
+                self.gone(copy, lower, name, path)
+            }
             _ => {
                 let above = self.above(copy, path.parent().unwrap_or(Path::new("")))?;
-                rustix::fs::renameat(copy, name, above, name)
+                take(copy, name, &stat, &above)
             }
+        }
+    }
+
+    /// Returns whether the host's directory has to stay because it holds more than the copy had. No file can take its place then.
+    fn is_kept(&self, lower: &OwnedFd, name: &OsStr, path: &Path) -> Result<bool, Errno> {
+        match directory(lower.as_fd(), name) {
+            Ok(below) => self.holds_more(&below, path),
+            Err(_) => Ok(false),
         }
     }
 
@@ -121,18 +175,38 @@ fn whiteout(above: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Opens a directory of the copy, whatever mode the sandbox gave it.
-fn open(at: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    match directory(at, name) {
-        Err(Errno::ACCESS) => {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let found = rustix::fs::openat(at, name, flags, Mode::empty())?;
-            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&found));
-            rustix::fs::chmodat(CWD, &path, Mode::RWXU, AtFlags::empty())?;
-            directory(at, name)
-        }
-        opened => opened,
+/// Moves an entry to the layer. A directory that changes its parent has to be writable.
+fn take(copy: &OwnedFd, name: &OsStr, stat: &Stat, above: &OwnedFd) -> Result<(), Errno> {
+    let is_closed =
+        FileType::from_raw_mode(stat.st_mode) == FileType::Directory && stat.st_mode & 0o200 == 0;
+    if !is_closed {
+        return rustix::fs::renameat(copy, name, above, name);
     }
+    let found = find(copy.as_fd(), name)?;
+    set_mode(&found, stat.st_mode | 0o700)?;
+    rustix::fs::renameat(copy, name, above, name)?;
+    set_mode(&found, stat.st_mode)
+}
+
+/// Opens a directory of the copy to read and change it, whatever mode the sandbox gave it.
+fn open(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let found = find(at, name)?;
+    let mode = rustix::fs::fstat(&found)?.st_mode;
+    if mode & 0o700 != 0o700 {
+        set_mode(&found, mode | 0o700)?;
+    }
+    directory(at, name)
+}
+
+/// Opens a directory that may be closed to its owner.
+fn find(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty())
+}
+
+fn set_mode(found: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::chmodat(CWD, &path, Mode::from_raw_mode(mode & 0o777), AtFlags::empty())
 }
 
 #[cfg(test)]

@@ -34,10 +34,13 @@ const PAIRS: &[(u32, u32, &[u32])] = &[
     (0, ALL, &[libc::AF_UNIX as u32]),
     (1, SOCKET_TYPE, &[libc::SOCK_STREAM as u32, libc::SOCK_SEQPACKET as u32]),
 ];
-/// FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR (linux/fs.h), which need no right to write.
-const FLAGS: &[u32] = &[0x4008_6602, 0x401c_5820];
+/// FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION (linux/fs.h) and FS_IOC_ENABLE_VERITY (linux/fsverity.h), which need
+/// no right to write.
+const FLAGS: &[u32] = &[0x4008_6602, 0x401c_5820, 0x4008_7602, 0x4080_6685];
 /// setxattrat(2), removexattrat(2) (Linux 6.13) and file_setattr(2) (6.17), of one number everywhere.
 const LATER: [i64; 3] = [463, 466, 469];
+/// getxattrat(2) and listxattrat(2) (Linux 6.13).
+const READ_LATER: [i64; 2] = [464, 465];
 /// linux/ioprio.h
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
@@ -92,6 +95,13 @@ const RULES: &[(i64, Verdict)] = &[
     (LATER[1], Fail(libc::EOPNOTSUPP)),
     (LATER[2], Fail(libc::EOPNOTSUPP)),
     (libc::SYS_ioctl, Not(1, FLAGS)),
+    // Extended attributes of any file, such as the address that it was downloaded from. Those of an open file can be read.
+    (libc::SYS_getxattr, Fail(libc::EOPNOTSUPP)),
+    (libc::SYS_lgetxattr, Fail(libc::EOPNOTSUPP)),
+    (libc::SYS_listxattr, Fail(libc::EOPNOTSUPP)),
+    (libc::SYS_llistxattr, Fail(libc::EOPNOTSUPP)),
+    (READ_LATER[0], Fail(libc::EOPNOTSUPP)),
+    (READ_LATER[1], Fail(libc::EOPNOTSUPP)),
     // It would show the names in every directory that the user may read.
     (libc::SYS_inotify_add_watch, Fail(libc::EPERM)),
     // A user may do this to all processes of the user's.

@@ -124,7 +124,8 @@ fn become_reaper(channel: &Channel, abi: u32) -> Result<(), Errno> {
 /// Starts the watcher and init, and waits until init or the supervisor is gone.
 fn reign(init: Init<'_>, channel: &Channel) -> Result<(), Failure> {
     let failed = Failure::at(Step::Identity);
-    let writable = init.layout.changed.clone();
+    // Before anything runs that could put links there.
+    let attributes = Attributes::new(&init.layout.changed);
     start_watcher().map_err(failed)?;
     let (ours, theirs) = Channel::pair().map_err(|_| Failure::at(Step::Identity)(Errno::MFILE))?;
     let child = match sys::clone_into(0, None).map_err(Failure::at(Step::Identity))? {
@@ -138,8 +139,7 @@ fn reign(init: Init<'_>, channel: &Channel) -> Result<(), Failure> {
     // Its end means that init has failed, which init itself reports.
     let listener = ours.receive::<LaunchOrder>().ok().flatten();
     if let Some(listener) = listener.and_then(|received| received.descriptors.into_iter().next()) {
-        serve(Listener::new(listener), Attributes::new(&writable))
-            .map_err(Failure::at(Step::Seccomp))?;
+        serve(Listener::new(listener), attributes).map_err(Failure::at(Step::Seccomp))?;
     }
     let mut ready = [
         PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::empty()),

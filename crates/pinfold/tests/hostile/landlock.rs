@@ -107,6 +107,40 @@ fn changes_wait_for_the_user_and_secrets_stay_out() {
 }
 
 #[test]
+fn secrets_outlive_the_directories_that_a_session_removes() {
+    let Some(user) = user("secrets_outlive_the_directories_that_a_session_removes") else { return };
+    for script in ["rm -rf sub", "mv sub new", "rm -rf sub; echo >sub", "rm -rf sub; ln -s old sub"]
+    {
+        let stage = Stage::new(user);
+        stage.write("ws/sub/deep/.env", "TOKEN=hunter2\n");
+        stage.write("ws/sub/seen", "");
+        let workspace = repository(&stage);
+        let ran = run(&stage, script);
+        assert!(ran.status.success(), "{script}: {}", text(&ran));
+        let applied = stage.pinfold(&["apply"]).output().unwrap();
+        assert!(applied.status.success(), "{script}: {}", text(&applied));
+        let secret = fs::read(workspace.join("sub/deep/.env")).unwrap();
+        assert_eq!(secret, b"TOKEN=hunter2\n", "{script}");
+        assert!(!workspace.join("sub/seen").exists(), "{script}");
+    }
+}
+
+#[test]
+fn changes_in_directories_without_rights_are_collected() {
+    let Some(user) = user("changes_in_directories_without_rights_are_collected") else { return };
+    let stage = Stage::new(user);
+    let workspace = repository(&stage);
+    let script = "mkdir -p new/deep none; echo 1 >new/deep/file; echo 2 >old/two; echo 3 >none/file
+        chmod 555 new/deep new old .; chmod 0 none";
+    let ran = run(&stage, script);
+    assert!(ran.status.success(), "{}", text(&ran));
+    let applied = stage.pinfold(&["apply"]).output().unwrap();
+    assert!(applied.status.success(), "{}", text(&applied));
+    assert_eq!(fs::read(workspace.join("new/deep/file")).unwrap(), b"1\n");
+    assert_eq!(fs::read(workspace.join("old/two")).unwrap(), b"2\n");
+}
+
+#[test]
 fn what_the_host_changes_during_a_session_stays() {
     let Some(user) = user("what_the_host_changes_during_a_session_stays") else { return };
     let stage = Stage::new(user);

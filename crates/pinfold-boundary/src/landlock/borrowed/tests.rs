@@ -49,3 +49,28 @@ fn what_is_put_back_follows_no_link_that_a_session_made() {
     all[0].put_back().unwrap();
     assert_eq!(read(&other), "the host's\n");
 }
+
+#[test]
+fn no_link_in_the_place_of_a_submodules_directory_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().canonicalize().unwrap();
+    for replaced in ["modules/a/b", "modules/a", "modules"] {
+        let (git, other) = (directory.join("git"), directory.join("other"));
+        for above in [&git.join("modules/a/b"), &other, &other.join("b"), &other.join("a/b")] {
+            write(above, "/run/pinfold/objects/0/0/objects\n");
+        }
+        let all = put_in_place(&git, &layout()).unwrap();
+        assert_eq!(all.len(), 1);
+        fs::remove_dir_all(git.join(replaced)).unwrap();
+        symlink(&other, git.join(replaced)).unwrap();
+        for below in [&other, &other.join("b"), &other.join("a/b")] {
+            write(below, "the host's\n");
+        }
+        all[0].put_back().unwrap_err();
+        for below in [&other, &other.join("b"), &other.join("a/b")] {
+            assert_eq!(read(below), "the host's\n", "{replaced}");
+        }
+        fs::remove_dir_all(&git).unwrap();
+        fs::remove_dir_all(&other).unwrap();
+    }
+}

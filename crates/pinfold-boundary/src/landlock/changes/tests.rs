@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use pinfold_wire::MaskKind;
@@ -131,4 +131,84 @@ fn a_directory_in_the_place_of_a_file_and_a_closed_one_are_collected() {
         fs::set_permissions(site.inside("closed"), fs::Permissions::from_mode(0o0)).unwrap();
     });
     assert_eq!(found, layer(&[("file", ""), ("closed", ""), ("closed/file", "2")]));
+}
+
+#[test]
+fn no_directory_with_something_hidden_is_removed_or_replaced() {
+    for end in ["removed", "moved", "a file", "a link"] {
+        let site = Site::new();
+        site.write("a/d/.env", "hunter2");
+        site.write("a/d/seen", "1");
+        site.write("a/other/file", "1");
+        let found = changes(&site, &[("a/d/.env", MaskKind::Hide)], || {
+            let a = site.inside("a");
+            match end {
+                "moved" => fs::rename(&a, site.inside("moved")).unwrap(),
+                _ => fs::remove_dir_all(&a).unwrap(),
+            }
+            match end {
+                "a file" => fs::write(&a, "new").unwrap(),
+                "a link" => symlink("/etc", &a).unwrap(),
+                _ => {}
+            }
+        });
+        let found: BTreeMap<_, _> =
+            found.into_iter().filter(|(path, _)| !path.starts_with("moved")).collect();
+        let expected = [("a", ""), ("a/d", ""), ("a/d/seen", "gone"), ("a/other", "gone")];
+        assert_eq!(found, layer(&expected), "{end}");
+    }
+}
+
+#[test]
+fn what_the_host_puts_in_the_place_of_something_removed_stays() {
+    let site = Site::new();
+    site.write("file", "1");
+    site.write("d/file", "1");
+    site.write("e/file", "1");
+    let found = changes(&site, &[], || {
+        for name in ["d", "e"] {
+            fs::remove_dir_all(site.inside(name)).unwrap();
+        }
+        fs::remove_file(site.inside("file")).unwrap();
+        fs::remove_file(site.host("file")).unwrap();
+        site.write("file/theirs", "2");
+        fs::remove_dir_all(site.host("d")).unwrap();
+        site.write("d", "2");
+        site.write("e/theirs", "2");
+    });
+    assert_eq!(found, layer(&[("e", ""), ("e/file", "gone")]));
+}
+
+#[test]
+fn directories_that_nobody_may_write_to_are_collected() {
+    let site = Site::new();
+    site.write("old/one", "1");
+    site.write("old/two", "2");
+    let close = |name: &str, mode| {
+        fs::set_permissions(site.inside(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let found = changes(&site, &[], || {
+        fs::create_dir_all(site.inside("new/deep")).unwrap();
+        fs::write(site.inside("new/deep/file"), "3").unwrap();
+        fs::write(site.inside("old/one"), "new").unwrap();
+        fs::remove_file(site.inside("old/two")).unwrap();
+        for name in ["new/deep", "new", "old", ""] {
+            close(name, 0o555);
+        }
+    });
+    let expected = [
+        ("new", ""),
+        ("new/deep", ""),
+        ("new/deep/file", "3"),
+        ("old", ""),
+        ("old/one", "new"),
+        ("old/two", "gone"),
+    ];
+    assert_eq!(found, layer(&expected));
+    let new = site.view.layers.join("upper/new");
+    assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o555);
+    // The one who cleans up may not be root.
+    for name in ["deep", ""] {
+        fs::set_permissions(new.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }

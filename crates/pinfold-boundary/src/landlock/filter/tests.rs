@@ -75,10 +75,22 @@ fn modes_and_times_are_heard_of_and_owners_refused() {
     for number in [libc::SYS_setxattr, libc::SYS_fremovexattr, 463, 466, 469] {
         assert_eq!(said(number, [0; 6]), fail(libc::EOPNOTSUPP), "{number}");
     }
-    for request in [0x4008_6602_u64, 0x401c_5820] {
+    for request in [0x4008_6602_u64, 0x401c_5820, 0x4008_7602, 0x4080_6685] {
         assert_eq!(said(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), fail(libc::EPERM));
     }
     assert_eq!(said(libc::SYS_ioctl, [3, libc::TIOCGWINSZ, 0, 0, 0, 0]), PASS);
+}
+
+#[test]
+fn extended_attributes_are_read_of_open_files_alone() {
+    let by_path =
+        [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr];
+    for number in by_path.into_iter().chain([464, 465]) {
+        assert_eq!(said(number, [0; 6]), fail(libc::EOPNOTSUPP), "{number}");
+    }
+    for number in [libc::SYS_fgetxattr, libc::SYS_flistxattr] {
+        assert_eq!(said(number, [0; 6]), PASS, "{number}");
+    }
 }
 
 #[test]

@@ -36,8 +36,18 @@ pub trait Backing: fmt::Debug + Send {
         LaunchError::Silent
     }
 
+    /// Returns what to report if the first process of the sandbox failed after everything else had ended.
+    fn unsettled(&self) -> Option<String> {
+        None
+    }
+
     /// Returns what to tell the user if the sandbox ended by itself before its command did.
     fn gone(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns what the user should know of how the sandbox was made, in words.
+    fn note(&self) -> Option<&str> {
         None
     }
 

@@ -26,11 +26,16 @@ pub enum Feature {
     Publish,
     /// Sandboxes that programs make inside.
     Nested,
+    /// The workspace itself, and no view of it.
+    Checkout,
+    /// Hosts, a model, keys, commands on the host or a diary.
+    Doors,
 }
 
 impl Feature {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Landlock, Self::Terminal, Self::Publish, Self::Nested];
+    pub const ALL: [Self; 6] =
+        [Self::Landlock, Self::Terminal, Self::Publish, Self::Nested, Self::Checkout, Self::Doors];
 
     /// Words that read well after "has no".
     #[must_use]
@@ -40,6 +45,8 @@ impl Feature {
             Self::Terminal => "terminal of its own",
             Self::Publish => "port that the host can reach",
             Self::Nested => "nested sandboxes",
+            Self::Checkout => "live workspace",
+            Self::Doors => "network, model or other door",
         }
     }
 }
@@ -62,6 +69,8 @@ pub struct Probe {
     pub capabilities: Capabilities,
     /// Whether connections of programs that know of no proxy are handed over.
     pub hands_over: bool,
+    /// Whether a sandbox reaches nothing outside, whatever is allowed.
+    pub is_closed: bool,
     /// What is worth saying, fatal findings first.
     pub findings: Vec<Finding>,
 }

@@ -247,6 +247,12 @@ impl Inside {
         self.backing.gone()
     }
 
+    /// Returns what the user should know of how the sandbox was made.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.backing.note()
+    }
+
     /// Returns whether what the command wrote may come after the report of its end. The sandbox ends by itself when
     /// everything has come.
     #[must_use]
@@ -301,11 +307,15 @@ impl Inside {
     /// has ended when this returns.
     ///
     /// # Errors
-    /// Returns the error of `waitid(2)` or `poll(2)`.
+    /// Returns the error of `waitid(2)` or `poll(2)`; what the first process of the sandbox left undone.
     pub fn reap(&self) -> io::Result<()> {
         if self.backing.is_parent() {
             let wait = || waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
-            rustix::io::retry_on_intr(wait)?;
+            let ended = rustix::io::retry_on_intr(wait)?;
+            let has_failed = ended.is_some_and(|ended| ended.exit_status() != Some(0));
+            if let Some(unsettled) = self.backing.unsettled().filter(|_| has_failed) {
+                return Err(io::Error::other(unsettled));
+            }
         } else {
             let mut ended = [PollFd::new(&self.init, PollFlags::IN)];
             rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, None))?;

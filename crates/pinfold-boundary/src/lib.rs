@@ -9,6 +9,7 @@ mod capability;
 pub mod container;
 mod group;
 mod inside;
+pub mod landlock;
 mod launch_error;
 mod live_view;
 pub mod managed;

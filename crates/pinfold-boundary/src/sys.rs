@@ -28,8 +28,8 @@ pub(crate) enum Side {
     Child,
 }
 
-/// Calls clone3(2) without shared memory: a fork into new namespaces, and into a cgroup when given. A
-/// panic ends the child at once.
+/// Calls clone3(2) without shared memory, or clone(2) where that is refused and does the same: a fork into new namespaces, and
+/// into a cgroup when given. A panic ends the child at once.
 ///
 /// # Errors
 /// Returns the error of `clone3(2)`; `ENOSPC`, `EPERM` and `EUSERS` mean that user namespaces are off or
@@ -48,9 +48,19 @@ pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<S
     // SAFETY: without CLONE_VM and with no stack given this is a fork: the child goes on with a
     // private copy of this stack. Callers hold no other thread (checked by `launch`), so no
     // lock is left taken in the child. `arguments` and `pidfd` outlive the call.
-    let returned = check(unsafe {
+    let cloned = check(unsafe {
         libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>())
-    })?;
+    });
+    let returned = match cloned {
+        // The filter of a container refuses a call whose flags it cannot see (Docker's default).
+        Err(Errno::NOSYS) if flags == 0 && cgroup.is_none() => {
+            let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
+            // SAFETY: as above; the three first arguments are the same on all architectures that are
+            // built for (clone(2)), and the others are not used with these flags.
+            check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) })?
+        }
+        cloned => cloned?,
+    };
     if returned == 0 {
         pinfold_init::end_on_panic();
         return Ok(Side::Child);
@@ -170,12 +180,20 @@ fn seccomp(program: &[libc::sock_filter], flags: libc::c_ulong) -> Result<i64, E
 /// # Errors
 /// Returns the error of `prctl(2)` and `capset(2)`.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
+    clear_bounding_set()?;
+    clear_capabilities()
+}
+
+/// Clears every capability set but the bounding set, for which an ordinary user has no right (capabilities(7)).
+///
+/// # Errors
+/// Returns the error of `capset(2)`.
+pub(crate) fn clear_capabilities() -> Result<(), Errno> {
     #[repr(C)]
     struct Header {
         version: u32,
         pid: i32,
     }
-    clear_bounding_set()?;
     const VERSION_3: u32 = 0x2008_0522;
     let header = Header { version: VERSION_3, pid: 0 };
     let empty = [0_u32; 6];
@@ -391,6 +409,13 @@ pub(crate) fn run_first() -> Result<(), Errno> {
         libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest)
     }))?;
     Ok(())
+}
+
+/// Sends SIGKILL to every process that this one may signal, except itself (kill(2)). Only for a process in a Landlock domain that
+/// keeps signals in: elsewhere these are all processes of its user.
+pub(crate) fn kill_all_in_reach() {
+    // SAFETY: integer arguments only.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
 /// Ends this process at once. Call it in a child that shares destructors with its parent.

@@ -1,15 +1,17 @@
 //! Becoming the command: everything between fork and exec.
 
 use std::ffi::{CString, OsString};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pinfold_wire::{Program, Step};
 use rustix::io::Errno;
 
 use crate::Failure;
 use crate::stdio::{Streams, Terminal};
+use crate::surroundings::Surroundings;
 
 /// What to run.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ pub(crate) struct Prepared {
     env: Vec<CString>,
     cwd: CString,
     ignored: u64,
+    around: Arc<Surroundings>,
 }
 
 impl From<Program> for Command {
@@ -67,20 +70,35 @@ impl Command {
     ///
     /// # Errors
     /// Returns `EINVAL` for a NUL byte, `ENOENT` for an empty command.
-    pub(crate) fn prepare(self) -> Result<Prepared, Failure> {
+    pub(crate) fn prepare(self, around: &Arc<Surroundings>) -> Result<Prepared, Failure> {
         let bad = Failure::about(Step::Execute, b"a NUL byte in the command or its environment");
-        self.convert().map_err(bad)
+        self.placed(around).convert(around).map_err(bad)
     }
 
     /// Returns the same; none if there is nothing to run.
     ///
     /// # Errors
     /// Returns the errors of [`Self::prepare`].
-    pub(crate) fn prepare_any(self) -> Result<Option<Prepared>, Failure> {
-        if self.argv.is_empty() { Ok(None) } else { self.prepare().map(Some) }
+    pub(crate) fn prepare_any(
+        self,
+        around: &Arc<Surroundings>,
+    ) -> Result<Option<Prepared>, Failure> {
+        if self.argv.is_empty() { Ok(None) } else { self.prepare(around).map(Some) }
     }
 
-    fn convert(self) -> Result<Prepared, Errno> {
+    /// Returns it with its paths as they lie.
+    fn placed(self, around: &Surroundings) -> Self {
+        let Self { argv, env, cwd, ignored } = self;
+        let argument = |word: OsString| around.place(word.as_ref()).into_os_string();
+        Self {
+            argv: argv.into_iter().map(argument).collect(),
+            env: env.into_iter().map(|(name, value)| (name, around.word(&value))).collect(),
+            cwd: around.place(&cwd),
+            ignored,
+        }
+    }
+
+    fn convert(self, around: &Arc<Surroundings>) -> Result<Prepared, Errno> {
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Errno::INVAL);
         let program = self.argv.first().ok_or(Errno::NOENT)?.as_bytes();
         let candidates = if program.contains(&b'/') {
@@ -102,7 +120,8 @@ impl Command {
         };
         let env = self.env.iter().map(pair).collect::<Result<_, _>>()?;
         let cwd = text(self.cwd.as_os_str().as_bytes())?;
-        Ok(Prepared { candidates, argv, env, cwd, ignored: self.ignored })
+        let (ignored, around) = (self.ignored, Arc::clone(around));
+        Ok(Prepared { candidates, argv, env, cwd, ignored, around })
     }
 }
 
@@ -117,9 +136,16 @@ impl Prepared {
         for variable in variables {
             self.env.retain(|other| name(other.as_bytes()) != name(&variable));
             let bad = Failure::about(Step::Execute, b"a NUL byte in a variable");
-            self.env.push(CString::new(variable).map_err(|_| bad(Errno::INVAL))?);
+            let (name, value) = pair(&variable);
+            let placed = [name.as_bytes(), b"=", self.around.word(&value).as_bytes()].concat();
+            self.env.push(CString::new(placed).map_err(|_| bad(Errno::INVAL))?);
         }
         Ok(())
+    }
+
+    /// Returns the wall that this process has to hold until it becomes the command.
+    pub(crate) fn wall(&self) -> Option<BorrowedFd<'_>> {
+        self.around.wall.as_ref().map(|wall| wall.as_fd())
     }
 
     /// Turns this process into the command; comes back only with the reason why not.
@@ -129,6 +155,9 @@ impl Prepared {
         }
         if let Err(errno) = rustix::process::chdir(&self.cwd) {
             return Failure::about(Step::Directory, self.cwd.as_bytes())(errno);
+        }
+        if let Err(errno) = self.around.enter() {
+            return Failure::at(Step::Landlock)(errno);
         }
         reset_signals(self.ignored);
         self.execute()

@@ -23,7 +23,9 @@ use std::thread::Builder;
 
 use rustix::io::Errno;
 
-use call::{Call, Listener, Wanted};
+use call::{Wanted, is_wall, wanted};
+
+use crate::heard::{Call, Listener};
 
 /// Begins to answer, on a thread of its own. A rename waits for its answer.
 ///
@@ -36,7 +38,7 @@ pub(crate) fn serve(listener: OwnedFd) -> Result<(), Errno> {
         loop {
             // A caller that was killed has nothing to be answered.
             let Ok(call) = listener.next() else { continue };
-            walled |= call.is_wall();
+            walled |= is_wall(&call);
             if walled {
                 listener.pass(&call);
             } else {
@@ -49,11 +51,11 @@ pub(crate) fn serve(listener: OwnedFd) -> Result<(), Errno> {
 
 /// Answers a call. Most are no affair of ours. One that is may take a while, and others do not wait for it.
 fn answer(listener: &Arc<Listener>, call: Call) {
-    let Some(wanted) = listener.wanted(&call) else { return listener.pass(&call) };
+    let Some(wanted) = wanted(listener, &call) else { return listener.pass(&call) };
     let Wanted { old, new } = wanted;
     let mover = Arc::clone(listener);
     let moved = spawn(move || match directory::rename(&old, &new) {
-        Ok(()) => mover.done(&call),
+        Ok(()) => mover.answer(&call, Ok(())),
         // Nothing has been changed, and the kernel has the word for it.
         Err(_) => mover.pass(&call),
     });

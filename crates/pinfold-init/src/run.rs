@@ -1,6 +1,10 @@
 //! Process 1: start the command, then wait for its end, its stops, orphans and orders.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -12,6 +16,7 @@ use crate::relay::Relay;
 use crate::returned::Return;
 use crate::signals::block_signals;
 use crate::stdio::{self, Streams, Terminal};
+use crate::surroundings::Surroundings;
 use crate::task::{self, Task};
 use crate::watch::Watch;
 use crate::{Command, Failure};
@@ -28,6 +33,7 @@ pub struct Start {
     pub moves: Option<OwnedFd>,
     /// Variables (`NAME=VALUE`) of every program, in place of others of the same names.
     pub variables: Vec<Vec<u8>>,
+    pub surroundings: Surroundings,
     /// When each step of the boundary ended, in monotonic nanoseconds.
     pub times: Vec<(Step, u64)>,
 }
@@ -40,7 +46,8 @@ pub struct Start {
 pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let signals = block_signals(libc::SIGCHLD).map_err(Failure::at(Step::Execute))?;
     start.command.set(&start.variables);
-    let prepared = start.command.prepare_any()?;
+    let around = Arc::new(start.surroundings);
+    let prepared = start.command.prepare_any(&around)?;
     let terminal = Terminal::open(&start.streams).map_err(Failure::at(Step::Terminal))?;
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     let line = start.streams.take_line();
@@ -80,6 +87,7 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
         watch,
         times,
         variables,
+        around,
     }
     .until_end()
 }
@@ -124,6 +132,7 @@ struct Loop<'a> {
     watch: Watch,
     times: Vec<(Step, u64)>,
     variables: Vec<Vec<u8>>,
+    around: Arc<Surroundings>,
 }
 
 impl Loop<'_> {
@@ -198,10 +207,16 @@ impl Loop<'_> {
             Order::Tools { roots, cwd } => {
                 // Without one, the client sees the end of its socket.
                 let socket = received.descriptors.into_iter().next();
-                let servant = socket.and_then(|socket| servant::start(roots, cwd, socket).ok());
+                let around = &self.around;
+                let start = |socket| servant::start(roots, cwd, socket, around).ok();
+                let servant = socket.and_then(start);
                 self.servants.extend(servant);
             }
-            Order::Return { path, most } => self.returned = Some(Return { path, most }),
+            Order::Return { path, most } => {
+                let path = self.around.place(Path::new(OsStr::from_bytes(&path)));
+                let path = path.into_os_string().into_vec();
+                self.returned = Some(Return { path, most });
+            }
             Order::Finish => drop(self.channel.send(&Report::Finished, &[])),
             // Only a process that is not in the sandbox makes one.
             Order::Terminal { .. } => {}
@@ -254,7 +269,8 @@ impl Loop<'_> {
         let run = |program| {
             let mut command = Command::from(program);
             command.set(&self.variables);
-            Task::start(id, bounds, groups, command, streams.map_err(failed)?, self.channel)
+            let streams = streams.map_err(failed)?;
+            Task::start(id, bounds, groups, command, streams, self.channel, &self.around)
         };
         match program.map_err(failed).and_then(run) {
             Ok(task) => self.tasks.push(task),

@@ -10,16 +10,23 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::fds::close_all_but;
+use crate::surroundings::Surroundings;
 
 /// Starts one, which ends when the other end of its socket is closed.
 ///
 /// # Errors
 /// Returns the error of `fork(2)`.
-pub(crate) fn start(roots: Vec<Vec<u8>>, cwd: Vec<u8>, socket: OwnedFd) -> Result<Pid, Errno> {
-    let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
+pub(crate) fn start(
+    roots: Vec<Vec<u8>>,
+    cwd: Vec<u8>,
+    socket: OwnedFd,
+    around: &Surroundings,
+) -> Result<Pid, Errno> {
+    let path = |bytes: Vec<u8>| around.place(&PathBuf::from(OsString::from_vec(bytes)));
     let roots = Roots::new(roots.into_iter().map(path).collect(), path(cwd));
     crate::vfork::copy(|| {
-        if close_all_but(&[socket.as_fd()]).is_ok() {
+        let kept = [socket.as_fd()];
+        if around.enter().and_then(|()| close_all_but(&kept)).is_ok() {
             // Who asked sees the end of the socket, whatever the reason.
             let _ = pinfold_tools::serve(socket, roots);
         }

@@ -65,7 +65,7 @@ impl Streams {
     }
 
     /// Returns those that were handed in.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.ends.iter().filter_map(|end| match end {
             End::Descriptor(fd) => Some(fd.as_fd()),
             End::Terminal | End::Same(_) => None,
@@ -88,7 +88,7 @@ impl Streams {
 }
 
 impl Terminal {
-    /// Opens the one that these streams ask for, if they do, on the sandbox's own devpts.
+    /// Opens the one that these streams ask for, if they do, on the sandbox's own devpts or the machine's.
     ///
     /// # Errors
     /// Returns what pts(4), termios(3) and ioctl_tty(2) say.
@@ -97,7 +97,12 @@ impl Terminal {
             return Ok(None);
         }
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let controller = rustix::fs::open("/dev/pts/ptmx", flags, Mode::empty())?;
+        let open = |path| rustix::fs::open(path, flags, Mode::empty());
+        let controller = match open("/dev/pts/ptmx") {
+            // Nobody may use this name on a machine's own devpts (`ptmxmode`, mount(8)).
+            Err(Errno::ACCESS) => open("/dev/ptmx")?,
+            opened => opened?,
+        };
         rustix::pty::unlockpt(&controller)?;
         let user = gvisor::open_user_side(&controller)?;
         let mut settings = rustix::termios::tcgetattr(&controller)?;

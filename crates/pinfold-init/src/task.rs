@@ -6,9 +6,8 @@
 //! works in it as for the command. It tells the supervisor of the task by itself, on init's channel, and
 //! goes when nothing of the task is left.
 
-mod tree;
-
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pinfold_wire::{Bounds, Channel, Report, Step};
@@ -23,6 +22,8 @@ use crate::gvisor;
 use crate::relay::Relay;
 use crate::run::ended;
 use crate::stdio::{self, Streams, Terminal};
+use crate::surroundings::Surroundings;
+use crate::tree;
 use crate::watch::PartWatch;
 use crate::{Command, Failure};
 
@@ -57,8 +58,9 @@ impl Task {
         command: Command,
         mut streams: Streams,
         supervisor: &Channel,
+        around: &Arc<Surroundings>,
     ) -> Result<Self, Failure> {
-        let prepared = command.prepare()?;
+        let prepared = command.prepare(around)?;
         let what = b"with limits of its own, which this kernel cannot tell,";
         let watch = PartWatch::new(bounds).map_err(Failure::about(Step::Limits, what))?;
         let terminal = Terminal::open(&streams).map_err(Failure::at(Step::Terminal))?;
@@ -244,6 +246,7 @@ impl Minder<'_> {
             .descriptors()
             .chain(terminal.iter().map(|terminal| terminal.user.as_fd()))
             .chain(groups.iter().map(AsFd::as_fd))
+            .chain(prepared.wall())
             .chain(held(&relay))
             .chain([supervisor.as_fd(), tell.as_fd(), begin.as_fd()])
             .collect();

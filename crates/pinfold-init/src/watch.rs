@@ -14,13 +14,16 @@ mod shared;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pinfold_wire::Limit;
+use pinfold_wire::{Bounds, Limit};
+use rustix::io::Errno;
+use rustix::process::getpid;
 
 #[cfg(test)]
 pub(crate) use self::misnamed::Misnamed;
 pub(crate) use self::part::PartWatch;
 use self::processes::Usage;
 use self::shared::Shared;
+use crate::tree::Processes;
 
 /// One of the private directories.
 const PRIVATE: &str = "/tmp";
@@ -57,6 +60,8 @@ pub struct Watch {
     reported: [bool; 5],
     interval: Duration,
     due: Instant,
+    /// What of the machine's processes is the sandbox, where it has no process numbers of its own.
+    below: Option<PartWatch>,
 }
 
 impl Watch {
@@ -64,18 +69,32 @@ impl Watch {
     pub fn new(limits: Watched) -> Self {
         let due = Instant::now() + CLOSE;
         let (is_per_process, shared) = (None, Shared::of_all());
-        Self { limits, is_per_process, shared, reported: [false; 5], interval: CLOSE, due }
+        let reported = [false; 5];
+        Self { limits, is_per_process, shared, reported, interval: CLOSE, due, below: None }
+    }
+
+    /// Watches the memory and the number of the processes below this one, from now on. Both end the run.
+    ///
+    /// # Errors
+    /// Returns `EOPNOTSUPP` where the kernel does not tell process by process what is used.
+    pub fn below(memory: Option<u64>, pids: Option<u64>) -> Result<Self, Errno> {
+        let bounds = Bounds { memory, pids, ..Bounds::default() };
+        Ok(Self { below: PartWatch::new(bounds)?, ..Self::new(Watched::default()) })
     }
 
     /// Returns how long to wait at most before the next look.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let Watched { memory, pids, disk, changes, files } = &self.limits;
         let watching = memory.or(*pids).or(*files).is_some() || disk.is_some() || changes.is_some();
-        watching.then(|| self.due.saturating_duration_since(Instant::now()))
+        let own = watching.then(|| self.due.saturating_duration_since(Instant::now()));
+        own.into_iter().chain(self.below.as_ref().map(PartWatch::patience)).min()
     }
 
     /// Returns a limit that is reached and was not reported before; looks when it is time to.
     pub(crate) fn look(&mut self) -> Option<Limit> {
+        if let Some(below) = &mut self.below {
+            return below.look(|| Processes::look().below(getpid()));
+        }
         if self.patience()? > Duration::ZERO {
             return None;
         }
@@ -136,7 +155,7 @@ impl Watch {
 
     /// Returns whether reaching this limit ends the run: only memory cannot be refused piecemeal.
     pub(crate) fn ends(&self, limit: Limit) -> bool {
-        limit == Limit::Memory
+        limit == Limit::Memory || self.below.is_some()
     }
 }
 

@@ -4,6 +4,7 @@ use std::env::consts::OS;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::container::{Container, Engine};
+use pinfold_boundary::landlock::LandlockAlone;
 use pinfold_boundary::managed::Managed;
 use pinfold_boundary::namespace::{FileServer, Namespace};
 use pinfold_boundary::systemd::Systemd;
@@ -45,8 +46,10 @@ pub(crate) fn choose(
             format!("the administrator's policy does not allow the boundary {}", name.word());
         return Err(RunError::refused(what, Some("choose another by --boundary".to_owned())));
     }
-    let has_no_engine =
-        matches!(name, BoundaryName::Namespace | BoundaryName::Systemd | BoundaryName::Vm);
+    let has_no_engine = matches!(
+        name,
+        BoundaryName::Namespace | BoundaryName::Systemd | BoundaryName::Vm | BoundaryName::Landlock
+    );
     if let Some(engine) = engine.filter(|_| has_no_engine) {
         return Err(RunError::refused(
             format!(
@@ -72,11 +75,12 @@ pub(crate) fn choose(
             )),
         },
         BoundaryName::Systemd => Ok(Box::new(Systemd)),
+        BoundaryName::Landlock => Ok(Box::new(LandlockAlone)),
         BoundaryName::Vm => vm(&Own::of(settings, places)),
         BoundaryName::Cluster => {
             let by = settings.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
             let what = format!(
-                "boundary {}{} is not in this version: it has namespace, container, systemd, vm and external",
+                "boundary {}{} is not in this version: it has namespace, container, systemd, vm, external and landlock",
                 name.word(),
                 by.unwrap_or_default()
             );
@@ -110,7 +114,11 @@ pub(crate) fn insist(
         .map(|other| other.name())
         .collect();
     let what = format!("the boundary {} has no {}", boundary.name(), on.words());
-    Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
+    let instead = match on {
+        Feature::Checkout => "work on a copy (--workspace overlay); ",
+        _ => "",
+    };
+    Err(RunError::refused(what, Some(format!("{instead}these have: {}", has.join(", ")))))
 }
 
 /// What the user has set of boundaries' programs and files.
@@ -131,10 +139,20 @@ impl Own {
         let machine = Machine {
             qemu: path(&settings.qemu).map(owned),
             kernel: path(&settings.kernel).map(owned),
-            cache: places.cache.join("machines"),
+            cache: machines(places),
         };
         Self { plugin: path(&settings.plugin), machine }
     }
+}
+
+/// Returns the directories of what is made for machines, and made again where it is missing.
+#[must_use]
+pub fn made_for_machines(places: &Places) -> [PathBuf; 2] {
+    Machine { cache: machines(places), ..Machine::default() }.made()
+}
+
+fn machines(places: &Places) -> PathBuf {
+    places.cache.join("machines")
 }
 
 /// Returns every boundary of this version, with what the user has set. No program of an engine's is taken from
@@ -156,6 +174,8 @@ pub fn all(
     if let Some(plugin) = own.plugin {
         all.push(Box::new(Managed::new(Plugin::new(plugin, not_in.to_vec()), init()?)));
     }
+    // The last one that is named where another does not work.
+    all.push(Box::new(LandlockAlone));
     Ok(all)
 }
 

@@ -113,6 +113,22 @@ pub(crate) struct Behind {
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
 }
 
+/// Returns what a session has whose boundary opens no doors.
+///
+/// # Errors
+/// Returns an error for a required secret that is not there.
+fn closed(settings: &Settings, host: Host<'_>) -> Result<Opened, RunError> {
+    let variables = placeholders::environment(&placeholders::place(settings, host)?);
+    Ok(Opened {
+        egress: Egress { gateway: None, door: None, ssh: None, publishing: None },
+        variables,
+        masks: Vec::new(),
+        policy: Err("its boundary has no network".to_owned()),
+        by_proxy: false,
+        sockets: None,
+    })
+}
+
 /// Puts together what serves the sockets that [`wanted`] asked for. Reads secrets, so init must
 /// have been cloned.
 ///
@@ -127,6 +143,9 @@ pub(crate) fn open(
     records: &Arc<Records>,
     trust: Option<&Trust>,
 ) -> Result<Opened, RunError> {
+    if doors.sockets.is_empty() {
+        return closed(settings, host);
+    }
     let Behind { provider, ssh, doorkeeper } = behind;
     let policy = &settings.network;
     let by_proxy = !doors.handed_over;

@@ -27,7 +27,7 @@ mod timeline;
 mod view;
 pub mod workspace_state;
 
-pub use boundaries::{Own as OwnPrograms, all as boundaries};
+pub use boundaries::{Own as OwnPrograms, all as boundaries, made_for_machines};
 pub use doors::records::Used;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;

@@ -17,9 +17,9 @@ use pinfold_workspace::workspace::Workspace;
 
 use crate::caller_trust::CallerTrust;
 use crate::detach::Background;
-use crate::doors::LivesOn;
 use crate::doors::gateway::Provider;
 use crate::doors::ssh::Ssh;
+use crate::doors::{self, LivesOn};
 use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use pinfold_memory::TaskDiary;
@@ -131,6 +131,19 @@ impl Request {
     /// Returns the user's machine.
     pub(crate) fn host(&self) -> Host<'_> {
         Host { places: &self.places, launcher: &self.launcher }
+    }
+
+    /// Returns whether the session changes the workspace itself.
+    pub(crate) fn works_on_checkout(&self) -> bool {
+        !self.workspace.is_scratch && self.workspace.under_view(&self.settings).is_none()
+    }
+
+    /// Returns whether the sandbox is to reach something outside, through whichever door.
+    pub(crate) fn wants_doors(&self) -> bool {
+        let Settings { network, host_exec, .. } = &self.settings;
+        let has_keys = self.provider.is_some() || self.ssh.is_some();
+        let has_diary = doors::memory::door(&self.settings).is_some();
+        has_keys || has_diary || host_exec.enabled.value || !network.is_empty()
     }
 
     pub(crate) fn lives_on(&self) -> LivesOn {

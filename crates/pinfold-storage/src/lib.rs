@@ -20,6 +20,7 @@ use pinfold_host::sessions::{SessionState, is_live, live_sessions, while_none_ru
 use pinfold_protect::set_aside;
 use pinfold_provision::{Cache, Registry, Shelf};
 use pinfold_session::detach;
+use pinfold_session::made_for_machines;
 use pinfold_session::snapshot::Snapshots;
 use pinfold_session::workspace_state;
 use pinfold_snapshot::disk;
@@ -38,6 +39,8 @@ pub enum Kind {
     Systems,
     /// Lists of what is in workspaces, which make starts faster.
     Scans,
+    /// What machines boot, and machines that were booted once.
+    Machines,
     /// Output of detached sessions that have ended.
     Logs,
     /// Changes in views that nobody has applied or discarded.
@@ -54,10 +57,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, the harmless ones first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Agents,
         Self::Systems,
         Self::Scans,
+        Self::Machines,
         Self::Logs,
         Self::Views,
         Self::SetAside,
@@ -73,6 +77,7 @@ impl Kind {
             Self::Agents => "agents",
             Self::Systems => "systems",
             Self::Scans => "scans",
+            Self::Machines => "machines",
             Self::Logs => "logs",
             Self::Views => "views",
             Self::SetAside => "set-aside",
@@ -89,6 +94,7 @@ impl Kind {
             Self::Agents => "unpacked agents; downloaded again when one is run",
             Self::Systems => "snapshots and their bases; built again when they are needed",
             Self::Scans => "lists of files in workspaces; written again by the next run",
+            Self::Machines => "kernels and templates of machines; made again by the next one",
             Self::Logs => "output of detached sessions that have ended",
             Self::Views => "changes that wait for `pinfold apply` or `pinfold discard`",
             Self::SetAside => "files that wait for `pinfold adopt`",
@@ -102,7 +108,7 @@ impl Kind {
     #[must_use]
     pub fn must_be_named(self) -> bool {
         match self {
-            Self::Agents | Self::Systems | Self::Scans | Self::Logs => false,
+            Self::Agents | Self::Systems | Self::Scans | Self::Machines | Self::Logs => false,
             Self::Views | Self::SetAside | Self::AgentState | Self::GoneState | Self::KeptGit => {
                 true
             }
@@ -180,6 +186,7 @@ pub fn entries(host: Host<'_>, kind: Kind) -> io::Result<Vec<StoredEntry>> {
         Kind::Agents
         | Kind::Systems
         | Kind::Scans
+        | Kind::Machines
         | Kind::Logs
         | Kind::Views
         | Kind::SetAside
@@ -240,6 +247,12 @@ fn measure_one(host: Host<'_>, kind: Kind) -> io::Result<Usage> {
             shelf_size(&first)?.and(shelf_size(&second)?)
         }
         Kind::Scans => size(&scans(places), &|_| false)?,
+        // A machine that runs keeps its files.
+        Kind::Machines => {
+            made_for_machines(places).iter().try_fold(Size::default(), |sum, directory| {
+                Ok::<_, io::Error>(sum.and(size(directory, &|_| false)?))
+            })?
+        }
         Kind::Logs => size(&detach::logs(places), &is_live)?,
         Kind::Views => size(&review::reviews(places), &is_live)?,
         Kind::SetAside => size(&set_aside::directory(places), &is_live)?,
@@ -272,6 +285,11 @@ pub fn remove(host: Host<'_>, kind: Kind) -> Result<(), Box<dyn std::error::Erro
             snapshots.prune_bases()?;
         }
         Kind::Scans => empty_directory(&scans(places))?,
+        Kind::Machines => {
+            made_for_machines(places)
+                .iter()
+                .try_for_each(|directory| empty_directory(directory))?;
+        }
         Kind::Logs => detach::remove_old_logs(places, 0),
         Kind::Views => remove_views(host)?,
         Kind::SetAside => set_aside::remove_all(places, &|session| is_live(places, session))?,

@@ -48,6 +48,8 @@ fn every_kind_is_measured_and_removed() {
         (Kind::Agents, cache.join("agents/0123.tmp-1/tree/file")),
         (Kind::Systems, cache.join("bases/0123.tmp-1/tree/file")),
         (Kind::Scans, cache.join("directories/1-2-3")),
+        (Kind::Machines, cache.join("machines/images/6.1-0123/vmlinux")),
+        (Kind::Machines, cache.join("machines/templates/0123")),
         (Kind::Logs, state.join("logs/0123456789ab")),
         (Kind::Views, state.join("review/0123456789ab/layers/file")),
         (Kind::AgentState, state.join("agents/claude/.claude/history")),

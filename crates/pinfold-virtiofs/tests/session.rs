@@ -4,6 +4,8 @@
 #[path = "../../pinfold-vm/tests/support/mod.rs"]
 mod support;
 
+mod sandbox;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -14,19 +16,15 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Door, Doors, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Mask, MaskKind, Place,
-    Program, ResourceLimits, Stdio, StdioEnd,
+    Door, Doors, Inside, LaunchError, LaunchPlan, Mask, MaskKind, Program, Stdio, StdioEnd,
 };
-use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_virtiofs::FileServer;
+use pinfold_policy::path::InsidePath;
 use pinfold_vm::{Qemu, Spec, guest};
 use pinfold_wire::{Bounds, Ended, Order, Report, StreamEnd, Streams};
 use rustix::process::{Pid, Signal};
 
+use sandbox::{children, ended, launch, nothing_of_ours_is_left, pipe, plan, program};
 use support::Failed;
-
-/// A private directory with a file of pinfold's.
-const HOME: &str = "/home/user";
 
 /// What the command does. Its user has no right in the guest, and does not reach its channel.
 const SCRIPT: &str = r#"
@@ -64,18 +62,9 @@ fn session_in_a_machine_is_like_any_other() -> Result<(), Failed> {
     doors_lead_to_the_host(&qemu, &spec, &workspace)
 }
 
-/// A sandbox in a machine, before it is sealed.
-fn launch(qemu: &Qemu, spec: &Spec, plan: LaunchPlan) -> Result<Inside, LaunchError> {
-    let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
-    let server = |listener| -> Box<dyn pinfold_boundary::namespace::FileServer> {
-        Box::new(FileServer::new(listener))
-    };
-    pinfold_vm::launch(qemu, spec, &own.ok_or(LaunchError::Silent)?, plan, server)
-}
-
 fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
     let start = Instant::now();
-    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    let mut inside = launch(qemu, spec, None, plan(workspace)?)?;
     let (input, mut to_input) = pipe()?;
     let (mut output, from_output) = pipe()?;
     let (mut errors, from_errors) = pipe()?;
@@ -110,7 +99,7 @@ fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result
 
 /// A terminal of the host's stands for one in the guest: its size and keys get there.
 fn terminal_is_the_hosts(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
-    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    let mut inside = launch(qemu, spec, None, plan(workspace)?)?;
     let script = "stty size; trap 'echo interrupted' INT; echo ready; read line; read line; echo got $line; tty; exit 5";
     let mut stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
     stdio.window = Some((33, 99));
@@ -181,7 +170,7 @@ fn doors_lead_to_the_host(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<
         Door::Datagrams(53),
         Door::Outward(881),
     ];
-    let mut inside = launch(qemu, spec, LaunchPlan { doors, ..plan(workspace)? })?;
+    let mut inside = launch(qemu, spec, None, LaunchPlan { doors, ..plan(workspace)? })?;
     let Doors { sockets, handed_over, .. } = inside.doors()?;
     assert!(handed_over, "this kernel has no nft_tproxy");
     let mut sockets = sockets.into_iter();
@@ -242,15 +231,8 @@ fn python(script: &str, workspace: &Path) -> Result<Program, Failed> {
 }
 
 fn nothing_is_left() -> Result<(), Failed> {
-    let threads = fs::read_dir("/proc/self/task")?.count();
-    assert_eq!((children()?, threads), (Vec::new(), 1));
+    nothing_of_ours_is_left()?;
     if support::processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
-}
-
-/// The processes that this one has started.
-fn children() -> Result<Vec<String>, Failed> {
-    let text = fs::read_to_string("/proc/thread-self/children")?;
-    Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
 /// The processes that have started the machines of this user.
@@ -268,7 +250,7 @@ fn session_ends_with_its_file_server(
     spec: &Spec,
     workspace: &Path,
 ) -> Result<(), Failed> {
-    let mut inside = launch(qemu, spec, plan(workspace)?)?;
+    let mut inside = launch(qemu, spec, None, plan(workspace)?)?;
     // The other process has QEMU below it.
     let starters = starters()?;
     let server = children()?.into_iter().find(|process| !starters.contains(process));
@@ -292,41 +274,12 @@ fn refuses_what_it_lacks(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(
     root.identity.uid = 0;
     let nested = LaunchPlan { nested: true, ..plan(workspace)? };
     for (plan, word) in [(root, "root"), (nested, "sandboxes of its own")] {
-        match launch(qemu, spec, plan) {
+        match launch(qemu, spec, None, plan) {
             Err(LaunchError::Wall { what }) if what.contains(word) => {}
             other => return Err(format!("{other:?}").into()),
         }
     }
     nothing_is_left()
-}
-
-fn pipe() -> Result<(File, File), Failed> {
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    Ok((read.into(), write.into()))
-}
-
-fn program(script: &str, workspace: &Path) -> Result<Program, Failed> {
-    Ok(Program {
-        argv: ["/bin/sh", "-c", script].map(Into::into).into(),
-        env: vec![
-            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
-            ("HOME".into(), HOME.into()),
-        ],
-        cwd: InsidePath::new(workspace)?,
-        ignored: 0,
-    })
-}
-
-/// Waits for the command's end.
-fn ended(inside: &Inside) -> Result<Option<Ended>, Failed> {
-    while let Some(received) = inside.channel.receive::<Report>()? {
-        match received.message {
-            Report::Ended(ended) => return Ok(Some(ended)),
-            Report::Failed { .. } => return Err(format!("{:?}", received.message).into()),
-            _ => {}
-        }
-    }
-    Ok(None)
 }
 
 /// Runs a program next to the command, with its error output in its output. Returns its status and what it says.
@@ -376,37 +329,4 @@ fn runs_next_to_the_command(inside: &Inside, workspace: &Path) -> Result<(), Fai
     assert_eq!(ended, Ended::Code(0), "{said}");
     println!("git, 20 files: {:?}", start.elapsed());
     Ok(())
-}
-
-fn plan(workspace: &Path) -> Result<LaunchPlan, Failed> {
-    let mut tree = Vec::new();
-    let mut add = |path: &Path, place| -> Result<(), Failed> {
-        tree.push(Entry { path: InsidePath::new(path)?, place });
-        Ok(())
-    };
-    for path in ["/usr", "/bin", "/sbin", "/lib", "/lib64"].map(Path::new) {
-        match fs::read_link(path) {
-            Ok(target) => add(path, Place::Symlink(target.into()))?,
-            Err(_) => add(path, Place::ReadOnly(HostPath::new(path)?))?,
-        }
-    }
-    for path in ["/tmp", "/run", HOME].map(Path::new) {
-        add(path, Place::Private)?;
-    }
-    add(workspace, Place::Writable(HostPath::new(workspace)?))?;
-    let (uid, gid) = inside_ids();
-    let content = format!("user:x:{uid}:{gid}::{HOME}:/bin/sh\n").into_bytes();
-    add("/etc/passwd".as_ref(), Place::File { content, mode: 0o644, keep: false })?;
-    let content = b"made\n".to_vec();
-    add(&Path::new(HOME).join(".made"), Place::File { content, mode: 0o600, keep: false })?;
-    Ok(LaunchPlan {
-        tree,
-        identity: Identity { uid, gid, home: InsidePath::new(HOME)? },
-        hostname: "machine".to_owned(),
-        doors: Vec::new(),
-        limits: ResourceLimits::default(),
-        landlock: Landlock::BestEffort,
-        nested: false,
-        leaves_nothing: false,
-    })
 }

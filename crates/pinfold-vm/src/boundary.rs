@@ -13,8 +13,8 @@ use pinfold_policy::path::HostPath;
 
 use crate::kernel::{Kernel, NoKernel};
 use crate::prepared::{Prepared, PreparedError};
-use crate::qemu::{Qemu, QemuError, Spec};
-use crate::sandbox;
+use crate::qemu::{Qemu, Spec};
+use crate::sandbox::{self, Maker, no_machine};
 
 const MIB: u64 = 1 << 20;
 /// The least memory of a guest: kernel, initramfs and some programs.
@@ -26,6 +26,8 @@ const MOST_CPUS: u32 = 64;
 /// Below the cache: a kernel that was fetched, and what was made of kernels.
 const KERNEL: &str = "kernel";
 const IMAGES: &str = "images";
+/// Below the cache: machines that were booted once.
+const TEMPLATES: &str = "templates";
 
 /// What the user has chosen for machines.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +48,14 @@ pub struct Vm {
     server: fn(OwnedFd) -> Box<dyn FileServer>,
 }
 
+impl Choice {
+    /// Returns the directories of what is made for machines, and made again where it is missing.
+    #[must_use]
+    pub fn made(&self) -> [PathBuf; 2] {
+        [self.cache.join(IMAGES), self.cache.join(TEMPLATES)]
+    }
+}
+
 impl Vm {
     /// Returns the boundary. `init` is the static executable that runs in guests ([`crate::launch`]), and `server` serves
     /// trees to them.
@@ -55,14 +65,14 @@ impl Vm {
     }
 
     fn qemu(&self) -> Result<Qemu, LaunchError> {
-        Qemu::find(self.choice.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_qemu)
+        Qemu::find(self.choice.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_machine)
     }
 
     /// Finds the kernel, and makes of it what a guest boots unless that is there.
     fn prepared(&self) -> Result<Prepared, LaunchError> {
         let kernel = self.kernel().map_err(|error| no_kernel(error.to_string()))?;
-        let prepared =
-            Prepared::find(&self.choice.cache.join(IMAGES), &kernel, self.init.as_path());
+        let [images, _] = self.choice.made();
+        let prepared = Prepared::find(&images, &kernel, self.init.as_path());
         prepared.map_err(|error| match error {
             PreparedError::Cache { .. } => {
                 LaunchError::Machine { what: error.to_string(), hint: None }
@@ -79,11 +89,6 @@ impl Vm {
             None => Kernel::of_host(),
         }
     }
-}
-
-fn no_qemu(error: QemuError) -> LaunchError {
-    let hint = error.hint().map(str::to_owned);
-    LaunchError::Machine { what: error.to_string(), hint }
 }
 
 fn no_kernel(what: String) -> LaunchError {
@@ -104,7 +109,7 @@ impl Boundary for Vm {
 
     fn probe(&self) -> Probe {
         let found = self.qemu().and_then(|qemu| {
-            qemu.has_file_systems().map_err(no_qemu)?;
+            qemu.has_file_systems().map_err(no_machine)?;
             self.prepared()
         });
         match found {
@@ -121,8 +126,9 @@ impl Boundary for Vm {
                     landlock: OLDEST_LANDLOCK,
                 },
                 hands_over: true,
+                is_closed: false,
                 findings: vec![Finding {
-                    what: "the machine's processor is emulated: a start takes seconds, and programs many \
+                    what: "the machine's processor is emulated: the first start takes seconds, and programs many \
                            times as long (KVM is not used in this version)"
                         .to_owned(),
                     hint: None,
@@ -143,7 +149,14 @@ impl Boundary for Vm {
             share: plan.limits.cpus,
             has_tree: true,
         };
-        sandbox::launch(&qemu, &spec, &self.init, plan, self.server)
+        let [_, templates] = self.choice.made();
+        let maker = Maker {
+            qemu: &qemu,
+            init: &self.init,
+            server: self.server,
+            templates: Some(&templates),
+        };
+        sandbox::launch(&maker, &spec, plan)
     }
 }
 

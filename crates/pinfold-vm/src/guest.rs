@@ -2,7 +2,9 @@
 
 mod doors;
 mod first;
+mod fresh;
 mod inodes;
+mod own;
 mod tree;
 
 use std::fs;
@@ -19,7 +21,8 @@ use rustix::mount::MountFlags;
 use thiserror::Error;
 
 pub use first::run_as_first;
-pub(crate) use first::{TREE, WORD};
+pub(crate) use first::{WELCOME, WORD, Welcome};
+pub(crate) use fresh::Fresh;
 pub use inodes::keep_inodes_below;
 pub use tree::{Beneath, Place, Tree};
 

@@ -10,14 +10,13 @@ use thiserror::Error;
 
 use crate::elf;
 use crate::initramfs::initramfs;
+use crate::kept;
 use crate::kernel::{Kernel, KernelError};
 use crate::modules::{ModuleError, WANTED};
 use crate::read::{ReadError, read};
 
 /// The largest executable. An unstripped one has 190 MB.
 const LARGEST: u64 = 512 << 20;
-/// How many are kept: for some kernels, and executables before an update.
-const KEPT: usize = 4;
 const KERNEL: &str = "vmlinux";
 const INITRAMFS: &str = "initramfs";
 
@@ -90,7 +89,7 @@ fn key(kernel: &Kernel, init: &Path) -> io::Result<String> {
 
 /// Writes files to a new directory of this name.
 fn keep(directory: &Path, place: &Path, files: &[(&str, &[u8])]) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    kept::make_directory(directory)?;
     let unfinished = directory.join(format!(".{}", std::process::id()));
     let _ = fs::remove_dir_all(&unfinished);
     fs::DirBuilder::new().mode(0o700).create(&unfinished)?;
@@ -108,23 +107,8 @@ fn keep(directory: &Path, place: &Path, files: &[(&str, &[u8])]) -> io::Result<(
         named => named,
     });
     let _ = fs::remove_dir_all(&unfinished);
-    forget_old(directory, place);
+    kept::forget_old(directory, place);
     named
-}
-
-/// Removes the oldest. A machine that runs keeps its files.
-fn forget_old(directory: &Path, place: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    let mut others: Vec<_> = entries
-        .flatten()
-        .filter(|entry| entry.path() != place)
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    others.sort_unstable();
-    let many = others.len().saturating_sub(KEPT - 1);
-    for (_, path) in others.drain(..many) {
-        let _ = fs::remove_dir_all(path);
-    }
 }
 
 #[cfg(test)]

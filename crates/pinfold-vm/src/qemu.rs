@@ -2,135 +2,48 @@
 //!
 //! It runs in a sandbox of the boundary `namespace`: no network, a process table of its own, programs and libraries
 //! of the host to be read, the kernel and the initramfs. In there it has QEMU's own filter of system calls as well. It
-//! reaches one door, which is the byte channel, and has pipes for the console and for what it says itself.
+//! reaches the byte channel and its file server, a monitor until a restored guest runs, and pipes for the console and for
+//! what it says itself. The guest's memory is its standard input.
 
+mod arguments;
+mod error;
+mod monitor;
+mod moved;
 mod said;
 mod sandbox;
+mod spec;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
-use pinfold_policy::path::PathError;
+use pinfold_boundary::{CpuShare, Inside, ResourceLimits};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use thiserror::Error;
 
-use crate::guest::{TAG, WORD};
+use crate::template::new_memory;
 
+use arguments::{Beginning, arguments};
+use error::version;
+use moved::Asleep;
+pub(crate) use moved::duplicate;
 use said::Said;
-use sandbox::{Files, libraries_below, start};
+pub(crate) use said::one_line;
+use sandbox::{Doors, Files};
+use spec::{MIB, PROGRAM, TRANSLATED};
 
-/// The oldest version that moves a machine with a vhost-user file system.
-const OLDEST: Version = Version { major: 8, minor: 2 };
+pub use error::{QemuError, Version};
+pub use spec::Spec;
+
 /// QEMU has a thread for each processor of the guest, and some for itself.
 const TASKS: u64 = 128;
-const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
-/// Code that QEMU has translated, in MiB, where it emulates the processor.
-const TRANSLATED: u32 = 128;
 /// Bytes that QEMU uses besides the guest's memory and what it has translated.
 const OVERHEAD: u64 = 256 << 20;
 /// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
-const MIB: u64 = 1 << 20;
-
-/// Why QEMU cannot be used.
-#[derive(Debug, Error)]
-pub enum QemuError {
-    /// It is not there.
-    #[error("{0} does not exist")]
-    Missing(PathBuf),
-    /// It is too old.
-    #[error("QEMU {found} is too old; version {OLDEST} or newer is needed")]
-    TooOld { found: Version },
-    /// It does not say which version it is.
-    #[error("{program} does not say its version: {said}")]
-    NoVersion {
-        program: PathBuf,
-        /// What it says.
-        said: String,
-    },
-    /// It has no device for file systems.
-    #[error("QEMU {found} was built without the device vhost-user-fs-pci")]
-    NoFileSystems { found: Version },
-    /// The system refused a socket.
-    #[error("cannot start QEMU: {0}")]
-    System(#[from] Errno),
-    /// A path cannot be granted to it.
-    #[error("cannot start QEMU: {0}")]
-    Path(#[from] PathError),
-    /// It ended, or did not connect the channel in time.
-    #[error("QEMU did not start: {0}")]
-    Refused(String),
-    /// Its sandbox did not start.
-    #[error("cannot start QEMU: {0}")]
-    Launch(#[from] LaunchError),
-}
-
-impl QemuError {
-    /// Returns what a user can do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Missing(_) => Some(
-                "install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora), or unpack such packages and \
-                 set `qemu` to their directory in pinfold's config.toml",
-            ),
-            Self::TooOld { .. } => Some(
-                "take it from backports (Debian 12: `apt-get install -t bookworm-backports qemu-system-x86`), or unpack \
-                 newer packages and set `qemu` to their directory in pinfold's config.toml",
-            ),
-            Self::NoFileSystems { .. } => Some(
-                "install the distribution's own package, such as qemu-system-x86 (Debian, Ubuntu)",
-            ),
-            Self::NoVersion { .. }
-            | Self::System(_)
-            | Self::Path(_)
-            | Self::Refused(_)
-            | Self::Launch(_) => None,
-        }
-    }
-}
-
-/// The version of QEMU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    major: u32,
-    minor: u32,
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}.{}", self.major, self.minor)
-    }
-}
-
-/// What a machine is made of.
-#[derive(Debug, Clone)]
-pub struct Spec {
-    /// The uncompressed kernel.
-    pub kernel: PathBuf,
-    pub initramfs: PathBuf,
-    /// Memory of the guest in MiB.
-    pub memory: u32,
-    /// Processors of the guest.
-    pub cpus: u32,
-    /// How much of the host's processors it may use, if that is bounded.
-    pub share: Option<CpuShare>,
-    /// Whether a file server serves its tree.
-    pub has_tree: bool,
-}
-
-impl Spec {
-    /// Returns whether its processors alone bound what it may use.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.share.is_some_and(|share| share.thousandths == self.cpus * 1000)
-    }
-}
 
 /// The host's ends of what connects a machine.
 #[derive(Debug)]
@@ -141,65 +54,77 @@ pub struct Ends {
     pub files: Option<OwnedFd>,
 }
 
-/// QEMU of a version that is new enough.
+/// QEMU's program.
 #[derive(Debug, Clone)]
 pub struct Qemu {
     root: PathBuf,
-    version: Version,
 }
 
 impl Qemu {
-    /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked. It is asked for its version in
-    /// a sandbox. The calling process must have one thread.
+    /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked.
     ///
     /// # Errors
-    /// Returns an error if it is missing or too old.
+    /// Returns an error if it is missing.
     pub fn find(root: &Path) -> Result<Self, QemuError> {
         let program = root.join(PROGRAM);
-        if !program.exists() {
-            return Err(QemuError::Missing(program));
-        }
-        let said = ask(root, &["--version"])?;
-        match version(&said) {
-            None => Err(QemuError::NoVersion { program, said }),
-            Some(found) if found < OLDEST => Err(QemuError::TooOld { found }),
-            Some(version) => Ok(Self { root: root.into(), version }),
+        if program.exists() {
+            Ok(Self { root: root.into() })
+        } else {
+            Err(QemuError::Missing(program))
         }
     }
 
-    /// Asks whether it has the device by which a guest gets its tree. The calling process must have one thread.
+    /// Asks it for its version, in a sandbox. The calling process must have one thread.
     ///
     /// # Errors
-    /// Returns an error if it has not.
-    pub fn has_file_systems(&self) -> Result<(), QemuError> {
-        let said = ask(&self.root, &["-device", "vhost-user-fs-pci,help"])?;
-        if said.contains("tag=") {
-            Ok(())
-        } else {
-            Err(QemuError::NoFileSystems { found: self.version })
+    /// Returns an error if it is too old.
+    pub fn version(&self) -> Result<Version, QemuError> {
+        let said = ask(&self.root, &["--version"])?;
+        match version(&said) {
+            None => Err(QemuError::NoVersion { program: self.root.join(PROGRAM), said }),
+            Some(found) if !found.is_new_enough() => Err(QemuError::TooOld { found }),
+            Some(version) => Ok(version),
         }
     }
 
-    /// Returns its version.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.version
+    /// Asks whether it is new enough, and has the device by which a guest gets its tree. The calling process must have
+    /// one thread.
+    ///
+    /// # Errors
+    /// Returns an error if it is not or has not.
+    pub fn has_file_systems(&self) -> Result<(), QemuError> {
+        let found = self.version()?;
+        let said = ask(&self.root, &["-device", "vhost-user-fs-pci,help"])?;
+        if said.contains("tag=") { Ok(()) } else { Err(QemuError::NoFileSystems { found }) }
     }
 
-    /// Starts a machine whose processor is emulated. The calling process must have one thread.
+    /// Boots a machine whose processor is emulated. The calling process must have one thread.
     ///
     /// # Errors
     /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
     /// then, and [`Machine::last_words`] returns it.
     pub fn boot(&self, spec: &Spec) -> Result<(Machine, Ends), QemuError> {
+        let memory = new_memory(spec.memory_bytes())?;
+        let (machine, doors) = self.start(spec, Beginning::Boot, memory)?;
+        machine.connect(doors)
+    }
+
+    fn start(
+        &self,
+        spec: &Spec,
+        beginning: Beginning,
+        memory: OwnedFd,
+    ) -> Result<(Machine, Doors), QemuError> {
         let files = Files {
             kernel: Some(&spec.kernel),
             initramfs: Some(&spec.initramfs),
+            has_channel: beginning.has_channel(),
             has_tree: spec.has_tree,
+            has_monitor: beginning.has_monitor(),
         };
-        let memory = (u64::from(spec.memory) + u64::from(TRANSLATED)) * MIB + OVERHEAD;
+        let all = spec.memory_bytes() + u64::from(TRANSLATED) * MIB + OVERHEAD;
         let limits = ResourceLimits {
-            memory: Some(memory),
+            memory: Some(all),
             pids: Some(TASKS + u64::from(spec.cpus)),
             // Whole processors bound it themselves.
             cpus: spec
@@ -207,56 +132,10 @@ impl Qemu {
                 .map(|share| CpuShare { required: share.required && !spec.is_whole(), ..share }),
             ..ResourceLimits::default()
         };
-        let (inside, ends) = start(&self.root, &files, limits, self.arguments(spec))?;
-        let machine = Machine { inside, console: ends.output, errors: ends.errors };
-        let mut doors = ends.doors.into_iter();
-        let channel = match doors.next() {
-            Some(door) => accept(&door, &machine.inside)?,
-            None => None,
-        };
-        match channel {
-            Some(channel) => Ok((machine, Ends { channel, files: doors.next() })),
-            None => Err(QemuError::Refused(machine.say_last())),
-        }
-    }
-
-    fn arguments(&self, spec: &Spec) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec![self.root.join(PROGRAM).into()];
-        for directory in libraries_below(&self.root).firmware {
-            words.extend(["-L".into(), directory.into()]);
-        }
-        let memory = format!("memory-backend-memfd,id=memory,size={}M,share=on", spec.memory);
-        let options: [&[&str]; 6] = [
-            &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
-            // A new process, other ids and other limits are nothing that a machine needs.
-            &[
-                "-sandbox",
-                "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-            ],
-            // `microvm` does not boot reliably without KVM.
-            &["-machine", "q35,memory-backend=memory", "-object", &memory],
-            &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "max"],
-            &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
-            &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
-        ];
-        words.extend(options.concat().into_iter().map(OsString::from));
-        // A panic reboots, which ends QEMU.
-        let channel = format!("socket,id=channel,path={}", sandbox::CHANNEL);
-        // What follows the two dashes is for init.
-        let append = format!("console=ttyS0 quiet panic=-1 -- {WORD}");
-        let devices: [&[&str]; 4] = [
-            &["-append", &append],
-            &["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"],
-            &["-device", "virtio-serial-pci,max_ports=2", "-chardev", &channel],
-            &["-device", "virtserialport,nr=1,chardev=channel,name=pinfold"],
-        ];
-        words.extend(devices.concat().into_iter().map(OsString::from));
-        if spec.has_tree {
-            let files = format!("socket,id=files,path={}", sandbox::FILES);
-            let device = format!("vhost-user-fs-pci,chardev=files,tag={TAG}");
-            words.extend(["-chardev", &files, "-device", &device].map(OsString::from));
-        }
-        words
+        let argv = arguments(&self.root, spec, beginning);
+        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv, memory)?;
+        let machine = Machine { inside, console: ends.output, errors: ends.errors, asleep: None };
+        Ok((machine, ends.doors))
     }
 }
 
@@ -264,7 +143,8 @@ impl Qemu {
 fn ask(root: &Path, words: &[&str]) -> Result<String, QemuError> {
     let argv = [root.join(PROGRAM).into()].into_iter().chain(words.iter().map(OsString::from));
     let limits = ResourceLimits { memory: Some(OVERHEAD), pids: Some(TASKS), ..Default::default() };
-    let (inside, ends) = start(root, &Files::default(), limits, argv.collect())?;
+    let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let (inside, ends) = sandbox::start(root, &Files::default(), limits, argv.collect(), input)?;
     let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
     inside.kill();
@@ -284,23 +164,25 @@ fn accept(door: &OwnedFd, inside: &Inside) -> Result<Option<OwnedFd>, Errno> {
     rustix::net::accept_with(door, SocketFlags::CLOEXEC).map(Some)
 }
 
-/// Reads `QEMU emulator version 10.0.2 (Debian …)`.
-fn version(said: &str) -> Option<Version> {
-    let (_, rest) = said.split_once("QEMU emulator version ")?;
-    let mut numbers = rest.split(|character: char| !character.is_ascii_digit());
-    let mut next = || numbers.next()?.parse().ok();
-    Some(Version { major: next()?, minor: next()? })
-}
-
 /// A machine that runs. Dropping it ends it, with everything of it.
 #[derive(Debug)]
 pub struct Machine {
     inside: Inside,
     console: Said,
     errors: Said,
+    asleep: Option<Asleep>,
 }
 
 impl Machine {
+    /// Waits until QEMU has connected the channel.
+    fn connect(self, doors: Doors) -> Result<(Self, Ends), QemuError> {
+        let channel = doors.channel.map(|door| accept(&door, &self.inside)).transpose()?.flatten();
+        match channel {
+            Some(channel) => Ok((self, Ends { channel, files: doors.files })),
+            None => Err(QemuError::Refused(self.say_last())),
+        }
+    }
+
     /// Ends the machine, and returns the last lines of what QEMU and the guest's console said, without control
     /// characters.
     #[must_use]

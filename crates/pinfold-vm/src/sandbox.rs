@@ -4,6 +4,7 @@
 //! tree, and afterwards to init in the guest, by a ferry on a thread of its own.
 
 mod doors;
+mod started;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -17,56 +18,70 @@ use pinfold_boundary::{
     Backing, Capabilities, Entry, Group, InitCommand, Inside, LateInit, LaunchError, LaunchPlan,
     Place, ResourceLimits, step_failed,
 };
-use pinfold_mux::{HostFerry, Local, Multiplexer};
+use pinfold_mux::{HostFerry, Local, Multiplexer, MuxError};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::{Channel, LastSteps, Report, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Resource;
 
-use crate::guest::{self, Beneath, TREE, Tree};
-use crate::qemu::{Machine, Qemu, Spec};
+use crate::guest::{self, Beneath, Fresh, Tree, WELCOME, Welcome};
+use crate::qemu::{Machine, Qemu, QemuError, Spec, one_line};
 use doors::Doors;
+use started::{Started, Used};
 
 /// How long a guest may take to start init.
 const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 /// Where things of pinfold's own lie in every tree.
 const OWN: &str = "/run/pinfold";
 
-/// Starts a sandbox in a machine. `init` is the static executable that runs in the guest, which calls
-/// [`guest::run_as_first`] and [`pinfold_boundary::container::run_as_init`]. `server` serves who connects to a socket.
-/// The calling process must have one thread.
+/// What machines are made by.
+#[derive(Debug, Clone, Copy)]
+pub struct Maker<'a> {
+    pub qemu: &'a Qemu,
+    /// The static executable that runs in the guest, which calls [`guest::run_as_first`] and
+    /// [`pinfold_boundary::container::run_as_init`].
+    pub init: &'a HostPath,
+    /// Serves who connects to a socket.
+    pub server: fn(OwnedFd) -> Box<dyn FileServer>,
+    /// A directory for machines that were booted once, if they are kept.
+    pub templates: Option<&'a Path>,
+}
+
+/// Starts a sandbox in a machine. The calling process must have one thread.
 ///
 /// # Errors
 /// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
 /// tree. A plan whose sandbox is root by name, or makes sandboxes of its own, is refused.
-pub fn launch(
-    qemu: &Qemu,
-    spec: &Spec,
-    init: &HostPath,
-    mut plan: LaunchPlan,
-    server: fn(OwnedFd) -> Box<dyn FileServer>,
-) -> Result<Inside, LaunchError> {
+pub fn launch(maker: &Maker<'_>, spec: &Spec, mut plan: LaunchPlan) -> Result<Inside, LaunchError> {
     refuse_what_is_lacking(&plan)?;
     let path = InsidePath::from_static(init_path());
-    plan.tree.push(Entry { path, place: Place::ReadOnly(init.clone()) });
+    plan.tree.push(Entry { path, place: Place::ReadOnly(maker.init.clone()) });
     let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan, spec));
     // Init ends where the guest's kernel has less.
     let landlock = steps.landlock.min(OLDEST_LANDLOCK);
     // Its memory and processors are the machine's.
     plan.limits = ResourceLimits::default();
-    let (machine, ends) = qemu.boot(spec).map_err(|error| unusable(error.to_string()))?;
+    let Started { machine, ends, template, note } = Started::of(maker, spec).map_err(no_machine)?;
     let cpus = spec.is_whole() || machine.inside().enforced.cpus;
     let enforced = Capabilities { memory: true, cpus, pids: true, landlock };
     let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
     let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
     let (doors, connections) = Channel::pair()?;
     let passed = Outlets { orders, reports: duplicate(&reports)?, connections };
-    let files = namespace::serve(plan, server(listener), Some(passed))?;
+    let files = namespace::serve(plan, (maker.server)(listener), Some(passed))?;
     let channel = duplicate(&files.channel)?;
     let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
-    let start = Some(Start { channel: ends.channel, tree, init, reports, doors: doors.into() });
-    let backing =
-        MachineBacking { machine, files, steps, command: None, outlets, start, ferry: None };
+    let start = Start { channel: ends.channel, template, tree, init, reports, doors: doors.into() };
+    let backing = MachineBacking {
+        machine,
+        files,
+        steps,
+        command: None,
+        outlets,
+        start: Some(start),
+        ferry: None,
+        note,
+    };
     Ok(Inside::new(channel, ended, enforced, Box::new(backing)))
 }
 
@@ -83,6 +98,12 @@ fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
         return Ok(());
     };
     Err(LaunchError::Wall { what: what.to_owned() })
+}
+
+/// Returns the error of a start with what the user can do.
+pub(crate) fn no_machine(error: QemuError) -> LaunchError {
+    let hint = error.hint().map(str::to_owned);
+    LaunchError::Machine { what: error.to_string(), hint }
 }
 
 fn unusable(what: String) -> LaunchError {
@@ -131,6 +152,8 @@ fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
 #[derive(Debug)]
 struct Start {
     channel: OwnedFd,
+    /// What the machine is restored from.
+    template: Option<Used>,
     tree: Tree,
     /// The supervisor's end of init's channel, and the one that messages of the guest come to.
     init: Channel,
@@ -148,6 +171,7 @@ struct MachineBacking {
     outlets: Channel,
     start: Option<Start>,
     ferry: Option<JoinHandle<()>>,
+    note: Option<String>,
 }
 
 impl Drop for MachineBacking {
@@ -178,6 +202,10 @@ impl Backing for MachineBacking {
         Some(self.joined("the machine ended before the command did"))
     }
 
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
     fn outlets(&self) -> Option<&Channel> {
         Some(&self.outlets)
     }
@@ -201,7 +229,11 @@ impl Backing for MachineBacking {
 
     fn await_init(&mut self, channel: &Channel) -> Result<Option<LateInit>, LaunchError> {
         expect_born(channel).map_err(|error| error.unwrap_or(LaunchError::Silent))?;
-        let Some(start) = self.start.take() else { return Ok(None) };
+        let Some(mut start) = self.start.take() else { return Ok(None) };
+        if let Err(error) = self.machine.wake() {
+            let hint = start.template.take().map(Used::give_up);
+            return Err(LaunchError::Machine { what: error.to_string(), hint });
+        }
         let ours = self.carry(start).map_err(no_descriptor)?;
         let mut ready = [PollFd::new(&ours, PollFlags::IN)];
         let count = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
@@ -217,26 +249,23 @@ impl Backing for MachineBacking {
 impl MachineBacking {
     /// Returns what is wrong, with what QEMU and the guest's console said last, if anything.
     fn joined(&self, what: &str) -> String {
-        let said = self.machine.say_last();
-        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ")
+        match one_line(&self.machine.say_last()) {
+            said if said.is_empty() => what.to_owned(),
+            said => format!("{what}; {said}"),
+        }
     }
 
     /// Begins to carry messages between init and the socket that is returned.
     fn carry(&mut self, start: Start) -> io::Result<Channel> {
-        let Start { channel, tree, init, reports, doors } = start;
+        let Start { channel, tree, init, reports, doors, .. } = start;
         let (near, far) = UnixStream::pair()?;
         let peer = reports.as_fd().try_clone_to_owned()?;
         let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)
-            .with_stream(TREE, Local::socket(far.into())?);
+            .with_stream(WELCOME, Local::socket(far.into())?);
         let (files, ender) = (self.files.init.try_clone()?, self.machine.inside().ender()?);
         let thread = std::thread::Builder::new().name("ferry".to_owned()).spawn(move || {
-            let description = tree.encode();
-            let written =
-                std::thread::spawn(move || io::Write::write_all(&mut &near, &description));
-            let _ = serve(ferry, &doors, &files);
+            let _ = serve(ferry, near, tree, &doors, &files);
             ender.end();
-            let _ = written.join();
         })?;
         self.ferry = Some(thread);
         Ok(init)
@@ -246,9 +275,25 @@ impl MachineBacking {
 /// Serves a ferry until the guest is done, or one of QEMU and the file server has ended.
 fn serve(
     mut ferry: HostFerry,
+    mut welcome: UnixStream,
+    tree: Tree,
     doors: &Doors,
     files: &OwnedFd,
-) -> Result<(), pinfold_mux::MuxError> {
+) -> Result<(), MuxError> {
+    while !ferry.has_begun() {
+        if ferry.turn(&[files.as_fd()], None)? != [false] {
+            return Ok(());
+        }
+    }
+    // The time is that of the moment at which the guest answers.
+    let said = Welcome { fresh: Fresh::now()?, tree }.encode();
+    let writer = std::thread::spawn(move || io::Write::write_all(&mut welcome, &said));
+    let served = carry_on(ferry, doors, files);
+    let _ = writer.join();
+    served
+}
+
+fn carry_on(mut ferry: HostFerry, doors: &Doors, files: &OwnedFd) -> Result<(), MuxError> {
     while !ferry.is_over() && ferry.turn(&[files.as_fd()], None)? == [false] {
         doors.serve(&mut ferry);
     }

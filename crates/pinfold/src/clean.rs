@@ -19,10 +19,11 @@ use crate::exit::Failure;
 use crate::print::{self, Ago, Size, say};
 
 /// The names of the kinds, for help and completions.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "agents",
     "systems",
     "scans",
+    "machines",
     "logs",
     "views",
     "set-aside",
@@ -40,7 +41,7 @@ Examples:
   pinfold clean views          discard changes that nobody has applied
   pinfold clean gone-state     remove what agents kept for workspaces that are gone")]
 pub(crate) struct CleanArgs {
-    /// What to remove. By default everything that can be made again: agents, systems, scans and logs.
+    /// What to remove. By default everything that can be made again: agents, systems, scans, machines and logs.
     /// The others cannot be made again, and are removed only when they are named
     #[arg(value_name = "KIND", value_parser = choice::<Named>(&KINDS))]
     kinds: Vec<Named>,

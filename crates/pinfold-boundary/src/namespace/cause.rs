@@ -7,6 +7,8 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 
+use super::identity::caller_is_root;
+use super::landlock;
 use crate::LaunchError;
 
 /// Restates a failed step as the machine's setting behind it, where there is one.
@@ -22,6 +24,16 @@ pub fn explain(error: LaunchError) -> LaunchError {
                 what: "the name of something that is mounted inside is not UTF-8, which this container engine \
                        cannot mount; runc, crun and --boundary namespace can"
                     .to_owned(),
+            }
+        }
+        LaunchError::Step { step: Step::Masks, source, detail }
+            if source.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) =>
+        {
+            LaunchError::Wall {
+                what: format!(
+                    "the boundary landlock can neither hide nor protect {detail}, which lies in a directory that is granted: \
+                     leave that grant out, grant only what is needed of it for reading, or choose another boundary"
+                ),
             }
         }
         LaunchError::Step { step, source, detail } => {
@@ -96,6 +108,15 @@ pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
             format!("{errno} while {}", step.words()),
             "run `pinfold doctor` to see what this machine allows".to_owned(),
         ),
+    };
+    let is_possible = landlock::abi() >= landlock::OLDEST_SCOPED && !caller_is_root();
+    let hint = if step == Step::Identity && is_possible {
+        format!(
+            "{hint}; or choose the weaker `--boundary landlock --workspace overlay` (docs/guides/landlock.md says what it \
+             lacks)"
+        )
+    } else {
+        hint
     };
     LaunchError::Namespaces { cause, hint }
 }

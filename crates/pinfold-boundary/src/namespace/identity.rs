@@ -13,7 +13,7 @@ pub(super) const SUBORDINATE: u32 = 0x7069_6e66 & 0x7fff_ffff;
 /// Returns whether the caller is or may be the machine's root, whose inside gets other ids. The root of
 /// a user namespace that stands for another id outside is an ordinary user in disguise, whose own id
 /// needs no protection. Where that is not certain, it is root.
-pub(super) fn caller_is_root() -> bool {
+pub(crate) fn caller_is_root() -> bool {
     rustix::process::geteuid().is_root() && !stands_for_another(read_map().as_deref())
 }
 

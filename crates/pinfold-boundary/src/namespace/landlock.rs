@@ -7,8 +7,9 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::plan::{Landlock, LaunchPlan};
@@ -60,7 +61,16 @@ pub(crate) fn abi_here(wanted: u32) -> Result<u32, Errno> {
     if wanted > 0 && abi < OLDEST { Err(Errno::OPNOTSUPP) } else { Ok(abi) }
 }
 
+/// The oldest ABI whose domains keep signals and abstract sockets in (Linux 6.12).
+pub(crate) const OLDEST_SCOPED: u32 = 6;
+
+/// Returns the ABI of this kernel; 0 without Landlock.
+pub(crate) fn abi() -> u32 {
+    sys::landlock::abi().unwrap_or(0)
+}
+
 /// What an ABI knows.
+#[derive(Debug, Clone, Copy)]
 struct Known {
     files: u64,
     scopes: u64,
@@ -75,7 +85,7 @@ fn known(abi: u32) -> Known {
         files |= IOCTL_DEV;
     }
     // Abstract sockets and signals stay within the domain.
-    Known { files, scopes: if abi >= 6 { 0b11 } else { 0 } }
+    Known { files, scopes: if abi >= OLDEST_SCOPED { 0b11 } else { 0 } }
 }
 
 /// Keeps signals and abstract sockets in the sandbox where its files have no rules: a domain that says nothing of files lets
@@ -91,8 +101,45 @@ pub(super) fn scope() -> Result<(), Errno> {
     }
 }
 
+/// Keeps signals and abstract sockets in, and allows everything of files. Links and renames between directories have to be
+/// allowed by every domain around a process, also by one that says nothing of files (landlock(7), `LANDLOCK_ACCESS_FS_REFER`).
+///
+/// # Errors
+/// Returns the error of `landlock_create_ruleset(2)`, `landlock_add_rule(2)` and `landlock_restrict_self(2)`.
+pub(crate) fn scope_all(abi: u32) -> Result<(), Errno> {
+    let rules = sys::landlock::create(REFER, known(abi).scopes)?;
+    let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    sys::landlock::allow(rules.as_fd(), root.as_fd(), REFER)?;
+    sys::landlock::restrict(rules.as_fd())
+}
+
+/// Opens something by a path that no symbolic link may be on.
+///
+/// # Errors
+/// Returns `ELOOP` for a link; the error of `openat2(2)`.
+pub(crate) fn open_real(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
+}
+
+/// What a rule allows beneath a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Allowed {
+    /// Reading and executing.
+    Read,
+    /// Using devices.
+    Device,
+    /// Writing to files that are there.
+    Write,
+    /// Everything but making devices.
+    Change,
+}
+
 /// Rules that are ready to be applied.
-pub(super) struct Ruleset(OwnedFd);
+pub(crate) struct Ruleset {
+    rules: OwnedFd,
+    known: Known,
+}
 
 impl Ruleset {
     /// Returns the rules for a sandbox that may write below these paths, at an ABI that is of use;
@@ -100,41 +147,74 @@ impl Ruleset {
     ///
     /// # Errors
     /// Returns the error of `landlock_create_ruleset(2)` and `landlock_add_rule(2)`.
-    pub(super) fn new(abi: u32, below: &[Vec<u8>]) -> Result<Self, Errno> {
-        let known = known(abi);
-        let ruleset = sys::landlock::create(known.files, known.scopes)?;
-        let writable = known.files & !(MAKE_CHAR | MAKE_BLOCK);
-        let allow = |path: &std::path::Path, access: u64| -> Result<(), Errno> {
-            let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            {
-                Ok(place) => place,
-                // An agent's file in a private directory may not be there yet.
-                Err(Errno::NOENT) => return Ok(()),
-                Err(errno) => return Err(errno),
-            };
-            let is_directory =
-                rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode)
-                    == rustix::fs::FileType::Directory;
-            let access = access & known.files & if is_directory { u64::MAX } else { OF_FILES };
-            sys::landlock::allow(ruleset.as_fd(), place.as_fd(), access)
-        };
+    pub(super) fn of_root(abi: u32, below: &[Vec<u8>]) -> Result<Self, Errno> {
+        let rules = Self::new(abi)?;
         // Everything in the fresh root is there because it was granted for reading at least, so
         // one rule says it for all. What is not beneath this root is beneath no rule.
-        allow("/".as_ref(), READ)?;
-        allow("/dev".as_ref(), DEVICE)?;
+        rules.allow("/", Allowed::Read)?;
+        rules.allow("/dev", Allowed::Device)?;
         // oom_score_adj, comm and the like; what matters there is the kernel's to refuse.
-        allow("/proc".as_ref(), WRITE_FILE | TRUNCATE)?;
+        rules.allow("/proc", Allowed::Write)?;
         for path in below {
-            allow(OsStr::from_bytes(path).as_ref(), writable)?;
+            rules.allow(OsStr::from_bytes(path), Allowed::Change)?;
         }
-        Ok(Self(ruleset))
+        Ok(rules)
+    }
+
+    /// Returns rules that allow nothing, at an ABI that is of use.
+    ///
+    /// # Errors
+    /// Returns the error of `landlock_create_ruleset(2)`.
+    pub(crate) fn new(abi: u32) -> Result<Self, Errno> {
+        let known = known(abi);
+        Ok(Self { rules: sys::landlock::create(known.files, known.scopes)?, known })
+    }
+
+    /// Allows something beneath a place, if that is there: an agent's file in a private directory may not
+    /// be there yet.
+    ///
+    /// # Errors
+    /// Returns the error of `open(2)` and `landlock_add_rule(2)`.
+    pub(crate) fn allow(&self, path: impl AsRef<Path>, allowed: Allowed) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match rustix::fs::open(path.as_ref(), flags, Mode::empty()) {
+            Ok(place) => self.allow_at(&place, allowed),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Allows something beneath a place of the host's, on whose path no symbolic link may be.
+    ///
+    /// # Errors
+    /// Returns `ELOOP` for a link; the error of `openat2(2)` and `landlock_add_rule(2)`.
+    pub(crate) fn allow_real(&self, path: &Path, allowed: Allowed) -> Result<(), Errno> {
+        self.allow_at(&open_real(path, OFlags::PATH)?, allowed)
+    }
+
+    fn allow_at(&self, place: &OwnedFd, allowed: Allowed) -> Result<(), Errno> {
+        let access = match allowed {
+            Allowed::Read => READ,
+            Allowed::Device => DEVICE,
+            Allowed::Write => WRITE_FILE | TRUNCATE,
+            Allowed::Change => !(MAKE_CHAR | MAKE_BLOCK),
+        };
+        let mode = rustix::fs::fstat(place)?.st_mode;
+        let is_directory = FileType::from_raw_mode(mode) == FileType::Directory;
+        let access = access & self.known.files & if is_directory { u64::MAX } else { OF_FILES };
+        sys::landlock::allow(self.rules.as_fd(), place.as_fd(), access)
     }
 
     /// Restricts the calling process for good.
     ///
     /// # Errors
     /// Returns the error of `landlock_restrict_self(2)`.
-    pub(super) fn restrict(self) -> Result<(), Errno> {
-        sys::landlock::restrict(self.0.as_fd())
+    pub(crate) fn restrict(self) -> Result<(), Errno> {
+        sys::landlock::restrict(self.rules.as_fd())
+    }
+
+    /// Returns the rules for another process to be restricted by.
+    pub(crate) fn into_rules(self) -> OwnedFd {
+        self.rules
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
-use pinfold_init::{Command, Failure, Start, Streams, Watch, Watched, now};
+use pinfold_init::{Command, Failure, Start, Streams, Surroundings, Watch, Watched, now};
 use pinfold_wire::{Channel, LastSteps, Step};
 use rustix::io::Errno;
 
@@ -19,15 +19,19 @@ use crate::sys;
 pub(crate) type Asked = Option<(Command, Streams)>;
 
 /// The time at the end of each step, for `--timings`.
-pub(super) struct Clock(Vec<(Step, u64)>);
+pub(crate) struct Clock(Vec<(Step, u64)>);
 
 impl Clock {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Vec::with_capacity(Step::ALL.len()))
     }
 
-    pub(super) fn done(&mut self, step: Step) {
+    pub(crate) fn done(&mut self, step: Step) {
         self.0.push((step, now()));
+    }
+
+    pub(crate) fn into_times(self) -> Vec<(Step, u64)> {
+        self.0
     }
 }
 
@@ -97,7 +101,9 @@ pub(super) fn take(
 
     let (command, streams) = asked.ok_or(Errno::INVAL).map_err(Failure::at(Step::Execute))?;
     let watch = Watch::new(watched(steps));
-    let start = Start { command, streams, watch, moves, variables, times: clock.0 };
+    let surroundings = Surroundings::default();
+    let times = clock.into_times();
+    let start = Start { command, streams, watch, moves, variables, surroundings, times };
     pinfold_init::run(start, channel)
 }
 
@@ -123,7 +129,7 @@ pub(crate) const MOST_SIGNALS: u64 = 8192;
 /// Tasks are counted for each user namespace since Linux 5.14: only the sandbox's own, and those of
 /// namespaces made in it, whatever else runs as the same user. Where a control group counts them
 /// this limit would come first, and the group would not know of it.
-pub(super) fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
+pub(crate) fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
     // A caller whose limit is 0 cannot raise it. Then no file is written, and a handler is given what it is given of all of the
     // caller's programs.
     let core = sys::hard_limit(libc::RLIMIT_CORE).min(1);
@@ -164,6 +170,6 @@ pub(super) fn second_wall(steps: &LastSteps) -> Result<(), Failure> {
     match steps.landlock {
         0 if steps.nested => landlock::scope().map_err(failed),
         0 => Ok(()),
-        abi => Ruleset::new(abi, &steps.writable).and_then(Ruleset::restrict).map_err(failed),
+        abi => Ruleset::of_root(abi, &steps.writable).and_then(Ruleset::restrict).map_err(failed),
     }
 }

@@ -19,8 +19,21 @@ use super::root::Root;
 /// # Errors
 /// Returns an error for the mask that failed, with its path; a command that cannot be read.
 pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, Failure> {
-    let (mut program, mut asked) = (Vec::new(), None);
     let mut closed = Closed::default();
+    receive_with(channel, |mask| {
+        put(root, &mask, &mut closed).map_err(Failure::about(Step::Masks, &mask.path))
+    })
+}
+
+/// Does something with each mask until the supervisor says that there are no more; none when it is gone.
+///
+/// # Errors
+/// Returns the error of doing that; a command that cannot be read.
+pub(crate) fn receive_with(
+    channel: &Channel,
+    mut take: impl FnMut(Mask) -> Result<(), Failure>,
+) -> Result<Option<Asked>, Failure> {
+    let (mut program, mut asked) = (Vec::new(), None);
     loop {
         let received = match channel.receive::<LaunchOrder>() {
             Ok(Some(received)) => received,
@@ -47,7 +60,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | LaunchOrder::LastSteps(_) => continue,
         };
         for mask in masks {
-            put(root, &mask, &mut closed).map_err(Failure::about(Step::Masks, &mask.path))?;
+            take(mask)?;
         }
         if last {
             return Ok(Some(asked));

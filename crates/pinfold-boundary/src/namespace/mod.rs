@@ -38,14 +38,15 @@ pub use cause::{check_kernel, explain};
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
 pub(crate) use enter::{INIT_NAME, close_all_others, close_all_others_for, null};
 pub(crate) use handed::{HANDED, Handed};
-pub(crate) use identity::{caller_ids, map_own_ids};
+pub(crate) use identity::{caller_ids, caller_is_root, map_own_ids};
 pub use landlock::OLDEST as OLDEST_LANDLOCK;
-pub(crate) use landlock::abi_here;
-pub(crate) use last::{Asked, MOST_SIGNALS};
+pub(crate) use landlock::{Allowed, OLDEST_SCOPED, Ruleset, abi, abi_here, open_real, scope_all};
+pub(crate) use last::{Asked, Clock, MOST_SIGNALS, apply_limits};
+pub(crate) use masks::receive_with as receive_masks;
 pub(crate) use network::Listeners;
-pub(crate) use probe::probe;
+pub(crate) use probe::{probe, try_inside};
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES, inside};
-pub(crate) use seccomp::profile;
+pub(crate) use seccomp::{Character, load as load_filter, profile};
 pub use served::{FileServer, Outlets, serve, steps_elsewhere};
 pub(crate) use takeover::{Takeover, Wall};
 
@@ -266,7 +267,7 @@ pub fn inside_owner() -> Option<(u32, u32)> {
 
 /// Refuses a process with threads. A clone copies the calling thread alone: whatever lock another thread
 /// holds stays taken.
-fn refuse_threads() -> Result<(), LaunchError> {
+pub(crate) fn refuse_threads() -> Result<(), LaunchError> {
     let tasks = std::fs::read_dir("/proc/self/task").map(Iterator::count);
     match tasks {
         Ok(1) => Ok(()),

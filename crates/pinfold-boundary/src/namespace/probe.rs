@@ -66,7 +66,10 @@ fn capabilities() -> Capabilities {
 }
 
 /// Makes a sandbox that runs nothing; says whether its connections are handed over.
-fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
+///
+/// # Errors
+/// Returns why it cannot be made.
+pub(crate) fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     let (uid, gid) = inside_ids();
     let plan = LaunchPlan {
         tree: Vec::new(),

@@ -59,7 +59,7 @@ pub(crate) struct Root {
 
 impl Root {
     /// Returns the root of a sandbox that is complete.
-    pub(super) fn of(root: OwnedFd) -> Self {
+    pub(crate) fn of(root: OwnedFd) -> Self {
         Self { root }
     }
 
@@ -338,7 +338,7 @@ impl Root {
 
     /// Writes a new file. What an earlier run left there in a persistent directory goes first;
     /// it may be a link.
-    pub(super) fn create(&self, path: &Path, mode: u32, content: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn create(&self, path: &Path, mode: u32, content: &[u8]) -> Result<(), Errno> {
         let (above, name) = self.above(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);

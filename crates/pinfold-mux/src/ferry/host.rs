@@ -98,6 +98,12 @@ impl HostFerry {
         self.multiplexer.refuse(id);
     }
 
+    /// Returns whether the guest has answered.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.reports.is_some()
+    }
+
     /// Returns whether the guest has said everything, and all of it was delivered.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -32,6 +32,7 @@ pub(super) fn policy(section: &Section<'_>, layer: Layer) -> Result<NetworkPolic
     let table = sub_table(section, keys::USER, "network")?;
     let table = table.as_ref();
     let mut allow = list(table, "allow", layer, Item::parsed)?;
+    allow.extend(list(table, "allowedHosts", layer, Item::parsed)?);
     allow.extend(list(table, "requests", layer, requests)?);
     Ok(NetworkPolicy {
         allow,

@@ -105,6 +105,8 @@ words! {
     Cluster = "cluster",
     /// A plug-in executable.
     External = "external",
+    /// Landlock and a filter for system calls alone, for machines that refuse user namespaces.
+    Landlock = "landlock",
 }
 
 words! {
@@ -127,10 +129,11 @@ words! {
 }
 
 impl BoundaryName {
-    /// Returns how strong the wall is, where that can be compared: 1 shares the host's kernel, 2 does
-    /// not.
+    /// Returns how strong the wall is, where that can be compared: 0 shares the host's kernel and its
+    /// processes and names, 1 its kernel, 2 neither.
     pub(super) fn strength(self) -> Option<u8> {
         match self {
+            Self::Landlock => Some(0),
             Self::Namespace | Self::Container | Self::Systemd => Some(1),
             Self::Vm => Some(2),
             Self::Cluster | Self::External => None,

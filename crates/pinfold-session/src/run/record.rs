@@ -30,6 +30,9 @@ pub(super) fn say_what_is_less(
     lacks: &[Feature],
     nested: bool,
 ) {
+    if let Some(note) = inside.note() {
+        notify!("pinfold: note: {note}");
+    }
     if nested {
         notify!(
             "pinfold: note: programs may make sandboxes of their own (nested, by {}): Landlock has no rules for files, and more of \

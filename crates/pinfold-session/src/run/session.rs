@@ -38,6 +38,8 @@ impl Session {
             (wants_terminal, Feature::Terminal),
             (!request.settings.publish.is_empty(), Feature::Publish),
             (request.nested, Feature::Nested),
+            (request.works_on_checkout(), Feature::Checkout),
+            (request.wants_doors(), Feature::Doors),
         ];
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             boundaries::insist(boundary.as_ref(), feature, &request.launcher)?;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use pinfold_boundary::container::start_init;
 use pinfold_mux::{GuestFerry, Local, Multiplexer, MuxError};
-use pinfold_wire::{Channel, ChannelError, DecodeError, Wire as _};
+use pinfold_wire::{Channel, ChannelError, DecodeError, Reader, Wire, Writer};
 use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -15,14 +15,39 @@ use rustix::system::RebootCommand;
 use thiserror::Error;
 
 use super::doors::Doors;
+use super::fresh::Fresh;
+use super::own::OwnProgram;
 use super::{GuestError, Tree, keep_inodes_below, open_channel};
 
 /// The word that the kernel's command line has for it.
 pub(crate) const WORD: &str = "machine-init";
-/// The stream on which the host says what the tree is.
-pub(crate) const TREE: &[u8] = b"tree";
-/// The longest description of a tree.
+/// The stream on which the host sends its [`Welcome`].
+pub(crate) const WELCOME: &[u8] = b"welcome";
+/// The longest welcome.
 const LONGEST: u64 = 16 << 20;
+
+/// What the host says first.
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    pub(crate) fresh: Fresh,
+    pub(crate) tree: Tree,
+}
+
+impl Wire for Welcome {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.bytes(&self.fresh.encode()).bytes(&self.tree.encode());
+        writer.finish()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let fresh = Fresh::decode(&reader.bytes()?)?;
+        let tree = Tree::decode(&reader.bytes()?)?;
+        reader.finish()?;
+        Ok(Self { fresh, tree })
+    }
+}
 
 /// Why a guest ended by itself.
 #[derive(Debug, Error)]
@@ -33,8 +58,10 @@ enum FirstError {
     Channel(#[from] MuxError),
     #[error("cannot make a socket: {0}")]
     Socket(#[from] ChannelError),
-    #[error("cannot read what the tree is: {0}")]
-    Tree(#[from] DecodeError),
+    #[error("cannot read what the host says: {0}")]
+    Welcome(#[from] DecodeError),
+    #[error("cannot have randomness and a clock of its own: {0}")]
+    Fresh(Errno),
     #[error("cannot open the doors: {0}")]
     Doors(Errno),
     #[error("cannot prepare init: {0}")]
@@ -60,8 +87,11 @@ fn run() -> Result<Infallible, FirstError> {
     let (ours, theirs) = Channel::pair()?;
     let ours = ours.as_fd().try_clone_to_owned()?;
     let mut ferry = GuestFerry::new(Multiplexer::guest(channel)?, ours);
-    let tree = Tree::decode(&receive(&mut ferry)?)?;
+    let Welcome { fresh, tree } = Welcome::decode(&receive(&mut ferry)?)?;
+    fresh.apply().map_err(FirstError::Fresh)?;
+    let own = OwnProgram::take()?;
     tree.enter()?;
+    own.put_over_that_of_the_tree()?;
     mount_shared_memory()?;
     let mut doors = Doors::open(&tree.doors, tree.ids).map_err(FirstError::Doors)?;
     let init = start_init(theirs, tree.ids, &tree.hostname)?;
@@ -78,7 +108,7 @@ fn run() -> Result<Infallible, FirstError> {
     Ok(ferry.finish()?)
 }
 
-/// Receives what the tree is.
+/// Receives the host's welcome.
 fn receive(ferry: &mut GuestFerry) -> Result<Vec<u8>, FirstError> {
     let (near, far) = UnixStream::pair()?;
     near.set_nonblocking(true)?;
@@ -86,7 +116,7 @@ fn receive(ferry: &mut GuestFerry) -> Result<Vec<u8>, FirstError> {
     let mut received = Vec::new();
     loop {
         let ready = ferry.turn(&[near.as_fd()], None)?;
-        if let Some(id) = ferry.take_stream(TREE)
+        if let Some(id) = ferry.take_stream(WELCOME)
             && let Some(far) = far.take()
         {
             ferry.attach_stream(id, Local::socket(far)?);

@@ -203,7 +203,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-fn clone_tree(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn clone_tree(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -211,7 +211,7 @@ fn clone_tree(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::mount::open_tree(directory, path.as_os_str().as_bytes(), flags)
 }
 
-fn attach(mount: &OwnedFd, path: impl AsRef<Path>) -> Result<(), Errno> {
+pub(super) fn attach(mount: &OwnedFd, path: impl AsRef<Path>) -> Result<(), Errno> {
     rustix::mount::move_mount(
         mount,
         "",

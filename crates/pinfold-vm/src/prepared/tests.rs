@@ -1,4 +1,5 @@
 use super::*;
+use crate::kept::KEPT;
 
 #[test]
 fn files_are_complete_before_they_have_their_name() {

@@ -45,5 +45,11 @@ fn printable(text: &str) -> String {
     text
 }
 
+/// Returns lines as one.
+pub(crate) fn one_line(said: &str) -> String {
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests;

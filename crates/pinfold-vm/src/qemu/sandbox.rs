@@ -12,16 +12,19 @@ use pinfold_boundary::{
 };
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Order;
-use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 
-use super::QemuError;
+use super::error::QemuError;
 use super::said::Said;
 
 /// Where the kernel and the initramfs lie for QEMU, and where it connects the guest's port.
 pub(super) const CHANNEL: &str = "/run/pinfold/channel";
 /// Where it connects to the file server.
 pub(super) const FILES: &str = "/run/pinfold/files";
+/// Where it connects its monitor.
+pub(super) const MONITOR: &str = "/run/pinfold/monitor";
+/// The memory of the guest: its standard input, since a file in memory has no path.
+pub(super) const MEMORY: &str = "/proc/self/fd/0";
 pub(super) const KERNEL: &str = "/run/pinfold/kernel";
 pub(super) const INITRAMFS: &str = "/run/pinfold/initramfs";
 
@@ -45,7 +48,40 @@ const LIBRARIES: &str = "x86_64-linux-gnu";
 pub(super) struct Files<'a> {
     pub(super) kernel: Option<&'a Path>,
     pub(super) initramfs: Option<&'a Path>,
+    pub(super) has_channel: bool,
     pub(super) has_tree: bool,
+    pub(super) has_monitor: bool,
+}
+
+impl Files<'_> {
+    /// Returns where it connects to the host.
+    fn doors(&self) -> Vec<Door> {
+        let all =
+            [(self.has_channel, CHANNEL), (self.has_tree, FILES), (self.has_monitor, MONITOR)];
+        let doors = all.into_iter().filter(|(is_there, _)| *is_there);
+        doors.map(|(_, path)| Door::Unix(InsidePath::from_static(path))).collect()
+    }
+}
+
+/// Sockets at which QEMU connects.
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    pub(super) channel: Option<OwnedFd>,
+    pub(super) files: Option<OwnedFd>,
+    pub(super) monitor: Option<OwnedFd>,
+}
+
+impl Doors {
+    /// Returns those of a machine, in the order in which they were asked for.
+    fn of(files: &Files<'_>, sockets: Vec<OwnedFd>) -> Self {
+        let mut sockets = sockets.into_iter();
+        let mut next = |is_there: bool| is_there.then(|| sockets.next()).flatten();
+        Self {
+            channel: next(files.has_channel),
+            files: next(files.has_tree),
+            monitor: next(files.has_monitor),
+        }
+    }
 }
 
 /// Where packages that were unpacked below a directory have libraries and firmware. Those of the system itself are
@@ -71,8 +107,7 @@ pub(super) fn libraries_below(root: &Path) -> Unpacked {
 
 /// What a program has for its standard streams.
 pub(super) struct Ends {
-    /// Listen at [`CHANNEL`], if a machine runs, and at [`FILES`], if it has a tree.
-    pub(super) doors: Vec<OwnedFd>,
+    pub(super) doors: Doors,
     pub(super) output: Said,
     pub(super) errors: Said,
 }
@@ -89,11 +124,11 @@ pub(super) fn start(
     files: &Files<'_>,
     limits: ResourceLimits,
     argv: Vec<OsString>,
+    input: OwnedFd,
 ) -> Result<(Inside, Ends), QemuError> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
     let ((output, console), (errors, messages)) = (pipe()?, pipe()?);
-    let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let plan = plan(root, files, limits)?;
+    let plan = plan_of(tree(root, files)?, files.doors(), limits);
     let has_doors = !plan.doors.is_empty();
     let unpacked = libraries_below(root);
     let mut env = Vec::new();
@@ -116,10 +151,11 @@ pub(super) fn start(
     if inside.channel.send(&Order::Start(Vec::new()), &[]).is_err() {
         return Err(explain(inside.last_words()).into());
     }
+    let doors = Doors::of(files, doors);
     Ok((inside, Ends { doors, output: output.into(), errors: errors.into() }))
 }
 
-fn plan(root: &Path, files: &Files<'_>, limits: ResourceLimits) -> Result<LaunchPlan, QemuError> {
+fn tree(root: &Path, files: &Files<'_>) -> Result<Vec<Entry>, QemuError> {
     let mut tree = Vec::new();
     for path in SYSTEM.map(Path::new) {
         let place = match fs::read_link(path) {
@@ -139,14 +175,13 @@ fn plan(root: &Path, files: &Files<'_>, limits: ResourceLimits) -> Result<Launch
             tree.push(Entry { path: InsidePath::from_static(path), place });
         }
     }
-    let channel = files.kernel.map(|_| CHANNEL);
-    let doors = channel
-        .into_iter()
-        .chain(files.has_tree.then_some(FILES))
-        .map(|path| Door::Unix(InsidePath::from_static(path)))
-        .collect();
+    Ok(tree)
+}
+
+/// Returns a plan for something that sees no more than this.
+pub(super) fn plan_of(tree: Vec<Entry>, doors: Vec<Door>, limits: ResourceLimits) -> LaunchPlan {
     let (uid, gid) = inside_ids();
-    Ok(LaunchPlan {
+    LaunchPlan {
         tree,
         identity: Identity { uid, gid, home: InsidePath::root() },
         hostname: "machine".to_owned(),
@@ -155,5 +190,5 @@ fn plan(root: &Path, files: &Files<'_>, limits: ResourceLimits) -> Result<Launch
         landlock: Landlock::BestEffort,
         nested: false,
         leaves_nothing: false,
-    })
+    }
 }

@@ -24,8 +24,9 @@ pub(crate) fn qemu() -> Result<Qemu, Failed> {
 /// Finds QEMU, and writes a kernel and an initramfs with this very program as init to a directory. Returns nothing if
 /// one of them is missing, which is said.
 pub(crate) fn prepare(directory: &Path, has_tree: bool) -> Result<Option<(Qemu, Spec)>, Failed> {
-    let qemu = match qemu() {
-        Ok(qemu) => qemu,
+    let found = qemu().and_then(|qemu| Ok((qemu.version()?, qemu)));
+    let (version, qemu) = match found {
+        Ok(found) => found,
         Err(error) => return skip(&*error),
     };
     let root = self::directory("PINFOLD_TEST_KERNEL");
@@ -38,7 +39,7 @@ pub(crate) fn prepare(directory: &Path, has_tree: bool) -> Result<Option<(Qemu, 
     let vmlinux = kernel.vmlinux()?;
     let modules = kernel.modules()?.in_order(&WANTED)?;
     let archive = initramfs(&std::fs::read("/proc/self/exe")?, &modules);
-    println!("QEMU {}, Linux {}", qemu.version(), kernel.release());
+    println!("QEMU {version}, Linux {}", kernel.release());
     println!("{} modules, {} bytes, {:?}", modules.len(), archive.len(), start.elapsed());
     let (kernel, initramfs) = (directory.join("vmlinux"), directory.join("initramfs"));
     std::fs::write(&kernel, vmlinux)?;
@@ -57,8 +58,8 @@ pub(crate) fn processes() -> Result<Vec<PathBuf>, Failed> {
     let is_ours = |path: &PathBuf| {
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
         let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
-        let channel = b"path=/run/pinfold/channel";
-        name.starts_with("qemu-system") && words.windows(channel.len()).any(|part| part == channel)
+        let kernel = b"-kernel\0/run/pinfold/kernel";
+        name.starts_with("qemu-system") && words.windows(kernel.len()).any(|part| part == kernel)
     };
     Ok(entries.filter(is_ours).collect())
 }

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 
 /// Names of extended attributes that overlayfs uses for itself (`userxattr`).
 const OF_THE_KERNEL: &[u8] = b"user.overlay.";
+/// The mark of a whiteout that is a file.
+const WHITEOUT: &str = "user.overlay.whiteout";
 const CAPABILITIES: &[u8] = b"security.capability";
 /// What a sandbox may set.
 const OF_USERS: &[u8] = b"user.";
@@ -33,6 +35,8 @@ pub(crate) struct Node {
     /// Seconds and nanoseconds.
     pub(crate) changed: (i64, u64),
     device: u64,
+    /// Whether it is an empty file that is marked as a whiteout.
+    is_marked: bool,
 }
 
 impl Node {
@@ -52,6 +56,7 @@ impl Node {
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
             changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
             device: stat.st_rdev.into(),
+            is_marked: false,
         }
     }
 
@@ -59,10 +64,11 @@ impl Node {
         self.kind == FileType::Directory
     }
 
-    /// Returns whether it says that something was deleted: overlayfs makes a character device 0:0, which
-    /// no inside can make.
+    /// Returns whether it says that something was deleted: a character device 0:0, as overlayfs makes it, or an empty file with
+    /// a mark, where an overlay is below (`ovl_mknod` in the kernel's fs/overlayfs refuses that device; it reads the mark since Linux
+    /// 6.7). No sandbox can make either.
     pub(crate) fn is_whiteout(&self) -> bool {
-        self.kind == FileType::CharacterDevice && self.device == 0
+        self.is_marked || (self.kind == FileType::CharacterDevice && self.device == 0)
     }
 }
 
@@ -164,11 +170,23 @@ impl Tree {
 /// # Errors
 /// Returns the error of `fstatat(2)`.
 pub(crate) fn node_at(directory: impl AsFd, name: &OsStr) -> Result<Option<Node>, Errno> {
-    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(Node::of(&stat))),
+    match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => {
+            let node = Node::of(&stat);
+            let is_empty = node.kind == FileType::RegularFile && node.size == 0;
+            Ok(Some(Node { is_marked: is_empty && is_marked(directory, name), ..node }))
+        }
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(errno) => Err(errno),
     }
+}
+
+/// Returns whether a file is marked as a whiteout. One that cannot be opened is not.
+fn is_marked(directory: impl AsFd, name: &OsStr) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
+    let mark = |file| rustix::fs::fgetxattr(file, WHITEOUT, &mut [0_u8; 1][..]);
+    opened.and_then(mark).is_ok()
 }
 
 /// Returns a directory at a name in another.
@@ -279,3 +297,6 @@ fn grown(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Er
         Err(errno) => Err(errno),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -175,6 +175,9 @@ impl fmt::Display for Verdict<'_> {
 fn option(name: &str) -> String {
     match name.split_once(" (").and_then(|(_, engine)| engine.strip_suffix(')')) {
         Some(engine) => format!("`pinfold run --engine {engine}`"),
+        None if name == "landlock" => {
+            "the weaker `pinfold run --boundary landlock --workspace overlay`".to_owned()
+        }
         None => format!("`pinfold run --boundary {name}`"),
     }
 }
@@ -197,19 +200,23 @@ struct Boundary<'a>(&'a Probe);
 
 impl fmt::Display for Boundary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Probe { capabilities, hands_over, findings } = self.0;
+        let Probe { capabilities, hands_over, is_closed, findings } = self.0;
         if self.0.usable() {
             let group = "limited by a control group";
             write!(
                 f,
-                "works: {}, memory {}, CPUs {}, allowed hosts for {}",
+                "works: {}, memory {}, CPUs {}, {}",
                 match capabilities.landlock {
                     0 => "no Landlock".to_owned(),
                     version => format!("Landlock {version}"),
                 },
                 if capabilities.memory { group } else { "watched by init" },
                 if capabilities.cpus { group } else { "not limited" },
-                if *hands_over { "any program" } else { "programs that use a proxy" },
+                match (is_closed, hands_over) {
+                    (true, _) => "no network",
+                    (false, true) => "allowed hosts for any program",
+                    (false, false) => "allowed hosts for programs that use a proxy",
+                },
             )?;
         } else {
             write!(f, "does not work: ")?;

@@ -19,24 +19,24 @@ use table::{TABLE, Verdict};
 
 /// What a sandbox is to the filter.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Character {
+pub(crate) struct Character {
     /// It may make namespaces of its own.
-    pub(super) nested: bool,
+    pub(crate) nested: bool,
     /// It may, and nobody outside gets what it writes: files may have set-user-ID bits, and device nodes that are whiteouts may
     /// be made, as images have both.
-    pub(super) leaves_nothing: bool,
+    pub(crate) leaves_nothing: bool,
     /// It is root by name only: what only root can do to owners and ids succeeds without effect,
     /// as package managers want it.
-    pub(super) root_by_name: bool,
+    pub(crate) root_by_name: bool,
     /// What it makes belongs to another user and group on the host than its processes do: it may then not
     /// set group ids either. (For others it may: a shared directory has that bit.)
-    pub(super) owner_is_other: bool,
+    pub(crate) owner_is_other: bool,
     /// It has views, and init moves directories in them that the kernel does not.
-    pub(super) moves: bool,
+    pub(crate) moves: bool,
     /// An engine's own kernel answers its calls.
-    pub(super) own_kernel: bool,
+    pub(crate) own_kernel: bool,
     /// The user and the group that it is, where there is no other.
-    pub(super) ids: Option<(u32, u32)>,
+    pub(crate) ids: Option<(u32, u32)>,
 }
 
 impl Character {
@@ -59,7 +59,7 @@ pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
 ///
 /// # Errors
 /// Returns the error of `seccomp(2)`; `EINVAL` where the kernel lacks filters.
-pub(super) fn load(character: Character) -> Result<Option<OwnedFd>, Errno> {
+pub(crate) fn load(character: Character) -> Result<Option<OwnedFd>, Errno> {
     if character.moves {
         match crate::sys::seccomp_listen(&program(character)) {
             // A kernel before 5.19, where a signal would have a call made twice; or somebody around

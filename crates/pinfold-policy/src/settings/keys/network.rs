@@ -12,6 +12,7 @@ pub(crate) const NETWORK: &[Key] = &[
         TEXTS,
         "Hosts that may be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below.",
     ),
+    Key::new("allowedHosts", TEXTS, "The same, by MoltNet's name."),
     Key::new("allowedInternalHosts", TEXTS, "Hosts that may lead to private addresses."),
     Key::new(
         "requests",

@@ -120,7 +120,8 @@ fn commands_of_a_repository_wait_in_a_session_with_something_to_lose() {
 fn hosts_secrets_and_ports_wait_unless_the_user_gives_them_anyway() {
     let asked = r#"{
         "network": {
-            "allow": ["a.example", "*.b.example:22"],
+            "allow": ["a.example"],
+            "allowedHosts": ["*.b.example:22"],
             "allowedInternalHosts": ["db.internal:5432"],
             "requests": [{"host": "c.example", "methods": ["GET"]}],
             "intercept": ["a.example"]

@@ -8,7 +8,7 @@ fn finding(what: &str, hint: Option<&str>, fatal: bool) -> Finding {
 
 fn works() -> Probe {
     let capabilities = Capabilities { memory: true, cpus: true, pids: true, landlock: 7 };
-    Probe { capabilities, hands_over: true, findings: Vec::new() }
+    Probe { capabilities, hands_over: true, is_closed: false, findings: Vec::new() }
 }
 
 fn fails(what: &str, hint: Option<&str>) -> Probe {

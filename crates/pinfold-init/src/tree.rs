@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal};
 
 /// Kills every process below this one that there is at present, except the one that is spared.
 /// Processes forked since are below it, too, and are left for the next time.
-pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
+pub(crate) fn kill_below(root: Pid, spared: Option<Pid>) {
     let found = Processes::look().all_below(root);
     for pid in found.into_iter().filter(|pid| Some(*pid) != spared) {
         // One that has gone by itself is as well.
@@ -15,19 +15,19 @@ pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
 }
 
 /// Returns the children of a process; none of one that is gone.
-pub(super) fn children(pid: Pid) -> Vec<Pid> {
+pub(crate) fn children(pid: Pid) -> Vec<Pid> {
     Processes::look().of(pid)
 }
 
 /// Every process with its parent.
-pub(super) struct Processes {
+pub(crate) struct Processes {
     found: Vec<(Pid, Pid)>,
 }
 
 impl Processes {
     /// Returns those of now. Not by lists of children (/proc/[pid]/task/[tid]/children), which gVisor's
     /// kernel does not have. A process that cannot be read is left out.
-    pub(super) fn look() -> Self {
+    pub(crate) fn look() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let with_parent = |pid: i32| {
@@ -38,7 +38,7 @@ impl Processes {
     }
 
     /// Returns every process below this one, or `None` if no process can be read.
-    pub(super) fn below(&self, root: Pid) -> Option<Vec<u32>> {
+    pub(crate) fn below(&self, root: Pid) -> Option<Vec<u32>> {
         let pids = self.all_below(root).into_iter().map(|pid| pid.as_raw_pid() as u32);
         (!self.found.is_empty()).then(|| pids.collect())
     }

@@ -1,0 +1,88 @@
+//! The command line of QEMU.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::guest::{TAG, WORD};
+
+use super::monitor::PORT;
+use super::sandbox::{self, libraries_below};
+use super::spec::{PROGRAM, Spec, TRANSLATED};
+
+/// How a machine begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// It boots.
+    Boot,
+    /// It boots when its monitor says so, and its port leads nowhere.
+    Template,
+    /// It waits for its devices' state. Its memory is there.
+    Restored,
+}
+
+impl Beginning {
+    pub(super) fn has_channel(self) -> bool {
+        self != Self::Template
+    }
+
+    pub(super) fn has_monitor(self) -> bool {
+        self != Self::Boot
+    }
+}
+
+/// Returns the words that make a machine, which are the same however it begins, apart from where its port and its monitor
+/// lead.
+pub(super) fn arguments(root: &Path, spec: &Spec, beginning: Beginning) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![root.join(PROGRAM).into()];
+    for directory in libraries_below(root).firmware {
+        words.extend(["-L".into(), directory.into()]);
+    }
+    let memory = format!(
+        "memory-backend-file,id=memory,size={}M,share=on,mem-path={}",
+        spec.memory,
+        sandbox::MEMORY
+    );
+    let options: [&[&str]; 6] = [
+        &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
+        // A new process, other ids and other limits are nothing that a machine needs.
+        &["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
+        // `microvm` does not boot reliably without KVM.
+        &["-machine", "q35,memory-backend=memory", "-object", &memory],
+        &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "max"],
+        &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
+        &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
+    ];
+    words.extend(options.concat().into_iter().map(OsString::from));
+    // What follows the two dashes is for init. A panic reboots, which ends QEMU.
+    let append = format!("console=ttyS0 quiet panic=-1 -- {WORD}");
+    // A port that leads to no socket is one whose host has not come.
+    let channel = if beginning.has_channel() {
+        format!("socket,id=channel,path={}", sandbox::CHANNEL)
+    } else {
+        "null,id=channel".to_owned()
+    };
+    let port = format!("virtserialport,nr=1,chardev=channel,name=pinfold,id={PORT}");
+    let devices: [&[&str]; 4] = [
+        &["-append", &append],
+        &["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"],
+        &["-device", "virtio-serial-pci,max_ports=2", "-chardev", &channel],
+        &["-device", &port],
+    ];
+    words.extend(devices.concat().into_iter().map(OsString::from));
+    if spec.has_tree {
+        let files = format!("socket,id=files,path={}", sandbox::FILES);
+        let device = format!("vhost-user-fs-pci,chardev=files,tag={TAG}");
+        words.extend(["-chardev", &files, "-device", &device].map(OsString::from));
+    }
+    if beginning.has_monitor() {
+        let monitor = format!("socket,id=monitor,path={}", sandbox::MONITOR);
+        let control = "chardev=monitor,mode=control";
+        words.extend(["-chardev", &monitor, "-mon", control].map(OsString::from));
+    }
+    match beginning {
+        Beginning::Boot => {}
+        Beginning::Template => words.push("-S".into()),
+        Beginning::Restored => words.extend(["-incoming", "defer"].map(OsString::from)),
+    }
+    words
+}

@@ -1,0 +1,109 @@
+//! Why QEMU cannot be used.
+
+use std::path::PathBuf;
+
+use pinfold_boundary::LaunchError;
+use pinfold_policy::path::PathError;
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::template::MemoryError;
+
+/// The oldest version that moves a machine with a vhost-user file system.
+const OLDEST: Version = Version { major: 8, minor: 2 };
+
+/// Why QEMU cannot be used.
+#[derive(Debug, Error)]
+pub enum QemuError {
+    /// It is not there.
+    #[error("{0} does not exist")]
+    Missing(PathBuf),
+    /// It is too old.
+    #[error("QEMU {found} is too old; version {OLDEST} or newer is needed")]
+    TooOld { found: Version },
+    /// It does not say which version it is.
+    #[error("{program} does not say its version: {said}")]
+    NoVersion {
+        program: PathBuf,
+        /// What it says.
+        said: String,
+    },
+    /// It has no device for file systems.
+    #[error("QEMU {found} was built without the device vhost-user-fs-pci")]
+    NoFileSystems { found: Version },
+    /// The system refused a socket.
+    #[error("cannot start QEMU: {0}")]
+    System(#[from] Errno),
+    /// A path cannot be granted to it.
+    #[error("cannot start QEMU: {0}")]
+    Path(#[from] PathError),
+    /// It ended, or did not connect the channel in time.
+    #[error("QEMU did not start: {0}")]
+    Refused(String),
+    /// Its sandbox did not start.
+    #[error("cannot start QEMU: {0}")]
+    Launch(#[from] LaunchError),
+    /// There is no memory for a machine.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// It does not do what its monitor asks for.
+    #[error("QEMU's monitor: {0}")]
+    Monitor(String),
+}
+
+impl QemuError {
+    /// Returns what a user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing(_) => Some(
+                "install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora), or unpack such packages and \
+                 set `qemu` to their directory in pinfold's config.toml",
+            ),
+            Self::TooOld { .. } => Some(
+                "take it from backports (Debian 12: `apt-get install -t bookworm-backports qemu-system-x86`), or unpack \
+                 newer packages and set `qemu` to their directory in pinfold's config.toml",
+            ),
+            Self::NoFileSystems { .. } => Some(
+                "install the distribution's own package, such as qemu-system-x86 (Debian, Ubuntu)",
+            ),
+            Self::Memory(MemoryError::Limit { .. }) => {
+                Some("raise `ulimit -f`, or give the machine less memory (`--memory`)")
+            }
+            Self::NoVersion { .. }
+            | Self::Memory(MemoryError::System(_))
+            | Self::System(_)
+            | Self::Path(_)
+            | Self::Refused(_)
+            | Self::Launch(_)
+            | Self::Monitor(_) => None,
+        }
+    }
+}
+
+/// The version of QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    major: u32,
+    minor: u32,
+}
+
+impl Version {
+    pub(super) fn is_new_enough(self) -> bool {
+        self >= OLDEST
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Reads `QEMU emulator version 10.0.2 (Debian …)`.
+pub(super) fn version(said: &str) -> Option<Version> {
+    let (_, rest) = said.split_once("QEMU emulator version ")?;
+    let mut numbers = rest.split(|character: char| !character.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some(Version { major: next()?, minor: next()? })
+}

@@ -1,0 +1,191 @@
+//! What is kept of a machine that was booted and has not spoken: its memory, and the state of its devices.
+//!
+//! A file belongs to one user, who alone may read and write it, and has a sum over each of its parts. One that is cut
+//! off, damaged or somebody else's is not used. It is no part of any machine: a machine's memory is filled from it.
+
+mod stored;
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{MemfdFlags, OFlags, SealFlags, SeekFrom};
+use rustix::io::Errno;
+use rustix::process::Resource;
+use thiserror::Error;
+
+use crate::kept;
+pub(crate) use stored::MOST_DEVICES;
+use stored::Stored;
+
+/// A machine that waits for its host to speak.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) memory: OwnedFd,
+    /// What QEMU says of its devices.
+    pub(crate) devices: Vec<u8>,
+}
+
+/// How long a start does without a template that could not be restored.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a machine has no memory.
+#[derive(Debug, Error)]
+pub enum MemoryError {
+    /// The caller's files may not be as large.
+    #[error(
+        "cannot make the memory of a machine: a file may have {limit} bytes at most, and it has {bytes}"
+    )]
+    Limit {
+        limit: u64,
+        /// How large the memory is.
+        bytes: u64,
+    },
+    /// The system refused.
+    #[error("cannot make the memory of a machine: {0}")]
+    System(#[from] Errno),
+}
+
+/// Makes the memory of a machine, in which nothing is.
+///
+/// # Errors
+/// Returns the errors of memfd_create(2), ftruncate(2) and fcntl(2), or that the caller's files may not be so large.
+pub(crate) fn new_memory(bytes: u64) -> Result<OwnedFd, MemoryError> {
+    // Beyond it, the kernel would end this process (SIGXFSZ, setrlimit(2)).
+    let limit = rustix::process::getrlimit(Resource::Fsize).current;
+    if let Some(limit) = limit.filter(|limit| *limit < bytes) {
+        return Err(MemoryError::Limit { limit, bytes });
+    }
+    let memory =
+        rustix::fs::memfd_create("machine", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&memory, bytes)?;
+    // Its file server maps it, and would be ended by a part that is gone.
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    // As QEMU's standard input it has nothing to be read.
+    rustix::fs::seek(&memory, SeekFrom::End(0))?;
+    Ok(memory)
+}
+
+/// The file of one machine, in a directory for those of all.
+#[derive(Debug)]
+pub(crate) struct Template {
+    directory: PathBuf,
+    /// What the machine is made of, of which another one has another name.
+    name: String,
+}
+
+impl Template {
+    /// Returns the one of a machine with these arguments, and with files as they are now.
+    ///
+    /// # Errors
+    /// Returns the error of a file that cannot be looked at.
+    pub(crate) fn of(
+        directory: &Path,
+        words: &impl std::hash::Hash,
+        files: &[&Path],
+    ) -> io::Result<Self> {
+        let mut hasher = DefaultHasher::new();
+        words.hash(&mut hasher);
+        for path in files {
+            let file = fs::metadata(path)?;
+            path.hash(&mut hasher);
+            (file.dev(), file.ino(), file.size()).hash(&mut hasher);
+            (file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()).hash(&mut hasher);
+        }
+        let name = format!("{:016x}", hasher.finish());
+        Ok(Self { directory: directory.into(), name })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// Opens it, to be filled from. Returns nothing without a usable one.
+    pub(crate) fn open(&self, size: u64) -> Option<Opened> {
+        let file = File::options().read(true).custom_flags(flags()).open(self.path()).ok()?;
+        let about = file.metadata().ok()?;
+        let is_own = about.is_file()
+            && about.uid() == rustix::process::geteuid().as_raw()
+            && about.mode() & 0o077 == 0;
+        if !is_own {
+            return None;
+        }
+        let stored = Stored::read(&file, about.len(), &self.name).ok()?;
+        (stored.size() == size).then_some(Opened { file, stored })
+    }
+
+    /// Keeps a machine for later starts, and removes those that were not used for longest.
+    ///
+    /// # Errors
+    /// Returns the error of a file that cannot be written. None is left then.
+    pub(crate) fn keep(&self, snapshot: &Snapshot) -> io::Result<()> {
+        kept::make_directory(&self.directory)?;
+        let unfinished = self.directory.join(format!(".{}", std::process::id()));
+        let _ = fs::remove_file(&unfinished);
+        let options = File::options().write(true).create_new(true).mode(0o600).to_owned();
+        let file = options.open(&unfinished)?;
+        // Its sums say later whether all of it got to the disk.
+        let written = stored::write(&file, &self.name, snapshot)
+            .and_then(|()| fs::rename(&unfinished, self.path()));
+        if written.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        kept::forget_old(&self.directory, &self.path());
+        written
+    }
+
+    /// Has starts of the next day do without one.
+    pub(crate) fn give_up(&self) {
+        // Its time is new, too, where it was there.
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let _ = options.open(self.given_up());
+    }
+
+    /// Returns whether a machine that was just booted could not be restored within the last day.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let changed = fs::symlink_metadata(self.given_up()).and_then(|about| about.modified());
+        changed.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < DAY))
+    }
+
+    fn given_up(&self) -> PathBuf {
+        self.directory.join(format!("{}.none", self.name))
+    }
+
+    /// Removes what cannot be used.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_file(self.path());
+    }
+}
+
+fn flags() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
+}
+
+/// A template that can be used, as far as its beginning says.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    file: File,
+    stored: Stored,
+}
+
+impl Opened {
+    /// Fills the memory of a machine. Returns the state of its devices.
+    ///
+    /// # Errors
+    /// Returns an error if a part is damaged or missing, or cannot be written.
+    pub(crate) fn fill(self, memory: impl AsFd) -> io::Result<Vec<u8>> {
+        let memory = File::from(memory.as_fd().try_clone_to_owned()?);
+        self.stored.copy(&self.file, &memory)?;
+        // The oldest by this time are removed.
+        let _ = self.file.set_modified(SystemTime::now());
+        Ok(self.stored.devices)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -30,9 +30,6 @@ use crate::{Command, Failure};
 /// How soon to look again for processes that a task has forked while it is being ended.
 pub(crate) const AGAIN: Duration = Duration::from_millis(2);
 
-/// Signals that are kept for a program that does not run yet.
-const MOST_EARLY: usize = 64;
-
 /// A program that runs next to the command.
 pub(crate) struct Task {
     id: u32,
@@ -151,8 +148,8 @@ impl Task {
         let Some(signal) = Signal::from_named_raw(number) else { return };
         if is_closed(&self.begun) {
             self.pass(signal);
-        } else if self.early.len() < MOST_EARLY {
-            self.early.push(signal);
+        } else {
+            add(signal, &mut self.early);
         }
     }
 
@@ -168,6 +165,13 @@ impl Task {
         self.is_ending = true;
         tree::kill_below(self.minder, None);
     }
+}
+
+/// Adds a signal to those that wait. Each waits once, as those of a process do (signal(7)), so a window that changes often
+/// takes no other's room; the last of several counts, as between SIGTSTP and SIGCONT.
+fn add(signal: Signal, early: &mut Vec<Signal>) {
+    early.retain(|other| *other != signal);
+    early.push(signal);
 }
 
 /// Looks at the limits of these when it is time to.
@@ -296,4 +300,19 @@ fn is_closed(end: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(end, PollFlags::IN)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut ready, Some(&at_once)) == Ok(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Signal, add};
+
+    #[test]
+    fn signal_that_comes_after_a_flood_of_another_is_kept() {
+        let mut early = Vec::new();
+        (0..1_000).for_each(|_| add(Signal::WINCH, &mut early));
+        for signal in [Signal::TSTP, Signal::TERM, Signal::CONT, Signal::TSTP] {
+            add(signal, &mut early);
+        }
+        assert_eq!(early, [Signal::WINCH, Signal::TERM, Signal::CONT, Signal::TSTP]);
+    }
 }

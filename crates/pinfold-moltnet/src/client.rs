@@ -48,6 +48,8 @@ const MOST_SKIPPED: usize = 10_000;
 const FLUSH: Duration = Duration::from_millis(200);
 /// How often the first heartbeat is tried: a claim may take a moment to be known everywhere.
 const FIRST_HEARTBEATS: u32 = 5;
+/// How long a request may take with all that it waits for. Attempts last longer.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A server's queue of tasks.
 pub struct Remote<'a> {
@@ -69,7 +71,7 @@ impl<'a> Remote<'a> {
         let api = ApiClient::new(&config.address, std::mem::take(&mut config.way))?;
         let credentials = std::mem::replace(&mut config.credentials, Credentials::none());
         credentials.check_address(&api.origin())?;
-        let calls = Calls::new(api, credentials, config.team, Scope::OF_A_WORKER);
+        let calls = Calls::new(api, credentials, config.team, Scope::OF_A_WORKER, PATIENCE);
         Ok(Self {
             config,
             calls,

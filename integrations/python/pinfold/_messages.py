@@ -14,6 +14,9 @@ from typing import Any, Optional, Union
 LINE = 96 << 20
 # Bytes of one read or write, which base64 makes a third longer.
 PART = 32 << 20
+# Bytes of a command's output that wait to be read, and what each piece of it counts at least.
+UNREAD = 64 << 20
+PIECE = 1 << 10
 
 Path = Union[str, "os.PathLike[str]"]
 

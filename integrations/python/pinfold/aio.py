@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Optional, Union
@@ -32,6 +33,8 @@ class Client:
         self._processes: dict[int, Process] = {}
         # What came for a command whose start is not answered yet here.
         self._early: dict[int, list[Mapping[str, Any]]] = {}
+        # Commands that nobody waits for, since their start was taken back.
+        self._abandoned: set[int] = set()
 
     async def __aenter__(self) -> "Client":
         if self._socket is not None:
@@ -66,24 +69,37 @@ class Client:
     async def call(self, method: str, **params: Any) -> Any:
         """Calls a method of the API by its name (`pinfold serve --schema`), and returns its result."""
         number = next(self._ids)
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         if self._reading.done():
             raise PinfoldError(_ENDED)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._writer.write(json.dumps(message).encode() + b"\n")
+            self._send(id=number, method=method, params=params)
             await self._writer.drain()
             return await answer
         except ConnectionError as error:
+            self._waiting.pop(number, None)
             raise PinfoldError(_ENDED) from error
         except asyncio.CancelledError:
-            # The answer comes all the same.
-            if not self._writer.is_closing():
-                self._writer.write(
-                    json.dumps({"jsonrpc": "2.0", "method": "cancel", "params": {"request": number}}).encode()
-                    + b"\n"
-                )
+            if number in self._waiting:
+                # The answer comes all the same.
+                answer.cancel()
+                self._send(method="cancel", params={"request": number})
+            elif answer.done() and not answer.cancelled() and answer.exception() is None:
+                self._abandon(answer.result())
             raise
+
+    def _send(self, **message: Any) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def _abandon(self, result: Any) -> None:
+        """Ends a command that nobody knows of."""
+        if not isinstance(result, dict) or "exec" not in result:
+            return
+        self._early.pop(result["exec"], None)
+        self._abandoned.add(result["exec"])
+        killed = {"exec": result["exec"], "signal": int(signal.SIGKILL)}
+        self._send(id=next(self._ids), method="exec.signal", params=killed)
 
     async def start(
         self, workspace: Path, *, options: Sequence[str] = (), name: Optional[str] = None, detached: bool = False
@@ -110,6 +126,9 @@ class Client:
                     self._notice(message["method"], message.get("params") or {})
                 else:
                     self._answer(message)
+        except ConnectionError:
+            # The same as its end.
+            pass
         finally:
             error = PinfoldError(_ENDED)
             for answer in self._waiting.values():
@@ -121,6 +140,8 @@ class Client:
     def _answer(self, message: Mapping[str, Any]) -> None:
         answer = self._waiting.pop(message.get("id", 0), None)
         if answer is None or answer.done():
+            if answer is not None:
+                self._abandon(message.get("result"))
             return
         if "error" in message:
             answer.set_exception(ApiError(message["error"]))
@@ -129,6 +150,10 @@ class Client:
 
     def _notice(self, method: str, params: Mapping[str, Any]) -> None:
         if method not in ("exec.output", "exec.exit"):
+            return
+        if params["exec"] in self._abandoned:
+            if method == "exec.exit":
+                self._abandoned.remove(params["exec"])
             return
         process = self._processes.get(params["exec"])
         if process is None:
@@ -252,13 +277,37 @@ class Process:
         self._client = client
         self._exec = exec
         self._queue: asyncio.Queue[Optional[Output]] = asyncio.Queue()
+        # What is in it, what was dropped of it since it was last read, and in all.
+        self._unread = 0
+        self._lost = 0
+        self._dropped = 0
         self._ended: asyncio.Future[Completed] = asyncio.get_running_loop().create_future()
 
     async def output(self) -> AsyncIterator[Output]:
-        """Yields what it writes, until it has ended."""
-        while (output := await self._queue.get()) is not None:
+        """Yields what it writes, until it has ended. At most 64 MiB wait to be read; where older output was dropped for
+        newer, it is an error, after which `output` goes on with what is left."""
+        while True:
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                raise PinfoldError(f"{lost} bytes of output were dropped, which nobody had read")
+            output = await self._queue.get()
+            if output is None:
+                self._queue.put_nowait(None)
+                return
+            self._unread -= self._size(output)
             yield output
-        self._queue.put_nowait(None)
+
+    @staticmethod
+    def _size(output: Output) -> int:
+        return max(len(output.data), _messages.PIECE)
+
+    def _keep(self, output: Output) -> None:
+        self._queue.put_nowait(output)
+        self._unread += self._size(output)
+        while self._unread > _messages.UNREAD and (oldest := self._queue.get_nowait()) is not None:
+            self._unread -= self._size(oldest)
+            self._lost += len(oldest.data)
+            self._dropped += len(oldest.data)
 
     async def wait(self) -> Completed:
         """Returns how it ended. Output is what `output` yields."""
@@ -278,13 +327,13 @@ class Process:
 
     def _notice(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "exec.output":
-            self._queue.put_nowait(Output(params["stream"], _messages.decode(params["data"])))
+            self._keep(Output(params["stream"], _messages.decode(params["data"])))
             return
         self._client._processes.pop(self._exec, None)
         if params.get("ended") is None:
             self._end(PinfoldError(params.get("error") or "the command is gone"))
         elif not self._ended.done():
-            self._ended.set_result(_messages.completed(params["ended"], b"", b"", 0))
+            self._ended.set_result(_messages.completed(params["ended"], b"", b"", self._dropped))
             self._queue.put_nowait(None)
 
     def _end(self, error: PinfoldError) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Optional, TypeVar, Union
 
@@ -24,6 +25,9 @@ class Client:
         self._client = aio.Client(program=program, socket=socket)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="pinfold", daemon=True)
+        # Held while work is handed to the loop, which takes no more when it is to end.
+        self._lock = threading.Lock()
+        self._is_closed = False
 
     def __enter__(self) -> "Client":
         self._thread.start()
@@ -46,17 +50,31 @@ class Client:
             self._end()
 
     def _end(self) -> None:
+        with self._lock:
+            self._is_closed = True
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
+    @staticmethod
+    async def _cancel_all() -> None:
+        """Lets no thread wait for a loop that has ended."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
-            work.close()
-            raise PinfoldError("this client is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise PinfoldError("this client is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError as error:
+            raise PinfoldError("this client is closed") from error
         except BaseException:
             future.cancel()
             raise
@@ -178,6 +196,9 @@ class Process:
             return await self._output.__anext__()
         except StopAsyncIteration:
             return None
+        except PinfoldError:
+            self._output = self._process.output()
+            raise
 
     def wait(self) -> Completed:
         """Returns how it ended. Output is what `output` yields."""

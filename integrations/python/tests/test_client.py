@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
 
 import pytest
@@ -141,6 +142,109 @@ def test_call_that_is_taken_back_ends_its_command(workspace):
             raise AssertionError("the command goes on")
 
     asyncio.run(main())
+
+
+# A server whose command writes as much as it is asked for, and ends when it is signalled.
+FAKE = """#!{python}
+import json, sys
+def say(**message):
+    sys.stdout.write(json.dumps({{"jsonrpc": "2.0", **message}}) + "\\n")
+    sys.stdout.flush()
+def end(number, status):
+    ended = {{"status": status, "timedOut": False}}
+    say(method="exec.exit", params={{"exec": number, "ended": ended}})
+for line in sys.stdin:
+    asked = json.loads(line)
+    number, method, params = asked.get("id"), asked["method"], asked.get("params")
+    if method == "session.start":
+        say(id=number, result={{"session": "s", "boundary": "b", "notes": []}})
+    elif method == "session.stop":
+        say(id=number, result=seen if (seen := globals().get("signals")) else {{}})
+    elif method == "exec.start":
+        pieces = int(params["program"]["argv"][0])
+        say(id=number, result={{"exec": number}})
+        for piece in range(pieces):
+            data = "%09d" % piece * 8000
+            say(method="exec.output", params={{"exec": number, "stream": "stdout", "data": data}})
+        if pieces:
+            end(number, 0)
+    elif method == "exec.signal":
+        signals = {{"signal": params["signal"]}}
+        say(id=number, result={{}})
+        end(params["exec"], 137)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path):
+    path = tmp_path / "fake"
+    path.write_text(FAKE.format(python=sys.executable))
+    path.chmod(0o700)
+    return str(path)
+
+
+def test_output_that_nobody_reads_is_bounded(fake, workspace):
+    with pinfold.Client(program=fake) as client, client.start(workspace) as session:
+        process = session.spawn(["3000"])
+        done = process.wait()
+        assert done.status == 0 and done.dropped >= 3000 * 72000 - (64 << 20)
+        assert process._process._queue.qsize() * 72000 <= (64 << 20) + 72000
+        with pytest.raises(pinfold.PinfoldError, match=f"{done.dropped} bytes of output were dropped"):
+            next(process.output())
+        left = list(process.output())
+        assert len(left) * 72000 + done.dropped == 3000 * 72000
+        assert left[-1].data.startswith(b"000002999")
+
+
+def test_command_whose_start_is_taken_back_is_ended(fake, workspace):
+    async def main():
+        async with aio.Client(program=fake) as client:
+            session = await client.start(workspace)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(session.spawn(["0"]), 0)
+            starting = asyncio.create_task(session.spawn(["0"]))
+            await asyncio.sleep(0)
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            stopped = await session.call("session.stop")
+            while not stopped:
+                stopped = await session.call("session.stop")
+            assert stopped == {"signal": signal.SIGKILL}
+            assert not client._processes and not client._early and not client._abandoned
+
+    asyncio.run(main())
+
+
+def test_no_thread_waits_for_a_client_that_is_closed(fake, workspace):
+    for _ in range(20):
+        client = pinfold.Client(program=fake)
+        failed = []
+
+        def wait(work):
+            try:
+                work()
+            except pinfold.PinfoldError as error:
+                failed.append(error)
+
+        with client:
+            session = client.start(workspace)
+            process = session.spawn(["0"])
+
+            def ask():
+                while True:
+                    client.call("session.stop")
+
+            waits = [process.wait, lambda: client.call("no.answer"), ask, ask]
+            threads = [threading.Thread(target=wait, args=(work,), daemon=True) for work in waits]
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+        assert len(failed) == 4
+        with pytest.raises(pinfold.PinfoldError, match="closed"):
+            session.run(["true"])
 
 
 def test_missing_program_is_named(monkeypatch):

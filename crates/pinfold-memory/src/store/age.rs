@@ -8,10 +8,11 @@ use rusqlite::Transaction;
 use super::{Diary, millis};
 use crate::MemoryError;
 
-/// Entries that are too old (?2) at a time (?1), without those in packs that stay. Age counts from the newest entry where that
-/// is earlier, so that a clock which is wrong for a moment makes no diary old.
+/// Entries that are too old (?2) at a time (?1), without those in packs that stay. Age counts from when the last entry was added
+/// where that is earlier, so that a clock which is wrong for a moment makes no diary old. What an entry says of its own time,
+/// which may be of another machine, does not count for that.
 const OLD: &str = "SELECT number FROM entry
-    WHERE created_at < min(?1, (SELECT max(created_at) FROM entry)) - ?2
+    WHERE created_at < min(?1, (SELECT updated_at FROM entry ORDER BY number DESC LIMIT 1)) - ?2
     AND NOT EXISTS (SELECT 1 FROM pack_entry JOIN pack ON pack.id = pack_entry.pack
                     WHERE pack.pinned AND pack_entry.entry = entry.id)";
 

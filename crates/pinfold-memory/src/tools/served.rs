@@ -10,7 +10,7 @@ use pinfold_content::{Object, Uuid, Value, times};
 use super::arguments::Arguments;
 use super::entries::{entry_ids, new_entry, preview};
 use super::{DiaryTools, FailedCall, Rules, Tool, ToolError, tool};
-use crate::entry::NewEntry;
+use crate::entry::{LONGEST_TAG, NewEntry};
 use crate::json::entry_from_json;
 
 /// Entries of a page at most.
@@ -112,8 +112,13 @@ impl ServedTools {
         let types = asked.types("entryTypes")?;
         query.extend(types.iter().map(|kind| ("entryTypes", kind.word().to_owned())));
         let answer = self.server.get(&self.in_diary("tags"), &query)?;
-        let tags = list(&answer, "tags")?.iter().map(|tag| members(tag, &["tag", "count"]));
-        let tags: Value = tags.collect();
+        let tags = list(&answer, "tags")?.iter().map(|tag| {
+            let text = tag.text_of("tag").filter(|text| text.chars().count() <= LONGEST_TAG);
+            let count = tag.get("count").and_then(Value::as_count);
+            let (text, count) = text.zip(count).ok_or_else(|| lie("it gave an invalid tag"))?;
+            Ok(Object::default().with("tag", &*text).with("count", count))
+        });
+        let tags: Value = tags.collect::<Result<_, ToolError>>()?;
         let total = answer.get("total").cloned().unwrap_or(Value::Null);
         Ok(Value::object([("tags", tags), ("total", total)]))
     }
@@ -132,6 +137,9 @@ impl ServedTools {
         let answer = self.server.get(&self.in_diary("entries"), &query)?;
         let entries = list(&answer, "items")?.iter().map(|entry| {
             let new = self.checked(entry)?;
+            if !ids.is_empty() && !ids.iter().any(|id| is_of(entry, "id", *id)) {
+                return Err(lie("it gave an entry that was not asked for"));
+            }
             Ok(if ids.is_empty() {
                 members(entry, &["id", "title", "tags", "importance", "createdAt"])
                     .with("contentPreview", preview(&new.content))
@@ -151,7 +159,7 @@ impl ServedTools {
         let id = asked.required_id("entryId")?;
         let entry = self.server.get(&format!("/entries/{id}"), &[])?;
         self.checked(&entry)?;
-        if entry.text_of("id").is_none_or(|its| its.parse() != Ok(id)) {
+        if !is_of(&entry, "id", id) {
             return Err(lie("it gave another entry than the one that was asked for"));
         }
         let names = ["id", "title", "content", "tags", "importance", "createdAt"];
@@ -238,6 +246,11 @@ impl ServedTools {
 /// Returns the error for an answer that cannot be believed.
 fn lie(why: impl std::fmt::Display) -> ToolError {
     ToolError::plain(format!("the server's answer cannot be used: {why}"))
+}
+
+/// Returns whether a member of a value is this id.
+fn is_of(value: &Value, name: &str, id: Uuid) -> bool {
+    value.text_of(name).is_some_and(|its| its.parse() == Ok(id))
 }
 
 fn list<'a>(answer: &'a Value, name: &str) -> Result<&'a [Value], ToolError> {

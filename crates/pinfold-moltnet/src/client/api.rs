@@ -1,7 +1,7 @@
 //! Requests to an API that the user named: one server, short answers, no redirects.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
@@ -45,7 +45,7 @@ pub(super) enum ApiError {
     #[error("{0}")]
     Unreachable(String),
     /// It answers too slowly.
-    #[error("no answer within {} seconds", PATIENCE.as_secs())]
+    #[error("no answer in time")]
     Timeout,
     /// Its answer is larger than what is read.
     #[error("the answer has more than {0} bytes")]
@@ -85,8 +85,8 @@ impl ApiClient {
         format!("{}://{authority}", self.base.scheme_str().unwrap_or_default())
     }
 
-    /// Sends a request for a path, which begins with a slash, and returns the answer with at most so many bytes. Several
-    /// threads may do so at once.
+    /// Sends a request for a path, which begins with a slash, and returns the answer with at most so many bytes, if it comes
+    /// until a moment. Several threads may do so at once.
     ///
     /// # Errors
     /// Returns an error if there is no whole answer; a status that is no success is an answer.
@@ -97,6 +97,7 @@ impl ApiClient {
         headers: HeaderMap,
         body: Vec<u8>,
         most: usize,
+        until: Instant,
     ) -> Result<ApiAnswer, ApiError> {
         let address: Uri =
             format!("{}{}{path}", self.origin(), self.base.path().trim_end_matches('/'))
@@ -128,8 +129,9 @@ impl ApiClient {
                 .to_vec();
             Ok(ApiAnswer { status: head.status, headers: head.headers, body })
         };
+        let patience = until.saturating_duration_since(Instant::now()).min(PATIENCE);
         self.runtime
-            .block_on(async { timeout(PATIENCE, exchange).await })
+            .block_on(async { timeout(patience, exchange).await })
             .unwrap_or(Err(ApiError::Timeout))
     }
 }

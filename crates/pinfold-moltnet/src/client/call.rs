@@ -95,6 +95,8 @@ pub(super) struct Calls {
     /// What tokens are asked for.
     scopes: &'static [Scope],
     token: Mutex<Option<Token>>,
+    /// How long a request may take with all that it waits for.
+    patience: Duration,
 }
 
 struct Token {
@@ -108,8 +110,9 @@ impl Calls {
         credentials: Credentials,
         team: Option<Uuid>,
         scopes: &'static [Scope],
+        patience: Duration,
     ) -> Self {
-        Self { api, credentials, team, scopes, token: Mutex::default() }
+        Self { api, credentials, team, scopes, token: Mutex::default(), patience }
     }
 
     /// Sends a request and returns its answer.
@@ -117,26 +120,27 @@ impl Calls {
     /// # Errors
     /// Returns an error for an answer that is no success, or that cannot be read.
     pub(super) fn send(&self, call: &Call) -> Result<Value, Error> {
-        let bearer = self.bearer()?;
-        let mut answer = self.patiently(call, &bearer)?;
+        let until = Instant::now() + self.patience;
+        let mut bearer = self.bearer(until)?;
+        let mut answer = self.patiently(call, &bearer, until)?;
         // A token may have ended early. A key is what it is.
         if answer.status == 401 && matches!(self.credentials.kind(), Kind::Client { .. }) {
             self.drop_token(&bearer);
-            let bearer = self.bearer()?;
-            answer = self.patiently(call, &bearer)?;
+            bearer = self.bearer(until)?;
+            answer = self.patiently(call, &bearer, until)?;
         }
         match answer.status.as_u16() {
             200..=299 => json(&answer.body),
-            401 => Err(Error::Rejected(self.said(&answer))),
-            _ => Err(self.status(&answer)),
+            401 => Err(Error::Rejected(self.said(&answer, Some(&bearer)))),
+            _ => Err(self.status(&answer, Some(&bearer))),
         }
     }
 
-    /// Sends a request again that came too soon.
-    fn patiently(&self, call: &Call, bearer: &str) -> Result<ApiAnswer, Error> {
+    /// Sends a request again that came too soon, unless there is no time left for it.
+    fn patiently(&self, call: &Call, bearer: &str, until: Instant) -> Result<ApiAnswer, Error> {
         let mut pause = Duration::from_secs(1);
         for _ in 1..SENT_AT_MOST {
-            let answer = self.exchange(call, bearer)?;
+            let answer = self.exchange(call, bearer, until)?;
             if answer.status != 429 {
                 return Ok(answer);
             }
@@ -146,13 +150,17 @@ impl Calls {
                 .and_then(|value| value.to_str().ok())
                 .and_then(|text| text.parse().ok())
                 .map(Duration::from_secs);
-            std::thread::sleep(asked.unwrap_or(pause).min(LONGEST_WAIT));
+            let wait = asked.unwrap_or(pause).min(LONGEST_WAIT);
+            if wait >= until.saturating_duration_since(Instant::now()) {
+                return Ok(answer);
+            }
+            std::thread::sleep(wait);
             pause *= 2;
         }
-        self.exchange(call, bearer)
+        self.exchange(call, bearer, until)
     }
 
-    fn exchange(&self, call: &Call, bearer: &str) -> Result<ApiAnswer, Error> {
+    fn exchange(&self, call: &Call, bearer: &str, until: Instant) -> Result<ApiAnswer, Error> {
         let mut headers = HeaderMap::new();
         let unusable = |_| Error::Local("a header cannot be sent".to_owned());
         let value = Zeroizing::new(format!("Bearer {bearer}"));
@@ -170,21 +178,23 @@ impl Calls {
             }
             None => Vec::new(),
         };
-        let answer = self.api.send(call.method.clone(), &call.path, headers, body, LARGEST);
+        let answer = self.api.send(call.method.clone(), &call.path, headers, body, LARGEST, until);
         answer.map_err(unreachable)
     }
 
     /// Returns what requests prove with who the worker is.
-    fn bearer(&self) -> Result<Zeroizing<String>, Error> {
+    fn bearer(&self, until: Instant) -> Result<Zeroizing<String>, Error> {
         match self.credentials.kind() {
             Kind::None => Err(Error::Local("there are no credentials".to_owned())),
             Kind::Key(key) => Ok(key.clone()),
             Kind::Client { id, secret } => {
-                let mut token = self.token.lock();
+                // Another call may be waiting for one.
+                let late = || unreachable(ApiError::Timeout);
+                let mut token = self.token.try_lock_until(until).ok_or_else(late)?;
                 if let Some(token) = token.as_ref().filter(|token| Instant::now() < token.until) {
                     return Ok(token.text.clone());
                 }
-                let new = self.grant(id, secret)?;
+                let new = self.grant(id, secret, until)?;
                 Ok(token.insert(new).text.clone())
             }
         }
@@ -198,7 +208,7 @@ impl Calls {
     }
 
     /// Gets a token for the secret (RFC 6749, 4.4).
-    fn grant(&self, id: &str, secret: &str) -> Result<Token, Error> {
+    fn grant(&self, id: &str, secret: &str, until: Instant) -> Result<Token, Error> {
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.word()).collect();
         let form = Zeroizing::new(format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
@@ -212,12 +222,12 @@ impl Calls {
         let body = form.as_bytes().to_vec();
         let answer = self
             .api
-            .send(Method::POST, "/oauth2/token", headers, body, LARGEST_TOKEN)
+            .send(Method::POST, "/oauth2/token", headers, body, LARGEST_TOKEN, until)
             .map_err(unreachable)?;
         match answer.status.as_u16() {
             200..=299 => {}
-            429 | 500.. => return Err(self.status(&answer)),
-            _ => return Err(Error::Rejected(self.said(&answer))),
+            429 | 500.. => return Err(self.status(&answer, None)),
+            _ => return Err(Error::Rejected(self.said(&answer, None))),
         }
         let granted = json(&answer.body)?;
         let text = granted
@@ -231,8 +241,8 @@ impl Calls {
         Ok(Token { text, until: Instant::now() + lasts })
     }
 
-    fn status(&self, answer: &ApiAnswer) -> Error {
-        let text = self.said(answer);
+    fn status(&self, answer: &ApiAnswer, bearer: Option<&str>) -> Error {
+        let text = self.said(answer, bearer);
         let status = answer.status.as_u16();
         // The form that the original's client has.
         let own = format!("HTTP {status}: ");
@@ -242,13 +252,14 @@ impl Calls {
 
     /// Returns what an answer says went wrong, on one line that drives no terminal. A server that repeats a secret does
     /// not get it into a message.
-    fn said(&self, answer: &ApiAnswer) -> String {
+    fn said(&self, answer: &ApiAnswer, bearer: Option<&str>) -> String {
         const LONGEST: usize = 500;
         let body = json(&answer.body).unwrap_or(Value::Null);
         let mut said = format!("HTTP {}", answer.status.as_u16());
         let shown = |text: &str| {
-            let text = self.scrubbed(text).chars().take(LONGEST).collect::<String>();
-            text.chars().filter(|letter| is_plain(*letter)).collect::<String>()
+            // Before secrets are looked for: what is left out may have been within one.
+            let text: String = text.chars().filter(|letter| is_plain(*letter)).collect();
+            self.scrubbed(text, bearer).chars().take(LONGEST).collect::<String>()
         };
         for name in ["title", "detail", "error", "error_description"] {
             if let Some(text) = body.text_of(name) {
@@ -263,9 +274,9 @@ impl Calls {
         said
     }
 
-    /// Returns a text without the secrets of this worker, as they are or encoded.
-    fn scrubbed(&self, text: &str) -> Zeroizing<String> {
-        let mut text = Zeroizing::new(text.to_owned());
+    /// Returns a text without the secrets of this worker and the token that it used, as they are or encoded.
+    fn scrubbed(&self, text: String, bearer: Option<&str>) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(text);
         let mut remove = |secret: &str| {
             for secret in [secret, &Zeroizing::new(percent::encoded(secret))] {
                 *text = text.replace(secret, "…");
@@ -276,6 +287,7 @@ impl Calls {
             Kind::Key(key) => remove(key),
             Kind::Client { secret, .. } => remove(secret),
         }
+        bearer.into_iter().for_each(remove);
         text
     }
 }
@@ -289,3 +301,6 @@ fn json(body: &[u8]) -> Result<Value, Error> {
 fn unreachable(error: ApiError) -> Error {
     Error::Unreachable(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

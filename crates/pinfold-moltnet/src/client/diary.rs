@@ -1,6 +1,7 @@
 //! A client of a server's diary.
 
 use std::io;
+use std::time::Duration;
 
 use http::Method;
 use pinfold_content::Value;
@@ -11,6 +12,9 @@ use super::api::ApiClient;
 use super::call::{Call, Calls, Error};
 use super::credentials::Credentials;
 use crate::scope::Scope;
+
+/// How long a call may take with all that it waits for: the end of a session waits for its calls.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server of diaries, and who one is there.
 pub struct RemoteDiaries(Calls);
@@ -34,7 +38,7 @@ impl RemoteDiaries {
     ) -> io::Result<Self> {
         let api = ApiClient::new(address, way)?;
         credentials.check_address(&api.origin())?;
-        Ok(Self(Calls::new(api, credentials, None, scopes)))
+        Ok(Self(Calls::new(api, credentials, None, scopes, PATIENCE)))
     }
 
     fn send(&self, call: &Call) -> Result<Value, ServerError> {

@@ -92,8 +92,8 @@ fn tools_ask_for_what_the_original_ones_ask_for() {
     ok(&plain, "moltnet_rendered_pack_get", &format!(r#"{{"renderedPackId":"{rendered}"}}"#));
 
     let mut asked = asked.lock().unwrap().clone();
-    // It is asked whose diary the pack is in.
-    let extra = asked.iter().position(|line| *line == format!("GET /packs/{pack}"));
+    // It is asked whose diary the pack and its entries are in.
+    let extra = asked.iter().position(|line| *line == format!("GET /packs/{pack}?expand=entries"));
     asked.remove(extra.unwrap());
     // What this server made up, as the recording's server did.
     let mut asked: Vec<String> = asked

@@ -62,7 +62,7 @@ fn inspects_conformance_suite_passes_except_for_other_users() {
 
 #[test]
 fn client_for_python_works_with_and_without_asyncio() {
-    pytest("the client for Python", "test_client.py", "8 passed");
+    pytest("the client for Python", "test_client.py", "11 passed");
 }
 
 #[test]

@@ -43,6 +43,21 @@ fn clock_that_jumps_makes_no_diary_old() {
 }
 
 #[test]
+fn entry_of_the_future_does_not_make_others_old() {
+    let scene = Scene::new();
+    let future = Timestamp::from_millis(scene.clock.now().millis() * 9);
+    scene.add(titled("one"));
+    let imported = NewEntry { created_at: Some(future), ..titled("imported") };
+    scene.diary.import(&[imported], &KnownSecrets::default()).unwrap();
+    scene.clock.forward(DAY * 3650);
+    for days in [1, 100_000_000, u32::MAX] {
+        let limits = Limits { keep: Some(DAY * days), ..Limits::default() };
+        let diary = open(&scene.directory, &scene.clock).unwrap().limited(limits).unwrap();
+        assert_eq!(titles(&diary), ["imported", "one"]);
+    }
+}
+
+#[test]
 fn diary_takes_no_more_than_its_user_says_and_entries_can_still_be_removed() {
     let scene = Scene::new();
     let limits = Limits { size: Some(1 << 20), ..Limits::default() };

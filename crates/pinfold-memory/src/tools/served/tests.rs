@@ -93,6 +93,7 @@ fn items(entry: &Value) -> Value {
 fn questions_are_those_of_the_original() {
     let scene = Scene::new();
     let entry = scene.entry("one");
+    let id = entry.text_of("id").unwrap().into_owned();
     let tools = scene.tools(MemoryGrant::Write, move |path| {
         Ok(
             if path.starts_with("/entries/") || path.ends_with("/entries") && path.contains("never")
@@ -106,7 +107,6 @@ fn questions_are_those_of_the_original() {
     let diary = scene.diary.id();
     let filter = r#""taskFilter":{"taskId":"T","attemptN":2}"#;
     tools.call("moltnet_list_entries", &format!(r#"{{"limit":3,{filter}}}"#)).unwrap();
-    let id = "66666666-6666-4666-8666-666666666666";
     tools.call("moltnet_list_entries", &format!(r#"{{"entryIds":["{id}"],"limit":1}}"#)).unwrap();
     tools.call("moltnet_search_entries", r#"{"query":"q","excludeTags":["x"]}"#).unwrap();
     let entries = format!("GET /diaries/{diary}/entries?orderBy=createdAt&order=desc");
@@ -238,10 +238,14 @@ fn packs_are_rendered_here_and_those_with_another_address_are_errors() {
         .render_pack(pack, &Rendering::server(), false, &KnownSecrets::default())
         .unwrap();
     let rendered = rendered_to_json(&rendered);
+    let markdown = Rendering::local(&here).markdown.unwrap();
+    let made = with(&rendered, "renderedMarkdown", markdown.as_str());
     let tools = |pack: &Value, rendered: &Value| {
-        let (pack, rendered) = (pack.clone(), rendered.clone());
+        let (pack, rendered, made) = (pack.clone(), rendered.clone(), made.clone());
         scene.tools(MemoryGrant::Write, move |path| {
-            Ok(if path.ends_with("/render") || path.starts_with("/rendered") {
+            Ok(if path.ends_with("/render") {
+                made.clone()
+            } else if path.starts_with("/rendered") {
                 rendered.clone()
             } else {
                 pack.clone()
@@ -251,7 +255,6 @@ fn packs_are_rendered_here_and_those_with_another_address_are_errors() {
     let render = format!(r#"{{"packId":"{pack}"}}"#);
     tools(&json, &rendered).call("moltnet_pack_render", &render).unwrap();
     let sent = scene.asked().pop().unwrap();
-    let markdown = Rendering::local(&here).markdown.unwrap();
     let expected = Value::object([
         ("renderMethod", "pi:pack-to-docs-v1".into()),
         ("renderedMarkdown", markdown.into()),
@@ -260,24 +263,95 @@ fn packs_are_rendered_here_and_those_with_another_address_are_errors() {
 
     let entries = json.get("entries").unwrap().as_array().unwrap();
     let changed = with(&entries[0], "rank", 2u32);
+    let entry = entries[0].get("entry").unwrap();
+    let within = |entry: Value| Value::Array(vec![with(&entries[0], "entry", entry)]);
+    let stranger = "11111111-2222-4333-8444-555555555555";
     for lie in [
         with(&json, "packCid", "bafyreifrb6ktrzta4tpf2z7emlcnmbvqan5w5giyp6ihpxig2bhxbe3vya"),
         with(&json, "packCid", "x"),
         with(&json, "entries", Value::Array(vec![changed])),
         with(&json, "entries", Value::Null),
+        with(&json, "entries", within(with(entry, "diaryId", stranger))),
+        with(&json, "entries", within(with(entry, "id", stranger))),
         with(&json, "diaryId", "11111111-2222-4333-8444-555555555555"),
         with(&json, "id", "11111111-2222-4333-8444-555555555555"),
     ] {
         let tools = tools(&lie, &rendered);
         tools.call("moltnet_pack_render", &render).unwrap_err();
+        // Nor does the server render what is not of this diary.
+        let by_server = format!(r#"{{"packId":"{pack}","renderMethod":"server:pack-to-docs-v1"}}"#);
+        tools.call("moltnet_pack_render", &by_server).unwrap_err();
+        assert!(!scene.asked().iter().any(|asked| asked.starts_with("POST")));
         tools
             .call("moltnet_pack_get", &format!(r#"{{"packId":"{pack}","expandEntries":true}}"#))
             .unwrap_err();
     }
     let get = format!(r#"{{"renderedPackId":"{}"}}"#, rendered.text_of("id").unwrap());
     tools(&json, &rendered).call("moltnet_rendered_pack_get", &get).unwrap();
-    let lie = with(&rendered, "content", "another text");
-    tools(&json, &lie).call("moltnet_rendered_pack_get", &get).unwrap_err();
+    for lie in [with(&rendered, "content", "another text"), with(&rendered, "id", stranger)] {
+        tools(&json, &lie).call("moltnet_rendered_pack_get", &get).unwrap_err();
+    }
+    // Entries that nobody asked for are not checked, and not given.
+    let short = tools(&json, &rendered);
+    let short = short.call("moltnet_pack_get", &format!(r#"{{"packId":"{pack}"}}"#)).unwrap();
+    assert_eq!(read(&short).unwrap().get("entries"), None);
+}
+
+#[test]
+fn renderings_and_lists_that_lie_are_errors() {
+    let scene = Scene::new();
+    let entry = scene.entry("Title of it");
+    let id: Uuid = entry.text_of("id").unwrap().parse().unwrap();
+    let (pack, _) = scene.diary.create_pack(&NewPack::new([id]), &KnownSecrets::default()).unwrap();
+    let here = pack_to_json(&scene.diary.pack(pack).unwrap());
+    let stranger = "11111111-2222-4333-8444-555555555555";
+    let made = Value::object([
+        ("diaryId", scene.diary.id().to_string().into()),
+        ("sourcePackId", pack.to_string().into()),
+        ("renderedMarkdown", "m".into()),
+    ]);
+    let call = |made: &Value, more: &str| {
+        let (made, here) = (made.clone(), here.clone());
+        let tools = scene.tools(MemoryGrant::Write, move |path| {
+            Ok(if path.contains("/render") { made.clone() } else { here.clone() })
+        });
+        tools.call("moltnet_pack_render", &format!(r#"{{"packId":"{pack}","markdown":"m"{more}}}"#))
+    };
+    let preview = r#","preview":true"#;
+    let shown = made.as_object().unwrap().without("diaryId").into();
+    call(&made, "").unwrap();
+    call(&shown, preview).unwrap();
+    call(&shown, "").unwrap_err();
+    for (key, member) in [("sourcePackId", stranger), ("renderedMarkdown", "another text")] {
+        call(&with(&made, key, member), "").unwrap_err();
+        call(&with(&shown, key, member), preview).unwrap_err();
+    }
+    call(&with(&made, "diaryId", stranger), "").unwrap_err();
+
+    let long = "x".repeat(129);
+    for tag in [r#"{"tag":{},"count":1}"#, r#"{"tag":"a","count":"b"}"#, "null"]
+        .map(|tag| read(tag).unwrap())
+        .into_iter()
+        .chain([Value::object([("tag", long.into()), ("count", 1u32.into())])])
+    {
+        let tags = Value::object([("tags", Value::Array(vec![tag]))]);
+        let tools = scene.tools(MemoryGrant::Read, move |_| Ok(tags.clone()));
+        tools.call("moltnet_diary_tags", "{}").unwrap_err();
+    }
+    let tools = scene.tools(MemoryGrant::Read, move |_| {
+        let listed = with(&made, "content", "never compared with a hash");
+        Ok(items(&listed))
+    });
+    let listed = tools.call("moltnet_rendered_pack_list", "{}").unwrap();
+    assert!(!listed.contains("never compared"), "{listed}");
+    let tools = scene.tools(MemoryGrant::Read, move |_| Ok(items(&entry)));
+    let other = format!(r#"{{"entryIds":["{stranger}"]}}"#);
+    tools.call("moltnet_list_entries", &other).unwrap_err();
+    let tools = scene.tools(MemoryGrant::Read, |_| panic!("nothing may be asked"));
+    for cid in ["", "x", "../../entries"] {
+        let named = format!(r#"{{"packCid":"{cid}"}}"#);
+        tools.call("moltnet_pack_provenance", &named).unwrap_err();
+    }
 }
 
 #[test]

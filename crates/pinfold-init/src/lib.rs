@@ -4,6 +4,7 @@
 //! terminal, starts the command, forwards signals, reaps orphans, watches limits and reports. It
 //! has no async runtime, reads no configuration, and nothing it says is trusted outside.
 
+mod attributes;
 mod command;
 mod doors;
 mod fds;
@@ -24,6 +25,7 @@ mod tree;
 mod vfork;
 mod watch;
 
+pub use attributes::{Attributes, SYS_FCHMODAT2};
 pub use command::Command;
 pub use doors::{datagrams, listen, listen_at, outlet, unix};
 pub use fds::close_all_but;

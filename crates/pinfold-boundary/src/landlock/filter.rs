@@ -4,9 +4,9 @@
 
 use std::os::fd::OwnedFd;
 
+use pinfold_init::SYS_FCHMODAT2;
 use rustix::io::Errno;
 
-use super::attributes::SYS_FCHMODAT2;
 use crate::sys;
 
 /// What the filter says to a call.

@@ -6,12 +6,11 @@
 //!   everything beneath a place, so nothing in a granted directory can be hidden or protected. What of the sandbox has a path of
 //!   its own elsewhere (its home, `/tmp`) lies in a directory of the session's, and variables name that (`layout`).
 //! - What Landlock has no rules for: modes, owners, times and attributes of files, sockets, and what all
-//!   processes of a machine share. `filter` refuses it, or asks `attributes`.
+//!   processes of a machine share. `filter` refuses it, or has the reaper do it ([`pinfold_init::Attributes`]).
 //! - Processes: two Landlock domains for signals (`reaper`).
 //!
 //! What it cannot do is refused ([`crate::Feature`], `layout`), and it is never chosen but by name.
 
-mod attributes;
 mod backing;
 mod borrowed;
 mod changes;

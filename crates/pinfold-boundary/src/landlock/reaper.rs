@@ -12,7 +12,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
-use pinfold_init::{Failure, Listener, close_all_but};
+use pinfold_init::{Attributes, Failure, Listener, close_all_but};
 use pinfold_wire::{Channel, LaunchOrder, Report, Step};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -21,7 +21,6 @@ use rustix::process::{
     test_kill_process,
 };
 
-use super::attributes::Attributes;
 use super::changes;
 use super::copy::{self, Copied};
 use super::enter::{self, Init};

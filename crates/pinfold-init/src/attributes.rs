@@ -10,13 +10,14 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_init::{Call, Listener};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
+use crate::heard::{Call, Listener};
+
 /// Which objects a sandbox may change.
 #[derive(Debug)]
-pub(super) struct Attributes {
+pub struct Attributes {
     beneath: Vec<PathBuf>,
 }
 
@@ -37,12 +38,13 @@ enum Change {
 const HERE: u64 = libc::AT_FDCWD as u64;
 const NOFOLLOW: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
 const EMPTY: u64 = libc::AT_EMPTY_PATH as u64;
-/// The same number on every architecture (Linux 6.6).
-pub(super) const SYS_FCHMODAT2: i64 = 452;
+/// fchmodat2(2), of one number on every architecture (Linux 6.6).
+pub const SYS_FCHMODAT2: i64 = 452;
 
 impl Attributes {
     /// Allows what lies at these paths or beneath.
-    pub(super) fn new(places: &[PathBuf]) -> Self {
+    #[must_use]
+    pub fn new(places: &[PathBuf]) -> Self {
         let real = |path: &PathBuf| fs::canonicalize(path).ok();
         Self { beneath: places.iter().filter_map(real).collect() }
     }
@@ -51,7 +53,7 @@ impl Attributes {
     ///
     /// # Errors
     /// Returns `EPERM` for an object that the caller may not change; what the system says.
-    pub(super) fn change(&self, listener: &Listener, call: &Call) -> Result<(), Errno> {
+    pub fn change(&self, listener: &Listener, call: &Call) -> Result<(), Errno> {
         let (object, change) = read(call)?;
         let object = open(listener, call, &object)?;
         let here = format!("/proc/self/fd/{}", object.as_raw_fd());

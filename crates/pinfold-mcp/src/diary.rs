@@ -34,6 +34,9 @@ pub enum DiaryError {
     /// Nobody says which diary of the server is meant.
     #[error("no diary of {server} is named")]
     NoDiary { server: BaseUrl },
+    /// A task names another diary of the server than its worker.
+    #[error("the task names the diary {other} of {server}, and its worker another one")]
+    OtherDiary { server: BaseUrl, other: Uuid },
     /// Nothing proves to the server who its client is.
     #[error("the diary of {server} cannot be used: {cause}")]
     Credentials { server: BaseUrl, cause: CredentialsError },
@@ -50,6 +53,9 @@ impl DiaryError {
             Self::NoDiary { .. } => Some(format!(
                 "set {DIARY} to its id, in the environment or in the env of an identity"
             )),
+            Self::OtherDiary { .. } => {
+                Some(format!("set {DIARY} of this worker to the task's diary, if it may use that"))
+            }
             Self::Credentials { cause, .. } => cause.hint(),
             Self::Name(_) | Self::Store(_) | Self::Limits(_) | Self::Server { .. } => None,
         }
@@ -100,16 +106,16 @@ pub fn tools_of(
 ) -> Result<Option<Box<dyn DiaryTools>>, DiaryError> {
     let Agent { placeholders, signer, diary, moltnet, task } = agent;
     let grant = settings.memory.value;
-    let of_task = task.as_ref().and_then(|task| task.diary).map(|id| id.to_string());
-    let named = of_task.or(diary);
+    let of_task = task.as_ref().and_then(|task| task.diary);
     let Some(rules) = rules(grant, host, placeholders) else { return Ok(None) };
     let rules = rules.for_task(task);
     if let Some(server) = &settings.diary.server {
-        let (server, id) = (&server.value, served_id(named, &server.value)?);
+        let (server, id) = (&server.value, served_id(of_task, diary, &server.value)?);
         let diaries = remote(server, moltnet, grant)?;
         return Ok(Some(Box::new(ServedTools::new(Box::new(diaries), id, rules))));
     }
     let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
+    let named = of_task.map(|id| id.to_string()).or(diary);
     let name = DiaryName::new(identity, named.as_deref())?;
     let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);
     let diary = diary.limited(limits(&settings.diary))?;
@@ -129,8 +135,12 @@ fn rules(grant: MemoryGrant, host: Host<'_>, placeholders: Vec<Placeholder>) -> 
     })
 }
 
-/// Returns the diary of a server that a task, an identity or the caller's environment names.
-fn served_id(named: Option<String>, server: &BaseUrl) -> Result<Uuid, DiaryError> {
+/// Returns the diary of a server that an identity or the caller's environment names.
+fn served_id(
+    of_task: Option<Uuid>,
+    named: Option<String>,
+    server: &BaseUrl,
+) -> Result<Uuid, DiaryError> {
     let none = || DiaryError::NoDiary { server: server.clone() };
     let named = match named {
         Some(named) => named,
@@ -139,7 +149,14 @@ fn served_id(named: Option<String>, server: &BaseUrl) -> Result<Uuid, DiaryError
             Err(VarError::NotPresent | VarError::NotUnicode(_)) => return Err(none()),
         },
     };
-    named.to_ascii_lowercase().parse().map_err(|_| none())
+    let own = named.to_ascii_lowercase().parse().map_err(|_| none())?;
+    match of_task {
+        // Who adds tasks to a queue would choose among all diaries of the worker's.
+        Some(other) if other != own => {
+            Err(DiaryError::OtherDiary { server: server.clone(), other })
+        }
+        _ => Ok(own),
+    }
 }
 
 /// Returns a server as the identity's client, or as the one that the caller's environment has credentials for.
@@ -161,4 +178,25 @@ fn remote(
         MemoryGrant::Read | MemoryGrant::None => Scope::OF_A_READER,
     };
     RemoteDiaries::new(server.as_str(), way, credentials, scopes).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DiaryError, served_id};
+
+    #[test]
+    fn task_chooses_no_other_diary_than_its_worker() {
+        let server = "https://api.example".parse().unwrap();
+        let (own, other) =
+            ("11111111-2222-4333-8444-55555555555A", "66666666-6666-4666-8666-666666666666");
+        let id = |of_task: Option<&str>| {
+            let of_task = of_task.map(|id| id.to_ascii_lowercase().parse().unwrap());
+            served_id(of_task, Some(own.to_owned()), &server)
+        };
+        assert_eq!(id(None).unwrap().to_string(), own.to_ascii_lowercase());
+        assert_eq!(id(Some(own)).unwrap(), id(None).unwrap());
+        let refused = id(Some(other)).unwrap_err();
+        assert!(matches!(refused, DiaryError::OtherDiary { .. }), "{refused}");
+        assert!(refused.hint().is_some() && refused.to_string().contains(other));
+    }
 }

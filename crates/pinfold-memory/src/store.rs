@@ -105,7 +105,8 @@ impl Diary {
         let diary = Self { quota: limits.size.unwrap_or(QUOTA), ..self };
         limit(&diary.connection.lock(), diary.quota)?;
         if let Some(keep) = limits.keep {
-            diary.remove_older(keep)?;
+            // What cannot be removed now, such as from a full disk, is when it is opened again: the diary stays usable.
+            let _ = diary.remove_older(keep);
         }
         Ok(diary)
     }

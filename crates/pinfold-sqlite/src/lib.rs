@@ -10,19 +10,21 @@ mod format;
 mod make;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinfold_host::directories;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::owned;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use error::OpenError;
 pub use format::Format;
 
 /// How long a transaction waits for those of others.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How soon it is tried again where SQLite does not wait.
+const AGAIN: Duration = Duration::from_millis(5);
 /// Statements that are kept parsed.
 const STATEMENTS: usize = 32;
 
@@ -78,6 +80,22 @@ pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Turns the write-ahead log on. While another process does that for a new file, SQLite does not wait as for other locks.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < end =>
+            {
+                std::thread::sleep(AGAIN);
+            }
+            done => return done,
+        }
+    }
+}
+
 fn prepare(
     mut connection: Connection,
     path: &Path,
@@ -90,7 +108,7 @@ fn prepare(
     format.check(&connection, path)?;
     // Readers go on while one process writes. Each commit is on the disk when it returns: what was accepted must not
     // be lost with the machine.
-    connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+    write_ahead(&connection).map_err(failed)?;
     connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
     format.migrate(&mut connection, path)?;

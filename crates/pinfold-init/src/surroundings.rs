@@ -31,9 +31,9 @@ impl Surroundings {
         if standard.into_iter().any(|end| socket_type(end) == Ok(SocketType::DGRAM)) {
             return Err(Errno::PROTOTYPE);
         }
+        let (call, wall) = (libc::SYS_landlock_restrict_self, wall.as_raw_fd());
         // SAFETY: integer arguments only.
-        let entered =
-            unsafe { libc::syscall(libc::SYS_landlock_restrict_self, wall.as_raw_fd(), 0) };
+        let entered = unsafe { libc::syscall(call, wall, 0) };
         if entered < 0 {
             let error = std::io::Error::last_os_error();
             return Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM));

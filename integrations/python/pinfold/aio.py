@@ -12,7 +12,6 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _messages
@@ -55,12 +54,7 @@ class Client:
         self._reading = asyncio.create_task(self._read(reader))
         return self
 
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._writer.close()
         if self._server is not None:
             await self._server.wait()
@@ -180,12 +174,7 @@ class Session:
     async def __aenter__(self) -> "Session":
         return self
 
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self, grace: Optional[float] = None) -> None:

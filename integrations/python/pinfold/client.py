@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from types import TracebackType
 from typing import Any, Optional, TypeVar, Union
 
 from . import aio
@@ -38,14 +37,9 @@ class Client:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
-            self._wait(self._client.__aexit__(kind, error, trace))
+            self._wait(self._client.__aexit__())
         finally:
             self._end()
 
@@ -109,12 +103,7 @@ class Session:
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self, grace: Optional[float] = None) -> None:

@@ -60,7 +60,7 @@ class PinfoldSandboxEnvironment(SandboxEnvironment):
         try:
             session = await client.start(os.path.realpath(directory.name), options=options)
         except BaseException:
-            await client.__aexit__(None, None, None)
+            await client.__aexit__()
             raise
         return {"default": cls(client, session, directory)}
 
@@ -74,7 +74,7 @@ class PinfoldSandboxEnvironment(SandboxEnvironment):
     ) -> None:
         for environment in environments.values():
             sandbox = environment.as_type(cls)
-            await sandbox._client.__aexit__(None, None, None)
+            await sandbox._client.__aexit__()
             sandbox._directory.cleanup()
 
     async def exec(

@@ -45,7 +45,7 @@ class PinfoldEnvironment:
         self._cwd = self.config.cwd or os.getcwd()
         client = Client()
         client.__enter__()
-        self._end = weakref.finalize(self, client.__exit__, None, None, None)
+        self._end = weakref.finalize(self, client.__exit__)
         try:
             self._session = client.start(self._cwd, options=self.config.options)
         except BaseException:

@@ -1,12 +1,13 @@
 //! The second filter for system calls: what is the machine's where there are no namespaces.
 //!
-//! It comes on top of the filter that every sandbox has, so a call needs both to allow it.
+//! It comes on top of the filter that every sandbox has and that refuses other architectures, so a call needs both to allow it.
 
 use std::os::fd::OwnedFd;
 
 use pinfold_init::SYS_FCHMODAT2;
 use rustix::io::Errno;
 
+use crate::namespace::code::{AND, JUMP_EQUAL, LOAD, NUMBER, RETURN, argument};
 use crate::sys;
 
 /// What the filter says to a call.
@@ -120,16 +121,6 @@ const RULES: &[(i64, Verdict)] = &[
 /// Returns the error of `seccomp(2)`.
 pub(super) fn load() -> Result<OwnedFd, Errno> {
     sys::seccomp_listen(&program())
-}
-
-const LOAD: u16 = 0x20;
-const AND: u16 = 0x54;
-const JUMP_EQUAL: u16 = 0x15;
-const RETURN: u16 = 0x06;
-/// Offsets in `struct seccomp_data`. The first filter has refused other architectures.
-const NUMBER: u32 = 0;
-const fn argument(index: u32) -> u32 {
-    16 + 8 * index
 }
 
 fn program() -> Vec<libc::sock_filter> {

@@ -2,22 +2,15 @@
 
 use std::ops::Range;
 
+use super::code::{AND, JUMP_EQUAL, LOAD, NUMBER, RETURN, argument};
 use super::table::Verdict;
 use super::{Character, Range as Verdicts};
 
-const LOAD_WORD: u16 = 0x20;
-const AND: u16 = 0x54;
-const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_ANY_BIT: u16 = 0x45;
-const RETURN: u16 = 0x06;
 
-/// Offsets in `struct seccomp_data`; the low halves, as both architectures are little-endian.
-const NUMBER: u32 = 0;
+/// As [`NUMBER`].
 const ARCHITECTURE: u32 = 4;
-const fn argument(index: u32) -> u32 {
-    16 + 8 * index
-}
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE: u32 = 0xc000_003e;
@@ -68,7 +61,7 @@ impl Assembler {
     }
 
     fn load(&mut self, offset: u32) {
-        self.emit(LOAD_WORD, 0, 0, offset);
+        self.emit(LOAD, 0, 0, offset);
     }
 
     fn give(&mut self, value: u32) {

@@ -6,6 +6,7 @@
 //! longest path is what loading costs (0.1 ms, against 1 ms for a flat list).
 
 mod bpf;
+pub(crate) mod code;
 mod profile;
 mod table;
 

@@ -4,8 +4,9 @@
 import socket
 import struct
 
-# A refusal must not keep the caller waiting.
-AT_ONCE = 0.1
+# A refusal must not keep the caller waiting: seconds. A resolver or a connection that waits for an answer waits for 2 s at
+# least; an emulated processor needs a tenth of a second to load what resolves names.
+AT_ONCE = 0.8
 
 
 def in_time(function):

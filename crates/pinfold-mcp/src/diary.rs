@@ -7,8 +7,8 @@ use std::path::Path;
 use pinfold_content::{SystemClock, Uuid};
 use pinfold_host::Host;
 use pinfold_memory::{
-    Diary, DiaryName, DiaryTools, InvalidName, KnownSecrets, Limits, MemoryError, MemoryTools,
-    Rules, ServedTools, Signer, StoreError, TaskDiary,
+    Diary, DiaryChoice, DiaryName, DiaryTools, InvalidName, KnownSecrets, Limits, MemoryError,
+    MemoryTools, Rules, ServedDiary, ServedTools, SignWhen, Signer, StoreError, TaskDiary,
 };
 use pinfold_moltnet::{Credentials, CredentialsError, RemoteDiaries, Scope, WayOut};
 use pinfold_policy::settings::{BaseUrl, DiarySettings, MemoryGrant, Settings};
@@ -28,9 +28,9 @@ pub enum DiaryError {
     /// The diary cannot be opened.
     #[error("the diary cannot be used: {0}")]
     Store(#[from] StoreError),
-    /// The diary has no room for what its limits ask for.
+    /// The diary has no room for what its limits ask for, or the server has no such diary.
     #[error("the diary cannot be used: {0}")]
-    Limits(#[from] MemoryError),
+    Memory(#[from] MemoryError),
     /// Nobody says which diary of the server is meant.
     #[error("no diary of {server} is named")]
     NoDiary { server: BaseUrl },
@@ -57,7 +57,8 @@ impl DiaryError {
                 Some(format!("set {DIARY} of this worker to the task's diary, if it may use that"))
             }
             Self::Credentials { cause, .. } => cause.hint(),
-            Self::Name(_) | Self::Store(_) | Self::Limits(_) | Self::Server { .. } => None,
+            Self::Memory(cause) => cause.hint(),
+            Self::Name(_) | Self::Store(_) | Self::Server { .. } => None,
         }
     }
 }
@@ -111,8 +112,14 @@ pub fn tools_of(
     let rules = rules.for_task(task);
     if let Some(server) = &settings.diary.server {
         let (server, id) = (&server.value, served_id(of_task, diary, &server.value)?);
-        let diaries = remote(server, moltnet, grant)?;
-        return Ok(Some(Box::new(ServedTools::new(Box::new(diaries), id, rules))));
+        let scopes = match grant {
+            MemoryGrant::Write if signer.is_some() => Scope::OF_A_SIGNER,
+            MemoryGrant::Write => Scope::OF_A_DIARY,
+            MemoryGrant::Read | MemoryGrant::None => Scope::OF_A_READER,
+        };
+        let diary = ServedDiary::new(Box::new(remote(server, moltnet, scopes)?), id);
+        let diary = diary.signed_by(signer, SignWhen::KeyIsKnown);
+        return Ok(Some(Box::new(ServedTools::new(diary, rules))));
     }
     let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
     let named = of_task.map(|id| id.to_string()).or(diary);
@@ -120,6 +127,45 @@ pub fn tools_of(
     let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);
     let diary = diary.limited(limits(&settings.diary))?;
     Ok(Some(Box::new(MemoryTools::new(diary, rules))))
+}
+
+/// What a user does with a diary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Read,
+    Write,
+    /// Adds entries that are signed.
+    Sign,
+    Remove,
+}
+
+/// Returns a diary of a server for its user, as the client that an identity or the environment names.
+///
+/// # Errors
+/// Returns an error if no diary is named, or without credentials for the server.
+pub fn served(
+    server: &BaseUrl,
+    choice: DiaryChoice,
+    agent: Agent,
+    purpose: Purpose,
+) -> Result<ServedDiary, DiaryError> {
+    let Agent { signer, diary, moltnet, .. } = agent;
+    let scopes = match purpose {
+        Purpose::Read if signer.is_some() => Scope::OF_A_VERIFIER,
+        Purpose::Read => Scope::OF_A_READER,
+        Purpose::Write => Scope::OF_A_DIARY,
+        Purpose::Sign => Scope::OF_A_SIGNER,
+        Purpose::Remove => Scope::OF_A_KEEPER,
+    };
+    let diaries = Box::new(remote(server, moltnet, scopes)?);
+    let diary = match choice {
+        DiaryChoice::Usual => ServedDiary::new(diaries, served_id(None, diary, server)?),
+        DiaryChoice::Id(id) => ServedDiary::new(diaries, id),
+        DiaryChoice::Name(name) => ServedDiary::named(diaries, &name)?,
+    };
+    let is_signed = purpose == Purpose::Sign;
+    let when = if is_signed { SignWhen::Always } else { SignWhen::Never };
+    Ok(diary.signed_by(signer, when))
 }
 
 fn rules(grant: MemoryGrant, host: Host<'_>, placeholders: Vec<Placeholder>) -> Option<Rules> {
@@ -163,7 +209,7 @@ fn served_id(
 fn remote(
     server: &BaseUrl,
     moltnet: Option<Zeroizing<Vec<u8>>>,
-    grant: MemoryGrant,
+    scopes: &'static [Scope],
 ) -> Result<RemoteDiaries, DiaryError> {
     let credentials = match moltnet {
         Some(file) => Credentials::of_moltnet(&file, Path::new("moltnet.json")),
@@ -173,10 +219,6 @@ fn remote(
         credentials.map_err(|cause| DiaryError::Credentials { server: server.clone(), cause })?;
     let failed = |cause| DiaryError::Server { server: server.clone(), cause };
     let way = WayOut::from_environment().map_err(|error| failed(io::Error::other(error)))?;
-    let scopes = match grant {
-        MemoryGrant::Write => Scope::OF_A_DIARY,
-        MemoryGrant::Read | MemoryGrant::None => Scope::OF_A_READER,
-    };
     RemoteDiaries::new(server.as_str(), way, credentials, scopes).map_err(failed)
 }
 

@@ -14,7 +14,7 @@ mod server;
 mod toolset;
 
 pub use call::Call;
-pub use diary::{Agent, DiaryError, Placeholder, limits, tools_of};
+pub use diary::{Agent, DiaryError, Placeholder, Purpose, limits, served, tools_of};
 pub use door::{MemoryDoor, PROGRAM, SOCKET, ask, door, pump};
 pub use memory::Memory;
 pub use server::{Bounds, Server};

@@ -124,7 +124,8 @@ impl NewEntry {
     }
 
     /// Returns its content address.
-    pub(crate) fn address(&self) -> Cid {
+    #[must_use]
+    pub fn address(&self) -> Cid {
         let mut tags: Vec<(Vec<u16>, &String)> =
             self.tags.iter().map(|tag| (tag.encode_utf16().collect(), tag)).collect();
         tags.sort();
@@ -185,8 +186,10 @@ pub struct Entry {
     pub updated_at: Timestamp,
     /// Whether another entry takes its place.
     pub is_superseded: bool,
-    /// Who signed it, if somebody did.
+    /// Who signed it, if somebody did. The signature was verified here.
     pub signature: Option<Signature>,
+    /// Who signed it as a server says, where nothing here can verify that.
+    pub claim: Option<Signature>,
 }
 
 #[cfg(test)]

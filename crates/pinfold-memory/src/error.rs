@@ -56,6 +56,30 @@ pub enum MemoryError {
     /// A pack with this content supersedes another pack.
     #[error("a pack with this content supersedes another pack")]
     Conflict,
+    /// A signed entry cannot be changed.
+    #[error("Entry is content-signed and immutable; it cannot be changed or removed here")]
+    Signed,
+    /// An entry with this signature is there already.
+    #[error("This signing request has already been used to create an entry")]
+    SignatureUsed,
+    /// The server does not know the key that entries are to be signed with.
+    #[error("the server does not know the key {0} as its client's")]
+    UnknownKey(String),
+    /// No diary of the server has this name, or several have it.
+    #[error("{count} diaries of the server are called {}", Escaped(Path::new(.name)))]
+    NoDiary { name: String, count: usize },
+    /// The server gave something of another diary.
+    #[error("{0} not found")]
+    NotInDiary(&'static str),
+    /// An entry was added to a server's diary, and does not take the place of the one that it should.
+    #[error("the entry {entry} was added, and does not take the place of {older}: {cause}")]
+    Partly { entry: Uuid, older: Uuid, cause: Box<MemoryError> },
+    /// The server refused or failed.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The server's answer cannot be believed.
+    #[error("the server's answer cannot be used: {0}")]
+    Untrusted(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -83,7 +107,20 @@ impl MemoryError {
                 Some(format!("look at {}", ids.join(", ")))
             }
             Self::Store(error) => error.hint(),
-            Self::Invalid { .. } | Self::BadLine(_) | Self::BadPack(_) | Self::Conflict => None,
+            Self::UnknownKey(_) => {
+                Some("have the server register it, or leave --sign out".to_owned())
+            }
+            Self::NoDiary { .. } => Some("name it by its id".to_owned()),
+            Self::Invalid { .. }
+            | Self::BadLine(_)
+            | Self::BadPack(_)
+            | Self::Conflict
+            | Self::Signed
+            | Self::SignatureUsed
+            | Self::NotInDiary(_)
+            | Self::Partly { .. }
+            | Self::Server(_)
+            | Self::Untrusted(_) => None,
         }
     }
 }
@@ -92,6 +129,16 @@ impl From<rusqlite::Error> for MemoryError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Store(error.into())
     }
+}
+
+/// Why a server gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct ServerError {
+    /// The status of its answer, if there is one.
+    pub status: Option<u16>,
+    /// What it says, as its title and its detail.
+    pub text: String,
 }
 
 /// Why a store cannot be used, or not now.

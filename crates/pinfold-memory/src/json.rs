@@ -1,18 +1,20 @@
 //! Entries, packs and renderings as JSON objects with MoltNet's names.
 
-use pinfold_content::{Cid, Object, Uuid, Value, times};
+use pinfold_content::{Cid, Object, Uuid, Value, read, times};
 
+use crate::MemoryError;
 use crate::entry::{Entry, EntryType, NewEntry};
 use crate::made::made;
-use crate::pack::{CUSTOM, Pack, PackEntry, PackedEntry, address, packed_to_json};
+use crate::pack::{
+    CUSTOM, Compiled, NewPack, Pack, PackEntry, PackedEntry, Stats, address, packed_to_json,
+};
 use crate::render::RenderedPack;
 use crate::sign::Signature;
-use crate::{Diary, MemoryError};
 
 /// Returns an entry of a diary.
 #[must_use]
-pub fn entry_to_json(entry: &Entry, diary: &Diary) -> Value {
-    of_entry(entry, &diary.id().to_string())
+pub fn entry_to_json(entry: &Entry, diary: Uuid) -> Value {
+    of_entry(entry, &diary.to_string())
 }
 
 fn of_entry(entry: &Entry, diary: &str) -> Value {
@@ -23,7 +25,8 @@ fn of_entry(entry: &Entry, diary: &str) -> Value {
             ("match", threat.found.as_str().into()),
         ])
     });
-    let signature = entry.signature.as_ref();
+    let signature = entry.signature.as_ref().or(entry.claim.as_ref());
+    let nonce = signature.and_then(|signature| signature.nonce.as_deref());
     Value::object([
         ("id", entry.id.to_string().into()),
         ("diaryId", diary.into()),
@@ -34,6 +37,7 @@ fn of_entry(entry: &Entry, diary: &str) -> Value {
         ("entryType", entry.entry_type.word().into()),
         ("contentHash", entry.cid.as_str().into()),
         ("contentSignature", signature.map(|signature| signature.signature.as_str()).into()),
+        ("signingNonce", nonce.into()),
         ("injectionRisk", (!entry.threats.is_empty()).into()),
         ("threats", Value::Array(threats.collect())),
         ("superseded", entry.is_superseded.into()),
@@ -92,6 +96,25 @@ pub fn entry_from_json(value: &Value) -> Result<NewEntry, MemoryError> {
         }
     }
     Ok(new)
+}
+
+/// Entries that are read at once at most: they are added all or none, and one of a few bytes takes some hundred in memory.
+pub const MOST_IMPORTED: usize = 500_000;
+
+/// Reads an entry from each line that is not empty, with the line's number. Reads no more than one too many.
+///
+/// # Errors
+/// Returns the errors of [`entry_from_json`], with the number of the line.
+pub fn entries_from_lines(text: &str) -> Result<Vec<(usize, NewEntry)>, (usize, MemoryError)> {
+    let mut entries = Vec::new();
+    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
+        let value = read(line).map_err(|error| (number, MemoryError::BadLine(error.to_string())));
+        entries.push((number, entry_from_json(&value?).map_err(|error| (number, error))?));
+        if entries.len() > MOST_IMPORTED {
+            break;
+        }
+    }
+    Ok(entries)
 }
 
 /// Returns a pack with its entries.
@@ -170,6 +193,41 @@ pub(crate) fn pack_from_json(value: &Value) -> Result<Pack, MemoryError> {
         created_at: created.ok_or_else(|| invalid("/createdAt", "must be a time"))?,
         entries: placed,
     })
+}
+
+/// Returns what a server says that it made of a pack's entries. The address is computed, and the entries are those that were named.
+///
+/// # Errors
+/// Returns an error for a value of another type, for another entry, or for an address that is not that of the content.
+pub(crate) fn compiled_from_json(
+    value: &Value,
+    diary: Uuid,
+    new: &NewPack,
+) -> Result<Compiled, MemoryError> {
+    let invalid = |field, reason: &str| MemoryError::invalid(field, reason);
+    let places = value.get("entries").and_then(Value::as_array);
+    let places = places.ok_or_else(|| invalid("/entries", "must be a list"))?;
+    let mut entries = Vec::new();
+    for place in places {
+        let id = place.text_of("entryId").and_then(|id| id.parse().ok());
+        let id = id.ok_or_else(|| invalid("/entries/entryId", "must be a UUID"))?;
+        let packed = packed_from_json(place, id)?;
+        if !new.entries.contains(&(id, packed.rank)) {
+            return Err(invalid("/entries", "are not those that were asked for"));
+        }
+        entries.push(packed);
+    }
+    entries.sort_by_key(|entry| entry.rank);
+    if entries.windows(2).any(|pair| pair[0].rank == pair[1].rank) {
+        return Err(invalid("/entries", "are there twice"));
+    }
+    let cid = address(diary, &new.params, &entries)
+        .map_err(|error| MemoryError::invalid("/params", error))?;
+    if value.text_of("packCid").is_none_or(|its| its != cid.as_str()) {
+        return Err(invalid("/packCid", "is not the address of the pack"));
+    }
+    let stats = Stats::of(&entries, new.token_budget);
+    Ok(Compiled { cid, entries, stats })
 }
 
 fn packed_from_json(place: &Value, entry: Uuid) -> Result<PackedEntry, MemoryError> {

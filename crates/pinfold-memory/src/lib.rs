@@ -8,6 +8,7 @@
 //! instruction to a model is marked ([`Threat`]). Secrets of this machine are refused ([`KnownSecrets`]).
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod anywhere;
 mod compress;
 mod entry;
 mod error;
@@ -21,14 +22,19 @@ mod provenance;
 mod query;
 mod render;
 mod scan;
+mod served;
 mod sign;
 mod store;
 mod task;
 mod tools;
 
+pub use anywhere::{DiaryChoice, DiaryStore, ImportError};
 pub use entry::{Entry, EntryType, NewEntry, UnknownEntryType};
-pub use error::{MemoryError, StoreError};
-pub use json::{entry_from_json, entry_to_json, pack_to_json, rendered_to_json};
+pub use error::{MemoryError, ServerError, StoreError};
+pub use json::{
+    MOST_IMPORTED, entries_from_lines, entry_from_json, entry_to_json, pack_to_json,
+    rendered_to_json,
+};
 pub use known_secrets::{KnownSecrets, SecretsError, UnreadableSecret};
 pub use markdown::{entries_from_markdown, entry_to_markdown};
 pub use name::{DiaryName, InvalidName};
@@ -38,10 +44,11 @@ pub use pack::{
 pub use provenance::MOST_DEPTH;
 pub use render::{LOCAL_METHOD, RenderedPack, Rendering, SERVER_METHOD};
 pub use scan::Threat;
-pub use sign::{Signature, Signer, SignerError};
+pub use served::{DiaryServer, ServedDiary, SignWhen};
+pub use sign::{Signature, Signer, SignerError, signing_bytes};
 pub use store::{Diary, Filter, Limits, Repaired, Search, TagCount, Weights};
 pub use task::{InvalidTaskDiary, TaskDiary};
 pub use tools::{
-    DiaryServer, DiaryTools, FailedCall, MemoryTools, Rules, ServedTools, ServerError, ToolError,
-    definitions, is_tool,
+    DiaryTools, FailedCall, MemoryTools, Rules, ServedTools, ToolError, definitions, is_tool,
+    new_pack_from_json,
 };

@@ -28,5 +28,6 @@ pub(crate) fn made(new: NewEntry, id: Uuid, time: Timestamp) -> Entry {
         updated_at: time,
         is_superseded: false,
         signature: None,
+        claim: None,
     }
 }

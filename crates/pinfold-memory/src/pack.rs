@@ -148,6 +148,20 @@ pub struct Stats {
     pub budget: Option<u64>,
 }
 
+impl Stats {
+    /// Returns how well these entries fit a budget.
+    pub(crate) fn of(entries: &[PackedEntry], budget: Option<u64>) -> Self {
+        let sum = |tokens: fn(&PackedEntry) -> u64| {
+            entries.iter().map(tokens).fold(0, u64::saturating_add)
+        };
+        Self {
+            total_tokens: sum(|entry| entry.packed_tokens),
+            original_tokens: sum(|entry| entry.original_tokens),
+            budget,
+        }
+    }
+}
+
 /// Chooses how much of each entry is in a pack, and computes its address.
 ///
 /// # Errors
@@ -181,11 +195,7 @@ pub(crate) fn compile(
         }
     }
     let entries: Vec<PackedEntry> = packed.into_iter().map(|(packed, _)| packed).collect();
-    let stats = Stats {
-        total_tokens: total(entries.iter()),
-        original_tokens: entries.iter().map(|entry| entry.original_tokens).sum(),
-        budget: new.token_budget,
-    };
+    let stats = Stats::of(&entries, new.token_budget);
     let cid = address(diary, &new.params, &entries)
         .map_err(|error| MemoryError::invalid("/params", error))?;
     Ok(Compiled { cid, entries, stats })

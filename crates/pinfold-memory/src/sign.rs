@@ -1,17 +1,20 @@
 //! Signatures of entries, by the key of an identity.
 //!
 //! The key is in the identity's `moltnet.json`, and stays outside of every sandbox. What is signed is the content address, so
-//! a signature says who wrote title, text, tags and type. It says nothing about importance, times and diary.
+//! a signature says who wrote title, text, tags and type. It says nothing about importance, times and diary. The bytes are
+//! those that MoltNet's server has agents sign: an address and a nonce.
 
 use std::fmt;
 
-use pinfold_content::{Cid, Value, read};
+use pinfold_content::{Cid, Uuid, Value, read};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
-use crate::StoreError;
+use crate::error::StoreError;
 
-/// What comes before the address, so that the signature is one of nothing else.
-const DOMAIN: &str = "pinfold:diary-entry:v1\n";
+/// What MoltNet's signatures begin with, so that they are ones of nothing else.
+const DOMAIN: &[u8] = b"moltnet:v1";
+/// What came before the address in signatures without a nonce, which diaries of the second format have.
+const OLD_DOMAIN: &str = "pinfold:diary-entry:v1\n";
 /// How a public key begins.
 const ED: &str = "ed25519:";
 
@@ -35,6 +38,8 @@ pub struct Signature {
     pub public_key: String,
     /// The signature, in base64.
     pub signature: String,
+    /// What was signed with the address, so that no two signatures are the same.
+    pub nonce: Option<String>,
 }
 
 impl fmt::Debug for Signer {
@@ -67,17 +72,26 @@ impl Signer {
         Ok(Some(signer))
     }
 
-    fn public_key(&self) -> String {
+    /// Returns the public key, as `ed25519:BASE64`.
+    #[must_use]
+    pub fn public_key(&self) -> String {
         format!("{ED}{}", data_encoding::BASE64.encode(self.pair.public_key().as_ref()))
     }
 
-    /// Signs an entry by its address.
-    pub(crate) fn sign(&self, cid: &Cid) -> Signature {
-        let signature = self.pair.sign(message(cid).as_bytes());
+    /// Returns the identity's id, as its file says.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Signs an entry by its address, with a nonce that nobody has used before.
+    pub(crate) fn sign(&self, cid: &Cid, nonce: Uuid) -> Signature {
+        let nonce = nonce.to_string();
+        let signature = self.pair.sign(&signing_bytes(cid.as_str(), &nonce));
         Signature {
             identity: self.identity.clone(),
             public_key: self.public_key(),
             signature: data_encoding::BASE64.encode(signature.as_ref()),
+            nonce: Some(nonce),
         }
     }
 }
@@ -87,12 +101,15 @@ impl Signature {
     ///
     /// # Errors
     /// Returns an error for a signature of something else, or by another key.
-    pub(crate) fn check(&self, cid: &Cid) -> Result<(), StoreError> {
+    pub fn check(&self, cid: &Cid) -> Result<(), StoreError> {
+        let signed = match &self.nonce {
+            Some(nonce) => signing_bytes(cid.as_str(), nonce),
+            None => format!("{OLD_DOMAIN}{}", cid.as_str()).into_bytes(),
+        };
         let is_valid = || {
             let public = decode(self.public_key.strip_prefix(ED)?)?;
             let signature = decode(&self.signature)?;
-            let key = UnparsedPublicKey::new(&ED25519, public);
-            key.verify(message(cid).as_bytes(), &signature).ok()
+            UnparsedPublicKey::new(&ED25519, public).verify(&signed, &signature).ok()
         };
         let reason = "it is not one of the entry by its creator";
         is_valid().ok_or_else(|| StoreError::invalid("signature", reason))
@@ -119,8 +136,18 @@ impl Signature {
     }
 }
 
-fn message(cid: &Cid) -> String {
-    format!("{DOMAIN}{}", cid.as_str())
+/// Returns the bytes that MoltNet's agents sign for a message and a nonce: the domain, then the digest of the message and the
+/// nonce, each behind its length.
+#[must_use]
+pub fn signing_bytes(message: &str, nonce: &str) -> Vec<u8> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, message.as_bytes());
+    let mut bytes = DOMAIN.to_vec();
+    for part in [digest.as_ref(), nonce.as_bytes()] {
+        // Digests and nonces are short.
+        bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
+        bytes.extend(part);
+    }
+    bytes
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {
@@ -147,7 +174,8 @@ mod tests {
     fn signature_is_one_of_this_address_by_this_key() {
         let signer = Signer::of_identity(&file(SEED, PUBLIC)).unwrap().unwrap();
         let (entry, other) = (NewEntry::new("a").address(), NewEntry::new("b").address());
-        let signature = signer.sign(&entry);
+        let nonce = "3f1c5a0e-5d0b-4c7e-9b52-0f3c1a6d2e11".parse().unwrap();
+        let signature = signer.sign(&entry, nonce);
         assert_eq!(signature.public_key, PUBLIC);
         assert_eq!(signature.fingerprint(), "FE81-2C12-F3AB-4CE6");
         signature.check(&entry).unwrap();
@@ -157,8 +185,11 @@ mod tests {
             forged.check(&entry).unwrap_err();
             assert_eq!(forged.fingerprint().len(), 19);
         }
-        let forged = super::Signature { signature: String::new(), ..signature };
+        let forged = super::Signature { signature: String::new(), ..signature.clone() };
         forged.check(&entry).unwrap_err();
+        for nonce in [None, Some("3f1c5a0e-5d0b-4c7e-9b52-0f3c1a6d2e12".to_owned())] {
+            super::Signature { nonce, ..signature.clone() }.check(&entry).unwrap_err();
+        }
     }
 
     #[test]

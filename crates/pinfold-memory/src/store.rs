@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file for each diary of each identity.
 
 mod age;
+mod change;
 mod entries;
 mod packs;
 mod rendered;
@@ -29,7 +30,11 @@ pub use search::{Search, Weights};
 /// The tables of a diary, marked "pfM1".
 const FORMAT: Format = Format {
     application: 0x7066_4d31,
-    steps: &[include_str!("store/schema-1.sql"), include_str!("store/schema-2.sql")],
+    steps: &[
+        include_str!("store/schema-1.sql"),
+        include_str!("store/schema-2.sql"),
+        include_str!("store/schema-3.sql"),
+    ],
 };
 
 /// Bytes of a diary at most unless its user says something else: some 400000 entries of 1 KiB with their words.

@@ -10,15 +10,22 @@ mod packs;
 mod rules;
 mod served;
 
+use std::time::Instant;
+
 use pinfold_content::{Uuid, Value, read};
 
+use crate::MemoryError;
 use crate::entry::{Entry, NewEntry};
+use crate::pack::{NewPack, compiled_to_json};
+use crate::sign::Signature;
 use crate::store::Diary;
 
 use arguments::Arguments;
 pub use errors::ToolError;
+use packs::new_pack;
+pub use packs::new_pack_from_json;
 pub use rules::{FailedCall, Rules};
-pub use served::{DiaryServer, ServedTools, ServerError};
+pub use served::ServedTools;
 
 /// Tools for one agent, on one diary.
 pub trait DiaryTools: Send + Sync {
@@ -101,15 +108,46 @@ impl MemoryTools {
         &self.diary
     }
 
-    /// Adds an entry, as the task and the grant allow it.
+    /// Adds an entry, as the task and the grant allow it. Its writer may have signed it.
     ///
     /// # Errors
     /// Returns the error that the agent reads.
-    pub fn create(&self, new: NewEntry) -> Result<Entry, ToolError> {
+    pub fn create(&self, new: NewEntry, signature: Option<Signature>) -> Result<Entry, ToolError> {
         self.rules.may_write()?;
         let new = self.rules.with_tags(new);
-        let created = self.diary.create(&new, &self.rules.secrets()?);
+        let secrets = self.rules.secrets()?;
+        let created = match signature {
+            Some(signature) => self.diary.create_signed(&new, signature, &secrets),
+            None => self.diary.create(&new, &secrets),
+        };
         created.map_err(|error| self.rules.refused(error))
+    }
+
+    /// Changes an entry that is not signed, as the grant allows it.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    pub fn update(
+        &self,
+        id: Uuid,
+        change: impl FnOnce(&Entry) -> Result<NewEntry, MemoryError>,
+    ) -> Result<Entry, ToolError> {
+        self.rules.may_write()?;
+        let updated = self.diary.update(id, &self.rules.secrets()?, change);
+        updated.map_err(|error| self.rules.refused(error))
+    }
+
+    /// Makes a pack, as the grant allows it, and returns what is answered about it.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    pub fn make_pack(&self, new: &NewPack) -> Result<Value, ToolError> {
+        self.rules.may_write()?;
+        let begun = Instant::now();
+        let created = self.diary.create_pack(new, &self.rules.secrets()?);
+        let (id, compiled) = created.map_err(|error| self.rules.refused(error))?;
+        let elapsed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(compiled_to_json(&compiled, Some(id), &new.params, elapsed))
     }
 }
 
@@ -119,7 +157,9 @@ impl DiaryTools for MemoryTools {
         let arguments = Arguments::new(arguments)?;
         match tool {
             Tool::PackGet => self.pack_get(&arguments),
-            Tool::PackCreate => self.rules.may_write().and_then(|()| self.pack_create(&arguments)),
+            Tool::PackCreate => {
+                self.rules.may_write().and_then(|()| self.make_pack(&new_pack(&arguments)?))
+            }
             Tool::PackProvenance => self.pack_provenance(&arguments),
             Tool::PackRender => self.pack_render(&arguments),
             Tool::RenderedPackList => self.rendered_pack_list(&arguments),

@@ -3,8 +3,10 @@
 //! Who calls, how often, and how much a body may have is decided as for tasks. Packs and renderings are made by the
 //! same tools that agents on this machine have ([`MemoryTools`]).
 
+mod entries;
 mod operations;
 mod route;
+mod signing;
 
 use std::fmt;
 use std::io;
@@ -20,6 +22,7 @@ use crate::server::query::Query;
 use crate::server::{LARGEST_FORM, Server, TlsFiles, granted, runtime};
 
 use route::Route;
+use signing::SigningRequests;
 
 /// Bytes of a body: the longest rendering, each character of which JSON may write with six bytes.
 const LARGEST_BODY: usize = 4 << 20;
@@ -55,6 +58,7 @@ struct DiaryApi {
     name: String,
     callers: Callers,
     record: Record,
+    requests: SigningRequests,
 }
 
 /// A request that is to be answered.
@@ -71,7 +75,13 @@ impl Server {
     /// Returns the error of bind(2), or of a certificate that cannot be used.
     pub fn bind_diary(address: SocketAddr, config: DiaryConfig) -> io::Result<Self> {
         let DiaryConfig { tools, name, agents, record, tls } = config;
-        let api = DiaryApi { tools, name, callers: Callers::new(agents), record };
+        let api = DiaryApi {
+            tools,
+            name,
+            callers: Callers::new(agents),
+            record,
+            requests: SigningRequests::default(),
+        };
         Self::of(address, tls, api, |_| {})
     }
 }

@@ -51,6 +51,8 @@ scopes! {
     PackRead = "pack:read",
     /// Making packs and renderings.
     PackWrite = "pack:write",
+    /// Signing entries.
+    CryptoSign = "crypto:sign",
 }
 
 impl Scope {
@@ -68,6 +70,21 @@ impl Scope {
     /// What an agent needs that remembers.
     pub const OF_A_DIARY: &'static [Self] =
         &[Self::AgentProfile, Self::DiaryRead, Self::DiaryWrite, Self::PackRead, Self::PackWrite];
+    /// What tools of a diary need that verify signatures of their own client.
+    pub const OF_A_VERIFIER: &'static [Self] =
+        &[Self::AgentProfile, Self::DiaryRead, Self::PackRead, Self::CryptoSign];
+    /// What an agent needs that signs what it remembers.
+    pub const OF_A_SIGNER: &'static [Self] = &[
+        Self::AgentProfile,
+        Self::DiaryRead,
+        Self::DiaryWrite,
+        Self::PackRead,
+        Self::PackWrite,
+        Self::CryptoSign,
+    ];
+    /// What a user needs who removes entries.
+    pub const OF_A_KEEPER: &'static [Self] =
+        &[Self::AgentProfile, Self::DiaryRead, Self::DiaryManage, Self::PackRead];
 }
 
 /// The error for a word that is no scope.

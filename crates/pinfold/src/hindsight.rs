@@ -10,7 +10,8 @@ use pinfold_hindsight::{Comparison, Document, Report, Reports, SessionState, Ses
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::sessions::{live_sessions, names};
-use pinfold_memory::{Diary, Entry, EntryType, Filter, NewEntry, Threat};
+use pinfold_mcp::Purpose;
+use pinfold_memory::{Entry, EntryType, Filter, NewEntry, Threat};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_session::NOTES;
 use pinfold_terminal::notify;
@@ -204,7 +205,7 @@ fn to_diary(
     written: &Written,
 ) -> Result<(), Failure> {
     let secrets = scene.secrets()?;
-    let diary: Diary = args.diary.open(scene)?;
+    let diary = args.diary.open(scene, Purpose::Write)?;
     let filter =
         Filter { tags: written.tags.clone(), exclude_superseded: true, ..Filter::default() };
     let earlier: Vec<Entry> =

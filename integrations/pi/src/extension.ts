@@ -20,6 +20,7 @@ import {
 import { refusalOfExtensions, refusalOfSettings } from "../bin/repository.mjs";
 import { createGrepTool } from "./grep.ts";
 import { attend, createHostExecTool } from "./host.ts";
+import { Failures, registerMemoryTools } from "./memory.ts";
 import {
   createBashOps,
   createEditOps,
@@ -66,6 +67,7 @@ export default function pinfold(pi: ExtensionAPI): void {
   pi.registerTool(createHostExecTool(where));
   registerSubmit(pi);
   pi.on("user_bash", () => ({ operations: createBashOps(where) }));
+  const failures = new Failures(pi);
 
   let begun = false;
   pi.on("session_start", async (_event, context) => {
@@ -76,6 +78,8 @@ export default function pinfold(pi: ExtensionAPI): void {
       } catch (error) {
         fail(error as Error);
       }
+      // Nothing on the host has their names, so they may come once the session says that there is a diary.
+      await sandbox.then((live) => registerMemoryTools(pi, live, failures), () => {});
     }
     await show(context, sandbox);
   });

@@ -13,6 +13,7 @@ export {
   type TerminalSize,
 } from "./sandbox.ts";
 export { hostExec, type HostExecResult } from "./host.ts";
+export { memory, type MemoryTool, memoryTools } from "./memory.ts";
 export { type ApiOptions, ApiError, type TaskCalls } from "./calls.ts";
 export { createPiTaskExecutor, executePiTask, type ExecutePiTaskOptions } from "./executor.ts";
 export {

@@ -33,6 +33,7 @@ fn placed(number: u8, title: Option<&str>, content: &str, tags: &[&str]) -> Pack
         updated_at: at,
         is_superseded: false,
         signature: None,
+        claim: None,
     };
     let packed = PackedEntry {
         entry: entry.id,

@@ -10,6 +10,7 @@ use crate::entry::{Entry, EntryType, NewEntry, check_tags};
 use crate::known_secrets::KnownSecrets;
 use crate::made::made;
 use crate::query;
+use crate::sign::{Signature, Signer};
 use crate::{MemoryError, StoreError};
 
 /// Which entries are meant.
@@ -34,7 +35,7 @@ pub struct TagCount {
 }
 
 impl Filter {
-    pub(super) fn check(&self) -> Result<(), MemoryError> {
+    pub(crate) fn check(&self) -> Result<(), MemoryError> {
         check_tags("/tags", &self.tags)?;
         check_tags("/excludeTags", &self.exclude_tags)
     }
@@ -73,9 +74,32 @@ impl Diary {
     /// Returns an error for values that are too long, for a secret in it, or if an entry that it supersedes is not there.
     pub fn create(&self, new: &NewEntry, secrets: &KnownSecrets) -> Result<Entry, MemoryError> {
         let entry = prepare(new, secrets)?;
-        let signature = self.signer.as_ref().map(|signer| signer.sign(&entry.cid));
+        let sign = |signer: &Signer| Ok(signer.sign(&entry.cid, Uuid::generate()?));
+        let signature = self.signer.as_ref().map(sign).transpose().map_err(StoreError::Io)?;
         let entry = Entry { signature, ..entry };
         self.write(|transaction, now| add(transaction, new, entry, now))
+    }
+
+    /// Adds an entry that its writer has signed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::create`], and errors for a signature of something else or of another entry.
+    pub fn create_signed(
+        &self,
+        new: &NewEntry,
+        signature: Signature,
+        secrets: &KnownSecrets,
+    ) -> Result<Entry, MemoryError> {
+        let entry = prepare(new, secrets)?;
+        signature.check(&entry.cid)?;
+        self.write(|transaction, now| {
+            let mut used =
+                transaction.prepare_cached("SELECT 1 FROM entry WHERE signature = ?1")?;
+            if used.exists([&signature.signature])? {
+                return Err(MemoryError::SignatureUsed);
+            }
+            add(transaction, new, Entry { signature: Some(signature), ..entry }, now)
+        })
     }
 
     /// Adds entries of another diary, all or none, and returns how many. Those are left out whose content is here already.
@@ -187,6 +211,23 @@ impl Diary {
         })
     }
 
+    /// Has an entry take the place of an older one. Returns whether it did not before.
+    ///
+    /// # Errors
+    /// Returns an error if one of them is not in this diary.
+    pub fn supersede(&self, entry: Uuid, older: Uuid) -> Result<bool, MemoryError> {
+        if entry == older {
+            return Err(MemoryError::invalid("/targetId", "must be another entry"));
+        }
+        self.write(|transaction, _| {
+            let numbers = [number_of(transaction, older)?, number_of(transaction, entry)?];
+            let added = transaction
+                .prepare_cached("INSERT OR IGNORE INTO supersedes (older, entry) VALUES (?1, ?2)")?
+                .execute(numbers)?;
+            Ok(added > 0)
+        })
+    }
+
     /// Removes an entry. Packs that it is in keep its address.
     ///
     /// # Errors
@@ -263,19 +304,12 @@ fn add(
 
 /// Adds the rows of an entry, and returns its number.
 pub(super) fn insert(transaction: &Transaction<'_>, entry: &Entry) -> Result<i64, MemoryError> {
-    let threats = entry.threats.iter().map(|threat| {
-        Value::object([
-            ("type", threat.kind.into()),
-            ("severity", threat.severity.into()),
-            ("match", threat.found.as_str().into()),
-        ])
-    });
     let tags: Value = entry.tags.iter().map(String::as_str).collect();
     transaction
         .prepare_cached(
             "INSERT INTO entry (id, title, content, tags, importance, type, cid, threats, access_count,
-             last_accessed_at, created_at, updated_at, identity, public_key, signature)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             last_accessed_at, created_at, updated_at, identity, public_key, signature, nonce)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             entry.id.to_string(),
@@ -285,7 +319,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, entry: &Entry) -> Result<i64
             entry.importance,
             entry.entry_type.word(),
             entry.cid.as_str(),
-            Value::Array(threats.collect()).to_string(),
+            threats_of(entry),
             i64::try_from(entry.access_count).unwrap_or(i64::MAX),
             entry.last_accessed_at.map(millis),
             millis(entry.created_at),
@@ -293,8 +327,31 @@ pub(super) fn insert(transaction: &Transaction<'_>, entry: &Entry) -> Result<i64
             entry.signature.as_ref().map(|signature| &signature.identity),
             entry.signature.as_ref().map(|signature| &signature.public_key),
             entry.signature.as_ref().map(|signature| &signature.signature),
+            entry.signature.as_ref().and_then(|signature| signature.nonce.as_ref()),
         ])?;
     let number = transaction.last_insert_rowid();
+    index(transaction, number, entry)?;
+    Ok(number)
+}
+
+/// Returns the marks of an entry as its row has them.
+pub(super) fn threats_of(entry: &Entry) -> String {
+    let threats = entry.threats.iter().map(|threat| {
+        Value::object([
+            ("type", threat.kind.into()),
+            ("severity", threat.severity.into()),
+            ("match", threat.found.as_str().into()),
+        ])
+    });
+    Value::Array(threats.collect()).to_string()
+}
+
+/// Adds what finds an entry: its tags and words.
+pub(super) fn index(
+    transaction: &Transaction<'_>,
+    number: i64,
+    entry: &Entry,
+) -> Result<(), MemoryError> {
     let mut marks = vec![query::every(), mark_of_type(entry.entry_type)];
     for tag in &entry.tags {
         transaction
@@ -311,7 +368,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, entry: &Entry) -> Result<i64
     transaction
         .prepare_cached("INSERT INTO entry_text (rowid, words) VALUES (?1, ?2)")?
         .execute(params![number, format!("{}\n{}", words.join("\n"), marks.join(" "))])?;
-    Ok(number)
+    Ok(())
 }
 
 pub(super) fn mark_of_type(kind: EntryType) -> String {
@@ -332,7 +389,7 @@ pub(super) fn tag_number(
     Ok(statement.query_row([tag], |row| row.get(0)).optional()?)
 }
 
-fn number_of(transaction: &Transaction<'_>, id: Uuid) -> Result<i64, MemoryError> {
+pub(super) fn number_of(transaction: &Transaction<'_>, id: Uuid) -> Result<i64, MemoryError> {
     let mut statement = transaction.prepare_cached("SELECT number FROM entry WHERE id = ?1")?;
     let number = statement.query_row([id.to_string()], |row| row.get(0)).optional()?;
     number.ok_or(MemoryError::NoEntry(id))

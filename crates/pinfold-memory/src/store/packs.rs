@@ -109,6 +109,18 @@ impl Diary {
         })
     }
 
+    /// Returns how many packs there are that have not ended.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    pub fn pack_count(&self) -> Result<u64, MemoryError> {
+        self.read(|transaction, now| {
+            let query = format!("SELECT count(*) FROM pack WHERE {IS_LIVE}");
+            let count = transaction.query_row(&query, [millis(now)], |row| row.get(0))?;
+            Ok(number("count", count)?)
+        })
+    }
+
     /// Pins a pack, so that it stays, or has it end after seven days.
     ///
     /// # Errors

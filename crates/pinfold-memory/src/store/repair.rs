@@ -11,7 +11,7 @@ use pinfold_sqlite::{distrust, with_ending};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params_from_iter};
 
-use super::row::{COLUMNS, FIRST_COLUMNS, Stored};
+use super::row::{Stored, columns_of};
 use super::{Diary, entries, uuid};
 use crate::{DiaryName, MemoryError, StoreError};
 
@@ -108,8 +108,7 @@ fn open_damaged(path: &Path) -> Result<(Connection, Uuid), StoreError> {
 /// Copies what can be read, and returns how many entries that are and how many are lost.
 fn copy(old: &Connection, new: &Transaction<'_>) -> Result<(u64, u64), MemoryError> {
     let format: i64 = old.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let columns = if format == 1 { FIRST_COLUMNS } else { COLUMNS };
-    let query = format!("SELECT {columns} FROM entry WHERE number = ?1");
+    let query = format!("SELECT {} FROM entry WHERE number = ?1", columns_of(format));
     let mut statement = old.prepare(&query)?;
     let (mut copied, mut lost) = (0, 0);
     let mut next = Numbers::of(old)?;

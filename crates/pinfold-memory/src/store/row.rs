@@ -12,11 +12,17 @@ use crate::sign::Signature;
 /// The columns of an entry, in the order in which [`Stored`] reads them.
 pub(super) const COLUMNS: &str = "entry.id, title, content, tags, importance, type, cid, threats, \
     access_count, last_accessed_at, created_at, updated_at, \
-    EXISTS (SELECT 1 FROM supersedes WHERE older = entry.number), identity, public_key, signature";
-/// The same of a file of the first format, in which nothing was signed.
-pub(super) const FIRST_COLUMNS: &str = "entry.id, title, content, tags, importance, type, cid, threats, \
-    access_count, last_accessed_at, created_at, updated_at, \
-    EXISTS (SELECT 1 FROM supersedes WHERE older = entry.number), NULL, NULL, NULL";
+    EXISTS (SELECT 1 FROM supersedes WHERE older = entry.number), identity, public_key, signature, nonce";
+
+/// Returns the same of a file of a format: nothing was signed in the first one, and the second one had no nonces.
+pub(super) fn columns_of(format: i64) -> String {
+    let signature = "identity, public_key, signature, nonce";
+    match format {
+        1 => COLUMNS.replace(signature, "NULL, NULL, NULL, NULL"),
+        2 => COLUMNS.replace(signature, "identity, public_key, signature, NULL"),
+        _ => COLUMNS.to_owned(),
+    }
+}
 
 /// The row of an entry.
 pub(super) struct Stored {
@@ -36,6 +42,7 @@ pub(super) struct Stored {
     identity: Option<String>,
     public_key: Option<String>,
     signature: Option<String>,
+    nonce: Option<String>,
 }
 
 impl Stored {
@@ -57,6 +64,7 @@ impl Stored {
             identity: row.get(13)?,
             public_key: row.get(14)?,
             signature: row.get(15)?,
+            nonce: row.get(16)?,
         })
     }
 
@@ -76,10 +84,11 @@ impl Stored {
             let reason = format!("{} is not what its address says", self.id);
             return Err(invalid("entry", &reason));
         }
+        let nonce = self.nonce;
         let signature = match (self.identity, self.public_key, self.signature) {
-            (None, None, None) => None,
+            (None, None, None) if nonce.is_none() => None,
             (Some(identity), Some(public_key), Some(signature)) => {
-                Some(Signature { identity, public_key, signature })
+                Some(Signature { identity, public_key, signature, nonce })
             }
             _ => return Err(invalid("signature", &"a part of it is missing")),
         };
@@ -99,6 +108,7 @@ impl Stored {
             updated_at: timestamp(self.updated_at)?,
             is_superseded: self.is_superseded,
             signature,
+            claim: None,
         })
     }
 }

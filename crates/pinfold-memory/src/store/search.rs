@@ -58,7 +58,7 @@ impl Default for Weights {
 }
 
 impl Search {
-    fn check(&self) -> Result<(), MemoryError> {
+    pub(crate) fn check(&self) -> Result<(), MemoryError> {
         let invalid = MemoryError::invalid;
         self.filter.check()?;
         if self.query.as_ref().is_some_and(|query| query.chars().count() > LONGEST_QUERY) {

@@ -98,7 +98,7 @@ impl MemoryTools {
     pub(super) fn create_entry(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
         let own = self.diary.id();
         self.rules.check_diary(arguments.text("diaryId")?.as_deref(), own)?;
-        let entry = self.create(new_entry(arguments)?)?;
+        let entry = self.create(new_entry(arguments)?, None)?;
         Ok(Value::object([
             ("id", entry.id.to_string().into()),
             ("title", entry.title.as_deref().into()),

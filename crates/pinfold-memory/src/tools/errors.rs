@@ -82,7 +82,16 @@ impl From<MemoryError> for ToolError {
             | MemoryError::BadPack(_) => Self::invalid(detail),
             MemoryError::NoEntry(_) => Self::not_found("Diary entry"),
             MemoryError::NoPack(_) => Self::not_found("Context pack"),
-            MemoryError::Flagged(_) | MemoryError::Conflict => Self::new("Conflict", detail),
+            MemoryError::NotInDiary(what) => Self::not_found(what),
+            MemoryError::Flagged(_)
+            | MemoryError::Conflict
+            | MemoryError::Signed
+            | MemoryError::SignatureUsed => Self::new("Conflict", detail),
+            MemoryError::UnknownKey(_)
+            | MemoryError::NoDiary { .. }
+            | MemoryError::Partly { .. }
+            | MemoryError::Server(_)
+            | MemoryError::Untrusted(_) => Self::plain(detail),
             MemoryError::Store(_) => Self::unavailable(detail),
         }
     }

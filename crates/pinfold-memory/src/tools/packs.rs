@@ -1,23 +1,16 @@
 //! The tools for packs and renderings.
 
-use std::time::Instant;
-
 use pinfold_content::{Object, Uuid, Value};
 
 use super::arguments::{Arguments, wrong};
 use super::{MemoryTools, ToolError};
 use crate::json::{pack_to_json, rendered_to_json};
-use crate::pack::{NewPack, compiled_to_json};
+use crate::pack::NewPack;
 use crate::render::{LOCAL_METHOD, RenderedPack, Rendering};
+use crate::served::PackNamed;
 
 /// Superseded packs that are followed unless another number is asked for.
 pub(super) const DEPTH: u64 = 2;
-
-/// A pack by its id or by its address.
-pub(super) enum PackNamed {
-    Id(Uuid),
-    Cid(String),
-}
 
 impl MemoryTools {
     pub(super) fn pack_get(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
@@ -25,15 +18,6 @@ impl MemoryTools {
         let expand = arguments.flag("expandEntries")?;
         let object = pack.as_object().filter(|_| !expand).map(|pack| pack.without("entries"));
         Ok(object.map_or(pack, Value::Object))
-    }
-
-    pub(super) fn pack_create(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
-        let new = new_pack(arguments)?;
-        let begun = Instant::now();
-        let created = self.diary.create_pack(&new, &self.rules.secrets()?);
-        let (id, compiled) = created.map_err(|error| self.rules.refused(error))?;
-        let elapsed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(compiled_to_json(&compiled, Some(id), &new.params, elapsed))
     }
 
     pub(super) fn pack_provenance(&self, arguments: &Arguments<'_>) -> Result<Value, ToolError> {
@@ -126,6 +110,16 @@ pub(super) fn new_pack(arguments: &Arguments<'_>) -> Result<NewPack, ToolError> 
         pinned: arguments.flag("pinned")?,
         ..NewPack::new([])
     })
+}
+
+/// Returns the pack that a request asks for: as a tool's call does, and also of flagged entries or in the place of an older one.
+///
+/// # Errors
+/// Returns an error for a value of another type.
+pub fn new_pack_from_json(body: &Value) -> Result<NewPack, ToolError> {
+    let asked = Arguments::new(body)?;
+    let (force, supersedes) = (asked.flag("force")?, asked.id("supersedesPackId")?);
+    Ok(NewPack { force, supersedes, ..new_pack(&asked)? })
 }
 
 /// Returns the one pack that a call names.

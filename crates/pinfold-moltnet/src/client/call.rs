@@ -82,6 +82,10 @@ impl Call {
         Self { method, path: path.to_owned(), body: Some(body) }
     }
 
+    pub(super) fn delete(path: &str) -> Self {
+        Self { method: Method::DELETE, path: path.to_owned(), body: None }
+    }
+
     pub(super) fn get(path: &str) -> Self {
         Self { method: Method::GET, path: path.to_owned(), body: None }
     }

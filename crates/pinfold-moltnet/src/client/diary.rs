@@ -62,4 +62,8 @@ impl DiaryServer for RemoteDiaries {
     fn post(&self, path: &str, body: &Value) -> Result<Value, ServerError> {
         self.send(&Call::new(Method::POST, path, body.clone()))
     }
+
+    fn delete(&self, path: &str) -> Result<Value, ServerError> {
+        self.send(&Call::delete(path))
+    }
 }

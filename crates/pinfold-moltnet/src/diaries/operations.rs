@@ -2,20 +2,19 @@
 
 use pinfold_content::{Object, Uuid, Value, times};
 use pinfold_memory::{
-    Diary, DiaryTools as _, EntryType, Filter, MemoryError, Search, ToolError, Weights,
-    entry_from_json, entry_to_json,
+    Diary, DiaryTools as _, EntryType, Filter, MemoryError, NewPack, Search, ToolError, Weights,
+    compiled_to_json, entry_to_json, new_pack_from_json, pack_to_json, rendered_to_json,
 };
 
-use super::DiaryApi;
 use super::route::Route;
+use super::{DiaryApi, signing};
 use crate::problem::{Kind, Problem};
 use crate::server::caller::Caller;
 use crate::server::query::Query;
 
-/// Entries of a page, and by their ids.
-const PAGE: u32 = 20;
-const LARGEST_PAGE: u32 = 100;
-const MOST_IDS: usize = 50;
+/// Entries and packs of a page.
+pub(super) const PAGE: u32 = 20;
+pub(super) const LARGEST_PAGE: u32 = 100;
 /// Types in a filter.
 const MOST_TYPES: usize = 4;
 /// Results of a search.
@@ -40,19 +39,45 @@ impl DiaryApi {
             Route::Entries(id) => self.check_diary(*id).and_then(|()| self.entries(query)),
             Route::CreateEntry(id) => {
                 self.check_diary(*id)?;
-                self.create(&body()?)
+                self.create(caller, &body()?)
             }
             Route::Search => self.search(&body()?),
             Route::Tags(id) => self.check_diary(*id).and_then(|()| self.tags(query)),
             Route::Entry(id) => Ok(self.json(&self.diary().entry(*id)?)),
+            Route::VerifyEntry(id) => self.verified(*id),
+            Route::ChangeEntry(id) => self.change(*id, &body()?),
+            Route::ChangePack(id) => {
+                self.diary().pin_pack(*id, pinned(&body()?)?)?;
+                self.tool("moltnet_pack_get", of_pack(*id).into())
+            }
+            Route::LatestRendering(id) => {
+                let (found, _) = self.diary().renderings(Some(*id), None, 1, 0)?;
+                let latest = found.first();
+                let missing = || Problem::not_found("Rendered pack not found");
+                latest.map(rendered_to_json).ok_or_else(missing)
+            }
+            Route::ChangeRendering(id) => {
+                self.diary().pin_rendering(*id, pinned(&body()?)?)?;
+                self.rendering(*id)
+            }
+            Route::Supersede(id) => self.supersede(*id, &body()?),
             Route::RemoveEntry(id) => self.remove(*id),
+            Route::RemoveEntries => self.remove_all(&body()?),
+            Route::Identity => signing::identity(caller),
+            Route::SigningRequests => self.requests.list(caller, query),
+            Route::AskToSign => self.requests.ask(caller, &body()?),
+            Route::SigningRequest(id) => self.requests.get(caller, *id),
+            Route::Sign(id) => self.requests.sign(caller, *id, &body()?),
+            Route::Packs(id) => self.check_diary(*id).and_then(|()| self.packs(query)),
+            Route::PreviewPack(id) => {
+                self.check_diary(*id)?;
+                let new = new_pack(&body()?)?;
+                let compiled = self.diary().preview_pack(&new)?;
+                Ok(compiled_to_json(&compiled, None, &new.params, 0))
+            }
             Route::CreatePack(id) => {
                 self.check_diary(*id)?;
-                let body = body()?;
-                if body.text_of("packType").is_none_or(|kind| kind != "custom") {
-                    return Err(Problem::field("/packType", "must be custom"));
-                }
-                self.tool("moltnet_pack_create", body)
+                Ok(self.tools.make_pack(&new_pack(&body()?)?)?)
             }
             Route::Pack(id) => {
                 let expand = query.one("expand") == Some("entries");
@@ -66,19 +91,16 @@ impl DiaryApi {
             Route::Preview(id) => self.render(*id, &body()?, Some(true)),
             Route::Render(id) => self.render(*id, &body()?, None),
             Route::Renderings(id) => self.check_diary(*id).and_then(|()| self.renderings(query)),
-            Route::Rendering(id) => {
-                let asked = Object::default().with("renderedPackId", id.to_string());
-                self.tool("moltnet_rendered_pack_get", asked.into())
-            }
+            Route::Rendering(id) => self.rendering(*id),
         }
     }
 
-    fn diary(&self) -> &Diary {
+    pub(super) fn diary(&self) -> &Diary {
         self.tools.diary()
     }
 
-    fn json(&self, entry: &pinfold_memory::Entry) -> Value {
-        entry_to_json(entry, self.diary())
+    pub(super) fn json(&self, entry: &pinfold_memory::Entry) -> Value {
+        entry_to_json(entry, self.diary().id())
     }
 
     fn tool(&self, name: &str, arguments: Value) -> Result<Value, Problem> {
@@ -104,57 +126,26 @@ impl DiaryApi {
         ]))
     }
 
-    fn entries(&self, query: &Query) -> Result<Value, Problem> {
+    fn packs(&self, query: &Query) -> Result<Value, Problem> {
         let limit = query.number("limit", 1, LARGEST_PAGE)?.unwrap_or(PAGE);
         let offset = query.number("offset", 0, u32::MAX)?.unwrap_or_default();
-        let ids: Vec<&str> = query.all("ids").collect();
-        let (items, total) = if ids.is_empty() {
-            let filter = Filter {
-                tags: texts(query, "tags"),
-                exclude_tags: texts(query, "excludeTags"),
-                types: types(query, "entryType")?,
-                exclude_superseded: false,
-            };
-            (self.diary().list(&filter, limit, offset)?, self.diary().count(&filter)?)
-        } else {
-            if ids.len() > MOST_IDS {
-                return Err(Problem::field("query/ids", "must NOT have more than 50 items"));
-            }
-            let invalid = || Problem::field("query/ids", "must match format \"uuid\"");
-            let ids = ids.iter().map(|id| id.to_ascii_lowercase().parse().ok());
-            let ids: Vec<Uuid> = ids.collect::<Option<_>>().ok_or_else(invalid)?;
-            let items = self.diary().entries_with(&ids)?;
-            let total = items.len() as u64;
-            (items, total)
-        };
+        let is_expanded = query.one("expand") == Some("entries");
+        let packs = self.diary().packs(limit, offset)?;
+        let items = packs.iter().map(|pack| match pack_to_json(pack) {
+            Value::Object(pack) if !is_expanded => pack.without("entries").into(),
+            pack => pack,
+        });
         Ok(Value::object([
-            ("items", items.iter().map(|entry| self.json(entry)).collect()),
-            ("total", total.into()),
+            ("items", items.collect()),
+            ("total", self.diary().pack_count()?.into()),
             ("limit", limit.into()),
             ("offset", offset.into()),
         ]))
     }
 
-    fn create(&self, body: &Value) -> Result<Value, Problem> {
-        if body.given("signingRequestId").is_some() {
-            let what = "requests for signatures are not supported";
-            return Err(Problem::field("/signingRequestId", what));
-        }
-        // When it was made is this machine's to say.
-        let body = body.as_object().map(|body| body.without("createdAt")).unwrap_or_default();
-        let new = entry_from_json(&body.into())?;
-        Ok(self.json(&self.tools.create(new)?))
-    }
-
-    fn remove(&self, id: Uuid) -> Result<Value, Problem> {
-        let entry = self.diary().entries_with(&[id])?.pop();
-        let entry = entry.ok_or_else(|| Problem::not_found("Diary entry not found"))?;
-        if entry.signature.is_some() {
-            let what = "Entry is content-signed and immutable; it cannot be removed here";
-            return Err(Problem::conflict(what));
-        }
-        self.diary().remove(id)?;
-        Ok(Value::object([("success", true.into())]))
+    fn rendering(&self, id: Uuid) -> Result<Value, Problem> {
+        let asked = Object::default().with("renderedPackId", id.to_string());
+        self.tool("moltnet_rendered_pack_get", asked.into())
     }
 
     fn search(&self, body: &Value) -> Result<Value, Problem> {
@@ -258,15 +249,29 @@ impl DiaryApi {
     }
 }
 
+fn new_pack(body: &Value) -> Result<NewPack, Problem> {
+    if body.text_of("packType").is_none_or(|kind| kind != "custom") {
+        return Err(Problem::field("/packType", "must be custom"));
+    }
+    Ok(new_pack_from_json(body)?)
+}
+
+/// Returns whether a pack or rendering is to stay, which is all that can be changed of it.
+fn pinned(body: &Value) -> Result<bool, Problem> {
+    let pinned = body.get("pinned").and_then(Value::as_bool);
+    pinned
+        .ok_or_else(|| Problem::field("/pinned", "must be a boolean; no other change is supported"))
+}
+
 fn of_pack(id: Uuid) -> Object {
     Object::default().with("packId", id.to_string())
 }
 
-fn texts(query: &Query, name: &str) -> Vec<String> {
+pub(super) fn texts(query: &Query, name: &str) -> Vec<String> {
     query.all(name).map(str::to_owned).collect()
 }
 
-fn types(query: &Query, name: &str) -> Result<Vec<EntryType>, Problem> {
+pub(super) fn types(query: &Query, name: &str) -> Result<Vec<EntryType>, Problem> {
     parsed(&texts(query, name), &format!("query/{name}"))
 }
 
@@ -280,7 +285,7 @@ fn parsed(types: &[String], field: &str) -> Result<Vec<EntryType>, Problem> {
 }
 
 /// Returns a list of texts of a body.
-fn list(body: &Value, key: &str) -> Result<Vec<String>, Problem> {
+pub(super) fn list(body: &Value, key: &str) -> Result<Vec<String>, Problem> {
     let Some(value) = body.given(key) else { return Ok(Vec::new()) };
     let items = value.as_array().map(|items| items.iter().map(Value::as_text));
     let items = items.and_then(|items| {

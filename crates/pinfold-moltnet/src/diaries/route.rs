@@ -18,7 +18,21 @@ pub(super) enum Route {
     Search,
     Tags(Uuid),
     Entry(Uuid),
+    VerifyEntry(Uuid),
+    ChangeEntry(Uuid),
+    ChangePack(Uuid),
+    LatestRendering(Uuid),
+    ChangeRendering(Uuid),
+    Supersede(Uuid),
     RemoveEntry(Uuid),
+    RemoveEntries,
+    Identity,
+    SigningRequests,
+    AskToSign,
+    SigningRequest(Uuid),
+    Sign(Uuid),
+    Packs(Uuid),
+    PreviewPack(Uuid),
     CreatePack(Uuid),
     Pack(Uuid),
     Provenance(Uuid),
@@ -47,10 +61,24 @@ impl Route {
             ("GET", ["diaries", id, "entries"]) => with(id, Self::Entries),
             ("POST", ["diaries", id, "entries"]) => with(id, Self::CreateEntry),
             ("GET", ["diaries", id, "tags"]) => with(id, Self::Tags),
+            ("GET", ["diaries", id, "packs"]) => with(id, Self::Packs),
             ("POST", ["diaries", id, "packs"]) => with(id, Self::CreatePack),
+            ("POST", ["diaries", id, "packs", "preview"]) => with(id, Self::PreviewPack),
             ("GET", ["diaries", id, "rendered-packs"]) => with(id, Self::Renderings),
             ("GET", ["entries", id]) => with(id, Self::Entry),
+            ("GET", ["entries", id, "verify"]) => with(id, Self::VerifyEntry),
+            ("PATCH", ["entries", id]) => with(id, Self::ChangeEntry),
+            ("PATCH", ["packs", id]) => with(id, Self::ChangePack),
+            ("GET", ["packs", id, "rendered"]) => with(id, Self::LatestRendering),
+            ("PATCH", ["rendered-packs", id]) => with(id, Self::ChangeRendering),
+            ("POST", ["entries", id, "relations"]) => with(id, Self::Supersede),
+            ("DELETE", ["entries"]) => Some(Self::RemoveEntries),
             ("DELETE", ["entries", id]) => with(id, Self::RemoveEntry),
+            ("GET", ["crypto", "identity"]) => Some(Self::Identity),
+            ("GET", ["crypto", "signing-requests"]) => Some(Self::SigningRequests),
+            ("POST", ["crypto", "signing-requests"]) => Some(Self::AskToSign),
+            ("GET", ["crypto", "signing-requests", id]) => with(id, Self::SigningRequest),
+            ("POST", ["crypto", "signing-requests", id, "sign"]) => with(id, Self::Sign),
             ("GET", ["packs", "by-cid", cid, "provenance"]) => {
                 Some(Self::ProvenanceOf((*cid).to_owned()))
             }
@@ -73,13 +101,23 @@ impl Route {
             Self::Search => "serve:search_entries",
             Self::Tags(_) => "serve:diary_tags",
             Self::Entry(_) => "serve:get_entry",
-            Self::RemoveEntry(_) => "serve:remove_entry",
+            Self::VerifyEntry(_) => "serve:verify_entry",
+            Self::ChangeEntry(_) => "serve:change_entry",
+            Self::ChangePack(_) => "serve:change_pack",
+            Self::ChangeRendering(_) => "serve:change_rendered_pack",
+            Self::Supersede(_) => "serve:supersede_entry",
+            Self::RemoveEntry(_) | Self::RemoveEntries => "serve:remove_entry",
+            Self::Identity => "serve:login",
+            Self::SigningRequests | Self::SigningRequest(_) => "serve:signing_requests",
+            Self::AskToSign | Self::Sign(_) => "serve:sign",
+            Self::Packs(_) => "serve:packs",
+            Self::PreviewPack(_) => "serve:pack_preview",
             Self::CreatePack(_) => "serve:pack_create",
             Self::Pack(_) => "serve:pack_get",
             Self::Provenance(_) | Self::ProvenanceOf(_) => "serve:pack_provenance",
             Self::Preview(_) | Self::Render(_) => "serve:pack_render",
             Self::Renderings(_) => "serve:rendered_pack_list",
-            Self::Rendering(_) => "serve:rendered_pack_get",
+            Self::Rendering(_) | Self::LatestRendering(_) => "serve:rendered_pack_get",
         }
     }
 
@@ -94,25 +132,47 @@ impl Route {
             | Self::Entries(_)
             | Self::Search
             | Self::Tags(_)
-            | Self::Entry(_) => Some(Scope::DiaryRead),
-            Self::CreateEntry(_) => Some(Scope::DiaryWrite),
-            Self::RemoveEntry(_) => Some(Scope::DiaryManage),
-            Self::Pack(_)
+            | Self::Entry(_)
+            | Self::VerifyEntry(_) => Some(Scope::DiaryRead),
+            Self::CreateEntry(_) | Self::ChangeEntry(_) | Self::Supersede(_) => {
+                Some(Scope::DiaryWrite)
+            }
+            Self::RemoveEntry(_) | Self::RemoveEntries => Some(Scope::DiaryManage),
+            Self::Identity
+            | Self::SigningRequests
+            | Self::SigningRequest(_)
+            | Self::AskToSign
+            | Self::Sign(_) => Some(Scope::CryptoSign),
+            Self::Packs(_)
+            | Self::PreviewPack(_)
+            | Self::Pack(_)
             | Self::Provenance(_)
             | Self::ProvenanceOf(_)
             | Self::Preview(_)
             | Self::Renderings(_)
+            | Self::LatestRendering(_)
             | Self::Rendering(_) => Some(Scope::PackRead),
-            Self::CreatePack(_) | Self::Render(_) => Some(Scope::PackWrite),
+            Self::CreatePack(_)
+            | Self::Render(_)
+            | Self::ChangePack(_)
+            | Self::ChangeRendering(_) => Some(Scope::PackWrite),
         }
     }
 
     /// Returns whether it changes something.
     pub(super) fn cost(&self) -> Cost {
         match self {
-            Self::CreateEntry(_) | Self::RemoveEntry(_) | Self::CreatePack(_) | Self::Render(_) => {
-                Cost::Write
-            }
+            Self::CreateEntry(_)
+            | Self::ChangeEntry(_)
+            | Self::ChangePack(_)
+            | Self::ChangeRendering(_)
+            | Self::Supersede(_)
+            | Self::RemoveEntry(_)
+            | Self::RemoveEntries
+            | Self::AskToSign
+            | Self::Sign(_)
+            | Self::CreatePack(_)
+            | Self::Render(_) => Cost::Write,
             _ => Cost::Read,
         }
     }
@@ -120,7 +180,11 @@ impl Route {
     /// Returns the status of its success.
     pub(super) fn status(&self) -> u16 {
         match self {
-            Self::CreateEntry(_) | Self::CreatePack(_) | Self::Render(_) => 201,
+            Self::CreateEntry(_)
+            | Self::Supersede(_)
+            | Self::AskToSign
+            | Self::CreatePack(_)
+            | Self::Render(_) => 201,
             _ => 200,
         }
     }

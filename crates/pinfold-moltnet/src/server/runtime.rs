@@ -57,7 +57,7 @@ pub(crate) fn whoami(caller: &Caller) -> Value {
 }
 
 /// Returns the fingerprint of a public key: four groups of four digits.
-fn fingerprint(key: &[u8]) -> String {
+pub(crate) fn fingerprint(key: &[u8]) -> String {
     let digits = HEXUPPER.encode(digest(&SHA256, key).as_ref());
     [&digits[..4], &digits[4..8], &digits[8..12], &digits[12..16]].join("-")
 }

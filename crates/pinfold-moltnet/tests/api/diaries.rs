@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pinfold_content::{SystemClock, Uuid, Value};
 use pinfold_memory::{Diary, KnownSecrets, MemoryTools, Rules, Signer};
-use pinfold_moltnet::{Agents, DiaryConfig, NewAgent, Scope, Server};
+use pinfold_moltnet::{Agents, DiaryConfig, NewAgent, PublicKey, Scope, Server};
 use pinfold_policy::settings::MemoryGrant;
 use pinfold_secrets::Secret;
 use tempfile::TempDir;
@@ -59,9 +59,17 @@ impl Scene {
     }
 
     pub(crate) fn client(&self, name: &str, scopes: &[Scope]) -> Client {
+        self.client_with_key(name, scopes, None)
+    }
+
+    pub(crate) fn client_with_key(
+        &self,
+        name: &str,
+        scopes: &[Scope],
+        public_key: Option<PublicKey>,
+    ) -> Client {
         let team = Some(TEAM.parse().unwrap());
-        let new =
-            NewAgent { name: name.to_owned(), team, scopes: scopes.to_vec(), public_key: None };
+        let new = NewAgent { name: name.to_owned(), team, scopes: scopes.to_vec(), public_key };
         let (agent, key) = self.agents.add(&new).unwrap();
         Client { address: self.address, key: key.to_string(), agent }
     }

@@ -5,6 +5,8 @@ mod access;
 mod client;
 mod diaries;
 mod hostile;
+mod remote;
+mod remote_lies;
 mod replay;
 mod scene;
 mod served;

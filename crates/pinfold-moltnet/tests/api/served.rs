@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pinfold_content::{Value, read};
 use pinfold_memory::{
-    DiaryServer, DiaryTools, KnownSecrets, Rules, ServedTools, ServerError, TaskDiary,
+    DiaryServer, DiaryTools, KnownSecrets, Rules, ServedDiary, ServedTools, ServerError, TaskDiary,
 };
 use pinfold_moltnet::{Credentials, RemoteDiaries, Scope, WayOut};
 use pinfold_policy::settings::MemoryGrant;
@@ -33,10 +33,15 @@ impl DiaryServer for Recorder {
         self.asked.lock().unwrap().push(format!("POST {path} {body}"));
         self.server.post(path, body)
     }
+
+    fn delete(&self, path: &str) -> Result<Value, ServerError> {
+        self.asked.lock().unwrap().push(format!("DELETE {path}"));
+        self.server.delete(path)
+    }
 }
 
 /// Returns a server as a client with an id and a secret sees it.
-fn remote(client: &Client, secret: &str, scopes: &'static [Scope]) -> RemoteDiaries {
+pub(crate) fn remote(client: &Client, secret: &str, scopes: &'static [Scope]) -> RemoteDiaries {
     let file =
         format!(r#"{{"oauth2":{{"client_id":"{}","client_secret":"{secret}"}}}}"#, client.agent.id);
     let credentials = Credentials::of_moltnet(file.as_bytes(), Path::new("moltnet.json")).unwrap();
@@ -51,7 +56,7 @@ fn tools(
 ) -> ServedTools {
     let rules = Rules::new(grant, || Ok(KnownSecrets::default())).unwrap();
     let rules = rules.for_task(task.map(|task| TaskDiary::from_json(task).unwrap()));
-    ServedTools::new(Box::new(server), DIARY.parse().unwrap(), rules)
+    ServedTools::new(ServedDiary::new(Box::new(server), DIARY.parse().unwrap()), rules)
 }
 
 fn ok(tools: &ServedTools, name: &str, arguments: &str) -> Value {

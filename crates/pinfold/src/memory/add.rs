@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::Args;
+use pinfold_mcp::Purpose;
 use pinfold_memory::{EntryType, NewEntry, entry_to_json};
 use pinfold_policy::path::Escaped;
 
@@ -56,10 +57,10 @@ pub(crate) struct AddArgs {
 pub(super) fn add(args: AddArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     let content = content(args.text, args.file)?;
     let secrets = scene.secrets()?;
-    let signer = if args.sign { args.diary.signer(scene)? } else { None };
-    let diary = args.diary.open(scene)?.signed_by(signer);
+    let purpose = if args.sign { Purpose::Sign } else { Purpose::Write };
+    let diary = &*args.diary.open(scene, purpose)?;
     let supersedes: Result<_, _> =
-        args.supersedes.iter().map(|begin| entry(&diary, begin)).collect();
+        args.supersedes.iter().map(|begin| entry(diary, begin)).collect();
     let new = NewEntry {
         title: args.title,
         content,
@@ -71,7 +72,7 @@ pub(super) fn add(args: AddArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     };
     let added = diary.create(&new, &secrets)?;
     if args.output.json {
-        return show::json(&entry_to_json(&added, &diary));
+        return show::json(&entry_to_json(&added, diary.id()));
     }
     say!("{}", short(added.id));
     show::warn_of(&added);

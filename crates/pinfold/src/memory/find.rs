@@ -1,7 +1,7 @@
 //! Which entry, pack or rendering is meant.
 
 use pinfold_content::Uuid;
-use pinfold_memory::{Diary, MemoryError};
+use pinfold_memory::{DiaryStore, MemoryError};
 
 use crate::exit::Failure;
 
@@ -13,12 +13,12 @@ pub(crate) fn short(id: Uuid) -> String {
     id.to_string().split('-').next().unwrap_or_default().to_owned()
 }
 
-pub(super) fn entry(diary: &Diary, beginning: &str) -> Result<Uuid, Failure> {
+pub(super) fn entry(diary: &dyn DiaryStore, beginning: &str) -> Result<Uuid, Failure> {
     one("entry", beginning, |beginning, limit| diary.entries_that_begin(beginning, limit))
 }
 
 /// Returns a pack by the beginning of its id, or by its address.
-pub(super) fn pack(diary: &Diary, named: &str) -> Result<Uuid, Failure> {
+pub(super) fn pack(diary: &dyn DiaryStore, named: &str) -> Result<Uuid, Failure> {
     if named.starts_with("bafy") {
         return Ok(diary.pack_with_cid(named)?);
     }

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use clap::Args;
-use pinfold_memory::{Diary, Entry, EntryType, Filter, Search, Weights, entry_to_json};
+use pinfold_memory::{DiaryStore, Entry, EntryType, Filter, Search, Weights, entry_to_json};
 use pinfold_policy::path::{cut, plain_line};
 use pinfold_terminal::notify;
 use serde_json::{Value, json};
@@ -104,9 +104,9 @@ pub(crate) struct TagsArgs {
 pub(super) fn list(args: &ListArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     let FilterArgs { limit, offset, .. } = args.filter;
     let diary = args.diary.existing(scene)?;
-    let find = |diary: &Diary| diary.list(&args.filter.filter(), limit, offset);
-    let entries = diary.as_ref().map(find).transpose()?.unwrap_or_default();
-    print(&entries, diary.as_ref(), &args.output)
+    let find = |diary: &dyn DiaryStore| diary.list(&args.filter.filter(), limit, offset);
+    let entries = diary.as_deref().map(find).transpose()?.unwrap_or_default();
+    print(&entries, diary.as_deref(), &args.output)
 }
 
 pub(super) fn search(args: &SearchArgs, scene: &Scene<'_>) -> Result<(), Failure> {
@@ -122,15 +122,19 @@ pub(super) fn search(args: &SearchArgs, scene: &Scene<'_>) -> Result<(), Failure
         },
     };
     let diary = args.diary.existing(scene)?;
-    let find = |diary: &Diary| diary.search(&search);
-    let entries = diary.as_ref().map(find).transpose()?.unwrap_or_default();
-    print(&entries, diary.as_ref(), &args.output)
+    let find = |diary: &dyn DiaryStore| diary.search(&search);
+    let entries = diary.as_deref().map(find).transpose()?.unwrap_or_default();
+    print(&entries, diary.as_deref(), &args.output)
 }
 
-fn print(entries: &[Entry], diary: Option<&Diary>, output: &Output) -> Result<(), Failure> {
+fn print(
+    entries: &[Entry],
+    diary: Option<&dyn DiaryStore>,
+    output: &Output,
+) -> Result<(), Failure> {
     if output.json {
         let entries: Vec<Value> = diary
-            .map(|diary| entries.iter().map(|entry| entry_to_json(entry, diary)))
+            .map(|diary| entries.iter().map(|entry| entry_to_json(entry, diary.id())))
             .map(|entries| entries.map(|entry| show::serde(&entry)).collect())
             .unwrap_or_else(|| Ok(Vec::new()))?;
         return print::json(&json!({ "entries": entries }));
@@ -159,7 +163,7 @@ pub(super) fn shown_title(entry: &Entry) -> String {
 }
 
 pub(super) fn tags(args: &TagsArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let find = |diary: Diary| diary.tags(&args.prefix, args.least, &args.types);
+    let find = |diary: Box<dyn DiaryStore>| diary.tags(&args.prefix, args.least, &args.types);
     let tags = args.diary.existing(scene)?.map(find).transpose()?.unwrap_or_default();
     if args.output.json {
         let tags = tags.iter().map(|tag| json!({ "tag": tag.tag, "count": tag.count }));

@@ -5,8 +5,9 @@ use std::time::{Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use pinfold_content::{Object, Uuid, Value, read};
+use pinfold_mcp::Purpose;
 use pinfold_memory::{
-    CompressionLevel, Diary, NewPack, Pack, Rendering, compiled_to_json, pack_to_json,
+    CompressionLevel, DiaryStore, NewPack, Pack, Rendering, compiled_to_json, pack_to_json,
     rendered_to_json,
 };
 use pinfold_terminal::notify;
@@ -90,8 +91,9 @@ pub(super) fn pack(args: PackArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     if args.ids.is_empty() {
         return list(&args, scene);
     }
-    let diary = args.diary.required(scene)?;
-    let new = wanted(&args, &diary)?;
+    let purpose = if args.preview { Purpose::Read } else { Purpose::Write };
+    let diary = args.diary.required(scene, purpose)?;
+    let new = wanted(&args, &*diary)?;
     let begun = Instant::now();
     let (id, compiled) = if args.preview {
         (None, diary.preview_pack(&new)?)
@@ -124,7 +126,7 @@ pub(super) fn pack(args: PackArgs, scene: &Scene<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wanted(args: &PackArgs, diary: &Diary) -> Result<NewPack, Failure> {
+fn wanted(args: &PackArgs, diary: &dyn DiaryStore) -> Result<NewPack, Failure> {
     let ids: Result<Vec<Uuid>, _> = args.ids.iter().map(|begin| entry(diary, begin)).collect();
     let older = args.supersedes.as_deref().map(|named| find::pack(diary, named)).transpose()?;
     Ok(NewPack {
@@ -146,7 +148,7 @@ fn params(text: &str) -> Result<Object, Failure> {
 }
 
 fn list(args: &PackArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let find = |diary: Diary| diary.packs(MOST, 0);
+    let find = |diary: Box<dyn DiaryStore>| diary.packs(MOST, 0);
     let packs = args.diary.existing(scene)?.map(find).transpose()?.unwrap_or_default();
     if args.output.json {
         let packs: Result<Vec<Json>, _> =
@@ -173,8 +175,8 @@ fn list(args: &PackArgs, scene: &Scene<'_>) -> Result<(), Failure> {
 }
 
 pub(super) fn render(args: &RenderArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let diary = args.diary.required(scene)?;
-    let id = find::pack(&diary, &args.pack)?;
+    let diary = args.diary.required(scene, Purpose::Write)?;
+    let id = find::pack(&*diary, &args.pack)?;
     let rendering = match args.form {
         Method::Reader => Rendering::local(&diary.pack(id)?),
         Method::Plain => Rendering::server(),
@@ -193,7 +195,7 @@ pub(super) fn render(args: &RenderArgs, scene: &Scene<'_>) -> Result<(), Failure
 }
 
 pub(super) fn provenance(args: &ProvenanceArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let diary = args.diary.required(scene)?;
-    let id = find::pack(&diary, &args.pack)?;
+    let diary = args.diary.required(scene, Purpose::Read)?;
+    let id = find::pack(&*diary, &args.pack)?;
     show::json(&diary.provenance(id, args.depth)?)
 }

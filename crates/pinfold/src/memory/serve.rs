@@ -6,6 +6,7 @@ use clap::Args;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::{Places, resolved};
 use pinfold_host::session_id::SessionId;
+use pinfold_mcp::Purpose;
 use pinfold_memory::{KnownSecrets, MemoryTools, Rules};
 use pinfold_moltnet::{Agents, DiaryConfig, Scope, Server};
 use pinfold_policy::settings::MemoryGrant;
@@ -36,8 +37,8 @@ pub(crate) struct ServeArgs {
 /// Returns an error for a diary that cannot be used, or a server that cannot listen.
 pub(super) fn serve(args: ServeArgs, scene: &Scene<'_>) -> Result<ExitCode, Failure> {
     let listen = args.listen.listen(PORT)?;
-    let signer = if args.sign { args.diary.signer(scene)? } else { None };
-    let diary = args.diary.open(scene)?.signed_by(signer);
+    let purpose = if args.sign { Purpose::Sign } else { Purpose::Write };
+    let diary = args.diary.open_here(scene, purpose)?;
     let id = diary.id().to_string();
     let agents = agents(scene.places)?;
     if agents.list().map_err(Failure::new)?.is_empty() {
@@ -67,7 +68,7 @@ pub(super) fn serve(args: ServeArgs, scene: &Scene<'_>) -> Result<ExitCode, Fail
 /// # Errors
 /// Returns the errors of [`keys`].
 pub(super) fn key(command: KeyCommand, scene: &Scene<'_>) -> Result<ExitCode, Failure> {
-    keys(command, &agents(scene.places)?, Scope::OF_A_DIARY)
+    keys(command, &agents(scene.places)?, Scope::OF_A_SIGNER)
 }
 
 fn agents(places: &Places) -> Result<Agents, Failure> {

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use pinfold_content::Value;
+use pinfold_mcp::Purpose;
 use pinfold_memory::{Entry, entry_to_json};
 use pinfold_policy::path::plain_line;
 use pinfold_terminal::notify;
@@ -34,10 +35,10 @@ pub(crate) struct RemoveArgs {
 }
 
 pub(super) fn show(args: &ShowArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let diary = args.diary.required(scene)?;
-    let found = diary.entry(entry(&diary, &args.id)?)?;
+    let diary = args.diary.required(scene, Purpose::Read)?;
+    let found = diary.entry(entry(&*diary, &args.id)?)?;
     if args.output.json {
-        return json(&entry_to_json(&found, &diary));
+        return json(&entry_to_json(&found, diary.id()));
     }
     let made = Ago(found.created_at.into(), SystemTime::now());
     let Entry { id, entry_type, importance, .. } = &found;
@@ -50,9 +51,11 @@ pub(super) fn show(args: &ShowArgs, scene: &Scene<'_>) -> Result<(), Failure> {
         say!("tags:       {}", tags.join(", "));
     }
     say!("address:    {}", found.cid);
-    if let Some(signature) = &found.signature {
+    let claim = found.claim.iter().map(|claim| (claim, ", as the server says"));
+    for (signature, whence) in found.signature.iter().map(|signature| (signature, "")).chain(claim)
+    {
         let identity = plain_line(&signature.identity);
-        say!("signed by:  {} (identity {identity})", signature.fingerprint());
+        say!("signed by:  {} (identity {identity}){whence}", signature.fingerprint());
     }
     if found.is_superseded {
         say!("superseded: another entry takes its place");
@@ -68,8 +71,8 @@ pub(super) fn show(args: &ShowArgs, scene: &Scene<'_>) -> Result<(), Failure> {
 }
 
 pub(super) fn remove(args: &RemoveArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let diary = args.diary.required(scene)?;
-    let ids: Result<Vec<_>, _> = args.ids.iter().map(|begin| entry(&diary, begin)).collect();
+    let diary = args.diary.required(scene, Purpose::Remove)?;
+    let ids: Result<Vec<_>, _> = args.ids.iter().map(|begin| entry(&*diary, begin)).collect();
     for id in ids? {
         diary.remove(id)?;
         notify!("pinfold: removed: {}", short(id));

@@ -1,7 +1,7 @@
 //! The diary that tools of `pinfold mcp` may use.
 
 use pinfold_host::{Host, Refusal};
-use pinfold_mcp::{Agent, tools_of};
+use pinfold_mcp::{Agent, DiaryError, tools_of};
 use pinfold_memory::{DiaryTools, Signer};
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_session::RunError;
@@ -22,24 +22,27 @@ pub(crate) fn tools(
     let settings = start.settings();
     let name = settings.identity.as_ref().map(|identity| &*identity.value);
     let private = name.map(|name| PrivateFiles::find(name, start.workspace())).transpose();
-    let private = private.map_err(refused)?;
-    let signer = private.as_ref().map(signer).transpose()?.flatten();
-    let diary = private.as_ref().map(PrivateFiles::diary).transpose().map_err(refused)?.flatten();
-    let moltnet = private.as_ref().map(PrivateFiles::moltnet).transpose().map_err(refused)?;
-    let agent = Agent { signer, diary, moltnet, ..Agent::default() };
-    tools_of(settings, host, agent).map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })
+    let agent = agent(private.map_err(refused)?.as_ref())?;
+    Ok(tools_of(settings, host, agent)?)
 }
 
-/// Returns who signs for an identity.
+/// Returns what an identity has for diaries.
 ///
 /// # Errors
-/// Returns an error for a key that cannot be used.
-pub(super) fn signer(private: &PrivateFiles) -> Result<Option<Signer>, Failure> {
-    let file = private.moltnet().map_err(refused)?;
-    Signer::of_identity(&file).map_err(Failure::new)
+/// Returns an error for files that cannot be used.
+pub(super) fn agent(private: Option<&PrivateFiles>) -> Result<Agent, Failure> {
+    let Some(private) = private else { return Ok(Agent::default()) };
+    let diary = private.diary().map_err(refused)?;
+    let moltnet = private.moltnet().map_err(refused)?;
+    let signer = Signer::of_identity(&moltnet).map_err(Failure::new)?;
+    Ok(Agent { signer, diary, moltnet: Some(moltnet), ..Agent::default() })
+}
+
+impl From<DiaryError> for Failure {
+    fn from(error: DiaryError) -> Self {
+        let hint = error.hint();
+        Self::new(error).hint(hint)
+    }
 }
 
 pub(super) fn refused(refusal: Refusal) -> Failure {

@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal as _, Read};
 use std::path::PathBuf;
 
 use clap::Args;
-use pinfold_content::read;
+use pinfold_mcp::Purpose;
 use pinfold_memory::{
-    Diary, Entry, Filter, MemoryError, NewEntry, entries_from_markdown, entry_from_json,
+    Entry, Filter, ImportError, MOST_IMPORTED, NewEntry, entries_from_lines, entries_from_markdown,
     entry_to_json, entry_to_markdown,
 };
 use pinfold_policy::path::Escaped;
@@ -20,9 +20,8 @@ use crate::print::{plain, put, say};
 
 /// Entries that are read at once.
 const PAGE: u32 = 100;
-/// Bytes of a file at most, and entries in it: they are added all or none, and one of a few bytes takes some hundred in memory.
+/// Bytes of a file at most.
 const LARGEST: u64 = 256 << 20;
-const MOST: usize = 500_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -64,7 +63,7 @@ pub(super) fn export(args: &ExportArgs, scene: &Scene<'_>) -> Result<(), Failure
             if args.markdown {
                 markdown(entry);
             } else {
-                say!("{}", plain(&entry_to_json(entry, &diary).to_string()));
+                say!("{}", plain(&entry_to_json(entry, diary.id()).to_string()));
             }
         }
         if page.is_empty() {
@@ -100,37 +99,27 @@ pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure
         Failure::new(format!("{name}, line {line}: {error}"))
             .hint(Some("nothing was added".to_owned()))
     };
-    let read = if args.markdown { entries_from_markdown(&text) } else { of_lines(&text) };
+    let read = if args.markdown { entries_from_markdown(&text) } else { entries_from_lines(&text) };
     let (lines, entries): (Vec<usize>, Vec<NewEntry>) =
         read.map_err(|(line, error)| at(line, &error))?.into_iter().unzip();
-    if let Some(line) = lines.get(MOST) {
+    if let Some(line) = lines.get(MOST_IMPORTED) {
         return Err(at(*line, &"there are more than 500000 entries; import them in parts"));
     }
     let secrets = scene.secrets()?;
-    let diary: Diary = args.diary.open(scene)?;
-    let added = diary.import(&entries, &secrets).map_err(|(number, error)| {
-        let line = lines.get(number.saturating_sub(1)).copied().unwrap_or_default();
-        let hint = error.hint().map_or_else(
-            || "nothing was added".to_owned(),
-            |hint| format!("{hint}; nothing was added"),
-        );
-        Failure::new(format!("{name}, line {line}: {error}")).hint(Some(hint))
-    })?;
+    let diary = args.diary.open(scene, Purpose::Write)?;
+    let added =
+        diary.import(&entries, &secrets).map_err(|ImportError { number, added, error }| {
+            let line = lines.get(number.saturating_sub(1)).copied().unwrap_or_default();
+            let state = match added {
+                0 => "nothing was added".to_owned(),
+                _ => format!("{added} were added before; import all again for the rest"),
+            };
+            let hint =
+                error.hint().map_or_else(|| state.clone(), |hint| format!("{hint}; {state}"));
+            Failure::new(format!("{name}, line {line}: {error}")).hint(Some(hint))
+        })?;
     say!("{added} of {} entries were added", entries.len());
     Ok(())
-}
-
-/// Reads an entry from each line that is not empty, with the line's number. Reads no more than one too many.
-fn of_lines(text: &str) -> Result<Vec<(usize, NewEntry)>, (usize, MemoryError)> {
-    let mut entries = Vec::new();
-    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
-        let value = read(line).map_err(|error| (number, MemoryError::BadLine(error.to_string())));
-        entries.push((number, entry_from_json(&value?).map_err(|error| (number, error))?));
-        if entries.len() > MOST {
-            break;
-        }
-    }
-    Ok(entries)
 }
 
 fn bounded(from: impl Read) -> io::Result<String> {
@@ -140,7 +129,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
 }
 
 pub(super) fn back_up(args: &BackupArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let diary = args.diary.required(scene)?;
+    let diary = args.diary.required_here(scene)?;
     diary.back_up(&args.file)?;
     notify!("pinfold: the copy is {}", Escaped(&args.file));
     Ok(())

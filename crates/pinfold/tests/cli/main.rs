@@ -9,6 +9,7 @@ mod guard;
 mod invocation;
 mod memory;
 mod memory_inside;
+mod memory_served;
 mod review;
 mod shown;
 mod signals;

@@ -223,7 +223,7 @@ fn sandbox_uses_the_diary_of_a_server_and_never_has_its_key() {
     let made = run(Some(&id), &format!("{CREATE}; env; cat /proc/self/environ"));
     assert!(made.status.success(), "{}", text(&made));
     assert!(!text(&made).contains(key.trim()), "the key is in the sandbox: {}", text(&made));
-    let listed = done(&stage, &[&["memory", "ls"], &diary[..]].concat());
+    let listed = done(&stage, &[&["memory", "ls", "--local"], &diary[..]].concat());
     assert!(listed.contains("Disk"), "{listed}");
     let found = run(Some(&id), r#"pinfold-memory moltnet_search_entries '{"query":"first"}'"#);
     assert!(text(&found).contains("a first entry"), "{}", text(&found));

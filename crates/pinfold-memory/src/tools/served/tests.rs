@@ -5,10 +5,13 @@ use pinfold_policy::settings::MemoryGrant;
 use tempfile::TempDir;
 
 use super::*;
+use crate::NewEntry;
+use crate::error::ServerError;
 use crate::json::{entry_to_json, pack_to_json, rendered_to_json};
 use crate::known_secrets::KnownSecrets;
 use crate::pack::NewPack;
 use crate::render::Rendering;
+use crate::served::DiaryServer;
 use crate::store::Diary;
 
 /// Asked for, in order: a method, a path with its query, and a body.
@@ -32,6 +35,11 @@ impl DiaryServer for Fake {
 
     fn post(&self, path: &str, body: &Value) -> Result<Value, ServerError> {
         self.asked.lock().unwrap().push(format!("POST {path} {body}"));
+        (self.answer)(path)
+    }
+
+    fn delete(&self, path: &str) -> Result<Value, ServerError> {
+        self.asked.lock().unwrap().push(format!("DELETE {path}"));
         (self.answer)(path)
     }
 }
@@ -62,14 +70,14 @@ impl Scene {
         };
         let rules = Rules::new(grant, secrets).unwrap();
         let server = Fake { asked: Arc::clone(&self.asked), answer: Box::new(answer) };
-        ServedTools::new(Box::new(server), self.diary.id(), rules)
+        ServedTools::new(ServedDiary::new(Box::new(server), self.diary.id()), rules)
     }
 
     fn entry(&self, title: &str) -> Value {
         let new =
             NewEntry { title: Some(title.to_owned()), ..NewEntry::new(format!("text of {title}")) };
         let entry = self.diary.create(&new, &KnownSecrets::default()).unwrap();
-        entry_to_json(&entry, &self.diary)
+        entry_to_json(&entry, self.diary.id())
     }
 
     fn asked(&self) -> Vec<String> {

@@ -1,10 +1,12 @@
-//! claude, codex, opencode and pi in a sandbox, which use a diary on the host.
+//! claude, codex, opencode, pi and gemini in a sandbox, which use a diary on the host.
 
 use std::fs;
 
-use pinfold_testkit::Script;
-use pinfold_testkit::agent::{AgentScene, ready};
+use pinfold_testkit::agent::{AgentScene, cache, ready};
+use pinfold_testkit::{Script, Stage, skip};
 use serde_json::{Value, json};
+
+use super::{newer_node, packages};
 
 /// Newer models look for tools instead of getting a list of all.
 const MODEL: &str = r#"model="gpt-5.4""#;
@@ -59,5 +61,33 @@ fn agent_in_a_sandbox_finds_the_tools_of_a_diary_that_is_granted() {
         let audit = scene.stage.pinfold(&["audit", "--json"]).output().unwrap();
         let audit = String::from_utf8_lossy(&audit.stdout).into_owned();
         assert!(audit.contains("moltnet_create_entry"), "{agent}: {audit}");
+    }
+}
+
+/// gemini is a program of the user's, and state of a session with a diary is there in one without.
+#[test]
+fn gemini_finds_the_tools_of_a_diary_only_where_it_is_granted() {
+    let test = "gemini with a diary";
+    let Some(user) = ready(test) else { return };
+    let Some(node) = newer_node(test) else { return };
+    let stage = Stage::new(user);
+    let modules = match packages(&stage, "gemini", &["@google/gemini-cli@0.61.0", node]) {
+        Ok(modules) => modules,
+        Err(why) => return skip(test, &why),
+    };
+    let bin = modules.join(".bin");
+    let node = modules.join(node.split('@').next().unwrap()).join("bin");
+    let path = format!("{}:{}:/usr/bin:/bin", bin.display(), node.display());
+    let granted = cache(user).join("gemini").display().to_string();
+    for (grant, is_there) in [("read", true), ("none", false)] {
+        let options = ["run", "--read", &granted, "--memory-grant", grant, "gemini", "--"];
+        let mut run = stage.pinfold(&options);
+        run.args(["mcp", "list"]).env("PATH", &path).env("GEMINI_API_KEY", "AIza-not-a-key");
+        let output = run.output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let line = said.lines().find(|line| line.contains("pinfold-memory"));
+        assert_eq!(line.is_some_and(|line| line.contains("Connected")), is_there, "{said}");
+        assert_eq!(line.is_some(), is_there, "{said}");
     }
 }

@@ -36,6 +36,8 @@ struct Entry {
     also_missing: Option<Kind>,
     only: Option<Only>,
     #[serde(default)]
+    unless_certificates: bool,
+    #[serde(default)]
     refuse: bool,
     reason: String,
     opt_in: String,
@@ -132,11 +134,12 @@ fn rule(effect: &str, entry: &Entry) -> String {
     };
     format!(
         "    Rule {{ effect: Effect::{effect}, names: &[{}], except: &[{}], only_home: {}, \
-         only_files: {}, refuse: {}, missing: {missing}, reason: {:?}, opt_in: {:?} }},",
+         only_files: {}, unless_certificates: {}, refuse: {}, missing: {missing}, reason: {:?}, opt_in: {:?} }},",
         globs(&entry.names),
         globs(&entry.except),
         matches!(entry.r#where, Where::Home),
         matches!(entry.only, Some(Only::Files)),
+        entry.unless_certificates,
         entry.refuse,
         entry.reason,
         entry.opt_in

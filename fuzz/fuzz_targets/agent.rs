@@ -5,7 +5,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_fuzz::assert_printable;
-use pinfold_policy::agents::{Registry, Selection, TemplateValues};
+use pinfold_agents::{Registry, Selection, TemplateValues};
 use pinfold_policy::document::SettingsFile;
 
 fuzz_target!(|bytes: &[u8]| {

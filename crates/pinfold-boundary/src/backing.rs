@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use pinfold_wire::{Channel, LastSteps};
+use pinfold_wire::{Channel, ChannelError, LastSteps};
 
 use crate::group::Group;
 use crate::launch_error::LaunchError;
@@ -53,6 +53,11 @@ pub trait Backing: fmt::Debug + Send {
 
     /// Returns where sockets and terminals of the sandbox are asked for, if that is not init.
     fn outlets(&self) -> Option<&Channel> {
+        None
+    }
+
+    /// Returns a stream to a port of the sandbox's loopback, if no socket of its network can leave it.
+    fn stream_to(&self, _port: u16) -> Option<Result<OwnedFd, ChannelError>> {
         None
     }
 

@@ -177,15 +177,18 @@ impl Inside {
         self.order_with(order, &[])
     }
 
-    /// Asks for a socket of the sandbox's network, which comes as a report.
+    /// Returns a stream to a port of the sandbox's loopback, or asks for a socket of the sandbox's network, which comes
+    /// as a report.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::order`].
-    pub fn order_socket(&self) -> Result<(), ChannelError> {
-        match self.backing.outlets() {
-            Some(outlets) => outlets.send(&Order::Socket, &[]),
-            None => self.order(&Order::Socket),
+    /// Returns the errors of [`Self::order`], or of making the stream.
+    pub fn stream_to(&self, port: u16) -> Result<Option<OwnedFd>, ChannelError> {
+        match (self.backing.stream_to(port), self.backing.outlets()) {
+            (Some(stream), _) => return Ok(Some(stream?)),
+            (None, Some(outlets)) => outlets.send(&Order::Socket, &[])?,
+            (None, None) => self.order(&Order::Socket)?,
         }
+        Ok(None)
     }
 
     /// Does the same with descriptors.

@@ -1,7 +1,8 @@
 //! Ports inside that the host can reach: accepted here, connected there.
 //!
 //! A socket belongs to the network it was made in, whichever process connects it. So init makes
-//! sockets, on demand, and everything else is done here.
+//! sockets, on demand, and everything else is done here. No socket leaves a machine: from there come streams
+//! to its ports.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,10 +13,11 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType};
+use rustix::process::{Resource, getrlimit};
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Mutex;
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::door::join;
@@ -28,6 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after `accept` has failed for a lack of something, such as descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections to all ports of a session at once: each program of the machine, whichever user's, can make them.
+const MOST_CONNECTIONS: u64 = 512;
+/// What they may take of the process's descriptors, as a part of them. Each connection takes two or three.
+const PART: u64 = 8;
+
 /// A listener outside, and the port inside that it leads to.
 pub struct Published {
     /// Where the host connects.
@@ -36,25 +43,33 @@ pub struct Published {
     pub port: u16,
 }
 
+/// A way to the sandbox's ports.
+enum Way {
+    /// A socket of the sandbox's network that is not connected.
+    Socket(OwnedFd),
+    /// A stream to this port.
+    Stream(u16, std::os::unix::net::UnixStream),
+}
+
 /// Where sockets of the sandbox's network are handed in.
 #[derive(Clone)]
-pub struct SocketSupply(Sender<OwnedFd>);
+pub struct SocketSupply(Sender<Way>);
 
-/// How many sockets that were handed in may wait.
+/// How many that were handed in may wait.
 const MOST_WAITING: usize = 64;
 
 /// Where they are taken out.
 pub struct SocketStock {
-    sockets: Mutex<Receiver<OwnedFd>>,
-    /// Asks for one more.
-    ask: Box<dyn Fn() + Send + Sync>,
+    ways: Mutex<Receiver<Way>>,
+    /// Asks for a way to a port.
+    ask: Box<dyn Fn(u16) + Send + Sync>,
 }
 
-/// Returns a supply and its stock; `ask` is called for each socket that is needed.
+/// Returns a supply and its stock; `ask` is called with the port for each socket or stream that is needed.
 #[must_use]
-pub fn socket_supply(ask: Box<dyn Fn() + Send + Sync>) -> (SocketSupply, Arc<SocketStock>) {
+pub fn socket_supply(ask: Box<dyn Fn(u16) + Send + Sync>) -> (SocketSupply, Arc<SocketStock>) {
     let (sender, receiver) = channel(MOST_WAITING);
-    (SocketSupply(sender), Arc::new(SocketStock { sockets: Mutex::new(receiver), ask }))
+    (SocketSupply(sender), Arc::new(SocketStock { ways: Mutex::new(receiver), ask }))
 }
 
 impl SocketSupply {
@@ -67,16 +82,30 @@ impl SocketSupply {
             // Its maker could have it take any time to close.
             let _ = sockopt::set_socket_linger(&socket, None);
             // A stock that is gone or full needs nothing.
-            let _ = self.0.try_send(socket);
+            let _ = self.0.try_send(Way::Socket(socket));
         }
+    }
+
+    /// Hands in a stream to a port of the sandbox, which the caller has made.
+    pub fn put_stream(&self, port: u16, stream: OwnedFd) {
+        let _ = self.0.try_send(Way::Stream(port, stream.into()));
     }
 }
 
 impl SocketStock {
-    async fn take(&self) -> io::Result<OwnedFd> {
-        let mut sockets = self.sockets.lock().await;
-        (self.ask)();
-        let taken = tokio::time::timeout(PATIENCE, sockets.recv()).await?;
+    async fn take(&self, port: u16) -> io::Result<Way> {
+        let mut ways = self.ways.lock().await;
+        (self.ask)(port);
+        let next = async {
+            loop {
+                match ways.recv().await {
+                    // It came after its connection had given up.
+                    Some(Way::Stream(other, _)) if other != port => {}
+                    way => return way,
+                }
+            }
+        };
+        let taken = tokio::time::timeout(PATIENCE, next).await?;
         taken.ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 }
@@ -86,7 +115,9 @@ impl SocketStock {
 /// # Errors
 /// Returns an error if a listener could not be registered.
 pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(most_connections()));
     for Published { listener, port } in &publishing.published {
+        let places = Arc::clone(&places);
         let listener = listener.try_clone()?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
@@ -96,13 +127,17 @@ pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io:
             loop {
                 match listener.accept().await {
                     Ok((client, from)) => {
+                        // One too many ends at once: the descriptors are those of all doors.
+                        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                         let (stock, journal) = (Arc::clone(&stock), Arc::clone(&journal));
                         tokio::spawn(async move {
                             let what = format!("port {port} inside, from {from}");
                             let event = Event::Connect { asked: &what, rule: "--publish" };
                             // What cannot be recorded does not happen.
                             journal.record(&event)?;
-                            carry(client, &stock, port).await
+                            let carried = carry(client, &stock, port).await;
+                            drop(place);
+                            carried
                         });
                     }
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -113,18 +148,24 @@ pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io:
     Ok(())
 }
 
-async fn carry(mut client: TcpStream, stock: &SocketStock, port: u16) -> io::Result<()> {
-    let mut inside = connect(stock, port).await?;
-    client.set_nodelay(true)?;
-    inside.set_nodelay(true)?;
-    join(&mut client, &mut inside).await
+fn most_connections() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (descriptors / PART).clamp(1, MOST_CONNECTIONS) as usize
 }
 
-/// Connects to a server inside: on IPv4, or on IPv6 where none listens there.
-async fn connect(stock: &SocketStock, port: u16) -> io::Result<TcpStream> {
+async fn carry(mut client: TcpStream, stock: &SocketStock, port: u16) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    // On IPv4, or on IPv6 where no server listens there.
     let mut last = io::Error::from(io::ErrorKind::ConnectionRefused);
     for v6 in [false, true] {
-        let socket = stock.take().await?;
+        let socket = match stock.take(port).await? {
+            Way::Socket(socket) => socket,
+            Way::Stream(_, stream) => {
+                stream.set_nonblocking(true)?;
+                let mut stream = UnixStream::from_std(stream)?;
+                return tokio::io::copy_bidirectional(&mut client, &mut stream).await.map(drop);
+            }
+        };
         let address = match (sockopt::socket_domain(&socket)?, v6) {
             (AddressFamily::INET, _) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             (_, false) => SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), port)),
@@ -132,7 +173,10 @@ async fn connect(stock: &SocketStock, port: u16) -> io::Result<TcpStream> {
         };
         let attempt = tokio::time::timeout(PATIENCE, finish(socket, address)).await?;
         match attempt {
-            Ok(stream) => return Ok(stream),
+            Ok(mut inside) => {
+                inside.set_nodelay(true)?;
+                return join(&mut client, &mut inside).await;
+            }
             Err(error) => last = error,
         }
     }

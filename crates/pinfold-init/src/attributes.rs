@@ -35,6 +35,7 @@ enum Change {
     Times(Timestamps),
 }
 
+#[cfg(target_arch = "x86_64")]
 const HERE: u64 = libc::AT_FDCWD as u64;
 const NOFOLLOW: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
 const EMPTY: u64 = libc::AT_EMPTY_PATH as u64;

@@ -61,7 +61,7 @@ impl Task {
         around: &Arc<Surroundings>,
     ) -> Result<Self, Failure> {
         let prepared = command.prepare(around)?;
-        let what = b"with limits of its own, which this kernel cannot tell,";
+        let what = b"with limits of its own (this kernel does not tell what each process uses up)";
         let watch = PartWatch::new(bounds).map_err(Failure::about(Step::Limits, what))?;
         let terminal = Terminal::open(&streams).map_err(Failure::at(Step::Terminal))?;
         let line = streams.take_line();

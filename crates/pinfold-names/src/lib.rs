@@ -62,6 +62,12 @@ impl Class {
         self.rule.only_files
     }
 
+    /// Returns whether files that hold public certificates of the system are not meant.
+    #[must_use]
+    pub fn spares_certificates(&self) -> bool {
+        self.rule.unless_certificates
+    }
+
     /// Returns why, with the name that lifts it.
     #[must_use]
     pub fn reason(&self) -> Reason {
@@ -103,6 +109,7 @@ struct Rule {
     except: &'static [Glob],
     only_home: bool,
     only_files: bool,
+    unless_certificates: bool,
     refuse: bool,
     missing: Option<Placeholder>,
     reason: &'static str,

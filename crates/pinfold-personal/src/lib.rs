@@ -1,9 +1,10 @@
-//! What of the user's own a session gets: the identity that it commits and signs as, and the user's own setup of
-//! the agent, as checked copies.
+//! What of the user's own a session gets: the identity that it commits and signs as, the user's own setup of
+//! the agent, as checked copies, and the certificate authorities that the caller trusts.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use pinfold_host::Refusal;
 
+pub mod caller_trust;
 pub mod identity;
 mod my_config;
 mod synced;

@@ -14,9 +14,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_agents::{AgentProfile, ConfigKey, Host};
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
-use pinfold_policy::agents::{AgentProfile, ConfigKey, Host};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_rootfs::userland::HOME;
 use pinfold_terminal::notify;

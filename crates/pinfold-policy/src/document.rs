@@ -14,10 +14,8 @@ mod toml;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use error::nearest_hint;
-pub use error::{Fault, FileError};
-pub(crate) use keys::nearest;
-pub use keys::{Key, Shape};
+pub use error::{Fault, FileError, nearest_hint};
+pub use keys::{Key, Shape, nearest};
 pub use read::{Item, Section};
 
 use crate::origin::Place;

@@ -25,7 +25,7 @@ pub struct EnvName(Arc<str>);
 pub struct EnvNameError(String);
 
 /// The same rule as a regular expression, for published schemas.
-pub(crate) const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+pub const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 
 impl EnvName {
     /// Returns the name.

@@ -6,7 +6,6 @@
 //! [`authority::Authority`] value built here.
 
 pub mod access;
-pub mod agents;
 pub mod allowlist;
 pub mod authority;
 pub mod document;

@@ -13,5 +13,7 @@ mod widening;
 pub use approval::{ApprovalRule, AutoApprove, is_executable};
 pub use resume::ResumeCommand;
 pub use shadow::{ShadowPath, ShadowPathError};
-pub use snapshot::{Base, BaseError, ImageEngine, Snapshot};
+pub use snapshot::{
+    Base, BaseError, ImageEngine, InvalidTopDirectory, Snapshot, SystemUser, TopDirectory,
+};
 pub use widening::Widening;

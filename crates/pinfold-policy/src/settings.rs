@@ -5,10 +5,12 @@
 //! names both sides, never quietly lowered, unless nobody chose it.
 
 mod agent_loop;
+mod api;
 mod ask;
 mod branch;
 mod budget;
 mod ceiling;
+mod cloud_name;
 mod diary;
 mod effective;
 mod error;
@@ -31,14 +33,16 @@ mod task_rules;
 mod url;
 mod values;
 mod widen;
-pub(crate) mod words;
+mod words;
 mod wrapper;
 
 pub use agent_loop::AgentLoop;
+pub use api::Api;
 pub use ask::AskSettings;
 pub use branch::{BranchName, InvalidBranch};
 pub use budget::{Budget, BudgetOf, FlagBudget, Usd};
 pub use ceiling::Ceiling;
+pub use cloud_name::{CloudName, InvalidCloudName};
 pub use diary::DiarySettings;
 pub use effective::Settings;
 pub use error::{InvalidGroup, SettingsError};
@@ -46,7 +50,7 @@ pub(crate) use fields::path;
 pub use group_home::{ExtraName, GroupFiles, GroupHome, GroupMount};
 pub use group_import::{import_group, import_groups};
 pub use host_exec::{FlagHostExec, HostExec, HostExecVerdict, LISTED};
-pub use keys::{CEILING, PROJECT, USER};
+pub use keys::{CEILING, ID_PATTERN, PLACE_PATTERN, PROJECT, USER};
 pub use layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 pub use narrowing::Narrowing;
 pub use network::FlagNetwork;

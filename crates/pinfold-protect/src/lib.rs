@@ -4,6 +4,7 @@
 
 pub mod began;
 pub mod built;
+pub mod certificates;
 pub mod masks;
 pub mod misleading;
 pub mod mounts;

@@ -88,7 +88,8 @@ pub struct Fell {
 pub enum Unmasked {
     /// The host's, if it is still as it was right after its mask was put back.
     Host(Moment),
-    /// The sandbox's: the session was ended, and until then its programs could write to it.
+    /// The sandbox's: it may have put the file there; or the session was ended, and until then its programs
+    /// could write to it.
     Sandbox,
 }
 
@@ -188,19 +189,19 @@ fn follow(
     let mut is_whole = false;
     let mut unmasked = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut doubtful = BTreeSet::new();
     let read_one = move || {
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes))
     };
     for fallen in std::iter::once(first).chain(std::iter::from_fn(read_one)) {
-        let (number, is_lost) = match fallen {
+        let number = match fallen {
             Fallen::None => continue,
             Fallen::Over => {
                 is_whole = true;
                 break;
             }
-            Fallen::PutBack(number) => (number, false),
-            Fallen::Lost(number) => (number, true),
+            Fallen::PutBack(number) | Fallen::Doubtful(number) | Fallen::Lost(number) => number,
         };
         let Some(mask) = masks.get(number as usize) else { continue };
         // A workspace has the same path on the host.
@@ -209,18 +210,26 @@ fn follow(
         // It would be the host's own git directory that the sandbox writes to.
         let is_git = matches!(&mask.kind, MaskKind::Replace(from)
             if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
-        if is_lost || is_git || fall == Fall::Ends {
+        if matches!(fallen, Fallen::Lost(_)) || is_git || fall == Fall::Ends {
             ender.end();
             lost.insert(path);
             unmasked.insert(host.to_owned(), Unmasked::Sandbox);
             continue;
         }
-        if unmasked.get(host) != Some(&Unmasked::Sandbox) {
+        // Who has entered a directory before, or some directory in it, can still write there, which may change
+        // no time of its own.
+        let is_directory = std::fs::symlink_metadata(host).is_ok_and(|found| found.is_dir());
+        if matches!(fallen, Fallen::Doubtful(_)) || is_directory {
+            unmasked.insert(host.to_owned(), Unmasked::Sandbox);
+        } else if unmasked.get(host) != Some(&Unmasked::Sandbox) {
             let moment = Moment::of(host).ok();
             unmasked.extend(moment.map(|moment| (host.to_owned(), Unmasked::Host(moment))));
         }
         if mask.kind.hides() {
             read.insert(path);
+        } else if unmasked.get(host) == Some(&Unmasked::Sandbox) {
+            written.remove(&path);
+            doubtful.insert(path);
         } else {
             written.insert(path);
         }
@@ -239,14 +248,19 @@ fn follow(
     };
     say(
         read,
-        "saved on the host while the sandbox ran: the sandbox may have read it in that moment; \
-         change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
+        "saved on the host while the sandbox ran: the sandbox may have read it in that moment, and \
+         written to it; change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
          (--workspace overlay)",
     );
     say(
         written,
         "saved on the host while the sandbox ran: the sandbox may have written to it in that \
          moment; look at it before you use it",
+    );
+    say(
+        doubtful,
+        "replaced while the sandbox ran, by the host or by the sandbox: what your machine would \
+         run is set aside (`pinfold adopt` puts it back)",
     );
     say(lost, "replaced on the host while the sandbox ran: the session was ended");
     (Fell { notes, unmasked }, is_whole)

@@ -27,6 +27,12 @@ pub struct Tracked {
 }
 
 impl Tracked {
+    /// Takes back what is known of a file.
+    pub fn forget(&mut self, file: &Path) {
+        self.same.remove(file);
+        self.other.remove(file);
+    }
+
     /// Looks files up in the indexes of the repositories that they lie in. `is_seen` says whether
     /// the sandbox sees a git directory.
     pub fn look_up<'p>(
@@ -77,23 +83,31 @@ fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
 
 /// Makes git inside skip what is hidden from it: marks these paths in the indexes of private copies,
 /// and has the copies ignore them, so that `git add .` does not take what stands for a hidden file.
-/// `tops` are the working trees, each with the copy of its git directory in `private`.
+/// What is read-only and tracked is ignored where another branch does not track it: it stays there, since
+/// nothing in the sandbox can remove it, and would be in the way of the next checkout. `tops` are the working
+/// trees, each with the copy of its git directory in `private`.
 ///
 /// # Errors
 /// Returns the error of writing an index or a list of ignored files.
 pub fn skip_hidden(
     hidden: &[PathBuf],
+    read_only: &[PathBuf],
     tops: impl Iterator<Item = (PathBuf, PathBuf)>,
     private: &Path,
 ) -> io::Result<()> {
     for (top, copy) in tops {
-        let within: Vec<&Path> =
-            hidden.iter().filter_map(|path| path.strip_prefix(&top).ok()).collect();
-        if within.is_empty() {
+        let within = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            let below = paths.iter().filter_map(|path| path.strip_prefix(&top).ok());
+            below.map(Path::to_owned).collect()
+        };
+        let skipped = within(hidden);
+        let ignored = [&skipped[..], &within(read_only)].concat();
+        if ignored.is_empty() {
             continue;
         }
-        let index = Index::open(&copy);
-        if let Some(new) = index.and_then(|index| index.without(within.iter().copied())) {
+        let index = (!skipped.is_empty()).then(|| Index::open(&copy)).flatten();
+        let skipped = skipped.iter().map(PathBuf::as_path);
+        if let Some(new) = index.and_then(|index| index.without(skipped)) {
             let mut file = OpenOptions::new().write(true).open(copy.join("index"))?;
             let modified = file.metadata()?.modified()?;
             file.set_len(0)?;
@@ -103,14 +117,14 @@ pub fn skip_hidden(
         let common = line(&copy.join("commondir"), b"").map(|common| normal(&copy.join(common)));
         // Nothing is written elsewhere, whatever that file says.
         let common = common.filter(|common| common.starts_with(private)).unwrap_or(copy);
-        ignore(&common, &within)?;
+        ignore(&common, &ignored)?;
     }
     Ok(())
 }
 
 /// Adds paths to the files that a private git directory ignores (`info/exclude`, gitignore(5)). The
 /// host's may be a link, which is not followed.
-fn ignore(git: &Path, paths: &[&Path]) -> io::Result<()> {
+fn ignore(git: &Path, paths: &[PathBuf]) -> io::Result<()> {
     let git = open_directory(git)?;
     let open = || {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

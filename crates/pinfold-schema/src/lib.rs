@@ -2,8 +2,9 @@
 //!
 //! The schema refuses what pinfold refuses.
 
+use pinfold_agents::AGENT;
 use pinfold_policy::document::{Key, Shape};
-use pinfold_policy::{agents, settings};
+use pinfold_policy::settings;
 use serde_json::{Map, Value, json};
 
 mod page;
@@ -43,7 +44,7 @@ const FILES: [File; 4] = [
         name: "agent.schema.json",
         title: "pinfold: an agent's file",
         heading: "An agent's: `~/.config/pinfold/agents/NAME.toml`",
-        keys: agents::AGENT,
+        keys: AGENT,
     },
 ];
 

@@ -9,13 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_agents::{AgentProfile, Registry, ResolvedAgent, TemplateValues};
 use pinfold_boundary::systemd::Configuration;
 use pinfold_boundary::{Entry, Place};
 use pinfold_egress::{Api, EphemeralKey};
 use pinfold_host::directories::Places;
 use pinfold_host::owned::{self, OwnedError};
 use pinfold_policy::access::Access;
-use pinfold_policy::agents::{AgentProfile, Registry, ResolvedAgent, TemplateValues};
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::{EnvLayer, EnvName, EnvVar};
@@ -155,6 +155,9 @@ pub(crate) fn prepare(
         workspace: Some(&workspace_text),
         ..TemplateValues::default()
     };
+    if settings.memory.value != MemoryGrant::None {
+        agent = agent.with_memory();
+    }
     let mut files = files(&agent, &values)?;
     let mut extra = state::grants(&agent, settings, places, workspace)?;
     let left_out = if state::is_kept(settings, workspace) {
@@ -193,10 +196,6 @@ pub(crate) fn prepare(
     if unattended {
         argv.extend(agent.profile.unattended_flags.iter().map(OsString::from));
     }
-    if settings.memory.value != MemoryGrant::None {
-        argv.extend(agent.profile.memory_flags.iter().map(OsString::from));
-        env.extend(agent.memory_env(&values).map_err(refused)?);
-    }
     if my_config.as_ref().is_some_and(|mine| mine.has_servers) {
         let (args, variables) = agent.server_settings(&values).map_err(refused)?;
         argv.extend(args.into_iter().map(OsString::from));
@@ -234,7 +233,7 @@ fn model_variable(name: &EnvName) -> Option<EnvVar> {
 
 fn files(agent: &ResolvedAgent, values: &TemplateValues<'_>) -> Result<Vec<Entry>, RunError> {
     let files = agent.files(values).map_err(refused)?;
-    let entry = |file: pinfold_policy::agents::AgentFile| -> Result<Entry, RunError> {
+    let entry = |file: pinfold_agents::AgentFile| -> Result<Entry, RunError> {
         let path = InsidePath::new(Path::new(HOME).join(&file.path)).map_err(RunError::path)?;
         let content = file.content.into_bytes();
         Ok(Entry { path, place: Place::File { content, mode: file.mode, keep: file.keep } })

@@ -143,6 +143,12 @@ impl Own {
         };
         Self { plugin: path(&settings.plugin), machine }
     }
+
+    /// Returns what machines are made of.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
 }
 
 /// Returns the directories of what is made for machines, and made again where it is missing.

@@ -4,6 +4,7 @@
 //! request that is refused leaves nothing behind.
 
 mod plan;
+pub(crate) mod system_user;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_hostexec as hostexec;
+use pinfold_personal::caller_trust::{CallerTrust, named_by_settings};
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::HostPath;
 use pinfold_protect::own::Own;
@@ -93,6 +95,7 @@ impl Design {
         let copies = copies(places, id, layer.as_ref());
         let mut guard =
             Guard::new(&copies, id, over, shadows, Arc::new(own), request.launcher.clone());
+        guard.keep_trusted(named_by_settings(places));
         if let Some(branch) = &request.only {
             guard.hold_to(branch);
         }
@@ -108,22 +111,24 @@ impl Design {
         let mine = request.my_config.as_ref().map(|mine| mine.entries(&private)).transpose()?;
         plan.tree.extend(mine.into_iter().flatten());
         plan.tree.extend(request.files.iter().cloned());
+        plan.tree.extend(system_user::entries(stack).map_err(RunError::path)?);
         plan.tree.extend(mounts.into_iter().flatten());
         let trust = certificates::is_needed(settings)
             .then(|| Trust::new(&private, stack.cloned(), request.caller_trust.clone()));
         if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {
             plan.tree.extend(certificates::of_host(&request.caller_trust).map_err(RunError::path)?);
         }
-        if !certificates::names_stores(settings, stack) {
-            plan.tree.extend(request.caller_trust.entries().map_err(RunError::path)?);
-        }
+        let of_caller =
+            (!certificates::names_stores(settings, stack)).then_some(&request.caller_trust);
+        let stores = of_caller.map(CallerTrust::entries).transpose().map_err(RunError::path)?;
+        plan.tree.extend(stores.into_iter().flatten());
         plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
         let stand_ins = (!settings.secrets.is_empty()).then(|| StandIns::new(&private));
         plan.tree.extend(stand_ins.as_ref().map(StandIns::entry).transpose()?);
         plan.nested = request.nested;
         let ssh = request.ssh.as_ref();
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
-        plan.tree.extend(gitconfig::entry(settings, ssh)?);
+        plan.tree.extend(gitconfig::entry(settings, ssh, of_caller)?);
         plan.tree.extend(hostexec::entries(&settings.host_exec)?);
         let diary = doors::memory::door(settings);
         plan.tree.extend(diary.as_ref().map(|_| doors::memory::entry()).transpose()?);
@@ -137,6 +142,7 @@ impl Design {
         let is_open =
             |entry: &Entry| matches!(&entry.place, Place::Writable(host) if !of_state(host));
         plan.leaves_nothing = !plan.tree.iter().any(is_open);
+        system_user::refuse_shared_files(stack, &plan, settings)?;
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))
     }
 

@@ -182,6 +182,7 @@ pub(crate) fn open(
     let outward = sockets.map(TcpListener::from).collect();
     let secrets = placeholders::place(settings, host)?;
     let variables = placeholders::environment(&secrets);
+    let roots = trust.map(Trust::roots);
     let (authority, masks) = match trust {
         Some(trust) => {
             let authority =
@@ -192,7 +193,7 @@ pub(crate) fn open(
         None => (None, Vec::new()),
     };
     let (way, unreachable) = match WayOut::from_environment() {
-        Ok(way) => (way, None),
+        Ok(way) => (WayOut { roots: roots.unwrap_or_default(), ..way }, None),
         // Nothing is reached in this session, so what is wrong matters only once a rule is added.
         Err(error) if is_closed => (WayOut::default(), Some(error.to_string())),
         Err(error) => return Err(RunError::refused(&error, Some(error.hint()))),

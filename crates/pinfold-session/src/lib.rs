@@ -8,7 +8,6 @@ pub mod bundle;
 #[cfg(not(feature = "guard"))]
 #[path = "bundle_absent.rs"]
 pub mod bundle;
-mod caller_trust;
 pub mod control;
 mod design;
 pub mod detach;

@@ -6,6 +6,7 @@
 
 mod agent_image;
 mod environment;
+mod permissions;
 mod presence;
 mod request;
 mod settings;

@@ -1,8 +1,11 @@
 //! What a run would have, for who only asks.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use pinfold_host::Host;
+use pinfold_personal::caller_trust::named_by_settings;
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -20,7 +23,10 @@ use crate::view::View;
 #[derive(Debug)]
 pub struct Prospect {
     pub authority: Authority,
+    /// Links of the sandbox's root, each with where it leads.
+    pub links: Vec<(InsidePath, OsString)>,
     tracked: Tracked,
+    public: BTreeSet<PathBuf>,
     userland: Vec<InsidePath>,
 }
 
@@ -29,11 +35,16 @@ impl Prospect {
     /// although its name says that it holds a secret.
     #[must_use]
     pub fn note(&self, host: &Path) -> Option<&'static str> {
-        let is_shown = self.tracked.same.contains(host);
-        is_shown.then_some(
-            "its name would hide it, but git has this very content, and the sandbox reads what git \
-             has",
-        )
+        if self.tracked.same.contains(host) {
+            Some(
+                "its name would hide it, but git has this very content, and the sandbox reads what git \
+                 has",
+            )
+        } else if self.public.contains(host) {
+            Some("its name would hide it, but it holds public certificates of the system alone")
+        } else {
+            None
+        }
     }
 
     /// Returns whether a path in the sandbox is a directory of the host's system that nobody has named.
@@ -67,8 +78,9 @@ pub fn prospect(
     extra.extend(group.extra);
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, settings, workspace, stack, extra)?;
-    let found = guard::look(&view.authority()?, settings, workspace, host)?;
-    let Found { restrictions, tracked } = found;
+    let found =
+        guard::look(&view.authority()?, settings, workspace, host, named_by_settings(host.places))?;
+    let Found { restrictions, tracked, public } = found;
     let authority = view.restricted(restrictions)?;
-    Ok(Prospect { authority, tracked, userland: view.userland })
+    Ok(Prospect { authority, links: view.links, tracked, public, userland: view.userland })
 }

@@ -15,7 +15,6 @@ use pinfold_rootfs::system::Stack;
 use pinfold_wire::Window;
 use pinfold_workspace::workspace::Workspace;
 
-use crate::caller_trust::CallerTrust;
 use crate::detach::Background;
 use crate::doors::gateway::Provider;
 use crate::doors::ssh::Ssh;
@@ -24,6 +23,7 @@ use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use pinfold_memory::TaskDiary;
 use pinfold_personal::MyConfig;
+use pinfold_personal::caller_trust::CallerTrust;
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_rootfs::extra::Extra;
 

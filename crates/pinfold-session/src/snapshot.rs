@@ -7,6 +7,7 @@
 //! not in it.
 
 mod build;
+pub(crate) mod by_name;
 mod error;
 pub mod step;
 
@@ -19,6 +20,7 @@ use pinfold_host::Host;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::path::HostPath;
 use pinfold_policy::project::{Base, Snapshot};
 use pinfold_policy::settings::Settings;
 use pinfold_provision::{Lock, Pruned, Shelf};
@@ -129,12 +131,13 @@ impl<'a> Snapshots<'a> {
             .bounded(most)
             .not_from(written);
         let system = systems.ensure(&base, root)?;
+        check_place(settings, &base, &system, root)?;
         let made = if snapshot.setup.is_empty() {
             None
         } else {
             Some(self.made(&base, &system, settings, root)?)
         };
-        Ok(Some(stack(snapshot, system, made)))
+        Ok(Some(stack(settings, system, made)))
     }
 
     /// Returns the same, if all of it is there already.
@@ -146,7 +149,9 @@ impl<'a> Snapshots<'a> {
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base).not_from(written);
-        let Some(system) = systems.find(&base_of(snapshot), root)? else { return Ok(None) };
+        let base = base_of(snapshot);
+        let Some(system) = systems.find(&base, root)? else { return Ok(None) };
+        check_place(settings, &base, &system, root)?;
         let made = if snapshot.setup.is_empty() {
             None
         } else {
@@ -154,7 +159,7 @@ impl<'a> Snapshots<'a> {
             let Some(made) = self.shelf.hold(&id, usable(&id))? else { return Ok(None) };
             Some(made)
         };
-        Ok(Some(stack(snapshot, system, made)))
+        Ok(Some(stack(settings, system, made)))
     }
 
     /// Returns the tree of what the commands made of a base.
@@ -274,15 +279,42 @@ impl<'a> Snapshots<'a> {
     }
 }
 
-fn stack(snapshot: &Snapshot, system: System, made: Option<(PathBuf, Lock)>) -> Stack {
+/// Checks that a directory or tarball that a system begins with lies where the administrator allows grants.
+///
+/// # Errors
+/// Returns the refusal.
+fn check_place(
+    settings: &Settings,
+    base: &Base,
+    system: &System,
+    root: &Path,
+) -> Result<(), SnapshotError> {
+    let place = match base {
+        Base::Directory(_) => system.tree.clone(),
+        Base::Tarball(path) => std::fs::canonicalize(root.join(path))?,
+        _ => return Ok(()),
+    };
+    let place = HostPath::new(place).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let origin =
+        settings.snapshot.base.as_ref().map_or(Origin::Default, |base| base.origin.clone());
+    Ok(settings.ceiling.check_path("snapshot.base", &place, &origin)?)
+}
+
+fn stack(settings: &Settings, system: System, made: Option<(PathBuf, Lock)>) -> Stack {
+    let snapshot = &settings.snapshot;
     let size = snapshot.size.as_ref().map_or(Snapshot::DEFAULT_SIZE, |size| size.value);
+    // An administrator's limit of the disk is for all that a session writes.
+    let disk =
+        settings.limits.disk.as_ref().filter(|disk| matches!(disk.origin, Origin::Ceiling(_)));
+    let size = disk.map_or(size, |disk| size.min(disk.value));
     let over_host = system.over_host;
     let (mut trees, mut held) = (vec![system.tree], Vec::from_iter(system.held));
     if let Some((tree, lock)) = made {
         trees.insert(0, tree);
         held.push(Arc::new(lock));
     }
-    Stack { trees, over_host, landing: Landing::Memory(size), held: Arc::new(held) }
+    let (landing, is_root) = (Landing::Memory(size), snapshot.is_root());
+    Stack { trees, over_host, landing, is_root, held: Arc::new(held) }
 }
 
 /// Returns whether a directory holds the snapshot of this hash, and its tree.

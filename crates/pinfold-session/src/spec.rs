@@ -1,8 +1,8 @@
 //! Files of a run that the command finds at fixed paths: a specification, which the caller gets back as the command
 //! left it, and notes about earlier sessions.
 
+use pinfold_agents::SPEC;
 use pinfold_boundary::{Entry, Place};
-use pinfold_policy::agents::SPEC;
 use pinfold_policy::path::InsidePath;
 use pinfold_wire::{NotReturned, Order};
 

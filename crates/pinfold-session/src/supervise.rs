@@ -255,9 +255,11 @@ impl Supervision {
         if ready.sockets
             && let Some(sockets) = &self.sockets
         {
-            for _ in 0..sockets.wanted() {
+            for port in sockets.wanted() {
                 // An init that is gone has no network left either.
-                let _ = self.inside.order_socket();
+                if let Ok(Some(stream)) = self.inside.stream_to(port) {
+                    sockets.supply.put_stream(port, stream);
+                }
             }
         }
         if ready.broker

@@ -25,13 +25,15 @@ use crate::RunError;
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     builder: AuthorityBuilder,
-    links: Vec<(InsidePath, std::ffi::OsString)>,
+    pub(crate) links: Vec<(InsidePath, std::ffi::OsString)>,
     /// Where the host's programs and libraries are that nobody has named.
     pub(crate) userland: Vec<InsidePath>,
     /// The system's directories that may be written to, each with what lies over what.
     views: Vec<(InsidePath, Vec<Lower>)>,
     /// An empty workspace.
     scratch: Option<InsidePath>,
+    /// Empty directories directly below `/`.
+    directories: Vec<InsidePath>,
 }
 
 impl View {
@@ -53,6 +55,12 @@ impl View {
             userland: Vec::new(),
             views: Vec::new(),
             scratch: None,
+            directories: settings
+                .snapshot
+                .directories
+                .iter()
+                .map(|directory| directory.value.path().clone())
+                .collect(),
         };
         match stack {
             Some(stack) => {
@@ -129,6 +137,13 @@ impl View {
     fn workspace(&mut self, settings: &Settings, workspace: &Workspace) -> Result<(), RunError> {
         if workspace.is_scratch {
             let path = InsidePath::new(workspace.root.as_path()).map_err(RunError::path)?;
+            if let Some((view, _)) = self.views.iter().find(|(view, _)| path.starts_with(view)) {
+                let what = format!(
+                    "{path} cannot be an empty workspace: {view} is the session's own system"
+                );
+                let hint = "start it in another directory, such as one of your home".to_owned();
+                return Err(RunError::refused(what, Some(hint)));
+            }
             self.scratch = Some(path).filter(|path| {
                 !userland::PRIVATE.iter().any(|known| path.as_path() == Path::new(known))
             });
@@ -208,6 +223,13 @@ impl View {
                 tree.push(Entry { path, place: Place::Private });
             }
         }
+        let is_taken = |path: &InsidePath| {
+            authority.grants().any(|grant| grant.root.inside == *path)
+                || self.links.iter().any(|(link, _)| link == path)
+                || self.scratch.as_ref() == Some(path)
+        };
+        let own = self.directories.iter().filter(|path| !is_taken(path)).cloned();
+        tree.extend(own.map(|path| Entry { path, place: Place::Private }));
         if stack.is_some() {
             // Services and package managers of a whole system expect it.
             let path = InsidePath::from_static("/run");

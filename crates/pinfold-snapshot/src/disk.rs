@@ -143,13 +143,17 @@ fn visit(
 }
 
 /// Adds what one name holds; whether it is a directory's.
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(clippy::useless_conversion, reason = "the number of names has 32 bits on aarch64")
+)]
 fn count(directory: &OwnedFd, name: &CStr, bytes: &mut u64) -> Option<bool> {
     let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let kind = FileType::from_raw_mode(found.st_mode);
     let held = u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(BLOCK);
     // All names of a file lie in the tree, and together they hold it once.
     let names = if kind == FileType::RegularFile { found.st_nlink.max(1) } else { 1 };
-    *bytes = bytes.saturating_add((held / names).max(SMALLEST));
+    *bytes = bytes.saturating_add((held / u64::from(names)).max(SMALLEST));
     Some(kind == FileType::Directory)
 }
 

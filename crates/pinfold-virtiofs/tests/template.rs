@@ -136,12 +136,18 @@ fn made_by_a_session_that_leaves_nothing(spec: &Spec) -> Result<PathBuf, Failed>
 /// A start that is killed while it writes a template leaves none.
 fn killed_while_it_is_kept(spec: &Spec) -> Result<(), Failed> {
     let session = Held(begin(spec, "killed", ":")?);
-    let unfinished = templates(spec).join(format!(".{}", session.0.id()));
-    until("the template is being written", || unfinished.exists())?;
+    let names = || -> Vec<PathBuf> {
+        let entries = fs::read_dir(templates(spec)).into_iter().flatten();
+        entries.flatten().map(|entry| entry.path()).collect()
+    };
+    let is_unfinished = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".new-"))
+    };
+    until("the template is being written", || names().iter().any(is_unfinished))?;
     kill_with_machines(session)?;
-    let names = fs::read_dir(templates(spec))?.map(|entry| Ok(entry?.path()));
-    assert_eq!(names.collect::<std::io::Result<Vec<_>>>()?, std::slice::from_ref(&unfinished));
-    Ok(fs::remove_file(unfinished)?)
+    let left = names();
+    assert!(matches!(left.as_slice(), [path] if is_unfinished(path)), "{left:?}");
+    Ok(fs::remove_file(&left[0])?)
 }
 
 fn until(what: &str, is: impl Fn() -> bool) -> Result<(), Failed> {
@@ -291,9 +297,20 @@ fn session_starts_where_none_can_be_kept(spec: &Spec) -> Result<(), Failed> {
     fs::write(templates(spec), "")?;
     let said = run(spec, "echo on")?;
     assert!(
-        said.starts_with("on\nnote: Some(\"cannot keep a template of the machine in "),
+        said.starts_with("on\nnote: Some(")
+            && said.contains("cannot keep a template of the machine in "),
         "{said}"
     );
+    fs::remove_file(templates(spec))?;
+    // A link in its place leads to files of the user's, which stay as they are.
+    let other = templates(spec).with_file_name("other");
+    fs::create_dir(&other)?;
+    fs::write(other.join("0123456789abcdef"), "kept")?;
+    std::os::unix::fs::symlink(&other, templates(spec))?;
+    let said = run(spec, "echo on")?;
+    assert!(said.contains("no directory of yours"), "{said}");
+    assert_eq!(fs::read(other.join("0123456789abcdef"))?, b"kept");
+    assert_eq!(fs::read_dir(&other)?.count(), 1);
     fs::remove_file(templates(spec))?;
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: a full disk: root alone mounts a small one");
@@ -310,7 +327,7 @@ fn session_starts_where_none_can_be_kept(spec: &Spec) -> Result<(), Failed> {
 /// Runs a session whose templates lie on a disk of a megabyte. Returns what it prints, and how many files there are then.
 #[expect(clippy::disallowed_methods, reason = "a test starts the supervisors of its machines")]
 fn on_a_full_disk(spec: &Spec) -> Result<String, Failed> {
-    let script = r#"mount -t tmpfs -o size=1m small "$1" && "$2" --session "$3" "$4" full : && ls -A "$1" | wc -l"#;
+    let script = r#"mount -t tmpfs -o size=1m,mode=700 small "$1" && "$2" --session "$3" "$4" full : && ls -A "$1" | wc -l"#;
     let own = std::env::current_exe()?;
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "sh", "-c", script, "sh"]).args([&templates(spec), &own]);

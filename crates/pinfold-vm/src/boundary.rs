@@ -1,6 +1,7 @@
 //! The boundary `vm`: where QEMU, the kernel and what the guest boots come from, and how large a machine is.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,8 @@ use pinfold_boundary::{
 };
 use pinfold_policy::path::HostPath;
 
-use crate::kernel::{Kernel, NoKernel};
+use crate::kept;
+use crate::kernel::Kernel;
 use crate::prepared::{Prepared, PreparedError};
 use crate::qemu::{Qemu, Spec};
 use crate::sandbox::{self, Maker, no_machine};
@@ -54,6 +56,48 @@ impl Choice {
     pub fn made(&self) -> [PathBuf; 2] {
         [self.cache.join(IMAGES), self.cache.join(TEMPLATES)]
     }
+
+    /// Returns where a kernel is that was taken out of packages ([`crate::Fetched`]).
+    #[must_use]
+    pub fn fetched(&self) -> PathBuf {
+        self.cache.join(KERNEL)
+    }
+
+    /// Finds QEMU.
+    ///
+    /// # Errors
+    /// Returns an error if it is missing or too old.
+    pub fn qemu(&self) -> Result<Qemu, LaunchError> {
+        Qemu::find(self.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_machine)
+    }
+
+    /// Finds the kernel, and where that is: below the chosen directory, or else of packages, or else this machine's.
+    ///
+    /// # Errors
+    /// Returns an error that says which places were tried.
+    pub fn kernel(&self) -> Result<Kernel, LaunchError> {
+        let found = match &self.kernel {
+            Some(chosen) => Kernel::below(chosen),
+            None if self.has_fetched()? => Kernel::below(&self.fetched()),
+            None => Kernel::of_host(),
+        };
+        found.map_err(|error| no_kernel(error.to_string()))
+    }
+
+    /// Returns whether there is a kernel that was taken out of packages.
+    ///
+    /// # Errors
+    /// Returns an error if others could have changed it.
+    pub fn has_fetched(&self) -> Result<bool, LaunchError> {
+        match kept::check(&self.fetched()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => {
+                let hint = "`pinfold vm kernel --remove` removes it".to_owned();
+                Err(LaunchError::Machine { what: error.to_string(), hint: Some(hint) })
+            }
+        }
+    }
 }
 
 impl Vm {
@@ -64,13 +108,9 @@ impl Vm {
         Self { choice, init, server }
     }
 
-    fn qemu(&self) -> Result<Qemu, LaunchError> {
-        Qemu::find(self.choice.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_machine)
-    }
-
     /// Finds the kernel, and makes of it what a guest boots unless that is there.
     fn prepared(&self) -> Result<Prepared, LaunchError> {
-        let kernel = self.kernel().map_err(|error| no_kernel(error.to_string()))?;
+        let kernel = self.choice.kernel()?;
         let [images, _] = self.choice.made();
         let prepared = Prepared::find(&images, &kernel, self.init.as_path());
         prepared.map_err(|error| match error {
@@ -80,20 +120,11 @@ impl Vm {
             error => no_kernel(error.to_string()),
         })
     }
-
-    fn kernel(&self) -> Result<Kernel, NoKernel> {
-        let fetched = self.choice.cache.join(KERNEL);
-        match &self.choice.kernel {
-            Some(chosen) => Kernel::below(chosen),
-            None if fetched.exists() => Kernel::below(&fetched),
-            None => Kernel::of_host(),
-        }
-    }
 }
 
 fn no_kernel(what: String) -> LaunchError {
-    let hint = "unpack a kernel's package (Debian: `apt-get download linux-image-cloud-amd64` and what it depends on, \
-                `dpkg -x`), and set `kernel` to its directory in pinfold's config.toml"
+    let hint = "`pinfold vm kernel --download` (Debian, Ubuntu), or unpack a kernel's package and set `kernel` to its \
+                directory in pinfold's config.toml"
         .to_owned();
     LaunchError::Machine { what, hint: Some(hint) }
 }
@@ -104,11 +135,11 @@ impl Boundary for Vm {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Publish, Feature::Nested]
+        &[Feature::Nested]
     }
 
     fn probe(&self) -> Probe {
-        let found = self.qemu().and_then(|qemu| {
+        let found = self.choice.qemu().and_then(|qemu| {
             qemu.has_file_systems().map_err(no_machine)?;
             self.prepared()
         });
@@ -140,7 +171,7 @@ impl Boundary for Vm {
 
     fn launch(&self, plan: LaunchPlan, _session: Session<'_>) -> Result<Inside, LaunchError> {
         let size = Size::of(&plan.limits)?;
-        let (qemu, prepared) = (self.qemu()?, self.prepared()?);
+        let (qemu, prepared) = (self.choice.qemu()?, self.prepared()?);
         let spec = Spec {
             kernel: prepared.kernel,
             initramfs: prepared.initramfs,

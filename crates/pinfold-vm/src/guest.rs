@@ -3,8 +3,10 @@
 mod doors;
 mod first;
 mod fresh;
+mod group;
 mod inodes;
 mod own;
+mod ports;
 mod tree;
 
 use std::fs;
@@ -24,6 +26,7 @@ pub use first::run_as_first;
 pub(crate) use first::{WELCOME, WORD, Welcome};
 pub(crate) use fresh::Fresh;
 pub use inodes::keep_inodes_below;
+pub(crate) use ports::{PortRequest, Ports};
 pub use tree::{Beneath, Place, Tree};
 
 /// How long the host's port may take to appear. Without load it takes some milliseconds.

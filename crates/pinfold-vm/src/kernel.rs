@@ -1,10 +1,13 @@
 //! Where a kernel is.
 
+mod package;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use self::package::{Fetched, PackageError};
 use crate::modules::{ModuleError, Modules};
 use crate::read::{ReadError, open, read};
 use crate::vmlinux::{ImageError, vmlinux};

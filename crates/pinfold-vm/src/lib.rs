@@ -28,7 +28,7 @@ mod vmlinux;
 
 pub use boundary::{Choice, Vm};
 pub use initramfs::initramfs;
-pub use kernel::{Kernel, KernelError, NoKernel};
+pub use kernel::{Fetched, Kernel, KernelError, NoKernel, PackageError};
 pub use modules::{Module, ModuleError, Modules, WANTED, needs};
 pub use prepared::PreparedError;
 pub use qemu::{Ends, Machine, Qemu, QemuError, Spec, Version};

@@ -1,9 +1,10 @@
 //! What a guest boots: the uncompressed kernel and the initramfs, made once for each kernel and executable.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -19,6 +20,9 @@ use crate::read::{ReadError, read};
 const LARGEST: u64 = 512 << 20;
 const KERNEL: &str = "vmlinux";
 const INITRAMFS: &str = "initramfs";
+/// What these were like when they were made.
+const STATE: &str = "state";
+const LARGEST_STATE: u64 = 4096;
 
 /// Why there is nothing to boot.
 #[derive(Debug, Error)]
@@ -62,8 +66,10 @@ impl Prepared {
         let failed = |source| PreparedError::Cache { path: directory.into(), source };
         let key = key(kernel, init).map_err(failed)?;
         let place = directory.join(&key);
-        // It gets its name when both are complete.
-        if !place.exists() {
+        kept::make_directory(directory).map_err(failed)?;
+        if is_whole(&place, &[KERNEL, INITRAMFS]) {
+            kept::mark_used(&place);
+        } else {
             let modules = kernel.modules()?.in_order(&WANTED)?;
             let init = elf::without_sections(read(init, LARGEST)?);
             let archive = initramfs(&init, &modules);
@@ -87,26 +93,57 @@ fn key(kernel: &Kernel, init: &Path) -> io::Result<String> {
     Ok(format!("{}-{:016x}", kernel.release(), hasher.finish()))
 }
 
-/// Writes files to a new directory of this name.
+/// Returns whether a directory has these files, and nothing was written to them since they were made: that changes their
+/// times, and their content was on the disk before they had their name.
+fn is_whole(place: &Path, names: &[&str]) -> bool {
+    let is_directory = fs::symlink_metadata(place).is_ok_and(|about| about.is_dir());
+    is_directory
+        && state_of(place, names).is_ok_and(|state| {
+            read(&place.join(STATE), LARGEST_STATE).is_ok_and(|made| made == state.as_bytes())
+        })
+}
+
+/// Returns what changes when files are written to or replaced.
+///
+/// # Errors
+/// Returns the error of lstat(2), or that one is no regular file.
+fn state_of(directory: &Path, names: &[&str]) -> io::Result<String> {
+    let mut state = String::new();
+    for name in names {
+        let about = fs::symlink_metadata(directory.join(name))?;
+        if !about.is_file() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let numbers = [about.size(), about.ino(), about.mode().into()];
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        let _ = writeln!(state, "{name} {numbers:?} {times:?}");
+    }
+    Ok(state)
+}
+
+/// Writes files to a new directory of this name, in place of what is not whole there.
 fn keep(directory: &Path, place: &Path, files: &[(&str, &[u8])]) -> io::Result<()> {
-    kept::make_directory(directory)?;
-    let unfinished = directory.join(format!(".{}", std::process::id()));
-    let _ = fs::remove_dir_all(&unfinished);
-    fs::DirBuilder::new().mode(0o700).create(&unfinished)?;
+    let names = files.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let unfinished = tempfile::Builder::new().prefix(kept::UNFINISHED).tempdir_in(directory)?;
     let written = files.iter().try_for_each(|(name, content)| {
-        let path = unfinished.join(name);
+        let path = unfinished.path().join(name);
         let mut file = File::options().write(true).create_new(true).open(path)?;
         // QEMU is another user where the caller is root. The directory is closed to others.
         file.set_permissions(fs::Permissions::from_mode(0o644))?;
         file.write_all(content)?;
         file.sync_all()
     });
-    let named = written.and_then(|()| match fs::rename(&unfinished, place) {
-        // Another process was faster.
-        Err(_) if place.exists() => Ok(()),
-        named => named,
+    let named = written.and_then(|()| {
+        let state = state_of(unfinished.path(), &names)?;
+        fs::write(unfinished.path().join(STATE), state)?;
+        // Another process may have been faster.
+        if !is_whole(place, &names) {
+            kept::remove(place);
+            fs::rename(unfinished.path(), place)?;
+            drop(unfinished.keep());
+        }
+        Ok(())
     });
-    let _ = fs::remove_dir_all(&unfinished);
     kept::forget_old(directory, place);
     named
 }

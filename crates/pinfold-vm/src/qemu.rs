@@ -64,8 +64,11 @@ impl Qemu {
     /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked.
     ///
     /// # Errors
-    /// Returns an error if it is missing.
+    /// Returns an error if it is missing, or the host is not x86-64.
     pub fn find(root: &Path) -> Result<Self, QemuError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(QemuError::Architecture(std::env::consts::ARCH));
+        }
         let program = root.join(PROGRAM);
         if program.exists() {
             Ok(Self { root: root.into() })

@@ -4,6 +4,7 @@
 //! tree, and afterwards to init in the guest, by a ferry on a thread of its own.
 
 mod doors;
+mod ports;
 mod started;
 
 use std::io;
@@ -20,13 +21,14 @@ use pinfold_boundary::{
 };
 use pinfold_mux::{HostFerry, Local, Multiplexer, MuxError};
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_wire::{Channel, LastSteps, Report, Wire as _};
+use pinfold_wire::{Channel, ChannelError, LastSteps, Report, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::Resource;
+use rustix::process::{Resource, WaitId, WaitIdOptions};
 
 use crate::guest::{self, Beneath, Fresh, Tree, WELCOME, Welcome};
 use crate::qemu::{Machine, Qemu, QemuError, Spec, one_line};
 use doors::Doors;
+use ports::{AskedPorts, Ports};
 use started::{Started, Used};
 
 /// How long a guest may take to start init.
@@ -67,17 +69,20 @@ pub fn launch(maker: &Maker<'_>, spec: &Spec, mut plan: LaunchPlan) -> Result<In
     let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
     let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
     let (doors, connections) = Channel::pair()?;
+    let (ports, asked) = ports::ports()?;
     let passed = Outlets { orders, reports: duplicate(&reports)?, connections };
     let files = namespace::serve(plan, (maker.server)(listener), Some(passed))?;
     let channel = duplicate(&files.channel)?;
     let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
-    let start = Start { channel: ends.channel, template, tree, init, reports, doors: doors.into() };
+    let served = Served { doors: doors.into(), ports: asked };
+    let start = Start { channel: ends.channel, template, tree, init, reports, served };
     let backing = MachineBacking {
         machine,
         files,
         steps,
         command: None,
         outlets,
+        ports,
         start: Some(start),
         ferry: None,
         note,
@@ -158,7 +163,14 @@ struct Start {
     /// The supervisor's end of init's channel, and the one that messages of the guest come to.
     init: Channel,
     reports: Channel,
+    served: Served,
+}
+
+/// What the ferry serves, other than messages.
+#[derive(Debug)]
+struct Served {
     doors: Doors,
+    ports: AskedPorts,
 }
 
 #[derive(Debug)]
@@ -169,6 +181,8 @@ struct MachineBacking {
     command: Option<InitCommand>,
     /// Where terminals are asked for.
     outlets: Channel,
+    /// Where streams to ports are asked for.
+    ports: Ports,
     start: Option<Start>,
     ferry: Option<JoinHandle<()>>,
     note: Option<String>,
@@ -210,6 +224,10 @@ impl Backing for MachineBacking {
         Some(&self.outlets)
     }
 
+    fn stream_to(&self, port: u16) -> Option<Result<OwnedFd, ChannelError>> {
+        Some(self.ports.stream_to(port))
+    }
+
     fn copies_streams(&self) -> bool {
         true
     }
@@ -231,13 +249,17 @@ impl Backing for MachineBacking {
         expect_born(channel).map_err(|error| error.unwrap_or(LaunchError::Silent))?;
         let Some(mut start) = self.start.take() else { return Ok(None) };
         if let Err(error) = self.machine.wake() {
-            let hint = start.template.take().map(Used::give_up);
+            let is_refusal = matches!(error, QemuError::State(_)) && !self.has_lost_its_files();
+            let template = start.template.take().filter(|_| is_refusal);
+            let hint = template.map(Used::give_up);
             return Err(LaunchError::Machine { what: error.to_string(), hint });
         }
         let ours = self.carry(start).map_err(no_descriptor)?;
-        let mut ready = [PollFd::new(&ours, PollFlags::IN)];
-        let count = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
-        if count == Ok(0) {
+        let (init, ended) = (ours.as_fd(), self.machine.inside().ended());
+        // While the file server waits for QEMU, the channel does not end with the machine.
+        let mut ready = [init, ended].map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN));
+        let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
+        if !ready[0].revents().contains(PollFlags::IN) {
             return Err(self.silence());
         }
         expect_born(&ours).map_err(|error| error.unwrap_or_else(|| self.silence()))?;
@@ -247,6 +269,13 @@ impl Backing for MachineBacking {
 }
 
 impl MachineBacking {
+    /// Returns whether the file server was killed, without which QEMU refuses any state. It ends by itself when QEMU does.
+    fn has_lost_its_files(&self) -> bool {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let ended = rustix::process::waitid(WaitId::PidFd(self.files.init.as_fd()), how);
+        ended.is_ok_and(|ended| ended.is_some_and(|ended| ended.terminating_signal().is_some()))
+    }
+
     /// Returns what is wrong, with what QEMU and the guest's console said last, if anything.
     fn joined(&self, what: &str) -> String {
         match one_line(&self.machine.say_last()) {
@@ -257,14 +286,14 @@ impl MachineBacking {
 
     /// Begins to carry messages between init and the socket that is returned.
     fn carry(&mut self, start: Start) -> io::Result<Channel> {
-        let Start { channel, tree, init, reports, doors, .. } = start;
+        let Start { channel, tree, init, reports, mut served, .. } = start;
         let (near, far) = UnixStream::pair()?;
         let peer = reports.as_fd().try_clone_to_owned()?;
         let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)
             .with_stream(WELCOME, Local::socket(far.into())?);
         let (files, ender) = (self.files.init.try_clone()?, self.machine.inside().ender()?);
         let thread = std::thread::Builder::new().name("ferry".to_owned()).spawn(move || {
-            let _ = serve(ferry, near, tree, &doors, &files);
+            let _ = serve(ferry, near, tree, &mut served, &files);
             ender.end();
         })?;
         self.ferry = Some(thread);
@@ -277,7 +306,7 @@ fn serve(
     mut ferry: HostFerry,
     mut welcome: UnixStream,
     tree: Tree,
-    doors: &Doors,
+    served: &mut Served,
     files: &OwnedFd,
 ) -> Result<(), MuxError> {
     while !ferry.has_begun() {
@@ -288,14 +317,22 @@ fn serve(
     // The time is that of the moment at which the guest answers.
     let said = Welcome { fresh: Fresh::now()?, tree }.encode();
     let writer = std::thread::spawn(move || io::Write::write_all(&mut welcome, &said));
-    let served = carry_on(ferry, doors, files);
+    let carried = carry_on(ferry, served, files);
     let _ = writer.join();
-    served
+    carried
 }
 
-fn carry_on(mut ferry: HostFerry, doors: &Doors, files: &OwnedFd) -> Result<(), MuxError> {
-    while !ferry.is_over() && ferry.turn(&[files.as_fd()], None)? == [false] {
-        doors.serve(&mut ferry);
+fn carry_on(mut ferry: HostFerry, served: &mut Served, files: &OwnedFd) -> Result<(), MuxError> {
+    while !ferry.is_over() {
+        let ready = ferry.turn(&[files.as_fd(), served.ports.asked()], None)?;
+        if ready[0] {
+            break;
+        }
+        if ready[1] {
+            served.ports.take();
+        }
+        served.ports.open(&mut ferry);
+        served.doors.serve(&mut ferry);
     }
     Ok(())
 }

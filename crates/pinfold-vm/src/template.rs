@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
@@ -29,9 +29,6 @@ pub(crate) struct Snapshot {
     /// What QEMU says of its devices.
     pub(crate) devices: Vec<u8>,
 }
-
-/// How long a start does without a template that could not be restored.
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Why a machine has no memory.
 #[derive(Debug, Error)]
@@ -115,7 +112,8 @@ impl Template {
             return None;
         }
         let stored = Stored::read(&file, about.len(), &self.name).ok()?;
-        (stored.size() == size).then_some(Opened { file, stored })
+        let id = FileId::of(&about);
+        (stored.size() == size).then_some(Opened { file, id, stored })
     }
 
     /// Keeps a machine for later starts, and removes those that were not used for longest.
@@ -124,42 +122,66 @@ impl Template {
     /// Returns the error of a file that cannot be written. None is left then.
     pub(crate) fn keep(&self, snapshot: &Snapshot) -> io::Result<()> {
         kept::make_directory(&self.directory)?;
-        let unfinished = self.directory.join(format!(".{}", std::process::id()));
-        let _ = fs::remove_file(&unfinished);
-        let options = File::options().write(true).create_new(true).mode(0o600).to_owned();
-        let file = options.open(&unfinished)?;
+        // The caller's alone, and gone on drop unless it gets its name.
+        let unfinished =
+            tempfile::Builder::new().prefix(kept::UNFINISHED).tempfile_in(&self.directory)?;
         // Its sums say later whether all of it got to the disk.
-        let written = stored::write(&file, &self.name, snapshot)
-            .and_then(|()| fs::rename(&unfinished, self.path()));
-        if written.is_err() {
-            let _ = fs::remove_file(&unfinished);
-        }
+        let written = stored::write(unfinished.as_file(), &self.name, snapshot)
+            .and_then(|()| Ok(unfinished.persist(self.path()).map(drop)?));
         kept::forget_old(&self.directory, &self.path());
         written
     }
 
-    /// Has starts of the next day do without one.
+    /// Removes it, and has starts of the next day do without one.
     pub(crate) fn give_up(&self) {
+        let _ = fs::remove_file(self.path());
         // Its time is new, too, where it was there.
         let mut options = File::options();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
-        let _ = options.open(self.given_up());
+        let _ = options.custom_flags(flags()).open(self.given_up());
     }
 
     /// Returns whether a machine that was just booted could not be restored within the last day.
     pub(crate) fn is_given_up(&self) -> bool {
         let changed = fs::symlink_metadata(self.given_up()).and_then(|about| about.modified());
-        changed.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < DAY))
+        changed.is_ok_and(|time| kept::is_within(time, kept::DAY))
     }
 
     fn given_up(&self) -> PathBuf {
-        self.directory.join(format!("{}.none", self.name))
+        self.directory.join(format!("{}{}", self.name, kept::NONE))
     }
 
-    /// Removes what cannot be used.
-    pub(crate) fn remove(&self) {
-        let _ = fs::remove_file(self.path());
+    /// Removes a file that cannot be used, unless another process has put a new one in its place.
+    pub(crate) fn remove(&self, file: FileId) {
+        let is_same = |about: fs::Metadata| FileId::of(&about) == file;
+        if fs::symlink_metadata(self.path()).is_ok_and(is_same) {
+            let _ = fs::remove_file(self.path());
+        }
     }
+}
+
+/// What no other file is at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    number: u64,
+}
+
+impl FileId {
+    fn of(about: &fs::Metadata) -> Self {
+        Self { device: about.dev(), number: about.ino() }
+    }
+}
+
+/// Why a memory was not filled from a template.
+#[derive(Debug, Error)]
+pub(crate) enum FillError {
+    /// A part cannot be read, or is not what was written.
+    #[error("the template is damaged")]
+    Damaged,
+    /// The memory cannot be written.
+    #[error("cannot fill the memory of a machine: {0}")]
+    Memory(#[source] io::Error),
 }
 
 fn flags() -> i32 {
@@ -170,6 +192,7 @@ fn flags() -> i32 {
 #[derive(Debug)]
 pub(crate) struct Opened {
     file: File,
+    id: FileId,
     stored: Stored,
 }
 
@@ -178,12 +201,17 @@ impl Opened {
     ///
     /// # Errors
     /// Returns an error if a part is damaged or missing, or cannot be written.
-    pub(crate) fn fill(self, memory: impl AsFd) -> io::Result<Vec<u8>> {
-        let memory = File::from(memory.as_fd().try_clone_to_owned()?);
-        self.stored.copy(&self.file, &memory)?;
+    pub(crate) fn fill(&self, memory: impl AsFd) -> Result<Vec<u8>, FillError> {
+        let memory = memory.as_fd().try_clone_to_owned().map_err(FillError::Memory)?;
+        self.stored.copy(&self.file, &memory.into())?;
         // The oldest by this time are removed.
         let _ = self.file.set_modified(SystemTime::now());
-        Ok(self.stored.devices)
+        Ok(self.stored.devices.clone())
+    }
+
+    /// Returns which file it is.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
     }
 }
 

@@ -35,6 +35,7 @@ use crate::git::bytes;
 use crate::protected_dirs::ProtectedDir;
 use crate::shadow::Shadow;
 
+mod authorities;
 mod findings;
 mod granted;
 mod left;
@@ -48,6 +49,7 @@ mod shared;
 mod state;
 mod under_view;
 
+pub use authorities::{BUNDLE_VARIABLES, DIRECTORIES_VARIABLE, OWN_VARIABLE};
 use granted::{Granted, granted, site_of};
 pub use left::session_with;
 pub use left::{settle_dead, shares};
@@ -182,6 +184,7 @@ impl Guard {
             }
         }
         self.own(authority);
+        self.named_authorities(|name| std::env::var_os(name));
         self.hide_secrets(&git, &rules.roots);
         self.hide_links(&granted, &places.cache);
         let mut git = self.tops(git, &rules, &places.cache)?;

@@ -20,6 +20,7 @@ mod changes;
 mod copy;
 mod kept;
 mod settle;
+mod switched;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub(crate) use copy::Budget;
 pub(crate) use kept::keep_committed;
 pub(crate) use settle::Settling;
 pub use settle::settle;
+pub(crate) use switched::settle_files;
 
 /// Where the copies lie in the directory of a session's private copies.
 pub(crate) const DIRECTORY: &str = "protected";

@@ -15,14 +15,12 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, Grant, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{Settings, WorkspaceMode};
-use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::userland;
+use pinfold_rootfs::{linked, own};
 use pinfold_secrets::Store;
 use pinfold_session::snapshot::Snapshots;
 use pinfold_session::{Prospect, RunError, prepare, prospect};
 use pinfold_workspace::workspace::Workspace;
-use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
@@ -159,44 +157,34 @@ fn check_path(
         .map_err(|error| Failure::from(error).plain())?;
     let path = workspace.cwd.as_path().join(&args.target);
     let access = asked.access();
-    let mut explanation =
-        prospect.authority.explain(&HostTree, access, &path).map_err(Failure::new)?;
-    let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
-    explanation.note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
-    match &stack {
-        Some(stack) => in_trees(&mut explanation, stack),
-        None => {
-            let is_view = settings.workspace_mode.value == WorkspaceMode::Overlay;
-            let view = is_view.then_some(&workspace.root);
-            heed_permissions(&mut explanation, asked, &prospect, settings.nested.value, view)
-                .map_err(Failure::new)?;
-        }
-    }
-    // In a system of its own these lie in what is granted.
-    let is_generated = explanation.grant.is_none() && etc_files::is_generated(&path);
-    if is_generated {
-        say_generated(&mut explanation, asked);
-    }
-    let private = explanation.grant.is_none()
-        && (userland::is_private(&path)
-            || (workspace.is_scratch && path.starts_with(workspace.root.as_path())));
-    let allowed = private || explanation.verdict == Verdict::Allow;
-    let reason = if private {
-        Some("private to the session".to_owned())
-    } else {
-        explanation.reason.clone()
+    let (authority, links) = (&prospect.authority, prospect.links.as_slice());
+    let explained = match &stack {
+        Some(stack) => stack.explain(authority, links, access, &path),
+        None => linked::explain(authority, &HostTree, links, access, &path),
     };
-    let shown = Escaped(&path).to_string();
-    record(places, asked.word(), &shown, allowed, reason.as_deref()).map_err(Failure::new)?;
-    match (args.output.json, private) {
-        (true, true) => print::json_line(&json!({ "verdict": "allow", "reason": reason }))?,
-        (true, false) => print::json_line(&explanation)?,
-        (false, true) => say!(
-            "{} {}: allowed: it is private to the session, empty at its start and gone at its end",
-            asked.word(),
-            shown
-        ),
-        (false, false) => say!("{explanation}"),
+    let mut explanation = explained.map_err(Failure::new)?;
+    let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
+    let note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
+    explanation.note = explanation.note.or(note);
+    if stack.is_none() {
+        let is_view = settings.workspace_mode.value == WorkspaceMode::Overlay;
+        let view = is_view.then_some(&workspace.root);
+        heed_permissions(&mut explanation, asked, &prospect, settings.nested.value, view)
+            .map_err(Failure::new)?;
+    }
+    let of_system = settings.snapshot.directories.iter();
+    let is_private = workspace.is_scratch && path.starts_with(workspace.root.as_path())
+        || of_system.into_iter().any(|own| path.starts_with(own.value.path().as_path()));
+    let boundary = settings.boundary.as_ref().map(|boundary| boundary.value);
+    own::explain(&mut explanation, access, boundary, is_private);
+    let allowed = explanation.verdict == Verdict::Allow;
+    let reason = explanation.reason.as_deref().or(explanation.note.as_deref());
+    record(places, asked.word(), &Escaped(&path).to_string(), allowed, reason)
+        .map_err(Failure::new)?;
+    if args.output.json {
+        print::json_line(&explanation)?
+    } else {
+        say!("{explanation}")
     }
     Ok(ExitCode::from(u8::from(!allowed)))
 }
@@ -226,41 +214,12 @@ fn heed_permissions(
     Ok(())
 }
 
-/// Explains a file that nobody granted: pinfold makes it for the session, read-only.
-fn say_generated(explanation: &mut Explanation, access: PathAccess) {
-    let text = "pinfold makes it for the session, in place of the host's";
-    (explanation.hint, explanation.exists) = (None, true);
-    match access {
-        PathAccess::Read => {
-            (explanation.verdict, explanation.reason) = (Verdict::Allow, None);
-            explanation.note = Some(text.to_owned());
-        }
-        PathAccess::Write | PathAccess::Exec => {
-            explanation.reason = Some(format!("{text}, read-only"))
-        }
-    }
-}
-
 fn there(settings: &Settings, host: Host<'_>, project: &Workspace) -> Result<Stack, Failure> {
     let found = Snapshots::new(host, &|_| {}).find(settings, project.root.as_path());
     found.map_err(RunError::from)?.ok_or_else(|| {
         Failure::new("the system that sessions run on here is not made yet")
             .hint(Some("`pinfold snapshot build` makes it".to_owned()))
     })
-}
-
-/// Explains a grant of a system, which names its uppermost tree alone: says which tree has the file, and what becomes
-/// of changes.
-fn in_trees(explanation: &mut Explanation, stack: &Stack) {
-    let host = explanation.host.as_ref().map(HostPath::as_path);
-    if !host.is_some_and(|host| stack.trees.iter().any(|tree| host.starts_with(tree))) {
-        return;
-    }
-    if let Some((_, file)) = stack.locate(explanation.inside.as_path()) {
-        explanation.exists = true;
-        explanation.host = HostPath::new(file).ok();
-    }
-    explanation.note = Some("what is changed there goes with the session".to_owned());
 }
 
 fn record(

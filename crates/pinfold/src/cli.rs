@@ -38,6 +38,7 @@ use crate::ssh::{SshConfigArgs, SshProxyArgs};
 use crate::task::TaskCommand;
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
+use crate::vm::VmCommand;
 use crate::wait::WaitArgs;
 use crate::work::WorkArgs;
 use crate::worktree::LookArgs;
@@ -132,6 +133,8 @@ pub(crate) enum Command {
     Snapshot(DeferredCommands<SnapshotCommand>),
     /// Build and list agents' container images
     Image(DeferredCommands<ImageCommand>),
+    /// Show what machines are made of, and fetch a kernel for them
+    Vm(DeferredCommands<VmCommand>),
     /// Manage the queue of tasks, and their results
     #[command(alias = "tasks")]
     Task(DeferredCommands<TaskCommand>),

@@ -43,6 +43,7 @@ mod task;
 mod task_queue;
 mod trust;
 mod unpack;
+mod vm;
 mod wait;
 mod work;
 mod worktree;
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         Command::Memory(command) => memory::memory(command.0, &launcher),
         Command::Loop(args) => spec_loop::run(args.0, &launcher),
         Command::Work(args) => work::work(&args.0, &launcher),
+        Command::Vm(command) => vm::vm(command.0, &launcher),
         Command::Cluster(command) => cluster::cluster(command.0, &launcher),
         Command::Attempt => work::attempt(&launcher),
         Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),

@@ -93,7 +93,7 @@ pub(crate) fn propose(reached: &[NetworkRule]) {
     let rules: Vec<String> = reached.iter().map(ToString::to_string).collect();
     let flags: Vec<String> = rules.iter().map(|rule| format!("--allow-host {rule}")).collect();
     let quoted: Vec<String> = rules.iter().map(|rule| format!("\"{rule}\"")).collect();
-    notify!("pinfold: this run reached {} hosts; these rules allow that and no more:", rules.len());
+    notify!("pinfold: this run reached these hosts; the rules allow that and no more:");
     notify!("  pinfold run {}", flags.join(" "));
     notify!("or, in config.toml:");
     notify!("  [network]");

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CString;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use pinfold_wire::Channel;
@@ -63,15 +63,23 @@ fn put_socket(socket: &OwnedFd, path: &Path, ids: (u32, u32)) -> Result<(), Errn
     rustix::fs::unlink(MADE)
 }
 
-/// Starts init as this user and group, in namespaces of its own, and returns a descriptor of it. The caller is root of
-/// a guest and has one thread.
+/// Starts init as this user and group, in namespaces of its own, and returns a descriptor of it. It is born in a control
+/// group, if one is given. The caller is root of a guest and has one thread.
 ///
 /// # Errors
 /// Returns the error of `clone3(2)`. What fails later is seen as the end of the channel.
-pub fn start_init(channel: Channel, ids: (u32, u32), hostname: &str) -> Result<OwnedFd, Errno> {
-    match sys::clone_into(NAMESPACES as u64, None)? {
+pub fn start_init(
+    channel: Channel,
+    ids: (u32, u32),
+    hostname: &str,
+    group: Option<BorrowedFd<'_>>,
+) -> Result<OwnedFd, Errno> {
+    match sys::clone_into(NAMESPACES as u64, group)? {
         Side::Parent { child, .. } => Ok(child),
         Side::Child => {
+            if group.is_some() && sys::unshare(libc::CLONE_NEWCGROUP).is_err() {
+                sys::exit(1)
+            }
             let _ = become_init(&channel, ids, hostname);
             sys::exit(1)
         }

@@ -27,7 +27,7 @@ pub(super) struct Init<'a> {
 }
 
 /// Files of the kernel's that say something of the machine, and not of its processes.
-const KERNEL: [&str; 10] = [
+pub const KERNEL: [&str; 10] = [
     "/proc/cpuinfo",
     "/proc/filesystems",
     "/proc/loadavg",

@@ -22,6 +22,8 @@ mod reaper;
 
 use pinfold_wire::Channel;
 
+pub use self::enter::KERNEL;
+
 use self::backing::LandlockBacking;
 use self::layout::Layout;
 use self::reaper::Birth;

@@ -103,6 +103,21 @@ pub(crate) fn new_filesystem(
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
+/// Returns a new file system in memory; `bytes` bounds what it holds, and how many files.
+///
+/// # Errors
+/// Returns the error of the mount calls.
+pub(super) fn new_memory(bytes: Option<u64>) -> Result<OwnedFd, Errno> {
+    let size = bytes.map(|bytes| bytes.to_string());
+    // One inode for each 4 KiB, as mke2fs(8) would be generous to do. An empty file takes none of the size, but
+    // about a kilobyte of the kernel's memory.
+    let inodes = bytes.map(|bytes| (bytes / 4096).max(16_384).to_string());
+    let mut options = vec![("mode", "0755")];
+    options.extend(size.as_deref().map(|size| ("size", size)));
+    options.extend(inodes.as_deref().map(|inodes| ("nr_inodes", inodes)));
+    new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)
+}
+
 pub(crate) fn attach(
     mount: impl AsFd,
     directory: impl AsFd,

@@ -6,6 +6,10 @@
 //! sandbox that has joined its mount namespace. It watches the directories of masked names and puts
 //! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
 //! can still read or open the file: the keeper reports each case to the supervisor, which notifies the user.
+//! It also says whether the file may be the sandbox's: only the host can change a name that a mask lies
+//! on, so what the first change after that has moved there is the host's. What was put on a name that the
+//! host had freed, what replaced the host's file before the mask was back, and what no event reports is
+//! doubtful.
 //!
 //! To close an inotify instance that watches takes the kernel up to 20 ms, which a short command
 //! would wait for. So in the first moments of a session, and where the user's watches are used up, the
@@ -54,6 +58,9 @@ const SHORTEST: Duration = Duration::from_millis(200);
 /// How often masks are looked at without inotify: in the first moments, and for a whole session.
 const STEPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
 
+/// Masks on whose names something happened, by their numbers: whether it was one move to the name.
+type Touched = BTreeMap<usize, bool>;
+
 /// Keeps masks until the supervisor's end of the channel is closed. The masks come over it, with a
 /// descriptor of the mount namespace, and later those on new names; each that had fallen off is reported to `out`.
 ///
@@ -87,7 +94,7 @@ fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     }
     keeper.look_at(None)?;
     for (path, directory) in &opened {
-        keeper.report_open(path, directory, Fallen::PutBack)?;
+        keeper.report_open(path, directory, Fallen::Doubtful)?;
     }
     // The supervisor does not wait until a watch is closed.
     rustix::io::write(out, &Fallen::Over.to_bytes()).map(|_| ())
@@ -149,6 +156,10 @@ struct Keeper<'a> {
     moved: BTreeSet<i32>,
     /// Masks that were in place at some time.
     seen: BTreeSet<usize>,
+    /// Those that have fallen off: an event from before they were put back can still come.
+    fell: BTreeSet<usize>,
+    /// Those on names that were free, or changed in a way that was not seen.
+    doubtful: BTreeSet<usize>,
     /// What keeps files without their masks closed, if there is something.
     wall: Option<Wall>,
     out: &'a OwnedFd,
@@ -170,8 +181,20 @@ impl<'a> Keeper<'a> {
                 above.entry(upper.to_owned()).or_default().insert(name.to_owned());
             }
         }
-        let (watched, moved, seen) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Ok(Self { masks, root, places, above, watched, moved, seen, wall, out, is_over: false })
+        Ok(Self {
+            masks,
+            root,
+            places,
+            above,
+            watched: BTreeMap::new(),
+            moved: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            fell: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            wall,
+            out,
+            is_over: false,
+        })
     }
 
     /// Has opens held in the directories that hidden files lie in now.
@@ -300,45 +323,95 @@ impl<'a> Keeper<'a> {
             let is_open = statx(directory, name, flags, StatxFlags::TYPE)
                 .is_ok_and(|found| !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
             if is_open && self.seen.contains(number) {
-                let number = u32::try_from(*number).map_err(|_| Errno::OVERFLOW)?;
-                rustix::io::write(self.out, &as_what(number).to_bytes())?;
+                rustix::io::write(self.out, &as_what(numbered(*number)?).to_bytes())?;
             }
         }
         Ok(())
     }
 
     /// Looks whether masks are in place, all or these, and puts back those that are not.
-    fn look_at(&mut self, only: Option<&BTreeSet<usize>>) -> Result<(), Errno> {
+    fn look_at(&mut self, only: Option<&Touched>) -> Result<(), Errno> {
         for (number, mask) in self.masks.iter().enumerate() {
-            if only.is_some_and(|only| !only.contains(&number)) || self.is_in_place(mask) {
-                continue;
+            let touched = match only {
+                Some(only) => only.get(&number).copied(),
+                None => Some(false),
+            };
+            let Some(is_one_move) = touched else { continue };
+            let found = self.find(mask);
+            let is_touched = only.is_some();
+            if found == Place::Free || (is_touched && !is_one_move) {
+                self.doubtful.insert(number);
             }
             // One that was never seen may not have been there yet.
             let was_there = !self.seen.insert(number);
-            let number = u32::try_from(number).map_err(|_| Errno::OVERFLOW)?;
-            let said = match put(&self.root, mask, &mut Closed::default()) {
-                Ok(()) if was_there => Fallen::PutBack(number),
-                Ok(()) => continue,
-                // It was removed a moment ago.
-                Err(Errno::NOENT) => continue,
-                Err(_) => Fallen::Lost(number),
+            let said = match found {
+                Place::Open => self.put_back(number, is_one_move)?,
+                // It was replaced once more before its mask was back.
+                Place::Masked if is_touched && self.fell.contains(&number) => {
+                    Some(Fallen::Doubtful(numbered(number)?))
+                }
+                Place::Masked | Place::Free => None,
             };
-            rustix::io::write(self.out, &said.to_bytes())?;
+            let is_said = |said: &Fallen| was_there || matches!(said, Fallen::Lost(_));
+            if let Some(said) = said.filter(is_said) {
+                rustix::io::write(self.out, &said.to_bytes())?;
+            }
         }
         Ok(())
     }
 
+    /// Puts a mask back, and returns what is to be reported.
+    fn put_back(&mut self, number: usize, is_one_move: bool) -> Result<Option<Fallen>, Errno> {
+        let is_known = is_one_move && !self.doubtful.contains(&number);
+        let said = match put(&self.root, &self.masks[number], &mut Closed::default()) {
+            Ok(()) if is_known => Fallen::PutBack,
+            Ok(()) => Fallen::Doubtful,
+            // It was removed a moment ago.
+            Err(Errno::NOENT) => {
+                self.doubtful.insert(number);
+                return Ok(None);
+            }
+            Err(_) => Fallen::Lost,
+        };
+        self.fell.insert(number);
+        numbered(number).map(|number| Some(said(number)))
+    }
+
     /// Returns whether a mount lies there, or nothing.
     fn is_in_place(&self, mask: &Mask) -> bool {
+        self.find(mask) != Place::Open
+    }
+
+    /// Looks at the name of a mask.
+    fn find(&self, mask: &Mask) -> Place {
         let path = inside(Path::new(OsStr::from_bytes(&mask.path)));
         let place = match self.root.resolve(path) {
             Ok(place) => place,
             // What nobody can reach needs no mask.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return true,
-            Err(_) => return false,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Place::Free,
+            Err(_) => return Place::Open,
         };
         let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
-        let found = statx(&place, "", flags, StatxFlags::TYPE);
-        found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+        match statx(&place, "", flags, StatxFlags::TYPE) {
+            Ok(found) if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) => {
+                Place::Masked
+            }
+            _ => Place::Open,
+        }
     }
+}
+
+fn numbered(number: usize) -> Result<u32, Errno> {
+    u32::try_from(number).map_err(|_| Errno::OVERFLOW)
+}
+
+/// What lies at the name of a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A mount.
+    Masked,
+    /// Nothing, or nothing that can be reached.
+    Free,
+    /// Something without its mask.
+    Open,
 }

@@ -45,6 +45,7 @@ pub(crate) use last::{Asked, Clock, MOST_SIGNALS, apply_limits};
 pub(crate) use masks::receive_with as receive_masks;
 pub(crate) use network::Listeners;
 pub(crate) use probe::{probe, try_inside};
+pub use root::DEVICES;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES, inside};
 pub(crate) use seccomp::{Character, code, load as load_filter, profile};
 pub use served::{FileServer, Outlets, serve, steps_elsewhere};

@@ -17,7 +17,7 @@ use rustix::mount::{
 };
 
 use super::detached::{
-    NO_DEVICES, NO_SUID, Source, clone_host, clone_lower, clone_tree, new_filesystem,
+    NO_DEVICES, NO_SUID, Source, clone_host, clone_lower, clone_tree, new_memory,
 };
 use super::root::{DIRECTORY, Kind, Root, inside};
 use crate::live_view::LiveView;
@@ -38,10 +38,7 @@ impl Root {
         if !has_views(&plan.tree) {
             return Ok(());
         }
-        let size = plan.limits.changes.map(|bytes| bytes.to_string());
-        let mut options = vec![("mode", "0755")];
-        options.extend(size.as_deref().map(|size| ("size", size)));
-        let stage = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
+        let stage = new_memory(plan.limits.changes)?;
         self.put(&stage, STAGE.as_ref(), Kind::Directory)
     }
 

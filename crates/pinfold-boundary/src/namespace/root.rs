@@ -19,12 +19,13 @@ use rustix::mount::UnmountFlags;
 
 use super::detached::{
     NO_DEVICES, NO_SUID, READ_ONLY, Source, attach, clone_host, clone_tree, grant_attributes,
-    is_directory, new_filesystem,
+    is_directory, new_filesystem, new_memory,
 };
 use super::takeover::Wall;
 use crate::live_view::LiveView;
 use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
+pub use kernel_files::DEVICES;
 pub(super) use kernel_files::NESTED_PROC;
 pub(crate) use kernel_files::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
 
@@ -89,14 +90,7 @@ impl Root {
     /// again would cost a grace period of the kernel (80 µs) and win nothing.
     fn mount_private(&self, plan: &LaunchPlan) -> Result<(), Errno> {
         const STAGE: &str = "run/pinfold/private";
-        let mut options = vec![("mode", "0755".to_owned())];
-        if let Some(bytes) = plan.limits.disk {
-            // One inode for each 4 KiB, as mke2fs(8) would be generous to do.
-            options.push(("nr_inodes", (bytes / 4096).max(16_384).to_string()));
-            options.push(("size", bytes.to_string()));
-        }
-        let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        let private = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
+        let private = new_memory(plan.limits.disk)?;
         self.put(&private, STAGE.as_ref(), Kind::Directory)?;
         let is_made_here = |entry: &&Entry| matches!(entry.place, Place::Private) && !is_run(entry);
         let entries = plan.tree.iter().filter(is_made_here);

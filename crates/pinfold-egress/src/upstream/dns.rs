@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hickory_resolver::config::LookupIpStrategy;
-use hickory_resolver::{ResolveError, TokioResolver};
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::RecordType;
+use hickory_resolver::{Hosts, IntoName as _, ResolveError, TokioResolver};
 use hyper_util::client::legacy::connect::dns::Name;
 use parking_lot::Mutex;
 use tower_service::Service;
@@ -27,6 +29,7 @@ pub(crate) struct Dns(Arc<Mutex<Option<Cached>>>);
 
 struct Cached {
     resolver: TokioResolver,
+    hosts: Arc<Hosts>,
     stamp: [Option<Stamp>; FILES.len()],
 }
 
@@ -39,17 +42,19 @@ impl Dns {
         *self.0.lock() = None;
     }
 
-    fn resolver(&self) -> Result<TokioResolver, ResolveError> {
+    fn resolver(&self) -> Result<(TokioResolver, Arc<Hosts>), ResolveError> {
         let stamp = FILES.map(|path| std::fs::metadata(path).ok().map(|m| stamp_of(&m)));
         let mut cached = self.0.lock();
         if let Some(cached) = cached.as_ref().filter(|cached| cached.stamp == stamp) {
-            return Ok(cached.resolver.clone());
+            return Ok((cached.resolver.clone(), Arc::clone(&cached.hosts)));
         }
         let mut builder = TokioResolver::builder_tokio()?;
         builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
         let resolver = builder.build();
-        *cached = Some(Cached { resolver: resolver.clone(), stamp });
-        Ok(resolver)
+        // A machine may have no such file.
+        let hosts = Arc::new(Hosts::from_system().unwrap_or_default());
+        *cached = Some(Cached { resolver: resolver.clone(), hosts: Arc::clone(&hosts), stamp });
+        Ok((resolver, hosts))
     }
 
     pub(crate) async fn resolve(self, name: String) -> Result<Vec<IpAddr>, Failure> {
@@ -58,9 +63,13 @@ impl Dns {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
         let failed = |cause| Failure::Dns { name: name.clone(), cause, missing: false };
-        let resolver = self
+        let (resolver, hosts) = self
             .resolver()
             .map_err(|error| failed(format!("the system's resolver settings: {error}")))?;
+        let written = written(&hosts, &name);
+        if !written.is_empty() {
+            return Ok(written);
+        }
         // A name with a dot is complete: the search list of resolv.conf is for short ones.
         let asked = if name.contains('.') && !name.ends_with('.') {
             format!("{name}.")
@@ -85,6 +94,17 @@ impl Dns {
 /// Returns what the resolver says.
 pub async fn addresses_of(name: &str) -> std::io::Result<Vec<IpAddr>> {
     Dns::default().resolve(name.to_owned()).await.map_err(std::io::Error::other)
+}
+
+/// Returns the addresses that `/etc/hosts` gives a name. As `getaddrinfo(3)` does it, a name with an address of
+/// one family there has none of the other: a resolver is not asked, which may not answer or know another host.
+fn written(hosts: &Hosts, name: &str) -> Vec<IpAddr> {
+    let Ok(name) = name.into_name() else { return Vec::new() };
+    let lookup = |kind| hosts.lookup_static_host(&Query::query(name.clone(), kind));
+    let found = [RecordType::A, RecordType::AAAA].into_iter().filter_map(lookup);
+    found
+        .flat_map(|lookup| lookup.iter().filter_map(|data| data.ip_addr()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn stamp_of(metadata: &Metadata) -> Stamp {
@@ -118,5 +138,27 @@ impl Service<Name> for Dns {
                 resolving.await?.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect();
             Ok(addresses.into_iter())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_in_the_hosts_file_has_the_addresses_there_and_no_others() {
+        let mut hosts = Hosts::default();
+        let file = "93.184.216.34 gateway.corp gateway\n::1 six.corp\n10.0.0.1 both.corp\nfd00::1 both.corp\n";
+        hosts.read_hosts_conf(file.as_bytes()).unwrap();
+        let of =
+            |name: &str| written(&hosts, name).iter().map(IpAddr::to_string).collect::<Vec<_>>();
+        for name in ["gateway.corp", "Gateway.Corp", "gateway.corp.", "gateway"] {
+            assert_eq!(of(name), ["93.184.216.34"], "{name}");
+        }
+        assert_eq!(of("six.corp"), ["::1"]);
+        assert_eq!(of("both.corp"), ["10.0.0.1", "fd00::1"]);
+        for name in ["corp", "other.corp", "", "..", "a b"] {
+            assert!(of(name).is_empty(), "{name}");
+        }
     }
 }

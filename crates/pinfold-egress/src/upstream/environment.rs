@@ -1,4 +1,4 @@
-//! The proxies that this host needs, as curl and others find them.
+//! The proxies and authorities that this host needs, as curl, Node and others find them.
 
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -31,7 +31,7 @@ impl WayOut {
             tunnels: proxy(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
             requests: proxy(&["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])?,
         };
-        Ok(Self { roots: TrustRoots::System, proxies })
+        Ok(Self { roots: TrustRoots::of_environment(), proxies })
     }
 }
 

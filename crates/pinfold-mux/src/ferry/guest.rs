@@ -75,6 +75,11 @@ impl GuestFerry {
         Some(self.others.swap_remove(at).0)
     }
 
+    /// Returns all others that the host has opened since the last call, with what it says they are for.
+    pub fn take_streams(&mut self) -> Vec<(StreamId, Vec<u8>)> {
+        std::mem::take(&mut self.others)
+    }
+
     /// Attaches a stream that was taken.
     pub fn attach_stream(&mut self, id: StreamId, local: Local) {
         self.multiplexer.attach(id, local);

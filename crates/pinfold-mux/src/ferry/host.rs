@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use super::{END, Kind, MOST, ORDERS, REPORTS, messages, receive, send};
-use crate::{Local, Multiplexer, MuxError, Notice, StreamId};
+use crate::{Local, Multiplexer, MuxError, Notice, OpenError, StreamId};
 
 /// Carries the messages of a socket to a guest and back.
 #[derive(Debug)]
@@ -86,6 +86,20 @@ impl HostFerry {
     /// attached or refused.
     pub fn take_opened(&mut self) -> Vec<(StreamId, Vec<u8>)> {
         std::mem::take(&mut self.opened)
+    }
+
+    /// Returns how many streams can be opened now.
+    #[must_use]
+    pub fn opens_left(&self) -> u32 {
+        self.multiplexer.opens_left()
+    }
+
+    /// Opens a stream to the guest, which may refuse it. The label says what it is for.
+    ///
+    /// # Errors
+    /// Returns why it cannot be opened.
+    pub fn open_stream(&mut self, label: &[u8], local: Local) -> Result<StreamId, OpenError> {
+        self.multiplexer.open(label, local)
     }
 
     /// Attaches a stream that the guest has opened.

@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_agents::{AgentProfile, Host};
 use pinfold_host::Refusal;
 use pinfold_host::directories::resolved;
 use pinfold_host::owned;
-use pinfold_policy::agents::{AgentProfile, Host};
 use pinfold_policy::path::Escaped;
 
 /// Where an entry is.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
-use pinfold_policy::agents::Registry;
+use pinfold_agents::Registry;
 use pinfold_policy::env::EnvName;
 use serde_json::json;
 
@@ -355,7 +355,7 @@ fn a_key_goes_into_a_generated_file_or_one_of_its_own() {
 #[test]
 fn every_built_in_profile_lists_no_login() {
     let protection = pinfold_names::Protection::default();
-    let registry = pinfold_policy::agents::Registry::default();
+    let registry = pinfold_agents::Registry::default();
     for name in registry.names() {
         let mine = registry.load(&name).unwrap().my_config;
         for path in mine.read {

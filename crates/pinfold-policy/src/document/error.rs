@@ -47,7 +47,8 @@ pub enum Fault {
     Invalid(String),
 }
 
-pub(crate) fn nearest_hint(nearest: Option<&str>) -> String {
+/// Returns how an error about an unknown name goes on: with the name that was meant, if one is near.
+pub fn nearest_hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 

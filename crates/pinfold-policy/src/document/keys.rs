@@ -48,7 +48,7 @@ impl Key {
 }
 
 /// Returns the known name nearest to `name`, if near enough to be what was meant.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(name, known);
     let (distance, nearest) = known.into_iter().map(|known| (distance(known), known)).min()?;
     (distance <= 1 + nearest.len() / 4).then_some(nearest)

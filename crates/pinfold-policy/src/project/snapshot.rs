@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::limits::ByteSize;
 use crate::network::NetworkRule;
 use crate::origin::Valued;
-use crate::path::Escaped;
+use crate::path::{Escaped, InsidePath};
 
 /// The `snapshot` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,16 +20,82 @@ pub struct Snapshot {
     pub hosts: Vec<Valued<NetworkRule>>,
     /// The space that a session may fill on top of it.
     pub size: Option<Valued<ByteSize>>,
+    /// Who the session's user is in it; the agent if absent.
+    pub user: Option<Valued<SystemUser>>,
+    /// Empty directories of the session's own, directly below `/`.
+    pub directories: Vec<Valued<TopDirectory>>,
+}
+
+crate::words! {
+    /// Who a session's user is in a system of its own.
+    SystemUser, "user of the system":
+    /// An ordinary user.
+    Agent = "agent",
+    /// Root by name: changes of owners and ids succeed without effect.
+    Root = "root",
+}
+
+/// A directory directly below `/` that no system has: `/app`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopDirectory(InsidePath);
+
+/// Why a path is no [`TopDirectory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected `/` and a name of letters, digits, `.`, `_` and `-` that is not a directory of each system, such as /app"
+)]
+pub struct InvalidTopDirectory;
+
+/// Directories that each system has (hier(7)), and those that a boundary makes.
+const OF_EACH_SYSTEM: [&str; 23] = [
+    "bin", "boot", "dev", "etc", "gnu", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt",
+    "nix", "opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var",
+];
+
+impl TopDirectory {
+    /// Returns its path.
+    #[must_use]
+    pub fn path(&self) -> &InsidePath {
+        &self.0
+    }
+}
+
+impl FromStr for TopDirectory {
+    type Err = InvalidTopDirectory;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTopDirectory> {
+        let name = text.strip_prefix('/').ok_or(InvalidTopDirectory)?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.len() <= 255
+            && name.bytes().all(is_plain)
+            && !OF_EACH_SYSTEM.contains(&name);
+        let path = is_name.then(|| InsidePath::new(text).ok()).flatten();
+        path.map(Self).ok_or(InvalidTopDirectory)
+    }
+}
+
+impl fmt::Display for TopDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl Snapshot {
     /// MoltNet's space on top of a snapshot: 3 GiB.
     pub const DEFAULT_SIZE: ByteSize = ByteSize::from_bytes(3 << 30);
 
+    /// Returns whether the session's user is root by name.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.value == SystemUser::Root)
+    }
+
     /// Returns whether the session runs on the host's own system as it is.
     #[must_use]
     pub fn is_host(&self) -> bool {
         self.setup.is_empty()
+            && !self.is_root()
             && matches!(self.base.as_ref(), None | Some(Valued { value: Base::Host, .. }))
     }
 }

@@ -24,7 +24,7 @@ const TYPES: [(&str, BoundaryName); 4] = [
 
 impl AgentLoop {
     /// The provider that pi has by itself (`agents/pi.toml`).
-    pub(super) const PROVIDER: &str = "anthropic";
+    pub const PROVIDER: &str = "anthropic";
 
     /// Returns whether the file chooses another provider than pi's own, which waits for trust.
     pub fn chooses_provider(&self) -> bool {

@@ -12,7 +12,7 @@ pub(super) use models::{BUDGET, GROUPED};
 use network::{ASK, NETWORK};
 pub(super) use network::{REQUESTS, SECRET, SSH, SSH_HOST};
 use shapes::{ENV, SIZE, TEXTS};
-pub(crate) use shapes::{ID_PATTERN, PLACE_PATTERN};
+pub use shapes::{ID_PATTERN, PLACE_PATTERN};
 
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
@@ -20,6 +20,7 @@ use super::words::{
 };
 use crate::document::{Key, Shape};
 use crate::prices::PRICE;
+use crate::project::SystemUser;
 
 /// What editors write for themselves; nothing follows from it.
 const SCHEMA: Key = Key::new("$schema", Shape::Text, "Where the schema of this file is.");
@@ -172,6 +173,16 @@ pub(super) const SNAPSHOT: &[Key] = &[
         "Hosts that they may reach, in addition to package registries.",
     ),
     Key::new("overlaySize", SIZE, "The space that a session may fill on top, 3G by default."),
+    Key::new(
+        "user",
+        Shape::Choice(SystemUser::WORDS),
+        "Who the session's user is in it: agent (the default), or root by name, for package managers.",
+    ),
+    Key::new(
+        "directories",
+        TEXTS,
+        "Directories directly below / that are the session's own and empty at its start, such as /app.",
+    ),
 ];
 
 /// `vfs`.

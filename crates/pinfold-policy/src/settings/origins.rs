@@ -144,6 +144,8 @@ impl Settings {
         rows.list("snapshot.setupCommands", &self.snapshot.setup);
         rows.list("snapshot.allowedHosts", &self.snapshot.hosts);
         rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
+        rows.optional("snapshot.user", self.snapshot.user.as_ref());
+        rows.list("snapshot.directories", &self.snapshot.directories);
         rows.list("resumeCommands", &self.resume);
         rows.list("hostExec.autoApprove", &self.approve);
         let ask = &self.ask;

@@ -127,6 +127,8 @@ fn snapshot(table: Option<&Section<'_>>) -> Result<Snapshot, FileError> {
         setup: list(Some(table), "setupCommands", Origin::Project, command)?,
         hosts: list(Some(table), "allowedHosts", Origin::Project, Item::parsed)?,
         size: word(table, "overlaySize", Origin::Project)?,
+        user: word(table, "user", Origin::Project)?,
+        directories: list(Some(table), "directories", Origin::Project, Item::parsed)?,
     })
 }
 

@@ -1,8 +1,9 @@
 //! Values of settings that several files and layers share.
 
+use super::api::Api;
+use super::cloud_name::CloudName;
 use super::url::BaseUrl;
 use super::words::AgentState;
-use crate::agents::{Api, CloudName};
 use crate::env::EnvName;
 use crate::glob::Glob;
 use crate::origin::{Origin, Valued};

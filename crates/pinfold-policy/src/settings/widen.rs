@@ -17,7 +17,7 @@ use crate::limits::ByteSize;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::Escaped;
-use crate::project::{AutoApprove, Base, ResumeCommand, Snapshot, Widening};
+use crate::project::{AutoApprove, Base, ResumeCommand, Snapshot, SystemUser, Widening};
 
 /// What a repository asks for, as it is gone through.
 pub(super) struct Asked {
@@ -194,7 +194,14 @@ impl Asked {
         let size = self.each("snapshot.overlaySize", size, small, |size| {
             format!("fill {size} of this machine's disk")
         });
-        Snapshot { base: base.into_iter().next(), setup, hosts, size: size.into_iter().next() }
+        let is_agent = |user: &SystemUser| *user == SystemUser::Agent;
+        let user = self.each("snapshot.user", asked.user.into_iter().collect(), is_agent, |_| {
+            "be root by name in a system of its own".to_owned()
+        });
+        // An empty directory of the session's own gives nothing.
+        let directories = asked.directories;
+        let (base, size) = (base.into_iter().next(), size.into_iter().next());
+        Snapshot { base, setup, hosts, size, user: user.into_iter().next(), directories }
     }
 
     /// Returns what runs inside before the command. In a session with nothing to lose it may as well,
@@ -206,7 +213,8 @@ impl Asked {
         settings: &Settings,
     ) -> Vec<Valued<ResumeCommand>> {
         let waits = |one: &Widening| {
-            !one.in_effect && ["snapshot.base", "snapshot.setupCommands"].contains(&&*one.key)
+            !one.in_effect
+                && ["snapshot.base", "snapshot.setupCommands", "snapshot.user"].contains(&&*one.key)
         };
         let is_set_up = !self.widenings.iter().any(waits);
         let harmless = is_set_up && !settings.has_something_to_lose();

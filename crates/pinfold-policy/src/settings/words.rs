@@ -11,7 +11,8 @@ pub struct UnknownWord {
     pub known: &'static [&'static str],
 }
 
-/// An enum whose variants are words: in files, on the command line and in messages.
+/// Makes an enum whose variants are words: in files, on the command line and in messages.
+#[macro_export]
 macro_rules! words {
     (
         $(#[$doc:meta])* $name:ident, $what:literal:
@@ -58,8 +59,6 @@ macro_rules! words {
         }
     };
 }
-
-pub(crate) use words;
 
 words! {
     /// How an identity's secrets are used.

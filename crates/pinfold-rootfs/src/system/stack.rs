@@ -1,5 +1,7 @@
 //! Trees put over each other, as a session sees them.
 
+mod explained;
+
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -30,6 +32,8 @@ pub struct Stack {
     pub over_host: bool,
     /// Where changes land.
     pub landing: Landing,
+    /// Whether the session's user is root by name.
+    pub is_root: bool,
     /// Keeps the trees from being removed while they are used.
     pub held: Arc<Vec<Arc<Lock>>>,
 }
@@ -126,7 +130,7 @@ impl Stack {
         Ok(self.seen()?.views.iter().map(|(path, _)| landed(path)).collect())
     }
 
-    /// Returns whether it is being built: then what is inside is root by name.
+    /// Returns whether it is being built.
     pub fn is_built(&self) -> bool {
         matches!(self.landing, Landing::Kept(_))
     }

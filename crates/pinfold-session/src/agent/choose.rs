@@ -5,8 +5,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use pinfold_agents::{AgentError, AuthMode, Host, MOST_READ, ResolvedAgent, Selection};
 use pinfold_host::directories::Places;
-use pinfold_policy::agents::{AgentError, AuthMode, Host, MOST_READ, ResolvedAgent, Selection};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::SecretId;

@@ -10,9 +10,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_agents::ResolvedAgent;
 use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
-use pinfold_policy::agents::ResolvedAgent;
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{AgentState, Settings};

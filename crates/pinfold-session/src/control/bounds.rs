@@ -32,12 +32,6 @@ pub(super) struct Bounded {
 }
 
 impl Limits {
-    /// Returns the name of one that there is.
-    fn first(self) -> &'static str {
-        let names = [("memory", self.memory.is_some()), ("pids", self.pids.is_some())];
-        names.into_iter().find(|(_, is)| *is).map_or("cpus", |(name, _)| name)
-    }
-
     /// Makes the groups, and the files by which they are joined, or has init watch; neither where
     /// there is no limit.
     ///
@@ -53,12 +47,17 @@ impl Limits {
         }
         let Self { memory, pids, cpus } = self;
         if inside.has_own_kernel() {
-            return Err(LaunchError::Limit {
-                limit: self.first(),
-                cause: "the engine's own kernel does not tell what a part of the session uses up; a limit of \
-                        the whole session holds"
-                    .to_owned(),
-            });
+            if cpus.is_some() {
+                return Err(LaunchError::Limit {
+                    limit: "cpus",
+                    cause: "no control group of this machine holds a part of a session with a kernel of its own; \
+                            the limit of the whole session holds"
+                        .to_owned(),
+                });
+            }
+            // Init watches, or refuses where that kernel does not tell what each process uses up.
+            (bounds.memory, bounds.pids) = (memory, pids);
+            return Ok((None, Vec::new()));
         }
         let cpus = cpus.map(|thousandths| CpuShare { thousandths, required: true });
         let limits = ResourceLimits { memory, pids, cpus, ..ResourceLimits::default() };

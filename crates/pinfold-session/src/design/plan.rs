@@ -44,10 +44,8 @@ pub(super) fn plan(
     settings: &Settings,
     stack: Option<&Stack>,
 ) -> Result<LaunchPlan, RunError> {
-    let (uid, gid) = match stack {
-        Some(stack) if stack.is_built() => (0, 0),
-        _ => inside_ids(),
-    };
+    let is_root = stack.is_some_and(|stack| stack.is_root);
+    let (uid, gid) = if is_root { (0, 0) } else { inside_ids() };
     let mut tree = view.tree(authority, stack)?;
     tree.extend(etc_files::generated(uid, gid, stack).map_err(RunError::path)?);
     let limits = &settings.limits;

@@ -6,56 +6,22 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Mask, MaskKind, Place};
-use pinfold_egress::{SessionAuthority, TrustStores};
+use pinfold_egress::{SessionAuthority, TrustRoots, TrustStores};
 use pinfold_host::io::AtPath as _;
+use pinfold_personal::caller_trust::{BUNDLES, CallerTrust, LARGEST};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
 use pinfold_workspace::git::bytes;
+use pinfold_workspace::guard::{BUNDLE_VARIABLES, OWN_VARIABLE};
 
 use crate::RunError;
-use crate::caller_trust::CallerTrust;
 
 /// Where the stores are, inside.
 const INSIDE: &str = "/run/pinfold/trust";
 
-/// Bundles of trusted certificates: Debian and Arch, Fedora, Alpine, SUSE. The first that is
-/// there is what a system goes by; all are masked.
-pub(crate) const BUNDLES: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/ca-bundle.pem",
-];
-
-/// The largest bundle that is read, in bytes: an image's can be anything; this machine's have some
-/// 200 KB.
-pub(crate) const LARGEST: u64 = 16 << 20;
-
-/// The same for Java: Debian, Fedora.
+/// Bundles for Java: Debian, Fedora.
 const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
-
-/// Variables that name a bundle in place of a program's own: OpenSSL and Go, curl, Python's
-/// requests and pip, git, cargo, AWS, Deno, gRPC, programs from Nix, npm (whose `cafile` is all that
-/// it trusts, Node's own left out). Java has no such variable that it does not announce on standard
-/// error, so only the system's store is masked for it.
-pub(crate) const BUNDLE_VARIABLES: [&str; 11] = [
-    "SSL_CERT_FILE",
-    "CURL_CA_BUNDLE",
-    "REQUESTS_CA_BUNDLE",
-    "PIP_CERT",
-    "GIT_SSL_CAINFO",
-    "CARGO_HTTP_CAINFO",
-    "AWS_CA_BUNDLE",
-    "DENO_CERT",
-    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-    "NIX_SSL_CERT_FILE",
-    "npm_config_cafile",
-];
-
-/// Names certificates in addition to a program's own: Node.
-pub(crate) const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 
 /// Returns whether some host's TLS is ended outside, so that the sandbox needs another authority.
 #[must_use]
@@ -118,6 +84,12 @@ impl Trust {
     /// Makes certificates in a session's private directory.
     pub(crate) fn new(private: &Path, stack: Option<Stack>, caller: CallerTrust) -> Self {
         Self { directory: private.join("trust"), stack, caller }
+    }
+
+    /// Returns the authorities that vouch for servers whose TLS is ended outside: those that vouch for the
+    /// others inside. What variables name is read now.
+    pub(crate) fn roots(&self) -> TrustRoots {
+        TrustRoots::SystemAnd(self.caller.certificates()).read_named()
     }
 
     /// Makes the directory. It has to be there when the boundary is launched.

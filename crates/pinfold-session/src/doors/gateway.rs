@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use pinfold_agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_egress::{
     AccountHeader, Api, BodyForm, CloudPlace, Credential, CredentialKind, EphemeralKey, Gateway,
     GatewayConfig, HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream, WayOut,
 };
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
-use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_policy::prices::Prices;
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{Api as ProvidersApi, Settings};
 use pinfold_secrets::{SecretId, Store};
 
 use crate::RunError;
@@ -84,17 +84,17 @@ pub(crate) fn provider(
         .place
         .region
         .as_ref()
-        .filter(|_| agent.terms.api.is_some_and(pinfold_policy::agents::Api::is_of_a_cloud))
+        .filter(|_| agent.terms.api.is_some_and(ProvidersApi::is_of_a_cloud))
         .map(|region| CloudPlace {
             region: region.to_string(),
             project: agent.place.project.as_ref().map(ToString::to_string),
         });
     let api = match agent.terms.api {
-        Some(pinfold_policy::agents::Api::Anthropic) => Api::Anthropic,
-        Some(pinfold_policy::agents::Api::Gemini) => Api::Gemini,
-        Some(pinfold_policy::agents::Api::Bedrock) => Api::Bedrock,
-        Some(pinfold_policy::agents::Api::Vertex) => Api::Vertex,
-        Some(pinfold_policy::agents::Api::Openai) | None => Api::OpenAi,
+        Some(ProvidersApi::Anthropic) => Api::Anthropic,
+        Some(ProvidersApi::Gemini) => Api::Gemini,
+        Some(ProvidersApi::Bedrock) => Api::Bedrock,
+        Some(ProvidersApi::Vertex) => Api::Vertex,
+        Some(ProvidersApi::Openai) | None => Api::OpenAi,
     };
     Ok(Provider {
         key: key_for(&agent.auth.key_prefix, api).map_err(RunError::System)?,

@@ -1,8 +1,9 @@
-//! Git configuration inside, in addition to the user's own taste: which key signs, and how git logs
-//! in over https where a secret is for that.
+//! Git configuration inside, in addition to the user's own taste: which key signs, how git logs
+//! in over https where a secret is for that, and which authorities it trusts.
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_git::config::{Setting, write};
+use pinfold_personal::caller_trust::CallerTrust;
 use pinfold_policy::network::{Endpoint, HostPattern, Repository, SecretRule, Spots};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -16,11 +17,16 @@ use crate::doors::ssh::Ssh;
 ///
 /// # Errors
 /// Returns no error: the path is a constant.
-pub(crate) fn entry(settings: &Settings, ssh: Option<&Ssh>) -> Result<Option<Entry>, RunError> {
+pub(crate) fn entry(
+    settings: &Settings,
+    ssh: Option<&Ssh>,
+    trust: Option<&CallerTrust>,
+) -> Result<Option<Entry>, RunError> {
     let signing = ssh.map_or_else(Vec::new, Ssh::git_settings);
     let helpers = settings.placed().flat_map(|secret| helpers(&secret.value));
+    let trusted = trust.into_iter().flat_map(CallerTrust::git_settings);
     let all: Vec<Setting> =
-        signing.into_iter().chain(helpers).chain(instead_of_ssh(settings)).collect();
+        signing.into_iter().chain(helpers).chain(instead_of_ssh(settings)).chain(trusted).collect();
     if all.is_empty() {
         return Ok(None);
     }

@@ -1,6 +1,5 @@
 //! Ports inside that the host can reach: the listeners, and sockets for their connections.
 
-use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,32 +7,31 @@ use std::sync::Arc;
 use pinfold_egress::{Journal, Published, Publishing, SocketSupply, socket_supply};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::settings::PublishedPort;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::pipe::PipeFlags;
 
 use crate::RunError;
 
 /// The supervisor's end of the supply.
 pub(crate) struct Sockets {
     pub(crate) supply: SocketSupply,
-    /// Counts the sockets that are asked for (eventfd(2)).
+    /// The ports to which ways are asked for, two bytes each (pipe(7)).
     wishes: OwnedFd,
+    /// Its other end: without one, `wishes` would be readable for ever.
+    _wish: OwnedFd,
 }
 
 impl Sockets {
-    /// Returns a descriptor that is readable when sockets are asked for.
+    /// Returns a descriptor that is readable when sockets or streams are asked for.
     pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
         self.wishes.as_fd()
     }
 
-    /// Returns how many were asked for since the last look.
-    pub(crate) fn wanted(&self) -> u64 {
-        /// More at once than this wait for the caller's next turn.
-        const MOST: u64 = 64;
-        let mut count = [0; 8];
-        match rustix::io::read(&self.wishes, &mut count) {
-            Ok(8) => u64::from_ne_bytes(count).min(MOST),
-            _ => 0,
-        }
+    /// Returns the ports that were asked for since the last look. More than 64 wait for the caller's next turn.
+    pub(crate) fn wanted(&self) -> Vec<u16> {
+        let mut ports = [0; 2 * 64];
+        let count = rustix::io::read(&self.wishes, &mut ports).unwrap_or_default();
+        let (ports, _) = ports[..count].as_chunks();
+        ports.iter().map(|port| u16::from_ne_bytes(*port)).collect()
     }
 }
 
@@ -54,14 +52,13 @@ pub(crate) fn open(
         Ok(Published { listener, port: sandbox })
     };
     let published = ports.iter().map(listen).collect::<Result<_, RunError>>()?;
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let system = |error: io::Error| RunError::System(error);
-    let wishes = eventfd(0, flags).map_err(|errno| system(errno.into()))?;
-    let wish = wishes.try_clone().map_err(system)?;
-    let ask = move || {
-        // The counter overflows after more wishes than there are sockets.
-        let _ = rustix::io::write(&wish, &1_u64.to_ne_bytes());
+    let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+    let (wishes, wish) = pipe.map_err(|errno| RunError::System(errno.into()))?;
+    let kept = wish.try_clone().map_err(RunError::System)?;
+    let ask = move |port: u16| {
+        // A pipe holds more wishes than there are sockets.
+        let _ = rustix::io::write(&wish, &port.to_ne_bytes());
     };
     let (supply, stock) = socket_supply(Box::new(ask));
-    Ok((Publishing { published, stock, journal }, Sockets { supply, wishes }))
+    Ok((Publishing { published, stock, journal }, Sockets { supply, wishes, _wish: kept }))
 }

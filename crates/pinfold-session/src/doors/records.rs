@@ -252,7 +252,7 @@ impl Journal for Records {
                 self.refused("ssh-agent", what, reason, *hint)
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
-                let text = format!("provider {provider} at {host} {what}");
+                let text = format!("provider `{provider}` at {host} {what}");
                 if !self.refusals.lock().show(Note::warning(text), Urgency::Urgent) {
                     return Ok(());
                 }

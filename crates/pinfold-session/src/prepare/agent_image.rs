@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_agents::Selection;
 use pinfold_engines::image::{
     Engine, Event, How, ImageError, Images, Tagged, Wanted, extensions_of, files_of,
 };
@@ -9,7 +10,6 @@ use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_image::{AgentContext, AgentFiles, ImageTag, Layer, Reference};
-use pinfold_policy::agents::Selection;
 use pinfold_policy::project::{Base, ImageEngine};
 use pinfold_policy::settings::{Attendance, EngineName, Flags, Settings, Trust};
 use pinfold_repository::{Repository, TrustStore};

@@ -12,14 +12,15 @@ use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_workspace::workspace::Workspace;
 
-use crate::caller_trust::CallerTrust;
 use crate::doors::ssh::Ssh;
 use crate::doors::{self, certificates};
+use crate::snapshot::by_name;
+use pinfold_personal::caller_trust::CallerTrust;
 use pinfold_rootfs::search_path::{SearchPath, VIRTUAL_ENV};
 
-/// Variables of the caller that describe the user's terminal and language, and hold no secret. They
+/// Variables of the caller that describe the user's terminal, language and trust, and hold no secret. They
 /// enter without being asked for.
-const DESCRIBING: [&str; 14] = [
+const DESCRIBING: [&str; 15] = [
     "TERM",
     "COLORTERM",
     "NO_COLOR",
@@ -34,12 +35,14 @@ const DESCRIBING: [&str; 14] = [
     "LC_MESSAGES",
     "LC_TIME",
     "TZ",
+    // Whether Node trusts what the system does.
+    "NODE_USE_SYSTEM_CA",
 ];
 
 /// The variable that programs are looked for by.
 const PATH: &str = "PATH";
 
-/// Returns the caller's variables that describe its terminal and language.
+/// Returns the caller's variables that describe its terminal, language and trust.
 pub fn describing() -> Vec<(OsString, OsString)> {
     let variable = |name: &str| Some((name.into(), std::env::var_os(name)?));
     DESCRIBING.into_iter().filter_map(variable).collect()
@@ -79,6 +82,7 @@ pub(super) fn environment(
         variables.extend(named(caller.trust.environment()));
     }
     variables.extend(quiet(settings));
+    variables.extend(go_memory(settings));
     if has_ssh {
         let (name, value) = Ssh::environment();
         variables.extend(variable(name, value.into(), EnvLayer::Door));
@@ -155,10 +159,8 @@ fn chosen_path(settings: &Settings) -> Option<OsString> {
 /// Returns what is right inside. An empty template directory keeps `git init` from planting hooks.
 fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
     let root = workspace.root.as_path().as_os_str();
-    let values: [(&str, OsString, EnvLayer); 13] = [
+    let values: [(&str, OsString, EnvLayer); 11] = [
         ("HOME", userland::HOME.into(), EnvLayer::Fixed),
-        ("USER", "agent".into(), EnvLayer::Fixed),
-        ("LOGNAME", "agent".into(), EnvLayer::Fixed),
         ("SHELL", etc_files::shell(stack).into(), EnvLayer::Fixed),
         ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
         ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
@@ -170,7 +172,14 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
         ("https_proxy", doors::PROXY_URL.into(), EnvLayer::Door),
         ("no_proxy", doors::NO_PROXY.into(), EnvLayer::Door),
     ];
-    values.into_iter().filter_map(|(name, value, layer)| variable(name, value, layer)).collect()
+    let user: &[(&str, &str)] = if stack.is_some_and(|stack| stack.is_root) {
+        &by_name::VARIABLES
+    } else {
+        &[("USER", "agent"), ("LOGNAME", "agent")]
+    };
+    let user = user.iter().map(|(name, value)| (*name, OsString::from(value), EnvLayer::Fixed));
+    let all = values.into_iter().chain(user);
+    all.filter_map(|(name, value, layer)| variable(name, value, layer)).collect()
 }
 
 /// Returns where programs find certificate authorities.
@@ -185,6 +194,13 @@ fn quiet(settings: &Settings) -> Option<EnvVar> {
     let is_refused = settings.network.decide(&registry).is_err();
     let quiet = variable("npm_config_update_notifier", "false".into(), EnvLayer::Profile);
     quiet.filter(|_| is_refused)
+}
+
+/// Sizes programs of Go by the memory limit, since their runtime looks for none itself. A tenth is left for what
+/// it does not manage (pkg.go.dev/runtime/debug#SetMemoryLimit).
+fn go_memory(settings: &Settings) -> Option<EnvVar> {
+    let limit = settings.limits.memory.as_ref()?.value.bytes();
+    variable("GOMEMLIMIT", (limit / 10 * 9).to_string().into(), EnvLayer::Profile)
 }
 
 fn variable(name: &str, value: OsString, layer: EnvLayer) -> Option<EnvVar> {

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_agents::{AgentProfile, PROMPT};
 use pinfold_boundary::Entry;
 use pinfold_boundary::systemd::Configuration;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionName;
-use pinfold_policy::agents::{AgentProfile, PROMPT};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{BoundaryName, Settings};
@@ -21,9 +21,8 @@ use pinfold_workspace::workspace::Workspace;
 use super::environment::{Caller, environment};
 use super::presence::{Circumstances, Presence, Seat};
 use super::settings::in_mode;
-use super::{Preparation, Progress};
+use super::{Preparation, Progress, permissions};
 use crate::agent::{self, AgentRun, ProgramSource};
-use crate::caller_trust::CallerTrust;
 use crate::detach::Background;
 use crate::doors::ssh::Ssh;
 use crate::group::{Group, Missing};
@@ -33,6 +32,7 @@ use crate::snapshot::{Event, SnapshotError, Snapshots};
 use crate::spec;
 use crate::timeline::Timeline;
 use pinfold_memory::TaskDiary;
+use pinfold_personal::caller_trust::CallerTrust;
 use pinfold_personal::identity::{self, Identity};
 use pinfold_rootfs::extra::Extra;
 use pinfold_rootfs::node_tools::NodeTools;
@@ -48,7 +48,7 @@ pub struct Wanted {
     pub rest: Vec<OsString>,
     /// What the agent is to do before it ends.
     pub prompt: Option<String>,
-    /// A specification, which the command finds at [`pinfold_policy::agents::SPEC`] and which comes back.
+    /// A specification, which the command finds at [`pinfold_agents::SPEC`] and which comes back.
     pub spec: Option<Vec<u8>>,
     /// Notes about earlier sessions, which the command finds at [`crate::NOTES`].
     pub notes: Option<String>,
@@ -208,13 +208,11 @@ impl Preparation {
         let source =
             if self.is_of_image { ProgramSource::System } else { ProgramSource::Layer(&tell) };
         let asks = self.asked.presence.sees_the_agent();
-        if !asks {
-            say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
-        }
         let given = match &wanted.prompt {
             Some(prompt) => [args_of_prompt(&resolved.0.profile, prompt)?, rest].concat(),
             None => rest,
         };
+        permissions::say_who_is_asked(&resolved.0.profile, &given, asks);
         let context = agent::Context { settings, places, workspace, stack, configuration };
         let (resolved, secret) = resolved;
         Ok((name, agent::prepare(resolved, secret, given, !asks, context, source)?))
@@ -292,23 +290,13 @@ impl Surroundings {
             first: explaining.into_iter().collect(),
             search,
             virtual_environment: shown.virtual_environment(active.as_deref()),
-            trust: CallerTrust::find(),
+            trust: CallerTrust::find(places),
         };
         let mut files: Vec<Entry> = container_tools.into_iter().chain(node_tools.entries).collect();
         if is_nested {
             files.extend(podman::entries().map_err(RunError::path)?);
         }
         Ok(Self { caller, extra: toolchains.extra, files })
-    }
-}
-
-/// Says that an agent does not ask for permissions, and by which of its options.
-fn say_that_nobody_is_asked(agent: &str, flags: &[String]) {
-    if !flags.is_empty() {
-        let flags = flags.join(" ");
-        notify!(
-            "pinfold: note: {agent} asks for no permissions in this run ({flags}); the sandbox bounds it"
-        );
     }
 }
 

@@ -44,6 +44,7 @@ impl Session {
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             boundaries::insist(boundary.as_ref(), feature, &request.launcher)?;
         }
+        design::system_user::refuse_other_walls(request.stack.as_ref(), boundary.as_ref())?;
         let (design, state, plan) = design::make(&request)?;
         request.timeline.done("plans the sandbox");
         // Before there is anything that somebody might have to find by it.
@@ -69,7 +70,9 @@ impl Session {
     pub(super) fn roots(&self) -> Vec<Vec<u8>> {
         let granted = self.design.authority.grants().map(|grant| grant.root.inside.as_path());
         // An empty workspace and the private directories are no grants.
+        let directories = &self.request.settings.snapshot.directories;
         let private = userland::PRIVATE.iter().map(Path::new);
+        let private = private.chain(directories.iter().map(|own| own.value.path().as_path()));
         let all = granted.chain([self.request.workspace.root.as_path()]).chain(private);
         all.map(|path| path.as_os_str().as_bytes().to_vec()).collect()
     }

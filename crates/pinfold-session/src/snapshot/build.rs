@@ -78,6 +78,7 @@ impl Work<'_> {
             trees: vec![self.system.tree.clone(), fs::canonicalize(seed)?],
             over_host: self.system.over_host,
             landing: Landing::Kept(landing),
+            is_root: true,
             held: Arc::default(),
         };
         let signals = sys::signal_events().map_err(io::Error::from)?;

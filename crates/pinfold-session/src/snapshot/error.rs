@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::SettingsError;
 use pinfold_provision::ShelfError;
 use pinfold_rootfs::system::SystemError;
 use thiserror::Error;
@@ -81,6 +82,9 @@ pub enum SnapshotError {
     /// The build could not be run.
     #[error("cannot build the snapshot: {0}")]
     System(#[from] io::Error),
+    /// The administrator's policy does not allow it.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A line of our own that is no rule.
     #[error("`{0}` in the list of build hosts is not a valid rule")]
     BuildHost(String),
@@ -101,6 +105,7 @@ impl SnapshotError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Base(error) => error.hint(),
+            Self::Settings(error) => error.hint(),
             Self::Command { limit: Some(LimitReached::Timeout), .. } => Some(
                 "a command has an hour, or what the administrator's policy allows: split it"
                     .to_owned(),

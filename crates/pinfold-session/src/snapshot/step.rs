@@ -6,20 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::limits::{ByteSize, Limits, MilliCpus, WallTime};
 use pinfold_policy::origin::{self, Origin, Valued};
-use pinfold_policy::path::{HostPath, InsidePath, PathError};
+use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{Layers, Settings};
 use pinfold_rootfs::system::{Landing, Stack};
 use pinfold_rootfs::userland::{HOME, PATH};
 use pinfold_workspace::workspace::Workspace;
 use serde::{Deserialize, Serialize};
 
-use crate::caller_trust::CallerTrust;
+use super::by_name;
 use crate::doors;
 use crate::doors::certificates;
 use crate::outcome::{LimitReached, Outcome, RunError};
@@ -27,6 +26,7 @@ use crate::request::Request;
 use crate::run::run;
 use crate::supervise::disk_watch::Bound;
 use crate::supervise::resume::SHELL;
+use pinfold_personal::caller_trust::CallerTrust;
 use pinfold_rootfs::toolchains::Toolchains;
 
 /// How long a command may take that nobody watches.
@@ -166,7 +166,8 @@ impl Step {
         settings.limits = self.limits.limits();
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
         let mut files = certificates::of_host(&CallerTrust::default()).map_err(RunError::path)?;
-        files.extend(entries(self.over_host).map_err(RunError::path)?);
+        files.extend(by_name::entries(self.over_host).map_err(RunError::path)?);
+        files.push(by_name::devices().map_err(RunError::path)?);
         let toolchains =
             Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
         let subject = Subject::AgentSession { agent: "snapshot".into() };
@@ -178,6 +179,7 @@ impl Step {
             trees: self.trees,
             over_host: self.over_host,
             landing: Landing::Kept(self.landing),
+            is_root: true,
             held: Arc::default(),
         };
         run(Request {
@@ -198,14 +200,10 @@ fn environment(
     [
         ("PATH", path.join(":").as_str()),
         ("HOME", HOME),
-        ("USER", "root"),
-        ("LOGNAME", "root"),
         ("SHELL", "/bin/sh"),
         ("TERM", "dumb"),
         ("LANG", "C.UTF-8"),
         ("DEBIAN_FRONTEND", "noninteractive"),
-        // apt drops its rights for downloads, which it cannot where there is only one user.
-        ("APT_CONFIG", APT_CONFIG),
         ("HTTP_PROXY", doors::PROXY_URL),
         ("HTTPS_PROXY", doors::PROXY_URL),
         ("NO_PROXY", doors::NO_PROXY),
@@ -215,44 +213,9 @@ fn environment(
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into_iter()
+    .chain(by_name::VARIABLES.map(|(name, value)| (name, value.to_owned())))
     .chain(variables)
     .chain(certificates::environment())
     .map(|(name, value)| (name.into(), value.into()))
     .collect()
-}
-
-/// A file of apt's for the build alone.
-const APT_CONFIG: &str = "/run/pinfold/apt.conf";
-
-/// For apt on this machine's own system, of whose /etc a build has parts: a file of configuration that
-/// is not there gets the new package's content, unasked (dpkg(1)).
-const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\"; \
-                       \"--force-confmiss\"; };\n";
-
-/// What apt calls before it replaces a package of this machine's own system.
-const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
-
-/// Returns what a build has apart from its trees: where scripts of packages take locks, directories that
-/// no session has, and files for apt.
-fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
-    let mut config = String::from("APT::Sandbox::User \"root\";\n");
-    let mut files = Vec::new();
-    if over_host {
-        config += ON_HOST;
-        config += &format!("DPkg::Pre-Install-Pkgs {{ \"{OWN_INSTALLED}\"; }};\n");
-        let script = include_str!("../../data/own-installed.sh");
-        files.push((OWN_INSTALLED, script.to_owned(), 0o755));
-    }
-    files.push((APT_CONFIG, config, 0o644));
-    let entry = |(path, content, mode): (&str, String, u32)| {
-        let place = Place::File { content: content.into_bytes(), mode, keep: false };
-        Ok(Entry { path: InsidePath::new(path)?, place })
-    };
-    // Packages have the last three, and are not installed where these cannot be made.
-    let private = |path: &str| Ok(Entry { path: InsidePath::new(path)?, place: Place::Private });
-    files
-        .into_iter()
-        .map(entry)
-        .chain(["/run/lock", "/media", "/mnt", "/sys"].map(private))
-        .collect()
 }

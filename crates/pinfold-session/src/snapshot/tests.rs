@@ -133,3 +133,36 @@ fn a_command_that_fails_is_explained_by_what_it_said_and_where_it_ran() {
     assert!(hint(full, true).contains("free some space"));
     assert!(hint("cat: /etc/no-such-file: No such file", true).contains("only package registries"));
 }
+
+#[test]
+fn an_administrators_roots_and_disk_bind_a_system_of_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    let allowed = |text: &str, policy: &str, tree: &str| {
+        std::fs::create_dir_all(root.join(tree)).unwrap();
+        std::fs::write(root.join("base.tar"), "").unwrap();
+        let settings = settings(text, policy.as_bytes()).unwrap();
+        let system =
+            System { id: String::new(), tree: root.join(tree), over_host: false, held: None };
+        let base = base_of(&settings.snapshot);
+        check_place(&settings, &base, &system, &root).map_err(|error| error.to_string())
+    };
+    let within = format!("[files]\nroots = [\"{}/in\"]\n", root.display());
+    let of = |base: &str| format!(r#"{{"snapshot": {{"base": "{base}"}}}}"#);
+    assert_eq!(allowed(&of("./in/system"), &within, "in/system"), Ok(()));
+    assert_eq!(allowed(&of("./out"), "", "out"), Ok(()));
+    for (base, tree) in [("./out", "out"), ("./in/link", "out"), ("./base.tar", "in/cache")] {
+        let error = allowed(&of(base), &within, tree).unwrap_err();
+        assert!(error.contains("snapshot.base") && error.contains("paths under"), "{error}");
+    }
+    assert_eq!(allowed(&of("debian"), &within, "out"), Ok(()));
+    let bytes = |text: &str, policy: &str| {
+        let settings = settings(text, policy.as_bytes()).unwrap();
+        let tree = root.join("out");
+        let system = System { id: String::new(), tree, over_host: false, held: None };
+        stack(&settings, system, None).bytes().unwrap()
+    };
+    let large = r#"{"snapshot": {"base": "debian", "overlaySize": "8G"}}"#;
+    assert_eq!(bytes(large, ""), 8 << 30);
+    assert_eq!(bytes(large, "[resources]\ndisk = \"20M\"\n"), 20 << 20);
+}

@@ -41,7 +41,7 @@ fn missing_parts_are_named() {
     };
     let server = |_| -> Box<dyn FileServer> { unreachable!("nothing is served") };
     let vm = Vm::new(choice, HostPath::new("/proc/self/exe").unwrap(), server);
-    let error = vm.qemu().unwrap_err();
+    let error = vm.choice.qemu().unwrap_err();
     assert!(error.to_string().contains("does not exist"), "{error}");
     assert!(error.hint().unwrap().contains("qemu-system-x86"));
     let error = vm.prepared().unwrap_err();

@@ -7,15 +7,17 @@ use std::os::unix::net::UnixStream;
 
 use pinfold_boundary::container::start_init;
 use pinfold_mux::{GuestFerry, Local, Multiplexer, MuxError};
-use pinfold_wire::{Channel, ChannelError, DecodeError, Reader, Wire, Writer};
+use pinfold_wire::{Channel, ChannelError, DecodeError, Limit, Reader, Report, Wire, Writer};
 use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
 use thiserror::Error;
 
+use super::Ports;
 use super::doors::Doors;
 use super::fresh::Fresh;
+use super::group::SessionGroup;
 use super::own::OwnProgram;
 use super::{GuestError, Tree, keep_inodes_below, open_channel};
 
@@ -64,6 +66,8 @@ enum FirstError {
     Fresh(Errno),
     #[error("cannot open the doors: {0}")]
     Doors(Errno),
+    #[error("cannot make a control group: {0}")]
+    Group(Errno),
     #[error("cannot prepare init: {0}")]
     System(#[from] io::Error),
     #[error("cannot start init: {0}")]
@@ -94,18 +98,35 @@ fn run() -> Result<Infallible, FirstError> {
     own.put_over_that_of_the_tree()?;
     mount_shared_memory()?;
     let mut doors = Doors::open(&tree.doors, tree.ids).map_err(FirstError::Doors)?;
-    let init = start_init(theirs, tree.ids, &tree.hostname)?;
+    let group = SessionGroup::make().map_err(FirstError::Group)?;
+    let reports = Channel::from(theirs.as_fd().try_clone_to_owned()?);
+    let born_in = group.as_ref().map(SessionGroup::main);
+    let init = start_init(theirs, tree.ids, &tree.hostname, born_in)?;
     keep_inodes_below(tree.files)?;
+    let mut ports = Ports::default();
     loop {
         let mut watched = vec![init.as_fd()];
         watched.extend(doors.watched(&ferry));
-        let ready = ferry.turn(&watched, doors.timeout())?;
-        match ready.split_first() {
-            Some((false, ready)) => doors.serve(ready, &mut ferry),
-            _ => break,
-        }
+        let timeout = doors.timeout().into_iter().chain(ports.timeout()).min();
+        let ready = ferry.turn(&watched, timeout)?;
+        let Some((false, ready)) = ready.split_first() else { break };
+        doors.serve(ready, &mut ferry);
+        ports.serve(&mut ferry);
     }
+    if group.is_some_and(|group| group.has_run_out()) {
+        report_memory(&reports, &mut ferry)?;
+    }
+    drop(reports);
     Ok(ferry.finish()?)
+}
+
+/// Reports in the name of init, which the kernel has ended, that memory ran out.
+fn report_memory(reports: &Channel, ferry: &mut GuestFerry) -> Result<(), FirstError> {
+    // What init has said before may have to go first.
+    while reports.offer(&Report::Limit(Limit::Memory)) == Err(Errno::AGAIN) {
+        ferry.turn(&[], None)?;
+    }
+    Ok(())
 }
 
 /// Receives the host's welcome.

@@ -7,6 +7,7 @@ use pinfold_policy::path::PathError;
 use rustix::io::Errno;
 use thiserror::Error;
 
+use super::said::one_line;
 use crate::template::MemoryError;
 
 /// The oldest version that moves a machine with a vhost-user file system.
@@ -15,6 +16,9 @@ const OLDEST: Version = Version { major: 8, minor: 2 };
 /// Why QEMU cannot be used.
 #[derive(Debug, Error)]
 pub enum QemuError {
+    /// The host is not x86-64, and neither kernels nor devices of others are known.
+    #[error("micro-VMs need an x86-64 host, and this is {0}")]
+    Architecture(&'static str),
     /// It is not there.
     #[error("{0} does not exist")]
     Missing(PathBuf),
@@ -49,13 +53,30 @@ pub enum QemuError {
     /// It does not do what its monitor asks for.
     #[error("QEMU's monitor: {0}")]
     Monitor(String),
+    /// It does not take the state of a machine's devices, or does not give it.
+    #[error("QEMU's monitor: {0}")]
+    State(String),
 }
 
 impl QemuError {
+    /// Adds what QEMU and the guest said to what the monitor did.
+    pub(super) fn with_words(self, said: &str) -> Self {
+        let add = |what: String| match one_line(said) {
+            said if said.is_empty() => what,
+            said => format!("{what}; {said}"),
+        };
+        match self {
+            Self::Monitor(what) => Self::Monitor(add(what)),
+            Self::State(what) => Self::State(add(what)),
+            error => error,
+        }
+    }
+
     /// Returns what a user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Architecture(_) => Some("use another boundary, such as `--boundary namespace`"),
             Self::Missing(_) => Some(
                 "install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora), or unpack such packages and \
                  set `qemu` to their directory in pinfold's config.toml",
@@ -76,7 +97,8 @@ impl QemuError {
             | Self::Path(_)
             | Self::Refused(_)
             | Self::Launch(_)
-            | Self::Monitor(_) => None,
+            | Self::Monitor(_)
+            | Self::State(_) => None,
         }
     }
 }

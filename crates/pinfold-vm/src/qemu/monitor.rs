@@ -104,7 +104,7 @@ impl Monitor {
         if data["status"] == "completed" {
             Ok(())
         } else {
-            Err(QemuError::Monitor("the machine cannot be moved".to_owned()))
+            Err(QemuError::State("the machine cannot be moved".to_owned()))
         }
     }
 
@@ -129,7 +129,8 @@ impl Monitor {
         }
         let bytes = [std::io::IoSlice::new(line.as_bytes())];
         let socket = self.input.get_ref();
-        let sent = rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL)?;
+        let sent = rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL);
+        let sent = sent.map_err(|errno| failed(errno.into()))?;
         self.input.get_mut().write_all(&line.as_bytes()[sent..]).map_err(failed)
     }
 

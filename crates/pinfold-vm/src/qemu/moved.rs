@@ -6,15 +6,18 @@ use std::path::Path;
 
 use pinfold_boundary::namespace::{FileServer, serve};
 use pinfold_boundary::{Inside, LaunchError, ResourceLimits};
-use pinfold_wire::Report;
+use pinfold_wire::{Ended, Report};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::arguments::{Beginning, arguments};
 use super::monitor::Monitor;
-use super::said::one_line;
 use super::sandbox::{Doors, plan_of};
 use super::spec::{PROGRAM, Spec};
 use super::{Ends, Machine, Qemu, QemuError, accept};
 use crate::template::{MOST_DEVICES, Snapshot, Template, new_memory};
+
+/// How long the report of QEMU's end may take once its monitor has ended.
+const LAST_REPORT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// What a machine that is not awake gets.
 #[derive(Debug)]
@@ -108,14 +111,36 @@ impl Machine {
     /// Has a machine that was restored run. One that boots runs already.
     ///
     /// # Errors
-    /// Returns what QEMU says if it cannot.
+    /// Returns [`QemuError::State`] if QEMU refuses the state of the devices, and what else it says if it cannot.
     pub(crate) fn wake(&mut self) -> Result<(), QemuError> {
         let Some(Asleep { monitor, devices }) = self.asleep.take() else { return Ok(()) };
         // Nobody speaks to the monitor of a guest that runs.
         let woken = self
             .connect_monitor(Some(monitor))
             .and_then(|mut monitor| monitor.give_devices(&devices));
-        woken.map_err(|error| self.with_last_words(error))
+        woken.map_err(|error| {
+            let error = match error {
+                QemuError::Monitor(what) if self.has_given_up() => QemuError::State(what),
+                error => error,
+            };
+            self.with_last_words(error)
+        })
+    }
+
+    /// Returns whether QEMU has ended by itself with an error. What kills it, such as a want of memory, ends it by a signal.
+    fn has_given_up(&self) -> bool {
+        let mut ended = [PollFd::from_borrowed_fd(self.inside.ended(), PollFlags::IN)];
+        let count =
+            rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&LAST_REPORT)));
+        if count != Ok(1) {
+            return false;
+        }
+        while let Ok(Some(received)) = self.inside.channel.receive::<Report>() {
+            if let Report::Ended(ended) = received.message {
+                return matches!(ended, Ended::Code(1..));
+            }
+        }
+        false
     }
 
     fn connect_monitor(&self, door: Option<OwnedFd>) -> Result<Monitor, QemuError> {
@@ -128,12 +153,6 @@ impl Machine {
 
     /// Ends it, and adds what QEMU and the guest said to an error of its monitor.
     fn with_last_words(&self, error: QemuError) -> QemuError {
-        let said = self.say_last();
-        match error {
-            QemuError::Monitor(what) if !said.is_empty() => {
-                QemuError::Monitor(format!("{what}; {}", one_line(&said)))
-            }
-            error => error,
-        }
+        error.with_words(&self.say_last())
     }
 }

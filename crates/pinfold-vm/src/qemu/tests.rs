@@ -18,6 +18,10 @@ fn version_is_read_of_what_distributions_say() {
 fn missing_program_is_named_with_its_package() {
     let root = tempfile::tempdir().unwrap();
     let error = Qemu::find(root.path()).unwrap_err();
+    if !cfg!(target_arch = "x86_64") {
+        assert!(matches!(error, QemuError::Architecture(_)), "{error}");
+        return;
+    }
     assert!(error.to_string().ends_with("usr/bin/qemu-system-x86_64 does not exist"), "{error}");
     assert!(error.hint().unwrap().starts_with("install qemu-system-x86"));
 }

@@ -1,9 +1,11 @@
 //! How a sandbox gets its machine: restored from a template, which is made where it is missing, or booted.
 
+use std::io;
 use std::path::Path;
 
+use crate::kept;
 use crate::qemu::{Ends, Machine, QemuError, Spec, duplicate};
-use crate::template::{Snapshot, Template, new_memory};
+use crate::template::{FileId, FillError, Snapshot, Template, new_memory};
 
 use super::Maker;
 
@@ -20,7 +22,8 @@ pub(super) struct Started {
 #[derive(Debug)]
 pub(super) struct Used {
     template: Template,
-    is_new: bool,
+    /// The file that it was restored from, unless it was just made.
+    restored: Option<FileId>,
 }
 
 impl Started {
@@ -48,6 +51,8 @@ impl Started {
 /// Returns why none could be made, in words.
 fn restored(maker: &Maker<'_>, spec: &Spec, directory: &Path) -> Result<Started, String> {
     let failed = |error: QemuError| error.to_string();
+    // Before anything is read, written or removed there.
+    kept::make_directory(directory).map_err(|error| unkept(directory, &error))?;
     let template = maker.qemu.template(spec, directory);
     let template = template.map_err(|error| format!("no template can be named: {error}"))?;
     if template.is_given_up() {
@@ -59,30 +64,35 @@ fn restored(maker: &Maker<'_>, spec: &Spec, directory: &Path) -> Result<Started,
         // QEMU starts while its memory is filled.
         let restoring = duplicate(&memory).and_then(|memory| maker.qemu.restore(spec, memory));
         let restoring = restoring.map_err(failed)?;
-        if let Ok(devices) = opened.fill(&memory) {
-            let (machine, ends) = restoring.with(devices).map_err(failed)?;
-            let template = Some(Used { template, is_new: false });
-            return Ok(Started { machine, ends, template, note: None });
+        match opened.fill(&memory) {
+            Ok(devices) => {
+                let (machine, ends) = restoring.with(devices).map_err(failed)?;
+                let template = Some(Used { template, restored: Some(opened.id()) });
+                return Ok(Started { machine, ends, template, note: None });
+            }
+            Err(FillError::Damaged) => template.remove(opened.id()),
+            Err(error @ FillError::Memory(_)) => return Err(error.to_string()),
         }
-        template.remove();
     }
     // One of which there is a template was asked before.
     maker.qemu.version().map_err(failed)?;
     let snapshot = maker.qemu.snapshot(spec, maker.server).map_err(failed)?;
-    let note = template.keep(&snapshot).err().map(|error| {
-        format!("cannot keep a template of the machine in {}: {error}", directory.display())
-    });
+    let note = template.keep(&snapshot).err().map(|error| unkept(directory, &error));
     let Snapshot { memory, devices } = snapshot;
     let restoring = maker.qemu.restore(spec, memory).map_err(failed)?;
     let (machine, ends) = restoring.with(devices).map_err(failed)?;
-    Ok(Started { machine, ends, template: Some(Used { template, is_new: true }), note })
+    Ok(Started { machine, ends, template: Some(Used { template, restored: None }), note })
+}
+
+fn unkept(directory: &Path, error: &io::Error) -> String {
+    format!("cannot keep a template of the machine in {}: {error}", directory.display())
 }
 
 impl Used {
     /// Has the next start do without what could not be restored. Returns what a user can do.
     pub(super) fn give_up(self) -> String {
-        self.template.remove();
-        if !self.is_new {
+        if let Some(restored) = self.restored {
+            self.template.remove(restored);
             return "run it again: the template of the machine is made again".to_owned();
         }
         self.template.give_up();

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::Snapshot;
+use super::{FillError, Snapshot};
 
 /// What a file begins with. Its last byte is the version.
 const MAGIC: [u8; 8] = *b"pfmachn\x01";
@@ -101,16 +101,16 @@ impl Stored {
     ///
     /// # Errors
     /// Returns an error if one is damaged, cannot be read, or cannot be written.
-    pub(super) fn copy(&self, file: &File, memory: &File) -> io::Result<()> {
+    pub(super) fn copy(&self, file: &File, memory: &File) -> Result<(), FillError> {
         let mut buffer = vec![0; CHUNK];
         let mut at = self.start;
         for part in &self.parts {
             let bytes = &mut buffer[..part.length as usize];
-            file.read_exact_at(bytes, at)?;
-            if sum_of(&[bytes]) != part.sum {
-                return Err(damaged());
+            let is_read = file.read_exact_at(bytes, at).is_ok();
+            if !is_read || sum_of(&[bytes]) != part.sum {
+                return Err(FillError::Damaged);
             }
-            memory.write_all_at(bytes, part.offset)?;
+            memory.write_all_at(bytes, part.offset).map_err(FillError::Memory)?;
             at += u64::from(part.length);
         }
         Ok(())

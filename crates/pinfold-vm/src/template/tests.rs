@@ -149,12 +149,32 @@ fn template_that_is_used_outlives_others() {
     let case = case();
     for number in 0..2 * KEPT {
         assert!(fills(&case));
-        let name = number.to_string();
+        let name = format!("{number:016x}");
         let other = Template { directory: case.templates.clone(), name };
         other.keep(&case.snapshot).unwrap();
     }
     assert!(fills(&case));
     assert_eq!(fs::read_dir(&case.templates).unwrap().count(), KEPT);
+}
+
+#[test]
+fn one_that_another_process_has_replaced_is_not_removed() {
+    let case = case();
+    let opened = case.template.open(SIZE).unwrap();
+    case.template.keep(&case.snapshot).unwrap();
+    case.template.remove(opened.id());
+    assert!(fills(&case));
+    case.template.remove(case.template.open(SIZE).unwrap().id());
+    assert!(!fills(&case));
+}
+
+/// A want of memory costs no template.
+#[test]
+fn memory_that_cannot_be_written_is_no_damage() {
+    let case = case();
+    let memory = File::open("/dev/null").unwrap();
+    let error = case.template.open(SIZE).unwrap().fill(&memory).unwrap_err();
+    assert!(matches!(error, FillError::Memory(_)), "{error}");
 }
 
 #[test]
@@ -164,7 +184,7 @@ fn what_could_not_be_restored_is_tried_again_after_a_day() {
     case.template.give_up();
     assert!(case.template.is_given_up());
     let mark = File::options().write(true).open(case.template.given_up()).unwrap();
-    mark.set_modified(SystemTime::now() - DAY).unwrap();
+    mark.set_modified(SystemTime::now() - kept::DAY).unwrap();
     assert!(!case.template.is_given_up());
     case.template.give_up();
     assert!(case.template.is_given_up());

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::layout::REBUILT;
+use pinfold_git::pointer::line;
 use pinfold_git::refs::is_object;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
@@ -20,6 +21,8 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::private::Copied;
 
+/// Bytes of a file that are compared with what git has.
+pub(crate) const LARGEST: u64 = 16 << 20;
 /// Commits that are looked at at most.
 const MOST: usize = 256;
 
@@ -37,6 +40,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    fn of_mode(mode: &str) -> Option<Self> {
+        [Self::File, Self::Executable, Self::Link].into_iter().find(|kind| kind.mode() == mode)
+    }
+
     fn mode(self) -> &'static str {
         match self {
             Self::File => FILE,
@@ -52,6 +59,8 @@ pub(crate) struct Repository<'a> {
     top: &'a Path,
     /// The working tree's own git directory.
     git: Anchor,
+    /// The commit of HEAD at the start.
+    head: Option<String>,
     /// The commits of HEAD and the local branches at the start.
     commits: Vec<String>,
 }
@@ -67,6 +76,16 @@ struct Blob {
 /// The files of some commits, by path.
 #[derive(Debug, Default)]
 pub(crate) struct Committed(HashMap<PathBuf, HashSet<Blob>>);
+
+/// A file of which HEAD has another content than at the start, or none, as the user's own commits made it.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    pub(crate) path: PathBuf,
+    /// What HEAD had at the start.
+    pub(crate) before: Committed,
+    /// What it has now.
+    pub(crate) now: Option<(Kind, Vec<u8>)>,
+}
 
 /// What HEAD has, what the commits of the start have that it comes from, and what these have in common.
 #[derive(Debug)]
@@ -96,12 +115,13 @@ impl<'a> Repository<'a> {
         let branches = refs.into_iter().filter(|(name, _)| name.starts_with("refs/heads/"));
         let mut seen = HashSet::new();
         let commits = head
-            .into_iter()
+            .iter()
+            .cloned()
             .chain(branches.map(|(_, commit)| commit))
             .filter(|commit| seen.insert(commit.clone()))
             .take(MOST)
             .collect();
-        Some(Self { program, top, git: copied.host.below(below).ok()?, commits })
+        Some(Self { program, top, git: copied.host.below(below).ok()?, head, commits })
     }
 
     fn git(&self) -> HostGit<'_> {
@@ -166,6 +186,51 @@ impl<'a> Repository<'a> {
             origins: origins.iter().map(list).collect::<Result<_, _>>()?,
             base: base.as_ref().map(list).transpose()?,
         }))
+    }
+
+    /// Returns those of these files that HEAD had at the start, and now has not, or otherwise. What it has now is
+    /// what a commit of the start has, and what it has not, the user's own commits deleted.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::committed`].
+    pub(crate) fn switched(&self, paths: &[&Path]) -> Result<Vec<Switched>, String> {
+        let Some(start) = self.head.as_ref().filter(|start| !self.is_plainly_at(start)) else {
+            return Ok(Vec::new());
+        };
+        let now = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]);
+        let Some(now) = now.filter(|now| now != start) else { return Ok(Vec::new()) };
+        if !self.is_of_user()? {
+            return Ok(Vec::new());
+        }
+        let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
+        let deletions = self.deletions(paths)?;
+        let committed = self.committed(paths)?;
+        let has: HashMap<PathBuf, Blob> = self.list(&now, &names)?.into_iter().collect();
+        let mut switched = Vec::new();
+        for (path, blob) in self.list(start, &names)? {
+            let now = match has.get(&path) {
+                None if deletions.as_ref().is_some_and(|it| it.has(&path)) => None,
+                Some(now) if *now != blob && committed.has_blob(&path, now) => {
+                    let Some(kind) = Kind::of_mode(&now.mode) else { continue };
+                    let content =
+                        self.git().run_with(&["cat-file", "blob", &now.object], &[], None)?;
+                    Some((kind, content))
+                }
+                _ => continue,
+            };
+            let before = Committed([(path.clone(), [blob].into())].into());
+            switched.push(Switched { path, before, now });
+        }
+        Ok(switched)
+    }
+
+    /// Returns whether the files of HEAD and its branch say that HEAD is at this commit, without asking git. A
+    /// branch among the packed ones, or of a linked worktree, is not looked for.
+    fn is_plainly_at(&self, commit: &str) -> bool {
+        let git = self.git.path();
+        let head = line(&git.join("HEAD"), b"");
+        let branch = line(&git.join("HEAD"), b"ref: ").and_then(|name| line(&git.join(name), b""));
+        [head, branch].into_iter().flatten().any(|at| at == Path::new(commit))
     }
 
     /// Returns the commits of the user's that a commit of a session's was made on, or the commit itself.
@@ -250,6 +315,10 @@ impl Deletions {
 }
 
 impl Committed {
+    fn has_blob(&self, path: &Path, blob: &Blob) -> bool {
+        blob.size <= LARGEST && self.0.get(path).is_some_and(|blobs| blobs.contains(blob))
+    }
+
     /// Returns whether a commit of the start has something of this size, in bytes, at this path.
     pub(crate) fn has_size(&self, path: &Path, size: u64) -> bool {
         self.0.get(path).is_some_and(|blobs| blobs.iter().any(|blob| blob.size == size))

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pinfold_names::{Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_protect::certificates;
 use pinfold_protect::protect::{Finding, What};
 use pinfold_protect::sockets;
 use rustix::fs::FileType;
@@ -36,12 +37,21 @@ impl Guard {
                 self.protect.restrict_targets(&path, Effect::Hide, &reason);
                 self.protect.restrict_by(path, Effect::Hide, reason, origin);
             }
+            What::Named(class) if class.spares_certificates() && certificates::is_public(&path) => {
+                self.public.insert(path.clone());
+                if let Some(class) = class.executed().filter(|_| writable) {
+                    self.take(Finding { path, kind, what: What::Named(class) }, git);
+                }
+            }
             What::Named(class)
                 if class.effect() == Effect::Hide && kind == FileType::RegularFile =>
             {
                 git.secrets.push((path, class));
             }
             What::Named(class) => {
+                if kind == FileType::RegularFile && writable {
+                    git.executed.push(path.clone());
+                }
                 if kind == FileType::Directory && writable && class.effect() == Effect::ReadOnly {
                     self.candidates.insert(path.clone(), class.reason());
                 }

@@ -1,5 +1,7 @@
 //! What a run would have restricted, for who only asks.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_ids;
@@ -24,9 +26,12 @@ pub struct Found {
     pub restrictions: Vec<Restriction>,
     /// Files that are hidden for their names, in the light of git.
     pub tracked: Tracked,
+    /// What is not hidden, since it is public certificates of the system.
+    pub public: BTreeSet<PathBuf>,
 }
 
-/// Looks at what a run of this authority would have restricted here and now.
+/// Looks at what a run of this authority would have restricted here and now. `trusted` are files of certificates that
+/// settings of the caller's name.
 ///
 /// # Errors
 /// Returns the errors of the start of a run.
@@ -35,6 +40,7 @@ pub fn look(
     settings: &Settings,
     workspace: &Workspace,
     Host { places, launcher }: Host<'_>,
+    trusted: Vec<PathBuf>,
 ) -> Result<Found, GuardError> {
     let state = SessionState::create(places).map_err(GuardError::System)?;
     let over = workspace.under_view(settings);
@@ -44,6 +50,7 @@ pub fn look(
     generated::refuse(authority)?;
     let mut guard =
         Guard::new(state.private(), state.id(), over, shadows, Arc::new(own), launcher.clone());
+    guard.keep_trusted(trusted);
     guard.make().map_err(GuardError::System)?;
     let (uid, gid) = inside_ids();
     let mut files = etc_files::generated(uid, gid, None).map_err(GuardError::path)?;
@@ -51,5 +58,5 @@ pub fn look(
     let generated = Generated::take_out(&mut files, authority, over)?;
     guard.put_over(generated);
     let restrictions = guard.find(authority, settings, places)?;
-    Ok(Found { restrictions, tracked: guard.tracked })
+    Ok(Found { restrictions, tracked: guard.tracked, public: guard.public })
 }

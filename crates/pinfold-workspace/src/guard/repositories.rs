@@ -29,6 +29,8 @@ pub(super) struct Git {
     pub(super) bare: Vec<PathBuf>,
     /// Files that are secret by name.
     pub(super) secrets: Vec<(PathBuf, Class)>,
+    /// Other files that may not be changed.
+    pub(super) executed: Vec<PathBuf>,
 }
 
 impl Guard {
@@ -174,7 +176,8 @@ impl Guard {
             .tops
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
-        tracked::skip_hidden(&self.hidden, copies, &self.private).map_err(GuardError::System)
+        let Self { hidden, read_only, private, .. } = self;
+        tracked::skip_hidden(hidden, read_only, copies, private).map_err(GuardError::System)
     }
 
     /// Returns the repositories, for commands on the host.

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::join_beneath;
+use pinfold_names::Class;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::survey::{Entries, walk};
 use pinfold_protect::tracked::Tracked;
@@ -18,10 +19,22 @@ use super::{Git, Granted};
 impl Guard {
     /// Hides the files that are secret by name, except those of which git has this very content.
     pub(super) fn hide_secrets(&mut self, git: &Git, roots: &[PathBuf]) {
-        let files = git.secrets.iter().map(|(path, _)| path);
+        let files = git.secrets.iter().map(|(path, _)| path).chain(&git.executed);
         let hidden = self.protect.hidden();
         let is_seen = |git: &Path| !git.ancestors().any(|above| hidden.contains(above));
         self.tracked = Tracked::look_up(files, roots, is_seen);
+        let is_executed = |(path, class): &&(PathBuf, Class)| {
+            class.executed().is_some() && self.protect.writable_root(path).is_some()
+        };
+        let executed = git.secrets.iter().filter(is_executed).map(|(path, _)| path);
+        // In a view git can remove them.
+        let in_view =
+            |path: &PathBuf| self.over.as_ref().is_some_and(|over| path.starts_with(over));
+        let has = |path: &&PathBuf| self.tracked.same.contains(*path) && !in_view(path);
+        self.read_only = git.executed.iter().chain(executed).filter(has).cloned().collect();
+        for path in &git.executed {
+            self.tracked.forget(path);
+        }
         for (path, class) in &git.secrets {
             // What is no secret may still be something that the host executes.
             let is_shown = self.tracked.same.contains(path);

@@ -1,6 +1,7 @@
 //! What is made of a session's changes at its end.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use pinfold_git::dropped;
@@ -86,6 +87,11 @@ impl Guard {
         }
         // HEAD is where the session has it now.
         protected_dirs::settle(&settling, &self.protected_dirs, &mut settled);
+        if self.over.is_none() {
+            let hidden: HashSet<&PathBuf> = self.hidden.iter().collect();
+            let files = self.known.iter().filter(|(path, _)| !hidden.contains(path));
+            protected_dirs::settle_files(&settling, files, &mut settled);
+        }
         let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         settled.built = self.built.note(&built, &roots);
         settled.kept.sort();

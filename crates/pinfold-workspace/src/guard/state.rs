@@ -1,6 +1,6 @@
 //! What one session protects, as it is known so far.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,8 +51,12 @@ pub struct Guard {
     pub(super) tops: Vec<(PathBuf, PathBuf)>,
     /// What is hidden from the session.
     pub(crate) hidden: Vec<PathBuf>,
+    /// Files that may not be changed and of which git has this very content.
+    pub(super) read_only: Vec<PathBuf>,
     /// What git has of the files that are secret by name.
     pub(super) tracked: Tracked,
+    /// What is not hidden, since it is public certificates of the system.
+    pub(super) public: BTreeSet<PathBuf>,
     pub(super) session: String,
     /// The only reference of the host's that the session may move, if nobody watches it.
     pub(super) only: Option<String>,
@@ -69,6 +73,8 @@ pub struct Guard {
     pub(crate) own: Arc<Own>,
     /// What there was before that may mislead.
     pub(crate) before: Before,
+    /// Files of certificates that settings of the caller's name.
+    pub(super) trusted: Vec<PathBuf>,
     /// Files that the session has of its own in what is granted.
     pub(super) generated: Generated,
     /// What tools run on a build.
@@ -107,7 +113,9 @@ impl Guard {
             protected_dirs: Vec::new(),
             tops: Vec::new(),
             hidden: Vec::new(),
+            read_only: Vec::new(),
             tracked: Tracked::default(),
+            public: BTreeSet::new(),
             session: session.to_string(),
             only: None,
             isolated: false,
@@ -117,6 +125,7 @@ impl Guard {
             shadows,
             own,
             before: Before::default(),
+            trusted: Vec::new(),
             generated: Generated::default(),
             built: Built::begin(),
             launcher,

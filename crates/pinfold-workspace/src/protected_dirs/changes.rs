@@ -12,15 +12,13 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{Content, Entry};
-use crate::git::committed::{Committed, Kind};
+use crate::git::committed::{Committed, Kind, LARGEST};
 use crate::review::tree::{Tree, node_at};
 
 /// Files, links and directories that are looked at one by one.
 const MOST_ENTRIES: usize = 20_000;
 /// Levels of directories.
 const DEEPEST: usize = 64;
-/// Bytes of a file that are compared with what git has.
-const LARGEST: u64 = 16 << 20;
 
 /// What lies in a directory now.
 #[derive(Debug, Default)]

@@ -84,7 +84,8 @@ impl Review {
         let (upper, lower) = (self.upper()?, self.lower()?);
         let failed = || ReviewError::system("nothing was taken over");
         let taken = with_directories(changes, selection);
-        let mut staging = Staging::make(&lower, &upper, &self.session).map_err(failed())?;
+        let mut staging =
+            Staging::make(&lower, &upper, &self.session, self.is_at_rest()).map_err(failed())?;
         let staged = stage(&mut staging, &upper, &taken);
         let written_down = staged.and_then(|steps| {
             let steps = with_closed_directories(&lower, steps)?;

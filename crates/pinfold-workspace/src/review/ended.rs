@@ -32,6 +32,8 @@ use super::whole::boot;
 const APPLIED: &str = "applied";
 const JOURNAL: &str = "journal";
 const COLLECTED: &str = "collected";
+/// Written by the supervisor once nothing of the session runs any more.
+const ENDED: &str = "ended";
 
 /// How long programs are waited for that an interrupted `apply` has started.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -129,7 +131,16 @@ impl Review {
     /// # Errors
     /// Returns the errors of [`Self::open`].
     pub(super) fn open_own(host: Host<'_>, session: &SessionId) -> Result<Self, ReviewError> {
-        Self::open_as(host, session.as_str(), false)
+        let review = Self::open_as(host, session.as_str(), false)?;
+        let marker = review.file(ENDED);
+        write_whole(&marker, b"").map_err(ReviewError::system(marker.display()))?;
+        Ok(review)
+    }
+
+    /// Returns whether nothing can write to the layer any more. Programs of a session whose supervisor was killed live on for a
+    /// moment after its lock is free.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.file(ENDED).exists()
     }
 
     fn open_as(host: Host<'_>, session: &str, is_live: bool) -> Result<Self, ReviewError> {

@@ -43,14 +43,20 @@ impl<'a> Staging<'a> {
         format!(".pinfold-{session}")
     }
 
-    /// Makes an empty one.
+    /// Makes an empty one. Files of a layer that is not at rest are copied: a program that still runs could set a bit such as
+    /// set-user-ID on the layer's own file after it was staged.
     ///
     /// # Errors
     /// Returns the error of `mkdir(2)`.
-    pub(crate) fn make(workspace: &'a Tree, upper: &Tree, session: &str) -> io::Result<Self> {
+    pub(crate) fn make(
+        workspace: &'a Tree,
+        upper: &Tree,
+        session: &str,
+        is_at_rest: bool,
+    ) -> io::Result<Self> {
         clear(workspace, session)?;
         let disk = |tree: &Tree| tree.node_of_root().map(|node| node.inode.0);
-        let on_one_disk = disk(workspace)? == disk(upper)?;
+        let on_one_disk = is_at_rest && disk(workspace)? == disk(upper)?;
         let name = Self::name(session);
         rustix::fs::mkdirat(workspace.root(), &name, Mode::from_raw_mode(0o700))?;
         let directory = directory_at(workspace.root(), OsStr::new(&name))?;

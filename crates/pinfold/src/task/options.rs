@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pinfold_agents::AgentError;
 use pinfold_host::directories::Places;
-use pinfold_policy::agents::AgentError;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::settings::{BranchName, Usd, WorkspaceMode};
 use pinfold_session::prepare;

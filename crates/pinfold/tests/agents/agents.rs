@@ -101,6 +101,30 @@ fn opencode_reads_edits_tests_and_is_done() {
     completes_the_loop("opencode");
 }
 
+/// Without `--unattended`, what an agent does that cannot ask is its own affair. Which of them change nothing
+/// then is known, and said.
+#[test]
+fn an_agent_that_changes_nothing_without_permissions_is_announced() {
+    const NOTE: &str = "skips what needs a permission";
+    for (agent, args) in HEADLESS {
+        let Some(scene) = AgentScene::ready("an agent without permissions") else { return };
+        let run = |options: &[&str]| {
+            let mut run = scene.stage.pinfold(&["run", agent, "--"]);
+            run.args(args).args(options).current_dir(scene.repo.path());
+            let output = run.env("XDG_CACHE_HOME", cache(scene.stage.user)).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            (scene.repo.run("sh", &["test.sh"]).status.success(), said)
+        };
+        let (is_fixed, said) = run(&[]);
+        assert_eq!(is_fixed, agent != "claude", "{agent}: {said}");
+        assert_eq!(said.contains(NOTE), agent == "claude", "{agent}: {said}");
+        if agent == "claude" {
+            let (is_fixed, said) = run(&["--allowedTools", "Bash,Edit,Write"]);
+            assert!(is_fixed && !said.contains(NOTE), "{said}");
+        }
+    }
+}
+
 /// The README's example, as it stands there.
 #[test]
 fn the_overnight_example_of_the_readme_changes_files_without_asking() {

@@ -13,6 +13,7 @@ mod moved;
 mod nested;
 mod private;
 mod protected;
+mod protected_files;
 mod scratch;
 mod secrets;
 mod submodules;

@@ -2,10 +2,13 @@
 
 use std::io::Write as _;
 
+use pinfold_testkit::{installed, skip};
+
 use super::common::{Case, sites, text, wait_for_line};
 
 /// Waits for a line, tries what was masked, and says what it got.
-const INSIDE: &str = "echo ready; read go; cat .env notes.txt 2>/dev/null; echo evil >> .envrc; \
+/// Before, the directories of masks are not watched yet, and each save counts as the sandbox's.
+const INSIDE: &str = "sleep 1; echo ready; read go; cat .env notes.txt 2>/dev/null; echo evil >> .envrc; \
     mkdir .husky/x; echo evil > .mcp.json; echo tried";
 
 fn case(site: &super::common::Site) -> Case {
@@ -71,6 +74,81 @@ fn file_written_during_an_unmasked_moment_is_set_aside() {
         let (_, stderr) = text(&run.wait_with_output().unwrap());
         let left = case.host("cat .envrc 2>/dev/null || true");
         assert!(!left.contains("evil"), "{site}: {left}{stderr}");
+    }
+}
+
+/// Opens each file in the moment in which it can be opened, and writes to it.
+const CATCH: &str = r#"
+import os, time
+time.sleep(1)
+print("ready", flush=True)
+for number in range(20):
+    while not os.path.exists(f"done{number}"):
+        try:
+            file = os.open(f"d{number}/.mcp.json", os.O_WRONLY | os.O_APPEND)
+        except OSError:
+            continue
+        os.write(file, b"evil")
+        os.close(file)
+        break
+print("tried")
+"#;
+
+#[test]
+fn file_written_and_closed_in_an_unmasked_moment_is_set_aside() {
+    if !installed("python3") {
+        skip("file_written_and_closed_in_an_unmasked_moment", "python3 is not installed");
+        return;
+    }
+    for site in sites() {
+        let case = case(&site);
+        case.host("for i in $(seq 0 19); do mkdir d$i; echo {} > d$i/.mcp.json; done");
+        let mut run = case.spawn(&[], &format!("python3 -c '{}'", CATCH.replace('\'', "\"")));
+        wait_for_line(&mut run, "ready");
+        case.host(
+            "for i in $(seq 0 19); do echo new > d$i/tmp; mv d$i/tmp d$i/.mcp.json; sleep 0.03; \
+             touch done$i; done",
+        );
+        let (shown, stderr) = text(&run.wait_with_output().unwrap());
+        assert_eq!(shown, "tried\n", "{site}: {stderr}");
+        let left = case.host("cat d*/.mcp.json 2>/dev/null || true");
+        assert!(!left.contains("evil"), "{site}: {left}{stderr}");
+    }
+}
+
+/// What takes a name that is free, or that the host has just saved, is the sandbox's, though it is masked at once.
+#[test]
+fn a_file_that_the_sandbox_puts_on_a_protected_name_is_set_aside() {
+    let take = |name: &str| format!("until mv -f evil {name} && test ! -e evil; do :; done 2>&-;");
+    let host = "for f in .envrc .mcp.json; do echo new > $f.tmp; mv $f.tmp $f; sleep 0.2; done";
+    for site in sites() {
+        for (inside, host) in [
+            (take(".mcp.json"), "rm .mcp.json"),
+            (take(".envrc"), "mv .envrc .envrc~"),
+            (take(".husky"), "mv .husky h"),
+            (take(".envrc"), host),
+            ("mv sub moved; mkdir sub; mv evil sub/.envrc;".into(), ""),
+        ] {
+            let make = if inside.contains(".husky") {
+                "mkdir evil; echo evil > evil/pre-commit;"
+            } else {
+                "echo evil > evil;"
+            };
+            let runs = ["", "sleep 0.4;"].map(|start| {
+                let case = case(&site);
+                case.host("echo a > sub/.envrc");
+                let inside = format!("{start} {make} echo ready; {inside} sleep 0.4; echo tried");
+                let run = case.spawn(&[], &format!("timeout 1.5 sh -c '{inside}' || :"));
+                (case, run)
+            });
+            for (case, mut run) in runs {
+                wait_for_line(&mut run, "ready");
+                case.host(host);
+                let (_, stderr) = text(&run.wait_with_output().unwrap());
+                let left = case.host("cat .mcp.json .envrc .husky/* sub/.envrc 2>/dev/null || :");
+                assert!(!left.contains("evil"), "{site}, {inside}, {host}: {left}{stderr}");
+            }
+        }
     }
 }
 
@@ -207,5 +285,34 @@ fn git_decides_whether_a_secret_is_moved_without_force() {
             "pinfold: nothing is hidden\n",
             "{site}"
         );
+    }
+}
+
+/// A working directory leads past a mask that is put on it later, and what is written deep in it changes no time of
+/// the directory that the mask lies on.
+#[test]
+fn what_the_sandbox_writes_into_a_directory_that_the_host_moves_to_a_protected_name_is_set_aside() {
+    for site in sites() {
+        let case = case(&site);
+        case.host("mkdir -p h/_");
+        let inside = "sleep 0.4; cd h/_; echo ready; read go; echo evil >pre-commit; echo tried";
+        let (shown, stderr) = saved(&case, &[], inside, "mv -T h .husky");
+        let left = case.host("find .husky -type f 2>/dev/null || :");
+        assert_eq!((shown.as_str(), left.as_str()), ("tried\n", ""), "{site}: {stderr}");
+    }
+}
+
+/// inotify needs the right to read a directory, and names in it can be changed without.
+#[test]
+fn a_directory_that_the_sandbox_closes_before_it_is_watched_is_kept() {
+    for site in sites() {
+        for mode in ["300", "0"] {
+            let case = case(&site);
+            let inside = format!(
+                "chmod {mode} sub; sleep 0.6; chmod 700 sub; echo ready; read go; cat sub/.env 2>/dev/null; echo tried"
+            );
+            let (shown, stderr) = saved(&case, &[], &inside, "echo new >sub/t; mv sub/t sub/.env");
+            assert_eq!(shown, "tried\n", "{site}, {mode}: {stderr}");
+        }
     }
 }

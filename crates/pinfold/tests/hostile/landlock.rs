@@ -318,3 +318,29 @@ fn what_it_lacks_is_refused_by_name() {
         assert!(text(&ran).contains(word), "{options:?}: {}", text(&ran));
     }
 }
+
+#[test]
+fn check_says_what_the_kernel_does_here() {
+    let Some(user) = user("check_says_what_the_kernel_does_here") else { return };
+    let stage = Stage::new(user);
+    stage.write("home/private", "mine");
+    let private = stage.path("home/private").display().to_string();
+    let paths = [
+        "/etc/passwd",
+        "/dev/null",
+        "/proc/self/status",
+        "/tmp/x",
+        "/usr/bin/env",
+        "/bin/sh",
+        "/proc/version",
+        &private,
+    ];
+    for path in paths {
+        let checked = stage.pinfold(&["check"]).args(VIEW).args(["read", path]).output().unwrap();
+        let done = run(&stage, &format!("head -c 1 {path}"));
+        assert_eq!(checked.status.success(), done.status.success(), "{path}: {}", text(&checked));
+    }
+    let checked = stage.pinfold(&["check"]).args(VIEW).args(["write", "/tmp/x"]).output().unwrap();
+    let done = run(&stage, "echo x >/tmp/x");
+    assert_eq!(checked.status.success(), done.status.success(), "{}", text(&checked));
+}

@@ -50,6 +50,20 @@ fn programs_size_themselves_by_the_memory_limit() {
     }
 }
 
+/// Go's runtime looks for no limit but this variable.
+#[test]
+fn go_is_given_the_memory_limit_unless_the_user_decides() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let value = |options: &[&str]| {
+            let output = stage.run_shell(options, "echo ${GOMEMLIMIT-unset}");
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        assert_eq!(value(&["--memory", "1G"]), (LIMIT / 10 * 9).to_string());
+        assert_eq!(value(&["--memory", "1G", "--env", "GOMEMLIMIT=off"]), "off");
+    }
+}
+
 #[test]
 fn programs_count_as_many_cpus_as_the_share_makes_up() {
     for user in people() {

@@ -2,8 +2,8 @@
 //! else holds in one as well is what `scripts/conformance vm` shows.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -115,6 +115,65 @@ fn doors_of_a_machine_decide_as_they_do_elsewhere() {
     }
 }
 
+/// Gives back what it gets, on a port of each family of addresses.
+const RETURNS: &str = r#"
+import socket, socketserver, threading
+class Return(socketserver.BaseRequestHandler):
+    def handle(self):
+        while some := self.request.recv(65536):
+            self.request.sendall(some)
+class V4(socketserver.ThreadingTCPServer):
+    request_queue_size = 256
+class V6(V4):
+    address_family = socket.AF_INET6
+threading.Thread(target=V6(("::1", 7001), Return).serve_forever, daemon=True).start()
+V4(("127.0.0.1", 7000), Return).serve_forever()
+"#;
+
+/// Sends a line and waits for it to come back.
+fn is_returned(client: &mut TcpStream) -> io::Result<bool> {
+    client.set_read_timeout(Some(Duration::from_secs(60)))?;
+    client.write_all(b"line\n")?;
+    let mut returned = [0; 5];
+    client.read_exact(&mut returned)?;
+    Ok(&returned == b"line\n")
+}
+
+/// A port of the host's that nobody had a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn ports_of_a_machine_are_published_and_many_connections_leave_room_for_programs() {
+    for stage in stages("ports") {
+        stage.write("ws/returns.py", RETURNS);
+        let [v4, v6, idle] = [free_port(), free_port(), free_port()];
+        let publish = [(v4, 7000), (v6, 7001), (idle, 7002)];
+        let publish = publish.map(|(host, guest)| format!("--publish={host}:{guest}"));
+        let mut run = stage.pinfold(&["run", "--boundary", "vm", "--detach", "--name", "box"]);
+        let run = run.args(&publish).args(["--", "python3", "returns.py"]).output().unwrap();
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let connect = |port| TcpStream::connect(("127.0.0.1", port)).unwrap();
+        for port in [v4, v6] {
+            until("a server answers", || is_returned(&mut connect(port)).unwrap_or_default());
+        }
+        assert!(is_returned(&mut connect(idle)).is_err(), "nobody serves there");
+
+        // More than a machine has streams: some wait, and programs start all the same.
+        let mut clients: Vec<_> = (0..150).map(|_| connect(v4)).collect();
+        assert!(clients[..100].iter_mut().all(|client| is_returned(client).unwrap()));
+        let exec = stage.pinfold(&["exec", "box", "--", "echo", "runs"]).output().unwrap();
+        assert_eq!(text(&exec.stdout), "runs\n", "{}", text(&exec.stderr));
+        let mut last = clients.split_off(100);
+        drop(clients);
+        assert!(last.iter_mut().all(|client| is_returned(client).unwrap()));
+        assert!(stage.pinfold(&["stop", "box"]).status().unwrap().success());
+        let refused = TcpStream::connect(("127.0.0.1", v4));
+        assert!(refused.is_err(), "the session has ended");
+    }
+}
+
 /// A machine that waits for its end.
 struct Machine {
     run: Child,
@@ -209,12 +268,64 @@ fn nothing_is_left_whichever_part_of_a_machine_is_killed() {
     }
 }
 
+/// Holds more than the machine has: in one process, in some that share it, and in files that no process holds.
+const HOLDERS: [&str; 3] = [
+    "head -c 2G /dev/zero | tail -n 1",
+    "for i in 1 2 3 4 5 6 7 8; do head -c 100M /dev/zero | tail -n 1 & done; wait",
+    "cat /dev/zero >/dev/shm/a & cat /dev/zero >/tmp/b & cat /dev/zero | tail -n 1",
+];
+
+#[test]
+fn memory_that_runs_out_in_a_machine_ends_the_run_and_is_named() {
+    for stage in stages("memory") {
+        for holder in HOLDERS {
+            let script = format!("echo begun; {holder}; echo survived");
+            let output = run(&stage, &["--memory", "384M"], &script);
+            let (said, errors) = (text(&output.stdout), text(&output.stderr));
+            assert_eq!(output.status.code(), Some(137), "{holder}: {errors}");
+            assert!(errors.contains("the memory limit ended the run"), "{holder}: {errors}");
+            assert_eq!(said, "begun\n", "{holder}");
+        }
+        let enough =
+            run(&stage, &["--memory", "512M"], "head -c 100M /dev/zero | tail -n 1 | wc -c");
+        assert_eq!(text(&enough.stdout).trim(), "104857600", "{}", text(&enough.stderr));
+    }
+}
+
+/// What runs next to the command has limits of its own, and their end is not the session's.
+#[test]
+fn parts_of_a_machines_session_are_bounded_alone() {
+    for stage in stages("parts") {
+        let detached = ["run", "--boundary", "vm", "--detach", "--idle", "--name", "box"];
+        let started = stage.pinfold(&detached).output().unwrap();
+        assert!(started.status.success(), "{}", text(&started.stderr));
+        let exec = |limits: &[&str], script: &str| {
+            let mut exec = stage.pinfold(&["exec"]);
+            let output = exec.args(limits).args(["box", "--", "sh", "-c", script]);
+            let output = output.output().unwrap();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let much = "echo begun; head -c 100M /dev/zero | tail -n 1 | sleep 60; echo survived";
+        let (status, said, errors) = exec(&["--memory", "32M"], much);
+        assert!(status != Some(0) && said == "begun\n", "{status:?} {said} {errors}");
+        assert!(errors.contains("the memory limit ended the run"), "{errors}");
+        let many = "echo begun; for i in $(seq 30); do sleep 60 & done; wait; echo survived";
+        let (status, said, errors) = exec(&["--pids", "10"], many);
+        assert!(status != Some(0) && said == "begun\n", "{status:?} {said} {errors}");
+        let (status, _, errors) = exec(&["--cpus", "0.5"], "true");
+        assert!(status == Some(125) && errors.contains("kernel of its own"), "{errors}");
+        let within = exec(&["--memory", "200M", "--pids", "50"], "seq 3 | tail -n 1");
+        assert_eq!(within, (Some(0), "3\n".into(), String::new()));
+        assert!(stage.pinfold(&["stop", "box"]).status().unwrap().success());
+    }
+}
+
 #[test]
 fn what_no_machine_has_is_refused_before_one_starts() {
     for stage in stages("refusals") {
         for (options, expected) in [
-            (&["--publish", "18080:80"][..], "has no port that the host can reach"),
-            (&["--memory", "100M"], "a machine needs 384 MiB at least"),
+            (&["--memory", "100M"][..], "a machine needs 384 MiB at least"),
+            (&["--nested"], "has no nested sandboxes"),
         ] {
             let output = run(&stage, options, "touch started");
             let said = text(&output.stderr);

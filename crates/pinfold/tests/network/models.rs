@@ -32,6 +32,13 @@ base_url = "https://bedrock-runtime.{region}.amazonaws.com"
 secret = "bedrock"
 host = { chosen_by = ["USE_BEDROCK"], region = ["AWS_REGION"] }
 env = { URL = "{gateway}", KEY = "{key}" }
+[providers.vertex]
+auth_modes = ["api_key", "gateway"]
+default_auth_mode = "gateway"
+api = "vertex"
+base_url = "https://{region}-aiplatform.googleapis.com"
+secret = "vertex"
+env = { URL = "{gateway}", KEY = "{key}" }
 [compatible.openai]
 env = { URL = "{gateway}", KEY = "{key}" }
 "#;
@@ -190,7 +197,7 @@ fn requests_to_bedrock_are_signed_and_nothing_else_is_asked_for() {
         assert!(answer.starts_with("403 "), "{answer} {errors}");
         assert!(!answer.contains("AKIDREAL") && !answer.contains("real-token"), "{answer}");
         assert!(errors.contains("provider bedrock (USE_BEDROCK)"), "{errors}");
-        assert!(errors.contains("provider bedrock at 127.0.0.1 answered 403"), "{errors}");
+        assert!(errors.contains("provider `bedrock` at 127.0.0.1 answered 403"), "{errors}");
         let request = server.one().to_lowercase();
         assert!(
             request.contains("authorization: aws4-hmac-sha256 credential=akidreal/"),
@@ -203,6 +210,51 @@ fn requests_to_bedrock_are_signed_and_nothing_else_is_asked_for() {
         server.one();
         let (errors, _) = ask(&stage, &[], "/model/a/invoke", &[("USE_BEDROCK", "1")]);
         assert!(errors.contains("provider bedrock needs a region"), "{errors}");
+    }
+}
+
+/// The credential in the provider's own header, the path of its own, and what it says of an error once.
+#[test]
+fn openrouter_azure_and_vertex_get_their_own_key_and_path() {
+    const MODEL: &str =
+        "/v1/projects/mine/locations/us-east5/publishers/anthropic/models/m:streamRawPredict";
+    for stage in stages("OpenRouter, Azure, Vertex") {
+        for (provider, more, below, path, arrives, header) in [
+            (
+                "openrouter",
+                "",
+                "/api",
+                "/v1/responses",
+                "/api/v1/responses",
+                "authorization: bearer real",
+            ),
+            ("azure", "", "/openai/v1", "/v1/responses", "/openai/v1/responses", "api-key: real"),
+            (
+                "vertex",
+                "project = \"mine\"\nregion = \"us-east5\"",
+                "",
+                MODEL,
+                MODEL,
+                "authorization: bearer real",
+            ),
+        ] {
+            let server = Server::answering("429 Too Many Requests", "{\"error\":\"real\"}");
+            let base_url = format!("{}{below}", server.url);
+            let config = format!("[providers.{provider}]\nbase_url = \"{base_url}\"\n{more}");
+            stage.write("home/.config/pinfold/config.toml", config);
+            set(&stage, provider, "real");
+            let options = ["--provider", provider, "--model", "m"];
+            let (errors, output) = ask(&stage, &options, path, &[]);
+            let answer = said(&output);
+            assert!(answer.starts_with("429 ") && !answer.contains("real"), "{answer} {errors}");
+            let line = format!("provider `{provider}` at 127.0.0.1 answered 429");
+            assert_eq!(errors.matches(&line).count(), 1, "{errors}");
+            let request = server.one();
+            assert!(request.starts_with(&format!("POST {arrives} ")), "{request}");
+            let request = request.to_lowercase();
+            assert!(request.contains(&format!("\r\n{header}\r\n")), "{request}");
+            assert_eq!(request.matches("real").count(), 1, "{request}");
+        }
     }
 }
 

@@ -179,9 +179,12 @@ fn a_supervisor_that_dies_leaves_nothing() {
             .unwrap();
         let pid = rustix::process::Pid::from_raw(i32::try_from(supervisor).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        wait_until("nothing is left", || processes_with(&mark).is_empty());
-        assert!(stage.run(&[], &["true"]).status.success());
-        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+        wait_until("nothing runs", || processes_with(&mark).is_empty());
+        // The last of its own processes may still hold the session when the first start looks.
+        wait_until("a later start removes the rest", || {
+            assert!(stage.run(&[], &["true"]).status.success());
+            fs::read_dir(stage.state().join("private")).unwrap().count() == 0
+        });
     }
 }
 

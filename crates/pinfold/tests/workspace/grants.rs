@@ -1,8 +1,8 @@
 //! Grants of directories that hold secrets, or at which sessions have something of their own.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use pinfold_testkit::{Stage, User, engine, executable, people, skip};
@@ -127,6 +127,78 @@ fn directory_of_the_system_that_is_closed_to_others_stays_closed_to_roots_sessio
     }
 }
 
+/// Debian has a file `*.pem` for each authority, and links to them by hashes of their names.
+#[test]
+fn certificates_of_the_system_are_shown_below_a_grant_of_etc() {
+    const TEST: &str = "certificates_of_the_system_are_shown_below_a_grant_of_etc";
+    let is_link = |path: &PathBuf| path.extension() == Some("pem".as_ref()) && path.is_symlink();
+    let found = fs::read_dir("/etc/ssl/certs").into_iter().flatten().flatten();
+    let Some(authority) = found.map(|entry| entry.path()).find(is_link) else {
+        return skip(TEST, "it needs the authorities of Debian");
+    };
+    for user in people() {
+        let stage = Stage::new(user);
+        let script = format!(
+            "openssl verify -no-CAfile -CApath /etc/ssl/certs {path} && \
+             python3 -c 'import ssl, sys; ssl.create_default_context(cafile=sys.argv[1])' {path}",
+            path = authority.display()
+        );
+        let output = stage.run_shell(&["--read", "/etc"], &script);
+        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+        let mut check = stage.pinfold(&["check", "read", "--read", "/etc"]);
+        assert!(check.arg(&authority).output().unwrap().status.success());
+    }
+}
+
+/// What an administrator puts among the authorities of the system is hidden for its name as elsewhere, unless
+/// everything says that it is public.
+#[test]
+fn keys_among_the_certificates_of_the_system_are_hidden() {
+    const TEST: &str = "keys_among_the_certificates_of_the_system_are_hidden";
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+    let user = User::current();
+    if !user.is_root() || engine().is_some() {
+        return skip(TEST, "it needs root and the boundary namespace");
+    }
+    let both = [CERTIFICATE, KEY].concat();
+    let files: [(&str, &str, u32, u32); 6] = [
+        ("public.pem", CERTIFICATE, 0, 0o644),
+        ("key.pem", KEY, 0, 0o644),
+        ("both.pem", &both, 0, 0o644),
+        ("closed.pem", CERTIFICATE, 0, 0o640),
+        ("shared.pem", CERTIFICATE, 0, 0o664),
+        ("others.pem", CERTIFICATE, 1234, 0o644),
+    ];
+    let stage = Stage::new(user);
+    for (name, content, owner, mode) in files {
+        let path = stage.write(&format!("certs/{name}"), content);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&path, Some(owner), None).unwrap();
+    }
+    // A link to what lies elsewhere.
+    let elsewhere = stage.write("etc/elsewhere.pem", CERTIFICATE);
+    symlink(&elsewhere, stage.path("certs/link.pem")).unwrap();
+    fs::set_permissions(stage.path("certs"), fs::Permissions::from_mode(0o755)).unwrap();
+    let inside = |command: &str| {
+        let certs = stage.path("certs");
+        let script = format!("mount --bind {} /etc/ssl/certs; exec {command}", certs.display());
+        stage.command("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap()
+    };
+    let run = format!(
+        "{} run --read /etc -- sh -c 'cd /etc/ssl/certs; find . -size +0 -name \"*.pem\" -type f'",
+        executable()
+    );
+    let output = inside(&run);
+    assert_eq!(stdout(&output), "./public.pem\n", "{}", stderr(&output));
+    for (name, is_shown) in [("public", true), ("key", false), ("both", false), ("shared", false)] {
+        let path = format!("/etc/ssl/certs/{name}.pem");
+        let checked = inside(&format!("{} check read --read /etc {path}", executable()));
+        assert_eq!(checked.status.success(), is_shown, "{name}: {}", stdout(&checked));
+        assert_eq!(stdout(&checked).contains("public certificates"), is_shown, "{name}");
+    }
+}
+
 /// What a tool of the host runs is not changed by granting its own directory.
 #[test]
 fn files_that_the_host_runs_in_a_home_are_read_only_in_every_part_of_it() {
@@ -237,6 +309,36 @@ fn check_says_what_the_kernel_does_with_files_that_describe_the_session() {
                 assert_eq!(is_allowed, done.status.success(), "{access} {path}");
                 assert!(!stdout(&checked).contains("--read"), "{}", stdout(&checked));
             }
+        }
+    }
+}
+
+#[test]
+fn check_says_what_the_kernel_does_with_what_a_sandbox_has_of_its_own() {
+    for user in people() {
+        let stage = Stage::new(user);
+        std::os::unix::fs::symlink("/dev/null", stage.workspace().join("link")).unwrap();
+        for path in [
+            "/dev/null",
+            "/dev/full",
+            "/dev/fd",
+            "/dev/sda",
+            "/proc/1/status",
+            "/sys/kernel",
+            "/sys/fs/cgroup/memory.max",
+            "link",
+        ] {
+            let checked = stage.pinfold(&["check", "read", path]).output().unwrap();
+            let done = stage.run_shell(&[], &format!("test -r {path}"));
+            let is_allowed = checked.status.code() == Some(0);
+            assert_eq!(is_allowed, done.status.success(), "{path}: {}", stdout(&checked));
+            assert!(!stdout(&checked).contains("--read"), "{}", stdout(&checked));
+        }
+        let written = stage.run_shell(&[], "echo x >/dev/null && echo x >/tmp/x");
+        assert!(written.status.success());
+        for path in ["/dev/null", "/tmp/x"] {
+            let checked = stage.pinfold(&["check", "write", path]).output().unwrap();
+            assert!(checked.status.success(), "{}", stdout(&checked));
         }
     }
 }

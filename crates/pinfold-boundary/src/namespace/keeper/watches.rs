@@ -12,13 +12,16 @@ use rustix::event::PollFlags;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use super::{Fallen, Keeper};
+use super::{Fallen, Keeper, Touched, numbered};
 
 /// What changes a name.
 const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE);
+
+/// That, and the end of a use in which a file was open for writing: a file whose mask had fallen off may have been written to.
+const FILES: WatchFlags = NAMES.union(WatchFlags::CLOSE_WRITE);
 
 /// A directory that is watched.
 pub(super) struct Watched {
@@ -53,6 +56,10 @@ impl Keeper<'_> {
                 }
             }
         }
+        // What happened in the last moment.
+        while rustix::io::ioctl_fionread(&watch)? > 0 {
+            self.turn(&watch)?;
+        }
         Ok(())
     }
 
@@ -82,7 +89,8 @@ impl Keeper<'_> {
             if rustix::process::fchdir(&directory).is_err() {
                 continue;
             }
-            match inotify::add_watch(watch, ".", NAMES | WatchFlags::ONLYDIR) {
+            let flags = if self.places.contains_key(&path) { FILES } else { NAMES };
+            match inotify::add_watch(watch, ".", flags | WatchFlags::ONLYDIR) {
                 Ok(number) => {
                     let opened = self.places.contains_key(&path).then_some(directory);
                     self.watched.insert(number, Watched { path, opened });
@@ -113,19 +121,22 @@ impl Keeper<'_> {
         Ok(!self.is_over)
     }
 
-    /// Deals with what has happened; true if a directory was replaced, or something was missed.
+    /// Deals with what has happened, as far as one buffer holds it; true if a directory was replaced, or
+    /// something was missed.
     fn turn(&mut self, watch: &OwnedFd) -> Result<bool, Errno> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-        let (mut touched, mut is_moved) = (BTreeSet::new(), false);
+        let (mut touched, mut is_moved, mut is_missed) = (Touched::new(), false, false);
         let mut events = inotify::Reader::new(watch, &mut buffer);
-        loop {
+        // The sandbox can fill the queue as fast as it is read: what one buffer tells is dealt with first.
+        let mut is_begun = false;
+        while !std::mem::replace(&mut is_begun, true) || !events.is_buffer_empty() {
             let event = match events.next() {
                 Ok(event) => event,
                 Err(Errno::AGAIN) => break,
                 Err(errno) => return Err(errno),
             };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                is_moved = true;
+                is_missed = true;
                 continue;
             }
             if event.events().contains(ReadFlags::IGNORED) {
@@ -136,13 +147,27 @@ impl Keeper<'_> {
             let Some(name) = event.file_name() else { continue };
             let name = OsStr::from_bytes(name.to_bytes());
             is_moved |= self.above.get(path).is_some_and(|names| names.contains(name));
+            // While the mask lies there, only the host can move something to the name.
+            let is_moved_to = event.events().contains(ReadFlags::MOVED_TO);
             let masks = self.places.get(path).into_iter().flatten();
-            touched.extend(masks.filter(|(mask, _)| mask == name).map(|(_, number)| *number));
+            for (_, number) in masks.filter(|(mask, _)| mask == name) {
+                let is_written = event.events().contains(ReadFlags::CLOSE_WRITE);
+                // It is the host that saves in place, where the sandbox has only the mask.
+                if is_written && !self.fell.contains(number) && !touched.contains_key(number) {
+                    continue;
+                }
+                let is_alone = !touched.contains_key(number);
+                touched.insert(*number, is_alone && is_moved_to);
+            }
         }
         if !touched.is_empty() {
             self.look_at(Some(&touched))?;
             self.look_at_moved()?;
         }
-        Ok(is_moved)
+        // A sandbox that floods the queue can hide that it has replaced what the host saved.
+        for number in self.fell.iter().filter(|_| is_missed) {
+            rustix::io::write(self.out, &Fallen::Doubtful(numbered(*number)?).to_bytes())?;
+        }
+        Ok(is_moved || is_missed)
     }
 }

@@ -19,7 +19,7 @@ use crate::sys;
 const DEVICE: u64 = READ_ONLY | NO_SUID | NO_EXEC;
 
 /// Devices that a program may expect (hier(7)); none of them holds state.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 const LINKS: [(&str, &str); 5] = [
     ("dev/fd", "/proc/self/fd"),

@@ -196,6 +196,7 @@ fn the_list_knows_every_call_of_the_kernel_headers() {
 fn other_architectures_and_x32_end_the_process() {
     let program = program(Character::default());
     assert_eq!(evaluate(&program, 0x4000_0003, 1, [0; 6]), KILL, "i386 write");
+    assert_eq!(evaluate(&program, 0x4000_0028, 4, [0; 6]), KILL, "32-bit ARM write");
     if cfg!(target_arch = "x86_64") {
         assert_eq!(evaluate(&program, NATIVE, 0x4000_0000 | 1, [0; 6]), KILL, "x32 write");
     }

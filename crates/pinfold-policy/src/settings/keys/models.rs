@@ -1,9 +1,9 @@
 //! The keys of providers of models and of budgets.
 
 use super::shapes::{ID_PATTERN, PLACE_PATTERN, TEXTS};
-use crate::agents::Api;
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
+use crate::settings::Api;
 use crate::settings::words::Window;
 
 /// `[providers.NAME]`.

@@ -348,9 +348,3 @@ fn the_administrator_forbids_commands_on_the_host_and_bounds_the_list() {
     };
     assert!(more.resolve().unwrap_err().to_string().contains("hostExec.executables"));
 }
-
-#[test]
-fn the_provider_that_needs_no_trust_is_pis_own() {
-    let pi = crate::agents::Registry::default().load("pi").unwrap();
-    assert_eq!(pi.default_provider.as_deref(), Some(super::super::AgentLoop::PROVIDER));
-}

@@ -31,6 +31,7 @@ impl World {
             trees,
             over_host: false,
             landing: Landing::Memory(ByteSize::from_bytes(1)),
+            is_root: false,
             held: Arc::default(),
         }
     }

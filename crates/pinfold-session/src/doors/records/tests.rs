@@ -53,7 +53,7 @@ fn no_number_of_refusals_hides_a_provider_that_fails() {
     }
     let shown = texts(&records);
     assert_eq!(shown.len(), 2 * (MOST_LINES + 1));
-    assert_eq!(shown[MOST_LINES + 1], "provider p at h answered 0");
+    assert_eq!(shown[MOST_LINES + 1], "provider `p` at h answered 0");
     // Each cause is recorded once, for those who follow the audit log.
     records
         .record(&DoorEvent::ProviderFailed { provider: &provider, host: "h", what: "answered 0" })
@@ -113,6 +113,6 @@ fn a_provider_that_fails_is_shown_once() {
         records.record(&denied).unwrap();
     }
     let expected =
-        ["provider p at h answered 401", "provider `p` at h did not answer: connect: refused"];
+        ["provider `p` at h answered 401", "provider `p` at h did not answer: connect: refused"];
     assert_eq!(texts(&records), expected);
 }

@@ -172,7 +172,9 @@ LISTED = {
     "GIT_TEMPLATE_DIR", "HOME", "LOGNAME", "MOLTNET_GUEST_WORKSPACE", "PATH", "PINFOLD_HANDLED_BY",
     "PINFOLD_WORKSPACE",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-    "npm_config_update_notifier",
+    "GOMEMLIMIT", "npm_config_update_notifier",
+    # Certificates that the machine's own settings name.
+    "NODE_USE_SYSTEM_CA", "PIP_CERT", "npm_config_cafile",
     "SHELL", "USER", "TERM", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE",
 }
 

@@ -1,5 +1,6 @@
 //! Services of this machine, rules for live sessions, and authorities that the caller trusts.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -156,8 +157,193 @@ fn authorities_that_the_caller_trusts_count_inside() {
             assert!(said.out.starts_with("GET /x"), "{more:?}: {}{}", said.out, said.err);
         }
         let mut run = world.pinfold(&options);
-        run.env("SSL_CERT_FILE", "/no/such/file").args(["--", "true"]);
-        let said = Said::of(run.output().unwrap());
+        run.env("SSL_CERT_FILE", "/no/such/file").env("NODE_USE_SYSTEM_CA", "1");
+        let said = Said::of(run.args(["--", "printenv", "NODE_USE_SYSTEM_CA"]).output().unwrap());
+        assert_eq!(said.out, "1\n");
         assert!(said.ok && said.err.contains("SSL_CERT_FILE does not count"), "{}", said.err);
+    }
+}
+
+/// What a company says to its users: git, npm and pip each have a setting, and the machine knows nothing.
+#[test]
+fn authorities_in_the_callers_settings_count() {
+    let test = "authorities_in_the_callers_settings_count";
+    for user in people_with(test, &["git", "npm", "pip3"]) {
+        let world = World::prepared(user, &["web"], |stage| {
+            let bundle = fs::read_to_string(stage.path("world/bundle.pem")).unwrap();
+            let (system, own) = bundle.split_at(bundle.rfind("-----BEGIN").unwrap());
+            let key = fs::read_to_string(stage.path("world/server.key")).unwrap();
+            stage.write("home/corp.pem", format!("{key}{own}"));
+            stage.write("world/bundle.pem", system);
+        });
+        let made = world.outside("git", &["init", "-q", "--bare", "../world/git/x.git"]).status();
+        assert!(made.unwrap().success());
+        let script = "git ls-remote https://web.example.com/git/x.git 2>&1 | tail -1
+            npm --fetch-retries=0 --registry https://web.example.com/npm/ view a 2>&1 | grep -i code
+            pip3 -q --retries 0 download --no-deps --index-url https://web.example.com/pip/ a 2>&1 | tail -1
+            grep -rl 'PRIVATE KEY\\|hush' /run/pinfold/caller-trust ~/.npmrc";
+        let reached = |more: &[&str]| {
+            let options = ["--allow-host", "web.example.com"];
+            let before = world.seen().len();
+            let said = world.shell(&[&options[..], more].concat(), script);
+            let seen = world.seen().split_off(before);
+            let reached = ["/git/x.git", "/npm/a", "/pip/a"].map(|path| seen.contains(path));
+            (reached, said)
+        };
+        let (none, said) = reached(&[]);
+        assert_eq!(none, [false; 3], "{said:?}");
+        let config = "[http \"https://web.example.com/\"]\n\tsslCAInfo = ~/corp.pem\n";
+        world.stage.write("home/.gitconfig", config);
+        world.stage.write("home/.npmrc", "//r/:_authToken=hush\ncafile=${HOME}/corp.pem\n");
+        world.stage.write("home/.config/pip/pip.conf", "[global]\ncert = ~/corp.pem\n");
+        // Also where the session has an authority of its own, and where TLS is ended outside.
+        for more in
+            [&[][..], &["--intercept", "other.example.org"], &["--intercept", "web.example.com"]]
+        {
+            let (all, said) = reached(more);
+            assert_eq!(all, [true; 3], "{more:?}: {said:?}");
+            assert!(!said.out.contains("caller-trust") && !said.out.contains(".npmrc"), "{said:?}");
+        }
+        world.stage.write("home/.config/pip/pip.conf", "[global]\ncert = ~/missing.pem\n");
+        let said = world.run(&[], &["true"]);
+        let note = "cert of pip ([global]) does not count in the sandbox";
+        assert!(said.ok && said.err.contains(note), "{}", said.err);
+    }
+}
+
+/// An agent that asks its gateway with curl. Its own provider is not there.
+const ASKING: &str = r#"
+name = "asking"
+cli_command = "sh"
+default_provider = "nobody"
+[providers.nobody]
+auth_modes = ["none"]
+default_auth_mode = "none"
+api = "openai"
+base_url = "http://127.0.0.1:9"
+secret = "nobody"
+[compatible.openai]
+env = { URL = "{gateway}", KEY = "{key}" }
+"#;
+
+/// The other end of a connection is tried outside where TLS is ended there, and for models always.
+#[test]
+fn authorities_that_the_caller_trusts_count_outside() {
+    for user in people_with("authorities_that_the_caller_trusts_count_outside", &[]) {
+        let world = World::new(user, &["web"]);
+        world.stage.write("home/.config/pinfold/agents/asking.toml", ASKING);
+        world.config(
+            "[providers.corp]\napi = \"openai\"\nbase_url = \"https://web.example.com\"\nkeyless = true",
+        );
+        let path = |name: &str| world.stage.path(name).display().to_string();
+        let (authority, other) = (path("world/bundle.pem"), path("world/wrong.pem"));
+        let run = |variable: &str, options: &[&str], script: &str| {
+            let mut run = world.pinfold(&[&["run"], options].concat());
+            // Without it the system of this world trusts the authority anyway.
+            run.env("SSL_CERT_FILE", &other).env(variable, &authority);
+            Said::of(run.args(["-c", script]).output().unwrap())
+        };
+        let intercepted = ["--allow-host", "web.example.com", "--intercept", "web.example.com"];
+        let fetch = "curl -sS https://web.example.com/x";
+        for (variable, is_trusted) in [
+            ("CURL_CA_BUNDLE", true),
+            ("GIT_SSL_CAINFO", true),
+            ("NODE_EXTRA_CA_CERTS", true),
+            ("OTHER_VARIABLE", false),
+        ] {
+            let said = run(variable, &[&intercepted[..], &["--", "sh"]].concat(), fetch);
+            assert_eq!(said.out.starts_with("GET /x"), is_trusted, "{variable}: {said:?}");
+        }
+        let ask = "curl -sS -H \"Authorization: Bearer $KEY\" $URL/v1/models";
+        let options = ["--provider", "corp", "--model", "m", "asking", "--"];
+        // Agents honour one of the variables.
+        for (variable, is_trusted) in [("NODE_EXTRA_CA_CERTS", true), ("GIT_SSL_CAINFO", false)] {
+            let said = run(variable, &options, ask);
+            assert_eq!(said.out.starts_with("GET /v1/models"), is_trusted, "{variable}: {said:?}");
+        }
+    }
+}
+
+/// What lies at these names later counts in later sessions.
+#[test]
+fn authorities_outside_are_those_at_the_start_of_a_session() {
+    for user in people_with("authorities_outside_are_those_at_the_start_of_a_session", &[]) {
+        let world = World::new(user, &["web"]);
+        world.stage.write("home/.config/pinfold/agents/asking.toml", ASKING);
+        world.config(
+            "[providers.corp]\napi = \"openai\"\nbase_url = \"https://web.example.com\"\nkeyless = true",
+        );
+        let read = |name: &str| std::fs::read(world.stage.path(name)).unwrap();
+        let script = "echo ready; read line
+            curl -sS -H \"Authorization: Bearer $KEY\" $URL/v1/models";
+        for (variable, named) in [("SSL_CERT_FILE", "/00000000.0"), ("SSL_CERT_DIR", "")] {
+            world.stage.write("other/trusted/00000000.0", read("world/wrong.pem"));
+            let named = world.stage.path(&format!("other/trusted{named}"));
+            let mut run = world.pinfold(&["run", "--provider", "corp", "--model", "m", "asking"]);
+            run.env_remove("SSL_CERT_FILE").env(variable, named).args(["--", "-c", script]);
+            let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            run.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+            world.stage.write("other/trusted/00000000.0", read("world/bundle.pem"));
+            run.stdin.take().unwrap().write_all(b"\n").unwrap();
+            let said = Said::of(run.wait_with_output().unwrap());
+            assert!(said.out.contains("did not answer: tls"), "{variable}: {said:?}");
+        }
+    }
+}
+
+/// Puts an authority wherever a variable says, and says where it could.
+const PLANT: &str = r#"
+plant() { (eval "$1") 2>/dev/null && echo "$1"; }
+for file in ca.crt link.crt hidden.pem new.crt below/new.crt trusted/0.0 trusted/1.0 git.crt npm.crt; do
+    plant "echo planted >> $file"
+    plant "ln -f other.crt $file"
+done
+plant "rm -f ca.crt"
+plant "mv trusted away"
+plant "ln -sfn other.crt link.crt"
+plant "rm -rf trusted"
+exit 0
+"#;
+
+#[test]
+fn sandbox_adds_no_authority_to_what_a_variable_names() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let files = ["ca.crt", "hidden.pem", "trusted/0.0", "git.crt", "npm.crt"];
+        let files = files.map(|name| format!("ws/{name}"));
+        let root = stage.workspace().display().to_string();
+        stage.write("home/.gitconfig", format!("[http]\nsslCAInfo = {root}/git.crt\n"));
+        stage.write("home/.npmrc", format!("cafile={root}/npm.crt\n"));
+        files.iter().for_each(|name| drop(stage.write(name, "mine\n")));
+        stage.write("ws/other.crt", "other\n");
+        std::os::unix::fs::symlink("ca.crt", stage.workspace().join("link.crt")).unwrap();
+        let named = [
+            ("SSL_CERT_FILE", "link.crt"),
+            ("NODE_EXTRA_CA_CERTS", "hidden.pem"),
+            ("GIT_SSL_CAINFO", "new.crt"),
+            ("CURL_CA_BUNDLE", "below/new.crt"),
+            ("SSL_CERT_DIR", "trusted"),
+        ];
+        for options in [&["--workspace", "shared_mount"][..], &["--unattended"]] {
+            let mut run = stage.pinfold(&[&["run"], options].concat());
+            run.envs(named.map(|(variable, name)| (variable, stage.workspace().join(name))));
+            let said = Said::of(run.args(["--", "sh", "-c", PLANT]).output().unwrap());
+            assert!(
+                said.ok && (options.len() == 1 || said.out.is_empty()),
+                "{options:?}: {said:?}"
+            );
+            for name in &files {
+                assert_eq!(
+                    std::fs::read_to_string(stage.path(name)).unwrap(),
+                    "mine\n",
+                    "{said:?}"
+                );
+            }
+            let link = std::fs::read_link(stage.workspace().join("link.crt")).unwrap();
+            assert_eq!(link.display().to_string(), "ca.crt");
+            for name in ["ws/new.crt", "ws/below", "ws/trusted/1.0"] {
+                assert!(!stage.path(name).exists(), "{options:?}: {name}: {said:?}");
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Ports inside that the host can reach: those that were asked for, while the session lasts.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -153,5 +153,43 @@ fn services_of_the_host_are_not_reached_through_a_published_port() {
         assert_eq!(String::from_utf8_lossy(&run.stdout), "refused\n");
         host.set_nonblocking(true).unwrap();
         assert!(host.accept().is_err(), "nobody came");
+    }
+}
+
+/// Any program of the machine can connect, whichever user's it is.
+#[test]
+fn connections_to_a_published_port_leave_descriptors_for_the_session() {
+    if !possible("connections_to_a_published_port") {
+        return;
+    }
+    for user in people() {
+        let stage = Stage::new(user);
+        let port = port();
+        let run = stage.pinfold(&["run", "--name", "serving", "--publish", &port.to_string()]);
+        let mut limited = stage.command("sh");
+        limited.args(["-c", "ulimit -n 1024; exec \"$0\" \"$@\""]).arg(run.get_program());
+        limited.args(run.get_args()).args(["--", "python3", "-c", SERVER, "127.0.0.1"]);
+        let streams = limited.arg(port.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = streams.spawn().unwrap();
+        run.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
+        let address = ([127, 0, 0, 1], port).into();
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
+        let held: Vec<TcpStream> = (0..600).map(connect).collect();
+        let are_served = |stream: &&TcpStream| {
+            stream.set_nonblocking(true).unwrap();
+            (&**stream).read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        let begun = Instant::now();
+        while held.iter().filter(are_served).count() > 128 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "one too many does not end");
+        }
+        let call = stage.pinfold(&["exec", "serving", "--", "echo", "called"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&call.stdout), "called\n", "{call:?}");
+        drop(held);
+        while ask(port, b"abc").ok().as_deref() != Some(b"cba") {
+            assert!(begun.elapsed() < Duration::from_secs(20), "places come back");
+        }
+        drop(run.stdin.take());
+        assert!(run.wait().unwrap().success());
     }
 }

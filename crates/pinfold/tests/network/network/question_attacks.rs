@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_testkit::{installed, skip};
 
 use super::questions::{CURL, answer, line_of, questions, world};
-use super::world::people_with;
+use super::world::{Said, people_with};
 
 /// What a sandbox would try: bury the user in questions, so that one is answered without being read.
 #[test]
@@ -97,16 +97,18 @@ fn port_that_another_program_takes_from_a_killed_session_gets_no_links() {
         ));
         assert!(wait_for(2).is_some());
         let started = Instant::now();
-        while !world.stage.path("ws/asked").exists() {
+        // Until then the second takes the port over when the first dies, as it should.
+        let waiting = || Said::of(world.pinfold(&["approvals", "--json"]).output().unwrap()).out;
+        while !world.stage.path("ws/asked").exists() || waiting().lines().count() != 1 {
             assert!(started.elapsed() < Duration::from_secs(20), "the question is not withdrawn");
             std::thread::sleep(Duration::from_millis(50));
         }
         first.kill().unwrap();
         first.wait().unwrap();
-        let squat = "import socket\nwhile True:\n  s=socket.socket()\n  s.setsockopt(1,2,1)\n  try: s.bind(('127.0.0.1',7707)); s.listen(); break\n  except OSError: pass\nprint('x',flush=True)\ninput()";
+        let squat = "import socket,time\nend=time.time()+20\nwhile time.time()<end:\n  s=socket.socket()\n  s.setsockopt(1,2,1)\n  try: s.bind(('127.0.0.1',7707)); s.listen(); break\n  except OSError: pass\nprint('x',flush=True)\ninput()";
         let mut squatter = world.outside("python3", &["-c", squat]);
         let mut squatter = squatter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        line_of(&mut squatter);
+        assert_eq!(line_of(&mut squatter), "x", "the port is not free");
         // The killed session has left the file that names its port.
         world.stage.write("ws/go", "");
         assert_eq!(wait_for(3), None, "links are sent");

@@ -100,6 +100,33 @@ fn apt_installs_and_replaces_packages_of_this_machine_s_own_system() {
     }
 }
 
+/// A session that is root by name is its own build.
+#[test]
+fn apt_installs_packages_in_a_session_that_is_root_by_name() {
+    let needed = ["apt-get", "apt-ftparchive", "dpkg-deb", "hostname", "useradd"];
+    // Root's sessions differ in nothing that apt sees, and a copy of the machine's lists takes half a minute.
+    if let Some(user) = people_with("apt in a session", &needed).pop() {
+        let world = World::prepared(user, &["registry"], repository);
+        world.stage.write(
+            "ws/sandbox.json",
+            r#"{"snapshot": {"user": "root"}, "workspaceMode": "overlay"}"#,
+        );
+        let trusted = world.pinfold(&["trust", "--yes"]).output().unwrap();
+        assert!(trusted.status.success(), "{}", String::from_utf8_lossy(&trusted.stderr));
+        let before = fs::read("/bin/hostname").unwrap();
+        let allow = ["--allow-host", "registry.example.org:80/http"];
+        let script = format!(
+            "{SOURCES}; apt-get update -q=2 && apt-get install -y tiny hostname >log 2>&1 || cat log; tiny; hostname; \
+             id -un tinyd; test -u /usr/bin/tiny && echo bit"
+        );
+        let said = world.shell(&allow, &script);
+        assert_eq!(said.out, "tiny by apt\na newer one\ntinyd\nbit\n", "{}", said.err);
+        assert_eq!(fs::read("/bin/hostname").unwrap(), before);
+        let again = world.shell(&[], "command -v tiny || echo fresh");
+        assert_eq!(again.out, "fresh\n", "{}", again.err);
+    }
+}
+
 /// dpkg writes to where a file was diverted to, which is another one of the machine's own here.
 #[test]
 fn apt_replaces_files_that_were_diverted() {

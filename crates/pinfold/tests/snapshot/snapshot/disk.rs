@@ -169,3 +169,21 @@ fn session_that_fills_its_system_reports_which_limit_it_was() {
         assert!(!stderr(&fits).contains("limit"), "{}", stderr(&fits));
     }
 }
+
+#[test]
+fn overlay_size_bounds_how_many_files_a_session_makes() {
+    if !possible("overlay_size_bounds_how_many_files_a_session_makes") {
+        return;
+    }
+    for user in people() {
+        let stage = Stage::new(user);
+        repository(&stage, &format!(r#"{BASE}, "overlaySize": "4M""#));
+        // An empty file takes none of the size, but memory of the kernel.
+        let script = "i=0; while [ $i -lt 20000 ] && true >/usr/$i; do i=$((i+1)); done; echo $i";
+        let output = stage.run_shell(&[], script);
+        let made: u32 = said(&output).trim().parse().unwrap();
+        assert!((10_000..=16_384).contains(&made), "{made}");
+        let errors = stderr(&output);
+        assert!(errors.contains("the overlaySize limit was reached"), "{errors}");
+    }
+}

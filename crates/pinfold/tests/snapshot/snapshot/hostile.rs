@@ -122,3 +122,69 @@ fn bombs_and_endless_archives_end() {
         assert_eq!(kept(&stage, "bases"), Vec::<String>::new(), "{file}");
     }
 }
+
+/// What a session tries on the layer over this machine's own system. Each fails.
+const REFUSED: [&str; 14] = [
+    "echo x >>/usr/bin/env",
+    "chmod 6755 /usr/local/own",
+    "chown 0:0 /usr/local/own",
+    "mknod /usr/local/device c 1 3",
+    "mknod /usr/local/whiteout c 0 0",
+    "mv /usr /usr2",
+    "mv /etc /etc2",
+    "rmdir /srv",
+    "mkdir /data",
+    "ln -sfn /tmp /lib",
+    "mv /run/pinfold /run/other",
+    "rm -r /run/pinfold/trust",
+    "echo x >>/run/pinfold/trust/bundle.pem",
+    "umount /usr",
+];
+
+#[test]
+fn layer_over_the_hosts_system_leaves_it_and_what_pinfold_put_over_it() {
+    let watched = ["/usr/bin/env", "/etc/passwd", "/etc/hosts", "/etc/resolv.conf"];
+    let contents = || watched.map(|path| fs::read(path).ok());
+    let before = contents();
+    for user in people() {
+        let stage = Stage::new(user);
+        repository(&stage, r#""setupCommands": ["true"]"#);
+        let tries = REFUSED.map(|one| format!("( {one} ) 2>/dev/null && echo {one:?};"));
+        let refused = format!("cp /bin/true /usr/local/own; {} echo end", tries.concat());
+        assert_eq!(session(&stage, &refused), "end\n");
+        // These succeed, for this session alone.
+        let changed = "rm /usr/bin/env /etc/hosts /etc/resolv.conf; echo x >>/etc/passwd; \
+                       echo mark >/etc/hosts; cat /etc/hosts; ls /usr/bin/env 2>/dev/null";
+        assert_eq!(said(&stage.run_shell(&[], &format!("{changed}; true"))), "mark\n");
+        assert_eq!(
+            session(&stage, "ls /usr/bin/env; grep -c mark /etc/hosts || true"),
+            "/usr/bin/env\n0\n"
+        );
+        compare_verdicts(&stage);
+        assert!(contents() == before, "a file of the host has changed");
+    }
+}
+
+/// Compares `pinfold check` with what the kernel does on the layer.
+fn compare_verdicts(stage: &Stage) {
+    let paths = [
+        "/usr/new",
+        "/usr/bin/new",
+        "/bin/new",
+        "/usr/local/bin/new",
+        "/var/lib/new",
+        "/etc/new",
+        "/usr/bin/env",
+        "/bin/env",
+        "/usr/share/no/new",
+        "/data",
+        "/run/pinfold/new",
+    ];
+    let tries = paths.map(|path| format!("( echo >>{path} ) 2>/dev/null && echo {path};"));
+    let written = session(stage, &format!("{} true", tries.concat()));
+    let is_allowed =
+        |path: &&str| stage.pinfold(&["check", "write", path]).output().unwrap().status.success();
+    let allowed: Vec<&str> = paths.into_iter().filter(is_allowed).collect();
+    assert_eq!(allowed, written.lines().collect::<Vec<_>>());
+    assert!(allowed.contains(&"/usr/bin/new") && !allowed.contains(&"/usr/bin/env"));
+}

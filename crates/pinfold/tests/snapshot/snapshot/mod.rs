@@ -8,6 +8,7 @@ mod hostile;
 mod images;
 mod keeping;
 mod setup;
+mod user;
 
 use std::path::PathBuf;
 use std::process::Output;

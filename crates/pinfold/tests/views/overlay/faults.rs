@@ -126,8 +126,16 @@ fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
         }
         let (list, _) = pinfold(&stage, &["ps", "--all"]).unwrap();
         assert!(list.contains("to review"), "{list}");
+        let layer = format!(
+            "ls -i $(find {}/home/.local/state/pinfold/review -name n) | cut -d' ' -f1",
+            stage.path("").display()
+        );
+        let of_layer = host(&stage, &layer);
         pinfold(&stage, &["apply"]).unwrap();
         assert_eq!(host(&stage, "cat a n"), "a\nx\nn\n");
+        // A program of the session may live on for a moment: it has no file of the workspace's.
+        let of_workspace = host(&stage, "ls -i n | cut -d' ' -f1");
+        assert!(!of_layer.trim().is_empty() && of_layer != of_workspace, "{of_layer}");
     }
 }
 

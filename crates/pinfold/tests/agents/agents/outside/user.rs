@@ -119,3 +119,34 @@ fn a_persons_own_commands_run_inside_and_the_screen_says_behind_what() {
     tmux.line("/quit");
     tmux.wait_for("outer>");
 }
+
+#[test]
+fn diary_that_is_granted_is_used_by_pis_own_tools_and_failures_are_reviewed() {
+    let call = |name: &str, input: Value| json!({ "tool": { "name": name, "input": input } });
+    let script = json!({ "steps": [
+        call("moltnet_create_entry", json!({ "title": "Disk", "content": "The disk was full." })),
+        call("moltnet_search_entries", json!({ "query": "disks" })),
+        call("moltnet_get_entry", json!({ "entryId": "66666666-6666-4666-8666-666666666666" })),
+        call("moltnet_review_session_errors", json!({})),
+        { "text": "DONE" },
+    ] });
+    let tools = "moltnet_create_entry,moltnet_search_entries,moltnet_get_entry,moltnet_review_session_errors";
+    for version in VERSIONS {
+        let Some(scene) = Scene::new("pi and a diary", version, &script) else { return };
+        let config = "home/.config/pinfold/config.toml";
+        scene.stage.write(config, "memory = \"write\"\n");
+        let asked = scene.ask_with(tools, &["--agent", "none"]);
+        let results = scene.tool_results();
+        assert!(results.contains("The disk was full."), "{version}: {results} {asked:?}");
+        assert!(results.contains("Not Found: Diary entry not found"), "{version}: {results}");
+        assert!(results.contains("\\\"count\\\": 1"), "{version}: {results}");
+        let listed = scene.stage.pinfold(&["memory", "ls"]).output().unwrap();
+        assert!(String::from_utf8_lossy(&listed.stdout).contains("Disk"), "{version}: {listed:?}");
+        // Without a grant the model is offered none.
+        scene.stage.write(config, "memory = \"none\"\n");
+        scene.ask_with(tools, &["--agent", "none"]);
+        let last = scene.server.requests().into_iter().rev().find_map(|request| request.json());
+        let offered = last.unwrap_or_default()["tools"].to_string();
+        assert!(!offered.contains("moltnet_create_entry"), "{version}: {offered}");
+    }
+}

@@ -19,6 +19,9 @@ pub use machine::{Action, Answer, Request, WorkerMachine, WorkerSettings};
 
 /// How long a worker that ends tries to give its task back.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// How long a worker whose lease ended while it reported a result asks whether the result counts, and how often.
+const VERDICT: Duration = Duration::from_secs(60);
+const VERDICT_PAUSE: Duration = Duration::from_secs(1);
 /// How long it waits for an event at least and at most: whether it is to end is asked in between.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(200);
@@ -318,6 +321,9 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
 
     /// Ends the attempt, whose result is not wanted any more.
     fn lose(&mut self, why: &str) {
+        if self.counts() {
+            return self.settled();
+        }
         let Some(attempt) = self.attempt.take() else { return };
         attempt.end();
         // The next task is not begun before nothing of this one runs.
@@ -328,6 +334,25 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
         }
         (self.worker.observer)(&WorkerEvent::Lost(&attempt.claimed, why));
         self.leave(false);
+    }
+
+    /// Returns whether the queue has accepted a result whose answer did not come in time: then this worker alone knows
+    /// that it is to be published.
+    fn counts(&self) -> bool {
+        let report = self.attempt.as_ref().and_then(|attempt| attempt.report.as_ref());
+        let Some(report @ Request::Complete(..)) = report else { return false };
+        let end = boot_time() + VERDICT;
+        loop {
+            match self.worker.source.ask(report, self.worker.settings.ttl) {
+                Ok(answer) => return matches!(answer, Answer::Settled),
+                Err(denied) if matches!(denied.answer, Answer::Transient) => {}
+                Err(_) => return false,
+            }
+            if self.worker.stop.is_set() || boot_time() >= end {
+                return false;
+            }
+            std::thread::sleep(VERDICT_PAUSE);
+        }
     }
 
     /// Notes that the queue has accepted what the job reported.

@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use super::{Until, Worker, WorkerEvent, WorkerSettings};
 use crate::engine::{Ending, Engine, Stop};
+use crate::lease::Lease;
 use crate::testing::seconds;
 use crate::{
-    Claimed, Completion, Draft, Failure, Queue, SqliteStore, Status, SystemClock, TaskId, TaskSpec,
-    Usage,
+    Answer, Claimed, Completion, Denied, Draft, Failure, Holder, NewMessage, Queue, Request,
+    Source, SqliteStore, Status, SystemClock, TaskId, TaskSpec, Usage,
 };
 use parking_lot::Mutex;
 
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 struct Scripted {
     at_once: AtomicUsize,
     most: AtomicUsize,
+    accepted: AtomicUsize,
     order: Mutex<Vec<String>>,
 }
 
@@ -40,6 +42,7 @@ impl Engine for Scripted {
     }
 
     fn accepted(&self, _: &Claimed, _: &Completion) -> Result<(), String> {
+        self.accepted.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 }
@@ -152,4 +155,41 @@ fn failure_is_reported_and_its_progress_kept() {
     assert_eq!(scene.queue.task(id).unwrap().failure.unwrap().code, "bad");
     let messages = scene.queue.messages(id, 1, 0).unwrap();
     assert_eq!(messages[0].payload, r#"{"text":"works"}"#);
+}
+
+/// A queue whose first answer to a result comes after the lease is over.
+struct Late<'a> {
+    queue: &'a Queue<SqliteStore>,
+    results: AtomicUsize,
+}
+
+impl Source for Late<'_> {
+    fn ask(&self, request: &Request, ttl: Duration) -> Result<Answer, Denied> {
+        let answer = self.queue.ask(request, ttl);
+        if let Request::Complete(..) = request
+            && self.results.fetch_add(1, Ordering::SeqCst) == 0
+        {
+            std::thread::sleep(ttl * 2);
+        }
+        answer
+    }
+
+    fn report(&self, holder: &Holder, messages: &[NewMessage]) {
+        self.queue.report(holder, messages);
+    }
+}
+
+#[test]
+fn result_that_was_accepted_counts_although_its_answer_came_too_late() {
+    let scene = Scene::new();
+    let id = scene.add("first", "", &[]);
+    let late = Late { queue: &scene.queue, results: AtomicUsize::new(0) };
+    let lost =
+        |event: &WorkerEvent<'_>| assert!(!matches!(event, WorkerEvent::Lost(..)), "{event:?}");
+    let settings = WorkerSettings { ttl: Lease::SHORTEST, ..WorkerSettings::new("test") };
+    let (engine, stop) = (&scene.engine, &scene.stop);
+    let worker =
+        Worker { source: &late, engine, settings, until: Until::Once, stop, observer: &lost };
+    assert_eq!(worker.work(1).completed.into_inner(), 1);
+    assert_eq!((scene.status(id), engine.accepted.load(Ordering::SeqCst)), (Status::Completed, 1));
 }

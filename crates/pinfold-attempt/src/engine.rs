@@ -59,10 +59,10 @@ impl LocalEngine {
         Self { places, launcher, hidden, admission: None, share: None }
     }
 
-    /// Returns the engine for tasks that others may have written.
+    /// Returns the engine for tasks that others may have written and that these rules admit; none for the user's own.
     #[must_use]
-    pub fn admitting(self, admission: Admission) -> Self {
-        Self { admission: Some(admission), ..self }
+    pub fn admitting(self, admission: Option<Admission>) -> Self {
+        Self { admission, ..self }
     }
 
     /// Returns the engine with a part of the machine. No attempt gets more.
@@ -111,6 +111,27 @@ impl LocalEngine {
         };
         input.write_all(&[serde_json::to_vec(&job)?, b"\n".to_vec()].concat())?;
         Ok((child, output))
+    }
+
+    /// Moves the branch of a task to its accepted result, if that changed something. Repeating it changes nothing.
+    ///
+    /// # Errors
+    /// Returns why the branch stays where it is.
+    pub fn publish(&self, spec: &TaskSpec, completion: &Completion) -> Result<(), String> {
+        let output: Output =
+            serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
+        if !output.is_changed() {
+            return Ok(());
+        }
+        let spec = self.admit(spec).map_err(|refusal| refusal.to_string())?;
+        let directory = spec.repository.as_deref().ok_or("the task has no repository")?;
+        let repository = Repository::of(directory, self.host())?;
+        let name = |text: &str| text.parse().map_err(|error| format!("{error}"));
+        let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
+        match repository.publish(&branch, &attempt, &output.commit)? {
+            Published::Moved => Ok(()),
+            Published::Kept(why) => Err(why),
+        }
     }
 
     /// Carries out an attempt as [`Engine::carry_out`] does, with these variables in its process.
@@ -197,21 +218,9 @@ impl Engine for LocalEngine {
     fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
         self.carry_out_with(claimed, stop, progress, &[])
     }
+
     fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String> {
-        let output: Output =
-            serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
-        if !output.is_changed() {
-            return Ok(());
-        }
-        let spec = self.admit(&claimed.spec).map_err(|refusal| refusal.to_string())?;
-        let directory = spec.repository.as_deref().ok_or("the task has no repository")?;
-        let repository = Repository::of(directory, self.host())?;
-        let name = |text: &str| text.parse().map_err(|error| format!("{error}"));
-        let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
-        match repository.publish(&branch, &attempt, &output.commit)? {
-            Published::Moved => Ok(()),
-            Published::Kept(why) => Err(why),
-        }
+        self.publish(&claimed.spec, completion)
     }
 }
 

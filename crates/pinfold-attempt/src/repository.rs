@@ -292,7 +292,10 @@ impl Repository {
             }
             None => self.create(branch, commit)?,
         }
-        self.remove(attempt, commit)?;
+        // It is gone already if this is repeated.
+        if self.branch(attempt).as_deref() == Some(commit) {
+            self.remove(attempt, commit)?;
+        }
         Ok(Published::Moved)
     }
 

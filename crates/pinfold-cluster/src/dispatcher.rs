@@ -6,13 +6,14 @@
 //! - An attempt whose job is gone before it claimed the attempt has failed (`job_lost`), and another one is placed.
 //! - An attempt that a job has claimed lives as long as its lease, whatever the scheduler says of the job.
 //! - A job whose attempt is over, or belongs to somebody else, is cancelled.
+//! - A result that was accepted is published, also if its job was killed before it had done so.
 
 mod upkeep;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use pinfold_tasks::{Candidate, Queue, QueueError, Store, TaskSpec};
+use pinfold_tasks::{Candidate, Completion, Queue, QueueError, Store, TaskSpec};
 
 use crate::jobs::JobMaker;
 use crate::placement::{Placement, placements};
@@ -36,6 +37,8 @@ pub enum DispatchEvent<'a> {
     Lost(&'a JobName, &'a str),
     /// A job was cancelled, for this reason.
     Cancelled(&'a JobName, &'a str),
+    /// The branch of a task could not be moved to its accepted result, for this reason.
+    Unpublished(&'a JobName, &'a str),
     /// The scheduler cannot be used at the moment.
     Trouble(&'a str),
 }
@@ -67,6 +70,9 @@ pub enum DispatchError {
     Random(#[from] std::io::Error),
 }
 
+/// Publishes an accepted result, as its worker does. Returns why it did not.
+pub type Publish<'a> = dyn Fn(&TaskSpec, &Completion) -> Result<(), String> + 'a;
+
 /// What a dispatcher works with.
 pub struct Dispatcher<'a, S, E: ?Sized> {
     queue: &'a Queue<S>,
@@ -75,6 +81,8 @@ pub struct Dispatcher<'a, S, E: ?Sized> {
     /// The most attempts that are placed at once.
     most: u32,
     observer: &'a dyn Fn(&DispatchEvent<'_>),
+    /// What publishes a result whose job ended before it did.
+    publish: Option<&'a Publish<'a>>,
     /// Since when jobs are in a state that they may not stay in, by the clock that [`Self::step`] is given.
     since: HashMap<(JobName, Doubt), Since>,
     /// Whether the scheduler has taken a job.
@@ -109,7 +117,14 @@ impl<'a, S: Store, E: Scheduler + ?Sized> Dispatcher<'a, S, E> {
         observer: &'a dyn Fn(&DispatchEvent<'_>),
     ) -> Self {
         let (since, has_placed, step) = (HashMap::new(), false, Step::default());
-        Self { queue, scheduler, jobs, most, observer, since, has_placed, step }
+        Self { queue, scheduler, jobs, most, observer, publish: None, since, has_placed, step }
+    }
+
+    /// Returns the dispatcher for repositories of this machine: it publishes the result of a job that was killed after
+    /// its result was accepted.
+    #[must_use]
+    pub fn publishing(self, publish: &'a Publish<'a>) -> Self {
+        Self { publish: Some(publish), ..self }
     }
 
     /// Looks after what is placed, and places what can be. `now` is a time of a clock that never runs backwards.

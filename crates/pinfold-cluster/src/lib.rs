@@ -18,7 +18,9 @@ mod settings;
 mod slurm;
 mod ticket;
 
-pub use dispatcher::{DispatchError, DispatchEvent, Dispatcher, JOB_LOST, JOB_REFUSED, Step};
+pub use dispatcher::{
+    DispatchError, DispatchEvent, Dispatcher, JOB_LOST, JOB_REFUSED, Publish, Step,
+};
 pub use jobs::{JobMaker, NodeJobs, stage};
 pub use kubernetes::Kubernetes;
 pub use log::{LogPage, MOST_LOGGED, has_log, read_log, ship_log};

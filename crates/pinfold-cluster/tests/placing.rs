@@ -13,8 +13,9 @@ use pinfold_cluster::{
     TicketKey,
 };
 use pinfold_tasks::{
-    Answer, AttemptStatus, Claim, Draft, Holder, Note, Queue, Request, Source as _, SqliteStore,
-    Status, Stop, Store as _, SystemClock, TaskId, TaskSpec, Token, Transaction as _,
+    Answer, AttemptStatus, Claim, Completion, Draft, Failure, Holder, Note, Queue, Request,
+    Source as _, SqliteStore, Status, Stop, Store as _, SystemClock, TaskId, TaskSpec, Token,
+    Transaction as _, Usage,
 };
 use zeroize::Zeroizing;
 
@@ -297,6 +298,47 @@ fn lease_of_a_claimed_attempt_decides_whatever_the_scheduler_says() {
         assert_eq!(queue.attempts(task).unwrap()[0].status, AttemptStatus::Running);
     });
     assert_eq!(script.jobs.borrow().len(), 1);
+}
+
+#[test]
+fn result_of_a_job_that_was_killed_after_its_acceptance_is_published() {
+    let (queue, script, published) = (queue(), Script::new(), RefCell::new(Vec::new()));
+    let publish = |spec: &TaskSpec, completion: &Completion| {
+        published.borrow_mut().push((spec.title.clone(), completion.output.clone()));
+        Err("it is checked out".to_owned())
+    };
+    let said = RefCell::new(Vec::new());
+    let observer = |event: &DispatchEvent<'_>| {
+        if let DispatchEvent::Unpublished(_, why) = event {
+            said.borrow_mut().push((*why).to_owned());
+        }
+    };
+    let jobs = Jobs(None);
+    let mut dispatcher =
+        Dispatcher::new(&queue, &script, &jobs, 10, &observer).publishing(&publish);
+    let failed = add(&queue);
+    dispatcher.step(seconds(0)).unwrap();
+    let holder = claimed(&queue, script.jobs.borrow()[0].0, None).unwrap();
+    queue.heartbeat(&holder, None).unwrap();
+    queue.fail(&holder, &Failure::new("bad", "it is bad")).unwrap();
+    add(&queue);
+    dispatcher.step(seconds(1)).unwrap();
+    let jobs_of_others =
+        script.jobs.borrow().iter().filter(|(name, _)| name.task != failed).count();
+    assert_eq!(jobs_of_others, 1);
+    let name = script.jobs.borrow().iter().find(|(name, _)| name.task != failed).unwrap().0;
+    let holder = claimed(&queue, name, None).unwrap();
+    queue.heartbeat(&holder, None).unwrap();
+    let completion = Completion { output: r#"{"branch":"b"}"#.to_owned(), usage: Usage::default() };
+    queue.complete(&holder, &completion).unwrap();
+    let count = script.jobs.borrow().len();
+    for job in 0..count {
+        script.set(job, JobState::Ended("NODE_FAIL".to_owned()));
+    }
+    dispatcher.step(seconds(2)).unwrap();
+    dispatcher.step(seconds(3)).unwrap();
+    assert_eq!(*published.borrow(), [("t".to_owned(), completion.output)]);
+    assert_eq!(*said.borrow(), ["it is checked out"]);
 }
 
 #[test]

@@ -113,10 +113,7 @@ impl Site<'_> {
         aside: impl FnOnce(&Stop) + Send,
     ) -> Result<ExitCode, Failure> {
         let engine = LocalEngine::new(self.places.clone(), self.launcher.clone(), self.hidden);
-        let engine = match &self.admission {
-            Some(admission) => engine.admitting(admission.clone()),
-            None => engine,
-        };
+        let engine = engine.admitting(self.admission.clone());
         let until = match (args.once, args.poll) {
             (true, _) => Until::Once,
             (_, true) => Until::Stopped,

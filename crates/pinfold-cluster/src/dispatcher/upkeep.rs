@@ -250,7 +250,26 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
         }
     }
 
+    /// Publishes the result of an attempt whose job has ended: one that was killed in between has not.
+    fn publish(&self, name: &JobName) -> Result<(), DispatchError> {
+        let Some(publish) = self.publish else { return Ok(()) };
+        if self.queue.task(name.task)?.accepted != Some(name.attempt) {
+            return Ok(());
+        }
+        let attempts = self.queue.attempts(name.task)?;
+        let accepted = attempts.into_iter().find(|attempt| attempt.number == name.attempt);
+        let Some(completion) = accepted.and_then(|attempt| attempt.completion) else {
+            return Ok(());
+        };
+        let spec = self.queue.spec(name.task)?;
+        if let Err(why) = publish(&spec, &completion) {
+            (self.observer)(&DispatchEvent::Unpublished(name, &why));
+        }
+        Ok(())
+    }
+
     fn forget(&mut self, name: &JobName) -> Result<(), DispatchError> {
+        self.publish(name)?;
         Placement::remove(name, self.queue)?;
         self.scheduler.clean_up(name);
         self.step.has_changed = true;

@@ -80,9 +80,15 @@ grep -vx -e unspecified -e unset -e set -e $known | sort -u >/q/out/filters || :
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
 /// that is not ignored or that the index marks to be skipped. In a sparse checkout it skips what is
-/// not there.
-const LOOK: &str = "cp -p /q/own/index \"$GIT_INDEX_FILE\"
-state=clean
+/// not there. A worktree has no index before all its files are written: what is not there then was never
+/// there.
+const LOOK: &str = "state=clean there=
+if [ -e /q/own/index ]; then
+    cp -p /q/own/index \"$GIT_INDEX_FILE\"
+else
+    git read-tree \"$1\"
+    there=--diff-filter=d
+fi
 git ls-files -v | grep -q '^[a-z]' && state=changed
 git ls-files -v -z | sed -zn 's/^S //p' >/tmp/passed
 if [ \"$(git config --type=bool core.sparsecheckout)\" = true ]; then
@@ -92,7 +98,7 @@ elif [ -s /tmp/passed ]; then
     state=changed
 fi
 git update-index -q --really-refresh >/dev/null || :
-git diff-index --quiet \"$1\" -- || state=changed
+git diff-index --quiet $there \"$1\" -- || state=changed
 others=$(git ls-files --others --exclude-standard --directory --no-empty-directory)
 [ -z \"$others\" ] || state=changed
 echo $state >/q/out/state";

@@ -75,13 +75,9 @@ pub(super) fn work(
     let source = PlacedAttempt::new(&queue, name, key.as_ref().map(TicketKey::public));
     let rules = task_queue::admission(&queue, places, None)?;
     let engine = LocalEngine::new(places.clone(), launcher.clone(), queue.store().variables());
-    let engine = match rules {
-        Some(admission) => engine.admitting(admission),
-        None => engine,
-    };
     // Its CPUs are for the scheduler to enforce: a user seldom has a control group for them in a job.
     let share = FlagLimits { memory: args.allocation.memory, ..FlagLimits::default() };
-    let (local, key) = (engine.with_share(share), Mutex::new(key));
+    let (local, key) = (engine.admitting(rules).with_share(share), Mutex::new(key));
     let engine = NodeEngine { local, queue: &queue, places, name, key };
     let lease = args.lease.duration();
     let settings = WorkerSettings {

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use pinfold_attempt::LocalEngine;
 use pinfold_cluster::{DispatchError, DispatchEvent, Dispatcher, JobName, Step};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::sys;
-use pinfold_tasks::{Listing, Status};
+use pinfold_tasks::{Completion, Listing, Status, TaskSpec};
 use pinfold_terminal::notify;
 
 use super::RunArgs;
@@ -15,7 +16,7 @@ use super::site::{Site, shared_queue};
 use crate::exit::Failure;
 use crate::spec_loop::is_asked_to_end;
 use crate::task;
-use crate::task_queue::TaskQueue;
+use crate::task_queue::{self, TaskQueue};
 use crate::work::plain;
 
 /// How long it waits between two looks at the scheduler, at least,
@@ -40,7 +41,14 @@ pub(super) fn run(
     let jobs = site.jobs(COMMAND)?;
     let signals = sys::stop_events().map_err(Failure::new)?;
     let most = site.settings.most;
+    let engine = LocalEngine::new(places.clone(), launcher.clone(), queue.store().variables());
+    let engine = engine.admitting(task_queue::admission(&queue, places, None)?);
+    let publish = |spec: &TaskSpec, completion: &Completion| engine.publish(spec, completion);
     let mut dispatcher = Dispatcher::new(&queue, &*site.scheduler, &jobs, most, &report);
+    // A pod may see another repository by the same path.
+    if site.settings.kubernetes.is_none() {
+        dispatcher = dispatcher.publishing(&publish);
+    }
     let (begun, mut pause) = (Instant::now(), SHORTEST);
     loop {
         let step = match dispatcher.step(begun.elapsed()) {
@@ -93,6 +101,9 @@ fn report(event: &DispatchEvent<'_>) {
         DispatchEvent::Lost(name, why) => notify!("pinfold: {}: lost: {}", id(name), plain(why)),
         DispatchEvent::Cancelled(name, why) => {
             notify!("pinfold: {}: job cancelled: {}", id(name), plain(why));
+        }
+        DispatchEvent::Unpublished(name, why) => {
+            notify!("pinfold: {}: note: {}", id(name), plain(why));
         }
         DispatchEvent::Trouble(what) => notify!("pinfold: {}", plain(what)),
     }

@@ -118,6 +118,34 @@ fn work_that_would_be_lost_keeps_the_worktree_and_the_note_says_how_to_remove_it
     }
 }
 
+/// A worktree gets its index last: what a killed start has not written was never there.
+#[test]
+fn worktree_without_an_index_has_lost_nothing_by_what_is_not_there() {
+    for user in people() {
+        let stage = repository(user);
+        let prepare = "rm -rf ../out ../ws-b; git worktree prune; git branch -qf b; git worktree add -qf ../ws-b b; \
+                       rm .git/worktrees/ws-b/index; mkdir ../out; cd ../out; \
+                       touch attributes exclude sparse-checkout config";
+        let paths = ["ws/.git", "ws/.git/worktrees/ws-b", "ws-b", "out"]
+            .map(|path| stage.path(path).display().to_string());
+        let looks = [
+            ("rm a x", "clean\n"),
+            ("rm -r sub a x l .gitignore", "clean\n"),
+            ("rm a; echo more >>x", "changed\n"),
+            ("rm a; echo more >new", "changed\n"),
+        ];
+        for (script, expected) in looks {
+            host(&stage, &format!("{prepare}; cd ../ws-b; {script}"));
+            let commit = host(&stage, "git rev-parse main");
+            let mut words = vec!["look-at-worktree"];
+            words.extend(paths.iter().map(String::as_str));
+            words.push(commit.trim());
+            let output = stage.pinfold(&words).output().unwrap();
+            assert_eq!(streams(&output), (expected.to_owned(), String::new()), "{script}");
+        }
+    }
+}
+
 #[test]
 fn ignored_closed_directory_goes_with_the_worktree() {
     for user in people() {

@@ -8,7 +8,7 @@ use pinfold_git::refs::shell_word;
 use pinfold_git::settled::Settled;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::session_id::SessionName;
-use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
+use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
@@ -57,10 +57,9 @@ pub(super) fn say_what_is_less(
 
 /// Says which files and directories are hidden for their names.
 pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
-    let is_by_name = |found: &&Restriction| {
-        let Reason { why, opt_in, .. } = &found.reason;
-        found.effect == Effect::Hide && *why == Why::Secret && opt_in.is_some()
-    };
+    // What else is hidden (sockets, pinfold's own files, what the user denied) has no name that shows it.
+    let is_by_name =
+        |found: &&Restriction| found.effect == Effect::Hide && found.reason.opt_in.is_some();
     let mut hidden: Vec<&Path> = authority
         .restrictions()
         .filter(is_by_name)

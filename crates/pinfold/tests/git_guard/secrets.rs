@@ -60,6 +60,7 @@ fn hidden_files_look_empty_and_cannot_be_changed() {
             let case = site.repository();
             case.host(
                 "echo key >.env; chmod 600 .env; mkdir .aws; echo key >.aws/credentials; echo key >x.pem
+                 echo key >.envrc
                  touch -d 2001-01-01 .env .aws",
             );
             let before = case.host("stat -c '%n %i %s %Y %a' .env .aws x.pem; cat .env x.pem");
@@ -76,7 +77,7 @@ fn hidden_files_look_empty_and_cannot_be_changed() {
                  .aws directory dr-xr-xr-x\n{year}end\n"
             );
             assert_eq!(shown, expected, "{site}, {mode}: {stderr}");
-            let note = "pinfold: note: hidden in the sandbox: .aws, .env, x.pem (`pinfold check read .aws`";
+            let note = "pinfold: note: hidden in the sandbox: .aws, .env, .envrc and 1 more (`pinfold check read .aws`";
             assert!(stderr.starts_with(note), "{site}, {mode}: {stderr}");
             assert_eq!(stderr.matches("hidden in the sandbox").count(), 1, "{stderr}");
             let after = case.host("stat -c '%n %i %s %Y %a' .env .aws x.pem; cat .env x.pem");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::{Entry, Place};
 use pinfold_git::config::Setting;
 use pinfold_host::directories::Places;
-use pinfold_policy::path::{Escaped, InsidePath, PathError};
+use pinfold_policy::path::{CERTIFICATE_DIRECTORIES, Escaped, InsidePath, PathError};
 use pinfold_terminal::notify;
 use pinfold_workspace::guard::{BUNDLE_VARIABLES, DIRECTORIES_VARIABLE, OWN_VARIABLE};
 use rustix::fs::OFlags;
@@ -34,8 +34,6 @@ pub const LARGEST: u64 = 16 << 20;
 
 /// Where the files are, inside.
 const INSIDE: &str = "/run/pinfold/caller-trust";
-/// Where systems have theirs: Debian and Arch, Fedora.
-const SYSTEM_DIRECTORIES: [&str; 3] = ["/etc/ssl", "/usr/lib/ssl", "/etc/pki"];
 const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 const END: &[u8] = b"-----END CERTIFICATE-----";
 
@@ -185,7 +183,7 @@ fn place(number: usize) -> String {
 /// Returns whether a list names other directories of authorities than the system's.
 fn has_directories_of_its_own(named: &OsStr) -> bool {
     let mut directories = std::env::split_paths(named).filter(|path| path.has_root());
-    directories.any(|path| !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)))
+    directories.any(|path| !CERTIFICATE_DIRECTORIES.iter().any(|system| path.starts_with(system)))
 }
 
 /// Returns the certificates of a file, without what else is in it: it may hold a key as well.
@@ -204,10 +202,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO would wait.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(found.len().min(LARGEST) as usize + 1);
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         return Err(io::ErrorKind::FileTooLarge.into());

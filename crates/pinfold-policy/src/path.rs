@@ -10,6 +10,9 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
+/// Where systems have the certificates of authorities: Debian and Arch, Fedora.
+pub const CERTIFICATE_DIRECTORIES: [&str; 3] = ["/etc/ssl", "/usr/lib/ssl", "/etc/pki"];
+
 /// Why a path cannot be a [`HostPath`] or an [`InsidePath`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

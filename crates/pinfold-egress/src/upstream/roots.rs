@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::path::CERTIFICATE_DIRECTORIES;
 use rustix::fs::OFlags;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -49,7 +50,8 @@ impl TrustRoots {
     }
 
     /// Returns the same authorities, with those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name read now. They
-    /// may lie where a sandbox can write. No sandbox can write to the system's own, which are read later.
+    /// may lie where a sandbox can write. No sandbox can write to the system's own, which are read later, also if a
+    /// variable names them: a hundred files cost each start some 10 ms.
     #[must_use]
     pub fn read_named(self) -> Self {
         self.read_variables(|name| std::env::var_os(name))
@@ -62,15 +64,16 @@ impl TrustRoots {
             Self::SystemAnd(pem) => pem,
             read @ (Self::Named { .. } | Self::Only(_)) => return read,
         };
-        if file.is_none() && directories.is_none() {
+        let directories = directories.unwrap_or_default();
+        let directories: Vec<PathBuf> = std::env::split_paths(&directories)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect();
+        let file: Option<PathBuf> = file.map(PathBuf::from);
+        if file.iter().chain(&directories).all(|path| is_of_system(path)) {
             return if added.is_empty() { Self::System } else { Self::SystemAnd(added) };
         }
-        let directories = directories.unwrap_or_default();
-        let directories =
-            std::env::split_paths(&directories).filter(|path| !path.as_os_str().is_empty());
         let (mut pem, mut problem) = (Vec::new(), String::new());
-        let paths = file.iter().map(|path| Path::new(path).to_owned());
-        for path in paths.chain(directories.flat_map(files_of)) {
+        for path in file.into_iter().chain(directories.into_iter().flat_map(files_of)) {
             match of_file(&path) {
                 Ok(read) if pem.len() + read.len() <= LARGEST => {
                     pem.extend([&read[..], b"\n"].concat())
@@ -121,6 +124,12 @@ fn of_system() -> (Vec<CertificateDer<'static>>, String) {
     (loaded.certs, problem.unwrap_or_default())
 }
 
+/// Returns whether a file or directory is one of the system's own, wherever links lead.
+fn is_of_system(path: &Path) -> bool {
+    fs::canonicalize(path)
+        .is_ok_and(|real| CERTIFICATE_DIRECTORIES.iter().any(|system| real.starts_with(system)))
+}
+
 /// Returns the files of a directory, in the order of their names.
 fn files_of(directory: PathBuf) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -138,10 +147,12 @@ fn of_file(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO would wait.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut pem = Vec::new();
+    let length = usize::try_from(found.len()).unwrap_or(LARGEST).min(LARGEST);
+    let mut pem = Vec::with_capacity(length + 1);
     file.take(LARGEST as u64).read_to_end(&mut pem)?;
     Ok(pem)
 }
@@ -180,6 +191,14 @@ mod tests {
         let added = TrustRoots::SystemAnd(b"three".to_vec());
         assert_eq!(added.clone().read_variables(both), named("one\ntwo\nthree"));
         assert_eq!(added.clone().read_variables(|_| None), added);
+        // No sandbox can write to these: what is not read now is read when it is needed.
+        let of_system = |_: &str| Some("/etc/ssl".into());
+        assert_eq!(added.clone().read_variables(of_system), added);
+        assert_eq!(TrustRoots::System.read_variables(of_system), TrustRoots::System);
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/etc/ssl", &link).unwrap();
+        let other = |name: &str| Some(if name == "SSL_CERT_DIR" { &link } else { &file }.into());
+        assert!(matches!(added.read_variables(other), TrustRoots::Named { .. }));
         let missing = |name: &str| (name == "SSL_CERT_FILE").then(|| "/no/such/file".into());
         let failure = TrustRoots::System.read_variables(missing).load().unwrap_err().to_string();
         assert!(failure.contains("set SSL_CERT_FILE (/no/such/file: No such file"), "{failure}");

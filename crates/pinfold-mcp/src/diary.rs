@@ -106,7 +106,7 @@ pub fn tools_of(
     agent: Agent,
 ) -> Result<Option<Box<dyn DiaryTools>>, DiaryError> {
     let Agent { placeholders, signer, diary, moltnet, task } = agent;
-    let grant = settings.memory.value;
+    let grant = settings.scalars.memory.value;
     let of_task = task.as_ref().and_then(|task| task.diary);
     let Some(rules) = rules(grant, host, placeholders) else { return Ok(None) };
     let rules = rules.for_task(task);
@@ -121,7 +121,7 @@ pub fn tools_of(
         let diary = diary.signed_by(signer, SignWhen::KeyIsKnown);
         return Ok(Some(Box::new(ServedTools::new(diary, rules))));
     }
-    let identity = settings.identity.as_ref().map(|identity| identity.value.as_str());
+    let identity = settings.scalars.identity.as_ref().map(|identity| identity.value.as_str());
     let named = of_task.map(|id| id.to_string()).or(diary);
     let name = DiaryName::new(identity, named.as_deref())?;
     let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);

@@ -92,9 +92,9 @@ impl Identity {
     /// Returns an error for a directory that is missing or incomplete, or that cannot be trusted, each
     /// with the hint.
     pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, Refusal> {
-        let Some(name) = &settings.identity else { return Ok(None) };
+        let Some(name) = &settings.scalars.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
-        let identity = match settings.identity_mode.value {
+        let identity = match settings.scalars.identity_mode.value {
             IdentityMode::Brokered => Self::brokered(directory)?,
             IdentityMode::Inject => inject::inject(&directory)?,
         };
@@ -131,7 +131,7 @@ impl Identity {
 /// Returns the variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
 pub fn author_of_group(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
-    let Some(group) = &settings.group else { return Vec::new() };
+    let Some(group) = &settings.scalars.group else { return Vec::new() };
     let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);
     author(&all, EnvLayer::Profile, &group.origin).collect()

@@ -155,7 +155,7 @@ pub(crate) fn prepare(
         workspace: Some(&workspace_text),
         ..TemplateValues::default()
     };
-    if settings.memory.value != MemoryGrant::None {
+    if settings.scalars.memory.value != MemoryGrant::None {
         agent = agent.with_memory();
     }
     let mut files = files(&agent, &values)?;

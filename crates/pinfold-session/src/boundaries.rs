@@ -34,8 +34,8 @@ pub(crate) fn choose(
     launcher: &Launcher,
 ) -> Result<Box<dyn Boundary>, RunError> {
     let allows = |name| settings.ceiling.allows_boundary(name);
-    let engine = settings.engine.as_ref();
-    let name = match &settings.boundary {
+    let engine = settings.scalars.engine.as_ref();
+    let name = match &settings.scalars.boundary {
         Some(chosen) => chosen.value,
         None if engine.is_some() => BoundaryName::Container,
         None if allows(BoundaryName::Namespace) => BoundaryName::Namespace,
@@ -64,7 +64,7 @@ pub(crate) fn choose(
     match name {
         BoundaryName::Namespace => Ok(Box::new(Namespace)),
         BoundaryName::Container => container(engine, not_in, launcher),
-        BoundaryName::External => match &settings.plugin {
+        BoundaryName::External => match &settings.scalars.plugin {
             Some(plugin) => {
                 let plugin = Plugin::new(plugin.value.clone(), not_in.to_vec());
                 Ok(Box::new(Managed::new(plugin, init()?)))
@@ -78,7 +78,8 @@ pub(crate) fn choose(
         BoundaryName::Landlock => Ok(Box::new(LandlockAlone)),
         BoundaryName::Vm => vm(&Own::of(settings, places)),
         BoundaryName::Cluster => {
-            let by = settings.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
+            let by =
+                settings.scalars.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
             let what = format!(
                 "boundary {}{} is not in this version: it has namespace, container, systemd, vm, external and landlock",
                 name.word(),
@@ -137,11 +138,11 @@ impl Own {
         let path = |set: &Option<Valued<HostPath>>| set.as_ref().map(|set| set.value.clone());
         let owned = |path: HostPath| path.as_path().to_owned();
         let machine = Machine {
-            qemu: path(&settings.qemu).map(owned),
-            kernel: path(&settings.kernel).map(owned),
+            qemu: path(&settings.scalars.qemu).map(owned),
+            kernel: path(&settings.scalars.kernel).map(owned),
             cache: machines(places),
         };
-        Self { plugin: path(&settings.plugin), machine }
+        Self { plugin: path(&settings.scalars.plugin), machine }
     }
 
     /// Returns what machines are made of.

@@ -66,7 +66,7 @@ pub fn prospect(
     host: Host<'_>,
 ) -> Result<Prospect, RunError> {
     let places = host.places;
-    let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
+    let agent = settings.scalars.agent.as_ref().map_or("command", |agent| agent.value.as_str());
     let mut extra = Vec::new();
     if named.is_some() {
         let files = AgentFiles::read(places)?;

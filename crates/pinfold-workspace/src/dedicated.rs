@@ -63,8 +63,8 @@ pub struct Dedicated {
 /// # Errors
 /// Returns an error for a branch without the mode, or the mode without a branch.
 fn wanted(settings: &Settings) -> Result<Option<&BranchName>, DedicatedError> {
-    let mode = &settings.workspace_mode;
-    match (mode.value == WorkspaceMode::DedicatedWorktree, &settings.worktree_branch) {
+    let mode = &settings.scalars.workspace_mode;
+    match (mode.value == WorkspaceMode::DedicatedWorktree, &settings.scalars.worktree_branch) {
         (true, Some(branch)) => Ok(Some(&branch.value)),
         (true, None) => Err(DedicatedError::NoBranch(mode.origin.to_string())),
         (false, Some(_)) => Err(DedicatedError::OtherMode(mode.value.to_string())),

@@ -132,7 +132,7 @@ impl Workspace {
         if let Some(top) = dedicated::existing(&self, settings, host)? {
             return self.in_worktree(&top);
         }
-        match settings.workspace_mode.value {
+        match settings.scalars.workspace_mode.value {
             WorkspaceMode::ScratchMount => Ok(Self::scratch(self.cwd)),
             _ => Ok(self),
         }
@@ -152,7 +152,7 @@ impl Workspace {
 
     /// Returns the root, if the settings give the sandbox a copy-on-write view of it.
     pub fn under_view(&self, settings: &Settings) -> Option<&HostPath> {
-        (settings.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
+        (settings.scalars.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
     }
 
     /// Returns where git keeps the repository's configuration, if this is one.

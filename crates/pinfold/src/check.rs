@@ -167,15 +167,15 @@ fn check_path(
     let note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
     explanation.note = explanation.note.or(note);
     if stack.is_none() {
-        let is_view = settings.workspace_mode.value == WorkspaceMode::Overlay;
+        let is_view = settings.scalars.workspace_mode.value == WorkspaceMode::Overlay;
         let view = is_view.then_some(&workspace.root);
-        heed_permissions(&mut explanation, asked, &prospect, settings.nested.value, view)
+        heed_permissions(&mut explanation, asked, &prospect, settings.scalars.nested.value, view)
             .map_err(Failure::new)?;
     }
     let of_system = settings.snapshot.directories.iter();
     let is_private = workspace.is_scratch && path.starts_with(workspace.root.as_path())
         || of_system.into_iter().any(|own| path.starts_with(own.value.path().as_path()));
-    let boundary = settings.boundary.as_ref().map(|boundary| boundary.value);
+    let boundary = settings.scalars.boundary.as_ref().map(|boundary| boundary.value);
     own::explain(&mut explanation, access, boundary, is_private);
     let allowed = explanation.verdict == Verdict::Allow;
     let reason = explanation.reason.as_deref().or(explanation.note.as_deref());

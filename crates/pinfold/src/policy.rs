@@ -9,7 +9,7 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
-    FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Settings, WrapperSetting,
+    FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, FlagScalars, Flags, Settings, WrapperSetting,
 };
 use pinfold_session::prepare::{Asked, Circumstances, Preparation, Presence, SettingsFiles};
 
@@ -62,7 +62,7 @@ pub(crate) fn wrappers() -> Result<Vec<WrapperSetting>, String> {
 fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
     let paths =
         |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<_, _>>();
-    Ok(Flags {
+    let scalars = FlagScalars {
         boundary: args.boundary,
         engine: args.engine,
         agent: agent.map(str::to_owned),
@@ -70,13 +70,20 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         provider: args.provider.clone(),
         workspace_mode: args.workspace,
         apply: args.apply,
-        apply_ignored: args.apply_ignored,
+        apply_ignored: args.apply_ignored.then_some(true),
         worktree_branch: args.worktree_branch.clone(),
         landlock: args.landlock,
+        allow_weaker: args.allow_weaker.then_some(true),
+        nested: args.nested.then_some(true),
+        group: args.group.clone(),
+        identity_mode: args.identity_mode,
+        identity: args.identity.clone(),
+        memory: args.memory_grant,
+    };
+    Ok(Flags {
+        scalars,
         state: args.state,
         my_config: args.my_config,
-        allow_weaker: args.allow_weaker,
-        nested: args.nested,
         limits: FlagLimits {
             cpus: args.cpus,
             memory: args.memory,
@@ -91,7 +98,6 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         write: paths(&args.write)?,
         sockets: paths(&args.socket)?,
         opt_in: args.opt_in.clone(),
-        group: args.group.clone(),
         base: args.base.as_ref().map(base).transpose()?,
         budget: FlagBudget {
             requests: args.budget_requests,
@@ -108,9 +114,6 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         },
         ask: args.ask,
         host_exec: FlagHostExec { enabled: args.host_exec, waits: args.wait_for_approvals },
-        identity: args.identity.clone(),
-        identity_mode: args.identity_mode,
-        memory: args.memory_grant,
         narrowing: args.narrow.clone(),
     })
 }

@@ -90,7 +90,7 @@ pub(crate) fn run(
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         notify!("pinfold: note: {note}");
     }
-    let asks = start.settings().apply.value == ApplyMode::Ask;
+    let asks = start.settings().scalars.apply.value == ApplyMode::Ask;
     let request = start.request(wanted, &Shown::default(), timeline);
     let outcome = request.and_then(pinfold_session::run);
     if let Ok(outcome) = &outcome {

@@ -107,7 +107,7 @@ impl From<Refusal> for Failure {
 pub(crate) fn run(args: LoopArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let signals = sys::stop_events().map_err(Failure::new)?;
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let agent = policy::own().map_err(Failure::plain)?.agent.map(|agent| agent.value);
+    let agent = policy::own().map_err(Failure::plain)?.scalars.agent.map(|agent| agent.value);
     let LoopArgs { work, patience, trust_authors, .. } = args;
     let context = Context { places, launcher, work, patience, agent, signals };
     let trusted = trust_authors.unwrap_or_default();

@@ -34,12 +34,12 @@ fn located(
     let (settings, host) = (settings(config), Machine(host.iter().copied().collect()));
     let profile = Registry::default().load(agent).unwrap();
     let on_host = profile.chosen_on_host(&host)?;
-    let given = settings.provider.as_ref().map(|provider| provider.value.clone());
+    let given = settings.scalars.provider.as_ref().map(|provider| provider.value.clone());
     let provider = given.or(on_host.map(|(provider, _)| provider));
     let own = provider.as_ref().and_then(|name| settings.providers.get(name));
     let selection = Selection {
         provider: provider.as_deref(),
-        model: settings.model.as_ref().map(|model| model.value.as_str()),
+        model: settings.scalars.model.as_ref().map(|model| model.value.as_str()),
         settings: own,
         ..Selection::default()
     };

@@ -1,7 +1,7 @@
 //! Tables of known keys: what a reader accepts, and what a published schema says, are one list.
 
 /// A key of a table.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The one spelling that is accepted.
     pub name: &'static str,
@@ -12,7 +12,7 @@ pub struct Key {
 }
 
 /// What a value looks like.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// Any text.
     Text,

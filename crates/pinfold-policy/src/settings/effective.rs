@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::ask::AskSettings;
-use super::branch::BranchName;
 use super::budget::Budget;
 use super::ceiling::Ceiling;
 use super::diary::DiarySettings;
@@ -11,18 +10,15 @@ use super::error::SettingsError;
 use super::group_home::{GroupFiles, GroupHome};
 use super::host_exec::{HostExec, HostExecVerdict, LISTED};
 use super::publish::PublishedPort;
+use super::scalars::Scalars;
 use super::task_rules::TaskRules;
 use super::values::{EnvSetting, FileSettings, ProviderSettings};
-use super::words::{
-    ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode, MemoryGrant,
-    ShadowMode, WorkspaceMode,
-};
+use super::words::{GroupTrust, ShadowMode};
 use super::wrapper::WrapperSetting;
 use crate::env::EnvName;
 use crate::limits::Limits;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, Repository, SecretRule};
 use crate::origin::{Origin, Valued};
-use crate::path::HostPath;
 use crate::prices::Price;
 use crate::project::{AutoApprove, ResumeCommand, ShadowPath, Snapshot, Widening};
 use crate::ssh::SshSettings;
@@ -30,33 +26,8 @@ use crate::ssh::SshSettings;
 /// The settings of one run, each with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it runs; the first usable one if absent.
-    pub boundary: Option<Valued<BoundaryName>>,
-    /// What runs it if it is a container; the first that is installed if absent.
-    pub engine: Option<Valued<EngineName>>,
-    /// The program that makes the boundary `external`.
-    pub plugin: Option<Valued<HostPath>>,
-    /// Where packages of QEMU were unpacked; the system's own if absent.
-    pub qemu: Option<Valued<HostPath>>,
-    /// Where a package of a kernel was unpacked; the one of the cache or of this machine if absent.
-    pub kernel: Option<Valued<HostPath>>,
-    pub agent: Option<Valued<String>>,
-    pub model: Option<Valued<String>>,
-    pub provider: Option<Valued<String>>,
-    /// Whether Landlock may be missing.
-    pub landlock: Valued<LandlockMode>,
-    /// Whether a wall that is missing is let pass.
-    pub allow_weaker: Valued<bool>,
-    /// Whether programs may make user namespaces of their own.
-    pub nested: Valued<bool>,
-    /// How the workspace enters.
-    pub workspace_mode: Valued<WorkspaceMode>,
-    /// What becomes of a view's changes at the end.
-    pub apply: Valued<ApplyMode>,
-    /// Whether ignored files are applied, too, when changes are applied at the end.
-    pub apply_ignored: Valued<bool>,
-    /// The branch of a dedicated worktree.
-    pub worktree_branch: Option<Valued<BranchName>>,
+    /// Those of one value.
+    pub scalars: Scalars,
     /// Paths of the workspace that are replaced inside.
     pub shadow: Vec<Valued<ShadowPath>>,
     /// What is there instead.
@@ -74,20 +45,12 @@ pub struct Settings {
     pub publish: Vec<Valued<PublishedPort>>,
     /// Secrets that the sandbox has placeholders for.
     pub secrets: Vec<Valued<SecretRule>>,
-    /// Whose name the sandbox works in.
-    pub identity: Option<Valued<String>>,
-    /// How that identity's secrets are used.
-    pub identity_mode: Valued<IdentityMode>,
-    /// What tools may do with that identity's diary.
-    pub memory: Valued<MemoryGrant>,
     /// Where diaries are kept, and how much of them.
     pub diary: DiarySettings,
     /// The key that signs for the sandbox, unless an identity has one.
     pub ssh: SshSettings,
     /// What holds for providers, by provider.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// The group whose budget counts.
-    pub group: Option<Valued<String>>,
     /// How far the session is trusted.
     pub group_trust: Valued<GroupTrust>,
     /// Where groups keep their files.
@@ -136,17 +99,17 @@ impl Settings {
     }
 
     pub(super) fn check_ceiling(&self) -> Result<(), SettingsError> {
-        if let Some(boundary) = &self.boundary {
+        if let Some(boundary) = &self.scalars.boundary {
             self.ceiling.check_boundary(boundary)?;
         }
-        if let Some(agent) = &self.agent {
+        if let Some(agent) = &self.scalars.agent {
             self.ceiling.check_agent(agent)?;
         }
-        if self.allow_weaker.value {
-            self.ceiling.check_weaker(&self.allow_weaker.origin)?;
+        if self.scalars.allow_weaker.value {
+            self.ceiling.check_weaker(&self.scalars.allow_weaker.origin)?;
         }
-        if self.nested.value {
-            self.ceiling.check_nested(&self.nested.origin)?;
+        if self.scalars.nested.value {
+            self.ceiling.check_nested(&self.scalars.nested.origin)?;
         }
         for rule in self.network.allow.iter().chain(&self.snapshot.hosts) {
             self.ceiling.check_host(rule)?;
@@ -228,8 +191,8 @@ impl Settings {
         let granted =
             [&files.read, &files.write, &files.sockets].into_iter().any(|paths| !paths.is_empty());
         let variables = self.env.iter().any(|one| !matches!(one.origin, Origin::Project(_)));
-        self.agent.is_some()
-            || self.identity.is_some()
+        self.scalars.agent.is_some()
+            || self.scalars.identity.is_some()
             || self.ssh.key.is_some()
             || granted
             || variables

@@ -14,9 +14,9 @@ pub(super) use network::{REQUESTS, SECRET, SSH, SSH_HOST};
 use shapes::{ENV, SIZE, TEXTS};
 pub use shapes::{ID_PATTERN, PLACE_PATTERN};
 
+use super::scalars::KEYS as SCALARS;
 use super::words::{
-    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    MemoryGrant, ShadowMode, WorkspaceMode,
+    AgentState, BoundaryName, GroupTrust, LandlockMode, MemoryGrant, ShadowMode, WorkspaceMode,
 };
 use crate::document::{Key, Shape};
 use crate::prices::PRICE;
@@ -247,25 +247,11 @@ pub(super) const TASKS: &[Key] = &[
 ];
 
 /// The user's `config.toml`.
-pub const USER: &[Key] = &[
+pub const USER: &[Key] = &joined::<{ SCALARS.len() + USER_TABLES.len() }>(SCALARS, USER_TABLES);
+
+/// Its keys apart from those of settings of one value.
+const USER_TABLES: &[Key] = &[
     SCHEMA,
-    Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
-    Key::new("engine", Shape::Choice(EngineName::WORDS), "What runs the boundary `container`."),
-    Key::new("plugin", Shape::Text, "The program that makes the boundary `external`."),
-    Key::new("qemu", Shape::Text, "A directory with packages of QEMU, for the boundary `vm`."),
-    Key::new("kernel", Shape::Text, "A directory with a package of Linux, for the boundary `vm`."),
-    Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
-    Key::new("model", Shape::Text, "The model; --model wins."),
-    Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),
-    Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "When the kernel lacks Landlock."),
-    Key::new("nested", Shape::Flag, "Whether programs may make sandboxes of their own."),
-    Key::new("workspace_mode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
-    Key::new(
-        "apply",
-        Shape::Choice(ApplyMode::WORDS),
-        "What becomes of a view's changes when the session ends.",
-    ),
-    Key::new("apply_ignored", Shape::Flag, "Whether ignored files are applied, too."),
     Key::new("env", ENV, "Environment variables inside."),
     Key::new("forward_env", TEXTS, "Names of the caller's variables that enter."),
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
@@ -287,12 +273,6 @@ pub const USER: &[Key] = &[
         Shape::List(&Shape::Table(SECRET)),
         "Secrets that the sandbox has placeholders for.",
     ),
-    Key::new(
-        "identity_mode",
-        Shape::Choice(IdentityMode::WORDS),
-        "Whether an identity's secrets stay outside (brokered) or enter (inject).",
-    ),
-    Key::new("memory", Shape::Choice(MemoryGrant::WORDS), MEMORY),
     Key::new("diary", Shape::Table(DIARY), "Where diaries are kept, and how much of them."),
     Key::new("ssh", Shape::Table(SSH), "The key that signs for the sandbox, which never has it."),
     Key::new(
@@ -300,7 +280,6 @@ pub const USER: &[Key] = &[
         Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)),
         "What holds for providers.",
     ),
-    Key::new("group", Shape::Pattern(ID_PATTERN), "The group of sessions; --group wins."),
     Key::new("groups", Shape::Map(ID_PATTERN, &Shape::Table(GROUP)), "What holds for groups."),
     Key::new("group_home", Shape::Table(GROUP_HOME), "Where groups keep their files."),
     Key::new("budget", Shape::Table(GROUPED), "What may be used of models."),
@@ -316,8 +295,6 @@ const DIARY: &[Key] = &[
     Key::new("size", SIZE, "What a diary may fill of the disk, such as \"1G\", the default."),
     Key::new("keep", Shape::Text, "How old entries become, such as \"90days\"; always by default."),
 ];
-
-const MEMORY: &str = "What agents' tools may do with the identity's diary.";
 
 const CEILING_FILES: &[Key] = &[
     Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory."),
@@ -352,6 +329,16 @@ pub const CEILING: &[Key] = &[
     Key::new("nested", Shape::Flag, "Whether sandboxes may have sandboxes of their own."),
     WRAPPERS,
 ];
+
+const fn joined<const COUNT: usize>(first: &[Key], rest: &[Key]) -> [Key; COUNT] {
+    let mut all = [SCHEMA; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        all[index] = if index < first.len() { first[index] } else { rest[index - first.len()] };
+        index += 1;
+    }
+    all
+}
 
 /// Returns the keys of a table within a table.
 pub(crate) fn sub_keys(of: &'static [Key], name: &str) -> &'static [Key] {

@@ -1,16 +1,13 @@
 //! What settings are made from.
 
 use super::agent_loop::AgentLoop;
-use super::branch::BranchName;
 use super::budget::FlagBudget;
 use super::host_exec::FlagHostExec;
 use super::narrowing::Narrowing;
 use super::network::FlagNetwork;
 use super::project::Project;
-use super::words::{
-    AgentState, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, MemoryGrant,
-    WorkspaceMode,
-};
+use super::scalars::FlagScalars;
+use super::words::AgentState;
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
@@ -61,34 +58,12 @@ pub struct Layers<'a> {
 /// The command line's part. What is absent was not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// `--boundary`.
-    pub boundary: Option<BoundaryName>,
-    /// `--engine`.
-    pub engine: Option<EngineName>,
-    /// The agent's name, the first argument.
-    pub agent: Option<String>,
-    /// `--model`.
-    pub model: Option<String>,
-    /// `--provider`.
-    pub provider: Option<String>,
-    /// `--workspace`.
-    pub workspace_mode: Option<WorkspaceMode>,
-    /// `--apply`.
-    pub apply: Option<ApplyMode>,
-    /// `--apply-ignored`.
-    pub apply_ignored: bool,
-    /// `--worktree-branch`.
-    pub worktree_branch: Option<BranchName>,
-    /// `--landlock`.
-    pub landlock: Option<LandlockMode>,
+    /// Those of one value.
+    pub scalars: FlagScalars,
     /// `--state`.
     pub state: Option<AgentState>,
     /// `--my-config`.
     pub my_config: bool,
-    /// `--allow-weaker`.
-    pub allow_weaker: bool,
-    /// `--nested`.
-    pub nested: bool,
     pub limits: FlagLimits,
     /// `--env NAME=VALUE`, in order.
     pub env: Vec<(EnvName, String)>,
@@ -104,14 +79,6 @@ pub struct Flags {
     pub opt_in: Vec<String>,
     /// The network's.
     pub network: FlagNetwork,
-    /// `--identity`.
-    pub identity: Option<String>,
-    /// `--identity-mode`.
-    pub identity_mode: Option<IdentityMode>,
-    /// `--memory-grant`.
-    pub memory: Option<MemoryGrant>,
-    /// `--group`.
-    pub group: Option<String>,
     /// `--base`, its path absolute if it is one.
     pub base: Option<Base>,
     /// Commands on the host.

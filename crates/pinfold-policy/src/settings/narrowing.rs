@@ -149,16 +149,19 @@ impl Narrowing {
             settings.ceiling.narrow_hosts(hosts);
         }
         settings.files.deny.extend(deny);
-        settings.boundary = widen::boundary(settings.boundary.take(), [boundary, None])?;
-        if let Some(landlock) = landlock.filter(|least| least.value > settings.landlock.value) {
-            settings.landlock = landlock;
+        settings.scalars.boundary =
+            widen::boundary(settings.scalars.boundary.take(), [boundary, None])?;
+        if let Some(landlock) =
+            landlock.filter(|least| least.value > settings.scalars.landlock.value)
+        {
+            settings.scalars.landlock = landlock;
         }
         if host_exec.as_ref().is_some_and(|allowed| !allowed.value) {
             settings.host_exec = super::HostExec::default();
             settings.approve.clear();
         }
-        if let Some(diary) = diary.filter(|most| most.value < settings.memory.value) {
-            settings.memory = diary;
+        if let Some(diary) = diary.filter(|most| most.value < settings.scalars.memory.value) {
+            settings.scalars.memory = diary;
         }
         Ok(())
     }

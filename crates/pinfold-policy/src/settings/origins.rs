@@ -57,21 +57,9 @@ impl Settings {
     #[must_use]
     pub fn origins(&self) -> Vec<OriginRow> {
         let mut rows = Rows::default();
-        rows.optional("boundary", self.boundary.as_ref());
-        rows.optional("engine", self.engine.as_ref());
-        rows.optional("plugin", self.plugin.as_ref());
-        rows.optional("qemu", self.qemu.as_ref());
-        rows.optional("kernel", self.kernel.as_ref());
-        rows.optional("agent", self.agent.as_ref());
-        rows.optional("model", self.model.as_ref());
-        rows.optional("provider", self.provider.as_ref());
-        rows.one("landlock", &self.landlock);
-        rows.one("allow_weaker", &self.allow_weaker);
-        rows.one("nested", &self.nested);
-        rows.one("workspace_mode", &self.workspace_mode);
-        rows.one("apply", &self.apply);
-        rows.one("apply_ignored", &self.apply_ignored);
-        rows.optional("worktree_branch", self.worktree_branch.as_ref());
+        for (key, value, origin) in self.scalars.rows() {
+            rows.push(key, value, origin);
+        }
         rows.list("vfs.shadow", &self.shadow);
         if !self.shadow.is_empty() {
             rows.one("vfs.shadowMode", &self.shadow_mode);
@@ -101,16 +89,30 @@ impl Settings {
         rows.list("network.intercept", &self.network.intercept);
         rows.list("publish", &self.publish);
         rows.list("secrets", &self.secrets);
-        rows.optional("identity", self.identity.as_ref());
-        if self.identity.is_some() {
-            rows.one("identity_mode", &self.identity_mode);
-        }
-        rows.one("memory", &self.memory);
         rows.optional("diary.server", self.diary.server.as_ref());
         rows.optional("diary.size", self.diary.size.as_ref());
         rows.optional("diary.keep", self.diary.keep.as_ref());
         rows.optional("ssh.key", self.ssh.key.as_ref());
         rows.list("ssh.hosts", &self.ssh.hosts);
+        self.provider_rows(&mut rows);
+        self.group_rows(&mut rows);
+        for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
+            rows.push(key, value, &origin);
+        }
+        rows.optional("snapshot.base", self.snapshot.base.as_ref());
+        rows.list("snapshot.setupCommands", &self.snapshot.setup);
+        rows.list("snapshot.allowedHosts", &self.snapshot.hosts);
+        rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
+        rows.optional("snapshot.user", self.snapshot.user.as_ref());
+        rows.list("snapshot.directories", &self.snapshot.directories);
+        rows.list("resumeCommands", &self.resume);
+        rows.list("hostExec.autoApprove", &self.approve);
+        self.question_rows(&mut rows);
+        rows.list("wrappers", &self.wrappers);
+        rows.0
+    }
+
+    fn provider_rows(&self, rows: &mut Rows) {
         for (name, provider) in &self.providers {
             rows.optional(&format!("providers.{name}.base_url"), provider.base_url.as_ref());
             rows.optional(&format!("providers.{name}.api"), provider.api.as_ref());
@@ -125,8 +127,10 @@ impl Settings {
                 rows.one(format!("providers.{name}.account.{header}"), value);
             }
         }
-        rows.optional("group", self.group.as_ref());
-        if let Some(group) = &self.group {
+    }
+
+    fn group_rows(&self, rows: &mut Rows) {
+        if let Some(group) = &self.scalars.group {
             rows.one(format!("groups.{}.trust", group.value), &self.group_trust);
         }
         if let (Some(home), Some(files)) = (&self.group_home, &self.group_files) {
@@ -137,17 +141,9 @@ impl Settings {
             rows.optional("groups.repo_access", files.repo_access.as_ref());
             rows.list("groups.mounts", &files.mounts);
         }
-        for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
-            rows.push(key, value, &origin);
-        }
-        rows.optional("snapshot.base", self.snapshot.base.as_ref());
-        rows.list("snapshot.setupCommands", &self.snapshot.setup);
-        rows.list("snapshot.allowedHosts", &self.snapshot.hosts);
-        rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
-        rows.optional("snapshot.user", self.snapshot.user.as_ref());
-        rows.list("snapshot.directories", &self.snapshot.directories);
-        rows.list("resumeCommands", &self.resume);
-        rows.list("hostExec.autoApprove", &self.approve);
+    }
+
+    fn question_rows(&self, rows: &mut Rows) {
         let ask = &self.ask;
         if ask.connections.origin.is_chosen() {
             rows.one("ask.connections", &ask.connections);
@@ -166,7 +162,5 @@ impl Settings {
             rows.one("hostExec.approvalTimeout", &host_exec.patience);
             rows.one("hostExec.waitForApprovals", &host_exec.waits);
         }
-        rows.list("wrappers", &self.wrappers);
-        rows.0
     }
 }

@@ -13,13 +13,11 @@ use super::group_home::{self, GroupHome};
 use super::host_exec::{self, HostExecFile};
 use super::keys;
 use super::publish::PublishedPort;
+use super::scalars::FileScalars;
 use super::task_rules::TaskRules;
 use super::url::{BaseUrl, BaseUrlError};
 use super::values::{EnvSetting, ProviderSettings};
-use super::words::{
-    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    MemoryGrant, WorkspaceMode,
-};
+use super::words::{AgentState, GroupTrust};
 use super::wrapper::{self, WrapperSetting};
 use super::{group, network, ssh};
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
@@ -35,19 +33,7 @@ use crate::ssh::SshSettings;
 /// What the user's file says.
 #[derive(Debug, Default)]
 pub(super) struct UserFile {
-    pub(super) boundary: Option<Valued<BoundaryName>>,
-    pub(super) engine: Option<Valued<EngineName>>,
-    pub(super) plugin: Option<Valued<HostPath>>,
-    pub(super) qemu: Option<Valued<HostPath>>,
-    pub(super) kernel: Option<Valued<HostPath>>,
-    pub(super) agent: Option<Valued<String>>,
-    pub(super) model: Option<Valued<String>>,
-    pub(super) provider: Option<Valued<String>>,
-    pub(super) landlock: Option<Valued<LandlockMode>>,
-    pub(super) nested: Option<Valued<bool>>,
-    pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
-    pub(super) apply: Option<Valued<ApplyMode>>,
-    pub(super) apply_ignored: Option<Valued<bool>>,
+    pub(super) scalars: FileScalars,
     pub(super) env: Vec<EnvSetting>,
     pub(super) forward_env: Vec<Valued<EnvName>>,
     pub(super) limits: Limits,
@@ -57,12 +43,9 @@ pub(super) struct UserFile {
     pub(super) ask: AskSettings,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<PublishedPort>>,
-    pub(super) identity_mode: Option<Valued<IdentityMode>>,
-    pub(super) memory: Option<Valued<MemoryGrant>>,
     pub(super) diary: DiarySettings,
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
-    pub(super) group: Option<Valued<String>>,
     pub(super) groups: Vec<(String, GroupSettings)>,
     pub(super) group_home: Option<GroupHome>,
     pub(super) budgets: Vec<Budget>,
@@ -103,19 +86,7 @@ pub(super) fn user(
     let document = Document::parse(file)?;
     let section = whole(&document, keys::USER)?;
     Ok(UserFile {
-        boundary: word(&section, "boundary", Origin::User)?,
-        engine: word(&section, "engine", Origin::User)?,
-        plugin: own_path(&section, "plugin", home)?,
-        qemu: own_path(&section, "qemu", home)?,
-        kernel: own_path(&section, "kernel", home)?,
-        agent: text(&section, "agent")?,
-        model: text(&section, "model")?,
-        provider: text(&section, "provider")?,
-        landlock: word(&section, "landlock", Origin::User)?,
-        nested: flag(&section, "nested", Origin::User)?,
-        workspace_mode: word(&section, "workspace_mode", Origin::User)?,
-        apply: word(&section, "apply", Origin::User)?,
-        apply_ignored: flag(&section, "apply_ignored", Origin::User)?,
+        scalars: FileScalars::read(&section, home)?,
         env: env(&section, Origin::User, Owner::Administrator)?,
         forward_env: forward_env(&section)?,
         limits: limits(&section, Origin::User)?,
@@ -125,12 +96,9 @@ pub(super) fn user(
         ask: ask::of_user(&section)?,
         secrets: network::secrets(&section, Origin::User)?,
         publish: network::publish(&section, Origin::User)?,
-        identity_mode: word(&section, "identity_mode", Origin::User)?,
-        memory: word(&section, "memory", Origin::User)?,
         diary: diary::of_user(&section)?,
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
-        group: text(&section, "group")?,
         groups: group::groups(&section, home)?,
         group_home: group_home::home(&section, home)?,
         budgets: budget::of_user(&section)?,
@@ -183,14 +151,6 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         group_trust: word(&section, "group_trust", Origin::Ceiling)?,
         wrappers: wrapper::of_file(&section, Origin::Ceiling)?,
     })
-}
-
-fn own_path(
-    section: &Section<'_>,
-    key: &str,
-    home: Option<&HostPath>,
-) -> Result<Option<Valued<HostPath>>, FileError> {
-    section.read(key, |item| Ok(Valued::new(path(item, home)?, Origin::User(item.place()))))
 }
 
 fn text(section: &Section<'_>, key: &str) -> Result<Option<Valued<String>>, FileError> {

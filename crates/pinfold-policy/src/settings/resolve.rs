@@ -3,7 +3,6 @@
 use std::fmt::Display;
 
 use super::agent_loop::AgentLoop;
-use super::branch::BranchName;
 use super::ceiling::{at_least, at_most};
 use super::effective::Settings;
 use super::error::SettingsError;
@@ -12,18 +11,17 @@ use super::host_exec::{self, HostExec};
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::project::Project;
 use super::read::{self, CeilingFile, UserFile, UserFiles};
+use super::scalars::{Scalars, flag};
 use super::values::{EnvSetting, FileSettings};
 use super::widen::{self, Asked};
-use super::words::{
-    AgentState, ApplyMode, IdentityMode, LandlockMode, MemoryGrant, ShadowMode, WorkspaceMode,
-};
+use super::words::{AgentState, ApplyMode, BoundaryName, ShadowMode, WorkspaceMode};
 use super::{budget, group, network, wrapper};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
-use crate::project::Snapshot;
+use crate::project::{Base, Snapshot};
 
 impl Settings {
     /// Reads the files and merges all layers.
@@ -60,10 +58,11 @@ fn merge(
         wrappers,
     } = ceiling;
     let wrappers = wrapper::merged(user.wrappers, wrappers);
-    let group = flag("--group", flags.group).or(user.group);
-    let group_trust = group::trust(group.as_ref(), &user.groups, trusted.as_ref())?;
-    let named = group::named(group.as_ref(), &user.groups);
-    let group_files = match (&group, &user.group_home) {
+    let mut scalars = Scalars::merged(flags.scalars, user.scalars);
+    let group = scalars.group.as_ref();
+    let group_trust = group::trust(group, &user.groups, trusted.as_ref())?;
+    let named = group::named(group, &user.groups);
+    let group_files = match (group, &user.group_home) {
         (Some(group), Some(_)) => Some(group::files(group, named, &user.groups)?),
         _ => None,
     };
@@ -71,96 +70,45 @@ fn merge(
         user.limits.timeout = Some(timeout);
     }
     // Without a key nobody logs in.
-    let logs_in = user.ssh.key.is_some() || flags.identity.is_some();
+    let logs_in = user.ssh.key.is_some() || scalars.identity.is_some();
     let hosts = user.ssh.hosts.iter().filter(|_| logs_in);
     let publish = network::published(shared.publish, &mut flags.network);
     let mut network = network::merged(shared.network, hosts, flags.network);
     for secret in &shared.secrets {
-        group::admit(&mut network, secret, group.as_ref(), &group_trust);
+        group::admit(&mut network, secret, group, &group_trust);
     }
-    let best_effort = Valued::default_of(LandlockMode::BestEffort);
-    let landlock = flag("--landlock", flags.landlock).or(user.landlock).unwrap_or(best_effort);
-    let worktree_branch = flag("--worktree-branch", flags.worktree_branch);
-    let dedicated = |branch: &Valued<BranchName>| {
-        Valued::new(WorkspaceMode::DedicatedWorktree, branch.origin.clone())
+    let group_name = group.map(|group| group.value.as_str());
+    let budgets = budget::merged(user.budgets, group_name, flags.budget, allotted);
+    add_agent_loop(&mut scalars, agent_loop, project.boundary, &mut asked)?;
+    scalars.landlock = at_least("landlock", scalars.landlock, ceiling.landlock.as_ref())?;
+    complete_workspace(&mut scalars, project.workspace_mode, attendance);
+    let flag_files = FileFlags {
+        read: flags.read,
+        write: flags.write,
+        sockets: flags.sockets,
+        opt_in: flags.opt_in,
+        state: flags.state,
+        my_config: flags.my_config,
+        unset_state: match attendance {
+            Attendance::Attended => AgentState::Repository,
+            Attendance::Unattended => AgentState::Ephemeral,
+        },
     };
-    // A user who watches sees what happens to the checkout; otherwise it waits for a look.
-    let (unset, unset_apply, unset_state) = match attendance {
-        Attendance::Attended => {
-            (WorkspaceMode::SharedMount, ApplyMode::Never, AgentState::Repository)
-        }
-        Attendance::Unattended => (WorkspaceMode::Overlay, ApplyMode::Auto, AgentState::Ephemeral),
-    };
-    let agent = flag("AGENT", flags.agent).or(user.agent);
-    // Ralph's choice of a model is pi's alone.
-    let is_pi = agent.as_ref().is_some_and(|agent| agent.value == "pi");
-    let agent_loop = if is_pi { agent_loop } else { AgentLoop::default() };
-    let provider = flag("--provider", flags.provider).or(user.provider);
-    let given = provider.as_ref().map(|provider| provider.value.as_str());
-    let agent_loop = asked.agent_loop(agent_loop, given);
     let mut settings = Settings {
-        boundary: widen::boundary(
-            flag("--boundary", flags.boundary).or(user.boundary),
-            [project.boundary, agent_loop.boundary],
-        )?,
-        engine: flag("--engine", flags.engine).or(user.engine),
-        plugin: user.plugin,
-        qemu: user.qemu,
-        kernel: user.kernel,
-        model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
-        provider: provider.or(agent_loop.provider),
-        agent,
-        landlock: at_least("landlock", landlock, ceiling.landlock.as_ref())?,
-        allow_weaker: switch("--allow-weaker", flags.allow_weaker, None),
-        nested: switch("--nested", flags.nested, user.nested),
-        workspace_mode: flag("--workspace", flags.workspace_mode)
-            .or(worktree_branch.as_ref().map(dedicated))
-            .or(user.workspace_mode)
-            .or(project.workspace_mode)
-            .unwrap_or(Valued::default_of(unset)),
-        apply: flag("--apply", flags.apply)
-            .or(user.apply)
-            .unwrap_or(Valued::default_of(unset_apply)),
-        apply_ignored: switch("--apply-ignored", flags.apply_ignored, user.apply_ignored),
-        worktree_branch,
+        scalars,
         shadow: project.shadow,
         shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),
         limits: limits(&user.limits, &ceiling.limits, &project.limits, &mut asked, flags.limits)?,
         env: env(user.env, project.env, flags.env, managed)?,
         forward_env: forward_env(user.forward_env, flags.forward_env)?,
-        files: files(
-            user.files,
-            FileFlags {
-                read: flags.read,
-                write: flags.write,
-                sockets: flags.sockets,
-                opt_in: flags.opt_in,
-                state: flags.state,
-                my_config: flags.my_config,
-                unset_state,
-            },
-            denied,
-        ),
+        files: files(user.files, flag_files, denied),
         publish,
         network,
         secrets: shared.secrets,
-        identity: flag("--identity", flags.identity),
-        identity_mode: flag("--identity-mode", flags.identity_mode)
-            .or(user.identity_mode)
-            .unwrap_or(Valued::default_of(IdentityMode::Brokered)),
-        memory: flag("--memory-grant", flags.memory)
-            .or(user.memory)
-            .unwrap_or(Valued::default_of(MemoryGrant::None)),
         diary: user.diary,
         ssh: user.ssh,
         providers: user.providers.into_iter().collect(),
-        budgets: budget::merged(
-            user.budgets,
-            group.as_ref().map(|group| group.value.as_str()),
-            flags.budget,
-            allotted,
-        ),
-        group,
+        budgets,
         group_trust,
         group_home: user.group_home,
         group_files,
@@ -168,14 +116,7 @@ fn merge(
         group_concurrency: group::concurrencies(&user.groups),
         task_rules: user.task_rules,
         task_database: user.task_database,
-        snapshot: match flag("--base", flags.base) {
-            // What the repository names instead needs nobody's trust.
-            Some(base) => Snapshot {
-                base: Some(base),
-                ..asked.snapshot(Snapshot { base: None, ..project.snapshot })
-            },
-            None => asked.snapshot(project.snapshot),
-        },
+        snapshot: snapshot(flag("--base", flags.base), project.snapshot, &mut asked),
         resume: Vec::new(),
         host_exec: HostExec::default(),
         ask: user.ask.with_flag(flags.ask),
@@ -193,13 +134,57 @@ fn merge(
         narrowing.apply(&mut settings)?;
     }
     settings.check_ceiling()?;
-    // Who may use a service may call its machine as it likes.
+    // A session that may use a service may use any name for its machine.
     settings.network = settings.network.with_names_of_this_machine();
     Ok(settings)
 }
 
-fn flag<T>(name: &'static str, value: Option<T>) -> Option<Valued<T>> {
-    value.map(|value| Valued::new(value, Origin::Flag { name }))
+/// Adds what Ralph's file says, and the boundaries that it and the repository's file ask for.
+fn add_agent_loop(
+    scalars: &mut Scalars,
+    agent_loop: AgentLoop,
+    project: Option<Valued<BoundaryName>>,
+    asked: &mut Asked,
+) -> Result<(), SettingsError> {
+    // Ralph's choice of a model is pi's alone.
+    let is_pi = scalars.agent.as_ref().is_some_and(|agent| agent.value == "pi");
+    let agent_loop = if is_pi { agent_loop } else { AgentLoop::default() };
+    let given = scalars.provider.as_ref().map(|provider| provider.value.as_str());
+    let AgentLoop { boundary, provider, model } = asked.agent_loop(agent_loop, given);
+    scalars.boundary = widen::boundary(scalars.boundary.take(), [project, boundary])?;
+    scalars.model = scalars.model.take().or(model);
+    scalars.provider = scalars.provider.take().or(provider);
+    Ok(())
+}
+
+/// Sets what neither a flag nor the user's file says of the workspace. A user who watches sees what happens to the checkout;
+/// otherwise it waits for a look.
+fn complete_workspace(
+    scalars: &mut Scalars,
+    project: Option<Valued<WorkspaceMode>>,
+    attendance: Attendance,
+) {
+    let is_flag = matches!(scalars.workspace_mode.origin, Origin::Flag { .. });
+    if let (false, Some(branch)) = (is_flag, &scalars.worktree_branch) {
+        let origin = branch.origin.clone();
+        scalars.workspace_mode = Valued::new(WorkspaceMode::DedicatedWorktree, origin);
+    }
+    let is_unattended = attendance == Attendance::Unattended;
+    if !scalars.workspace_mode.origin.is_chosen() {
+        let unset = if is_unattended { WorkspaceMode::Overlay } else { WorkspaceMode::SharedMount };
+        scalars.workspace_mode = project.unwrap_or(Valued::default_of(unset));
+    }
+    if is_unattended && !scalars.apply.origin.is_chosen() {
+        scalars.apply = Valued::default_of(ApplyMode::Auto);
+    }
+}
+
+/// Returns what the sandbox's system is made from.
+fn snapshot(base: Option<Valued<Base>>, project: Snapshot, asked: &mut Asked) -> Snapshot {
+    let Some(base) = base else { return asked.snapshot(project) };
+    // What the repository names instead needs nobody's trust.
+    let further = asked.snapshot(Snapshot { base: None, ..project });
+    Snapshot { base: Some(base), ..further }
 }
 
 /// Returns a setting that a flag can only turn on, and that is off where nobody says anything.

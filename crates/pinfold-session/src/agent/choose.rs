@@ -35,7 +35,7 @@ pub(crate) fn resolve(
         }
     })?;
     let host = ThisHost { home: &places.home };
-    let given = settings.provider.as_ref().map(|provider| provider.value.clone());
+    let given = settings.scalars.provider.as_ref().map(|provider| provider.value.clone());
     let chosen = match given {
         Some(given) => Some(given),
         None => profile.chosen_on_host(&host).map_err(not_chosen)?.map(|(provider, variable)| {
@@ -44,7 +44,7 @@ pub(crate) fn resolve(
         }),
     };
     let provider = chosen.as_deref();
-    let model = settings.model.as_ref().map(|model| model.value.as_str());
+    let model = settings.scalars.model.as_ref().map(|model| model.value.as_str());
     let own = provider.and_then(|name| settings.providers.get(name));
     let select = |auth_mode| Selection { provider, model, auth_mode, settings: own };
     let first = profile.clone().resolve(select(None)).map_err(not_chosen)?;

@@ -66,8 +66,8 @@ pub(super) fn plan(
             changes: stack.and_then(Stack::bytes),
             files: limits.files.as_ref().map(|limit| limit.value),
         },
-        landlock: match settings.landlock.value {
-            LandlockMode::Required if !settings.allow_weaker.value => Landlock::Required,
+        landlock: match settings.scalars.landlock.value {
+            LandlockMode::Required if !settings.scalars.allow_weaker.value => Landlock::Required,
             LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
         },
         nested: false,

@@ -16,7 +16,7 @@ use crate::request::Request;
 
 /// Returns the door, where the settings let the sandbox use a diary.
 pub(crate) fn door(settings: &Settings) -> Option<Door> {
-    pinfold_mcp::door(settings.memory.value)
+    pinfold_mcp::door(settings.scalars.memory.value)
 }
 
 /// Returns the program in the sandbox that uses the door.

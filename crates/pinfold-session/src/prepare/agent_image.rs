@@ -11,7 +11,7 @@ use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_image::{AgentContext, AgentFiles, ImageTag, Layer, Reference};
 use pinfold_policy::project::{Base, ImageEngine};
-use pinfold_policy::settings::{Attendance, EngineName, Flags, Settings, Trust};
+use pinfold_policy::settings::{Attendance, EngineName, FlagScalars, Flags, Settings, Trust};
 use pinfold_repository::{Repository, TrustStore};
 use pinfold_workspace::workspace::Workspace;
 
@@ -43,11 +43,11 @@ pub struct AgentImage {
 impl AgentImage {
     /// Returns the image of the agent that these settings name.
     fn of_settings(settings: &Settings) -> Result<Self, RunError> {
-        let agent = settings.agent.as_ref().ok_or_else(|| {
+        let agent = settings.scalars.agent.as_ref().ok_or_else(|| {
             let hint = "say `pinfold run --agent-image AGENT`".to_owned();
             RunError::refused("--agent-image: no agent is named", Some(hint))
         })?;
-        let engine = settings.engine.as_ref().and_then(|engine| match engine.value {
+        let engine = settings.scalars.engine.as_ref().and_then(|engine| match engine.value {
             EngineName::Docker => Some(ImageEngine::Docker),
             EngineName::Podman => Some(ImageEngine::Podman),
             _ => None,
@@ -55,7 +55,7 @@ impl AgentImage {
         Ok(Self {
             agent: agent.value.clone(),
             engine,
-            provider: settings.provider.as_ref().map(|provider| provider.value.clone()),
+            provider: settings.scalars.provider.as_ref().map(|provider| provider.value.clone()),
             ..Self::default()
         })
     }
@@ -132,7 +132,8 @@ impl AgentImage {
         let read = |workspace| Repository::read(workspace, None);
         let repository = workspace.map(read).transpose()?.unwrap_or_default();
         let (agent, provider) = (Some(self.agent.clone()), self.provider.clone());
-        let flags = Flags { agent, provider, ..Flags::default() };
+        let scalars = FlagScalars { agent, provider, ..FlagScalars::default() };
+        let flags = Flags { scalars, ..Flags::default() };
         let files = SettingsFiles::read(places)?;
         let resolve =
             |trust| files.settings(flags.clone(), Attendance::Attended, &repository, trust);
@@ -142,7 +143,7 @@ impl AgentImage {
         {
             settings = resolve(Trust::Trusted)?;
         }
-        Ok(settings.provider.map(|provider| provider.value))
+        Ok(settings.scalars.provider.map(|provider| provider.value))
     }
 
     fn context(&self, places: &Places) -> Result<AgentContext, ImageError> {

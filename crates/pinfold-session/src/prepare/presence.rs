@@ -80,7 +80,7 @@ impl Presence {
     /// Returns the only branch that a run may move: without a user, the one of the worktree that was made for it.
     pub(super) fn only_branch(self, settings: &Settings) -> Option<BranchName> {
         match self {
-            Self::Nobody => Some(settings.worktree_branch.as_ref()?.value.clone()),
+            Self::Nobody => Some(settings.scalars.worktree_branch.as_ref()?.value.clone()),
             Self::Here | Self::Command | Self::Attachable => None,
         }
     }

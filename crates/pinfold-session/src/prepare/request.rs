@@ -96,24 +96,24 @@ impl Preparation {
         progress: &dyn Progress,
         mut timeline: Timeline,
     ) -> Result<Request, RunError> {
-        if wanted.rest.is_empty() && self.settings.agent.is_none() && !wanted.idle {
+        if wanted.rest.is_empty() && self.settings.scalars.agent.is_none() && !wanted.idle {
             let hint = "say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned();
             return Err(RunError::refused("nothing to run", Some(hint)));
         }
         let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
         let stack = self.stack(progress)?;
         let presence = self.asked.presence;
-        let is_systemd = self.settings.boundary.as_ref().map(|chosen| chosen.value);
+        let is_systemd = self.settings.scalars.boundary.as_ref().map(|chosen| chosen.value);
         let is_systemd = is_systemd == Some(BoundaryName::Systemd);
         let configuration = is_systemd.then(pinfold_personal::configuration).flatten();
         let (subject, mut run) =
             self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
         let Wanted { name, background, window, discards_commits, spec, notes, task, .. } = wanted;
         let Self { places, launcher, project, mut settings, .. } = self;
-        if run.nested && !settings.nested.value {
+        if run.nested && !settings.scalars.nested.value {
             let profile = Origin::Profile { agent: Arc::from(subject.as_str()) };
             settings.ceiling.check_nested(&profile).map_err(RunError::settings)?;
-            settings.nested = Valued::new(true, profile);
+            settings.scalars.nested = Valued::new(true, profile);
         }
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -154,7 +154,7 @@ impl Preparation {
             ssh,
             private,
             task,
-            nested: settings.nested.value,
+            nested: settings.scalars.nested.value,
             silent_hosts: run.silent_hosts,
             attended: presence.is_at_the_terminal(),
             caller_trust: caller.trust,
@@ -197,7 +197,7 @@ impl Preparation {
     ) -> Result<(String, AgentRun), RunError> {
         let (settings, places) = (&self.settings, &self.places);
         let rest = wanted.rest.clone();
-        let Some(agent) = settings.agent.as_ref().filter(|_| wanted.runs_agent()) else {
+        let Some(agent) = settings.scalars.agent.as_ref().filter(|_| wanted.runs_agent()) else {
             let name = rest.first().map(|word| word.to_string_lossy().into_owned());
             let run = AgentRun { argv: rest, ..AgentRun::default() };
             return Ok((name.unwrap_or_else(|| "idle".to_owned()), run));
@@ -278,7 +278,7 @@ impl Surroundings {
         .map_err(RunError::path)?;
         let shared = (!workspace.is_scratch).then(|| workspace.root.as_path());
         let shown = Shown::of(settings, shared, &toolchains.extra, stack);
-        let is_nested = settings.nested.value;
+        let is_nested = settings.scalars.nested.value;
         let container_tools = container_tools::entries(stack, is_nested).map_err(RunError::path)?;
         let explaining =
             (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());

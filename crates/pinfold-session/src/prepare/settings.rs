@@ -6,7 +6,7 @@ use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::settings::{AgentLoop, Attendance, Flags, Settings, Trust};
+use pinfold_policy::settings::{AgentLoop, Attendance, FlagScalars, Flags, Settings, Trust};
 use pinfold_repository::{Repository, RepositoryError, TrustStore};
 use pinfold_workspace::dedicated::Dedicated;
 use pinfold_workspace::workspace::{Workspace, WorkspaceError};
@@ -138,7 +138,8 @@ pub fn everything(
     places: &Places,
 ) -> Result<Settings, RunError> {
     let is_pis = repository.agent_loop.as_ref().is_some_and(AgentLoop::chooses_provider);
-    let flags = Flags { agent: is_pis.then(|| "pi".to_owned()), ..Flags::default() };
+    let scalars = FlagScalars { agent: is_pis.then(|| "pi".to_owned()), ..FlagScalars::default() };
+    let flags = Flags { scalars, ..Flags::default() };
     SettingsFiles::read(places)?.settings(flags, Attendance::Attended, repository, trust)
 }
 

@@ -63,7 +63,7 @@ pub(super) fn refuse_live_masks(
 /// Returns the refusal.
 pub(super) fn refuse_loose_memory(settings: &Settings, inside: &Inside) -> Result<(), RunError> {
     let Some(memory) = &settings.limits.memory else { return Ok(()) };
-    if inside.enforced.memory || settings.allow_weaker.value || !memory.origin.is_chosen() {
+    if inside.enforced.memory || settings.scalars.allow_weaker.value || !memory.origin.is_chosen() {
         return Ok(());
     }
     let what = format!(

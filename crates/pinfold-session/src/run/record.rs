@@ -37,7 +37,7 @@ pub(super) fn say_what_is_less(
         notify!(
             "pinfold: note: programs may make sandboxes of their own (nested, by {}): Landlock has no rules for files, and more of \
              the kernel is in reach",
-            settings.nested.origin
+            settings.scalars.nested.origin
         );
         if !inside.enforced.memory && settings.limits.memory.is_some() {
             notify!(
@@ -95,7 +95,7 @@ pub(super) fn record_session<'a>(
     Event::Session {
         subject: authority.subject().to_string(),
         name: name.as_ref().map(SessionName::as_str),
-        identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
+        identity: settings.scalars.identity.as_ref().map(|identity| identity.value.as_str()),
         workspace: workspace.root.to_string(),
         boundary,
         enforced: json!({

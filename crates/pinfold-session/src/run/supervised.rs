@@ -42,7 +42,7 @@ impl Supervised {
         let request = &session.request;
         let resume = Resume {
             commands: &request.settings.resume,
-            mode: request.settings.workspace_mode.value,
+            mode: request.settings.scalars.workspace_mode.value,
             env: &request.env,
             variables: &self.variables,
             cwd: &request.workspace.root,

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::settings::{Flags, Layers};
+use pinfold_policy::settings::{FlagScalars, Flags, Layers};
 
 use super::*;
 
@@ -13,7 +13,8 @@ fn wants(
 ) -> Result<Option<String>, String> {
     let user = SettingsFile { path: Path::new("config.toml"), bytes: file.as_bytes() };
     let worktree_branch = branch.map(|name| name.parse().unwrap());
-    let flags = Flags { worktree_branch, workspace_mode: mode, ..Flags::default() };
+    let scalars = FlagScalars { worktree_branch, workspace_mode: mode, ..FlagScalars::default() };
+    let flags = Flags { scalars, ..Flags::default() };
     let layers = Layers { user: Some(user), flags, ..Layers::default() };
     let settings = Settings::resolve(layers).unwrap();
     let branch = wanted(&settings).map(|name| name.map(ToString::to_string));

@@ -26,7 +26,7 @@ const MOST_NAMED: usize = 5;
 
 /// Returns whether a session's changes are to be applied now.
 pub(crate) fn is_wanted(settings: &Settings, status: Option<u8>) -> bool {
-    settings.apply.value == ApplyMode::Auto && status == Some(0)
+    settings.scalars.apply.value == ApplyMode::Auto && status == Some(0)
 }
 
 /// Applies the harmless changes. Returns what the user should know, one line each.
@@ -40,7 +40,7 @@ pub(crate) fn apply(
     audit: &Audit,
 ) -> Result<Vec<Note>, ReviewError> {
     let session = review.session().to_owned();
-    let ignored = if settings.apply_ignored.value {
+    let ignored = if settings.scalars.apply_ignored.value {
         BTreeSet::new()
     } else {
         ignored(&review.launcher, review.workspace(), changes)

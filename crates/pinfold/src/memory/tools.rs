@@ -20,7 +20,7 @@ pub(crate) fn tools(
 ) -> Result<Option<Box<dyn DiaryTools>>, Failure> {
     let start = policy::prepare(args, None, policy::presence(args), host)?;
     let settings = start.settings();
-    let name = settings.identity.as_ref().map(|identity| &*identity.value);
+    let name = settings.scalars.identity.as_ref().map(|identity| &*identity.value);
     let private = name.map(|name| PrivateFiles::find(name, start.workspace())).transpose();
     let agent = agent(private.map_err(refused)?.as_ref())?;
     Ok(tools_of(settings, host, agent)?)

@@ -12,7 +12,7 @@ use pinfold_host::owned;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::limits::WallTime;
 use pinfold_policy::path::{Escaped, HostPath};
-use pinfold_policy::settings::{Flags, GroupTrust, Layers, Settings};
+use pinfold_policy::settings::{FlagScalars, Flags, GroupTrust, Layers, Settings};
 use pinfold_terminal::notify;
 use serde_json::{Map, Value, json};
 
@@ -155,7 +155,8 @@ fn read(places: &Places) -> Result<(PathBuf, String), Failure> {
 fn check(places: &Places, path: &Path, text: &str, group: Option<&str>) -> Result<(), Failure> {
     let home = HostPath::new(&places.home).map_err(Failure::new)?;
     let user = Some(SettingsFile { path, bytes: text.as_bytes() });
-    let flags = Flags { group: group.map(str::to_owned), ..Flags::default() };
+    let scalars = FlagScalars { group: group.map(str::to_owned), ..FlagScalars::default() };
+    let flags = Flags { scalars, ..Flags::default() };
     let resolved =
         Settings::resolve(Layers { home: Some(&home), user, flags, ..Layers::default() });
     resolved.map(drop).map_err(|error| {

@@ -14,7 +14,7 @@ use pinfold_host::digest::name_of;
 use pinfold_host::directories::Places;
 use pinfold_host::sys;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::settings::{Attendance, Flags, Trust};
+use pinfold_policy::settings::{Attendance, FlagScalars, Flags, Trust};
 use pinfold_repository::Repository;
 use pinfold_session::prepare::SettingsFiles;
 use pinfold_tasks::{Draft, Listing, QueueError, Status, StoreError, TaskId, TaskSpec, load_task};
@@ -101,7 +101,8 @@ pub(super) fn take(
 
 /// Returns the root of groups' directories, and what those of this one are called.
 fn place_of(group: &str, places: &Places) -> Result<(PathBuf, String), Failure> {
-    let flags = Flags { group: Some(group.to_owned()), ..Flags::default() };
+    let scalars = FlagScalars { group: Some(group.to_owned()), ..FlagScalars::default() };
+    let flags = Flags { scalars, ..Flags::default() };
     let (repository, trust) = (Repository::default(), Trust::default());
     let files = SettingsFiles::read(places).map_err(|error| Failure::from(error).plain())?;
     let settings = files

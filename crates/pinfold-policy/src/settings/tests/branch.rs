@@ -35,10 +35,10 @@ fn a_branch_means_a_worktree_of_its_own_whatever_the_files_say() {
         user: "workspace_mode = \"overlay\"",
         ..project(r#"{"workspaceMode": "scratch_mount"}"#)
     };
-    case.flags.worktree_branch = branch;
+    case.flags.scalars.worktree_branch = branch;
     let settings = case.resolve().unwrap();
-    assert_eq!(settings.workspace_mode.value, WorkspaceMode::DedicatedWorktree);
-    assert_eq!(shown(&settings.worktree_branch), "b by --worktree-branch");
-    case.flags.workspace_mode = Some(WorkspaceMode::Overlay);
-    assert_eq!(case.resolve().unwrap().workspace_mode.value, WorkspaceMode::Overlay);
+    assert_eq!(settings.scalars.workspace_mode.value, WorkspaceMode::DedicatedWorktree);
+    assert_eq!(shown(&settings.scalars.worktree_branch), "b by --worktree-branch");
+    case.flags.scalars.workspace_mode = Some(WorkspaceMode::Overlay);
+    assert_eq!(case.resolve().unwrap().scalars.workspace_mode.value, WorkspaceMode::Overlay);
 }

@@ -111,7 +111,7 @@ fn groups_share_no_folder_and_no_roots_but_the_administrators() {
 fn a_group_and_a_folder_have_the_name_of_one_directory() {
     for group in ["../dev", "a/b", "/etc", "..", ".", ".hidden", "", "a\nb"] {
         let mut by_flag = user(HOME);
-        by_flag.flags.group = Some(group.to_owned());
+        by_flag.flags.scalars.group = Some(group.to_owned());
         let by_file = user(format!("group = {group:?}\n{HOME}").leak());
         // A file has no empty texts at all.
         let in_file =

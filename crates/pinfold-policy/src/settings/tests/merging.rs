@@ -7,10 +7,10 @@ fn without_files_the_documented_defaults_hold() {
     assert_eq!(shown(&settings.limits.pids), "4096 by the built-in default");
     assert_eq!(shown(&settings.limits.files), "65536 by the built-in default");
     assert_eq!(shown(&settings.limits.cpus), "none");
-    assert_eq!(settings.workspace_mode.value, WorkspaceMode::SharedMount);
+    assert_eq!(settings.scalars.workspace_mode.value, WorkspaceMode::SharedMount);
     let unattended = Layers { attendance: Attendance::Unattended, ..Layers::default() };
     let settings = Settings::resolve(unattended).unwrap();
-    assert_eq!(settings.workspace_mode, Valued::default_of(WorkspaceMode::Overlay));
+    assert_eq!(settings.scalars.workspace_mode, Valued::default_of(WorkspaceMode::Overlay));
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn a_choice_the_ceiling_forbids_names_both_sides() {
         "landlock: best-effort by config.toml:1 is weaker than required, required by policy.toml:1"
     );
     let raised = ceiling("landlock = \"required\"", "").resolve().unwrap();
-    assert_eq!(raised.landlock.origin.to_string(), "policy.toml:1");
-    assert_eq!(raised.landlock.value, LandlockMode::Required);
+    assert_eq!(raised.scalars.landlock.origin.to_string(), "policy.toml:1");
+    assert_eq!(raised.scalars.landlock.value, LandlockMode::Required);
     assert_eq!(
         ceiling("boundaries = [\"vm\"]", "boundary = \"namespace\"")
             .resolve()
@@ -110,10 +110,10 @@ fn a_choice_the_ceiling_forbids_names_both_sides() {
     let ceiling = weaker.resolve().unwrap().ceiling;
     assert!(ceiling.check_nested(&Origin::Default).is_err());
     assert!(ceiling.allows_boundary(BoundaryName::Namespace));
-    weaker.flags.allow_weaker = true;
+    weaker.flags.scalars.allow_weaker = Some(true);
     assert!(weaker.error().contains("allow_weaker: true by --allow-weaker is not allowed"));
-    weaker.flags.allow_weaker = false;
-    weaker.flags.nested = true;
+    weaker.flags.scalars.allow_weaker = Some(false);
+    weaker.flags.scalars.nested = Some(true);
     assert!(weaker.error().contains("nested: true by --nested is not allowed"));
 }
 

@@ -57,7 +57,7 @@ fn policy_of_a_task_makes_modes_stricter() {
     let user = "landlock = \"best-effort\"\n[hostExec]\nenabled = true\n[files]\ndeny = [\"a\"]\n";
     let policy = r#"{"landlock": "required", "hostExec": {"allowed": false}, "files": {"deny": ["*.pem", "/b"]}}"#;
     let settings = resolved(user, policy);
-    assert_eq!(settings.landlock.value.to_string(), "required");
+    assert_eq!(settings.scalars.landlock.value.to_string(), "required");
     assert!(!settings.host_exec.enabled.value);
     let denied: Vec<String> =
         settings.files.deny.iter().map(|glob| glob.value.to_string()).collect();
@@ -66,7 +66,7 @@ fn policy_of_a_task_makes_modes_stricter() {
         "landlock = \"required\"\n",
         r#"{"landlock": "best-effort", "hostExec": {"allowed": true}}"#,
     );
-    assert_eq!(weaker.landlock.value.to_string(), "required");
+    assert_eq!(weaker.scalars.landlock.value.to_string(), "required");
     assert!(!weaker.host_exec.enabled.value);
 }
 
@@ -81,9 +81,9 @@ fn policy_of_a_task_takes_the_diary_away_and_never_gives_it() {
     ] {
         let settings =
             resolved(&format!("memory = \"{user}\"\n"), &format!(r#"{{"memory": "{policy}"}}"#));
-        assert_eq!(settings.memory.value.word(), left, "{user} {policy}");
+        assert_eq!(settings.scalars.memory.value.word(), left, "{user} {policy}");
     }
-    assert_eq!(resolved("", "{}").memory.value.word(), "none");
+    assert_eq!(resolved("", "{}").scalars.memory.value.word(), "none");
 }
 
 #[test]

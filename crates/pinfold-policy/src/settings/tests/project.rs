@@ -94,12 +94,12 @@ type Give = fn(&mut Flags);
 #[test]
 fn commands_of_a_repository_wait_in_a_session_with_something_to_lose() {
     let something: [(&str, Give); 6] = [
-        ("an agent", |flags| flags.agent = Some("pi".to_owned())),
+        ("an agent", |flags| flags.scalars.agent = Some("pi".to_owned())),
         ("a host", |flags| flags.network.allow.push("a.example".parse().unwrap())),
         ("a port", |flags| flags.network.publish.push("80".parse().expect("a port"))),
         ("a path", |flags| flags.read.push(HostPath::new("/srv").unwrap())),
         ("a variable", |flags| flags.forward_env.push("TOKEN".parse().unwrap())),
-        ("an identity", |flags| flags.identity = Some("me".to_owned())),
+        ("an identity", |flags| flags.scalars.identity = Some("me".to_owned())),
     ];
     for (what, give) in something {
         let mut case = project(r#"{"resumeCommands": ["make"]}"#);
@@ -173,7 +173,7 @@ fn the_administrators_ceiling_holds_for_a_trusted_file_too() {
 
 #[test]
 fn a_repository_may_only_require_a_stronger_wall() {
-    let boundary = |case: Case| case.resolve().map(|settings| shown(&settings.boundary));
+    let boundary = |case: Case| case.resolve().map(|settings| shown(&settings.scalars.boundary));
     let container = project(r#"{"boundary": "container"}"#);
     assert_eq!(boundary(container).unwrap(), "none", "the default is as strong");
     let vm = project(r#"{"boundary": "vm"}"#);
@@ -255,7 +255,7 @@ fn a_base_is_what_it_looks_like() {
 /// Ralph's file, with an agent.
 fn ralph(agent: &str, text: &'static str) -> Case {
     let mut case = Case { agent_loop: text, ..Case::default() };
-    case.flags.agent = Some(agent.to_owned());
+    case.flags.scalars.agent = Some(agent.to_owned());
     case
 }
 
@@ -264,7 +264,11 @@ fn ralphs_file_chooses_pis_model_unless_the_user_does() {
     let text = r#"{"type": "docker-sandbox", "pi": {"provider": "openai", "model": "any-name"}}"#;
     let chosen = |case: &Case| {
         let settings = case.resolve().unwrap();
-        [shown(&settings.provider), shown(&settings.model), shown(&settings.boundary)]
+        [
+            shown(&settings.scalars.provider),
+            shown(&settings.scalars.model),
+            shown(&settings.scalars.boundary),
+        ]
     };
     let mut case = ralph("pi", text);
     let by = "by .agent-loop/config.json:1";
@@ -275,7 +279,7 @@ fn ralphs_file_chooses_pis_model_unless_the_user_does() {
     );
     let trusted = Case { trust: Trust::Trusted, ..ralph("pi", text) };
     assert_eq!(chosen(&trusted)[..2], [format!("openai {by}"), format!("any-name {by}")]);
-    case.flags.provider = Some("openai".to_owned());
+    case.flags.scalars.provider = Some("openai".to_owned());
     assert!(waiting(&case.resolve().unwrap()).is_empty(), "it is given anyway");
     let own = r#"{"pi": {"provider": "anthropic", "model": "m"}}"#;
     assert_eq!(chosen(&ralph("pi", own))[..2], [format!("anthropic {by}"), format!("m {by}")]);
@@ -284,7 +288,7 @@ fn ralphs_file_chooses_pis_model_unless_the_user_does() {
         chosen(&case),
         ["openai by --provider".to_owned(), format!("any-name {by}"), "none".to_owned()]
     );
-    case.flags.model = Some("claude-sonnet-4-6".to_owned());
+    case.flags.scalars.model = Some("claude-sonnet-4-6".to_owned());
     assert_eq!(chosen(&case)[1], "claude-sonnet-4-6 by --model");
     assert_eq!(chosen(&ralph("claude", text))[1], "none");
     for nothing in ["{}", r#"{"pi": {}}"#, r#"{"other": 1}"#] {

@@ -1,6 +1,7 @@
 //! `[ssh]`, and what follows from it for the network.
 
 use super::*;
+use crate::settings::FlagScalars;
 use crate::ssh::SshKey;
 
 const HOST: &str = "hosts = [{ host = \"Git.Example.com\" }, \
@@ -23,10 +24,13 @@ fn a_named_host_may_be_reached_on_its_port_once_there_is_a_key() {
 
     let keyless: &'static str = format!("[ssh]\n{HOST}").leak();
     assert!(rules(&user(keyless).resolve().unwrap()).is_empty());
-    let flags = Flags { identity: Some("alice".to_owned()), ..Flags::default() };
+    let flags = Flags {
+        scalars: FlagScalars { identity: Some("alice".to_owned()), ..FlagScalars::default() },
+        ..Flags::default()
+    };
     let named = Case { user: keyless, flags, ..Case::default() }.resolve().unwrap();
     assert_eq!(rules(&named).len(), 2);
-    assert_eq!(named.identity_mode, Valued::default_of(IdentityMode::Brokered));
+    assert_eq!(named.scalars.identity_mode, Valued::default_of(IdentityMode::Brokered));
 }
 
 #[test]

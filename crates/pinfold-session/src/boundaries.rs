@@ -46,10 +46,8 @@ pub(crate) fn choose(
             format!("the administrator's policy does not allow the boundary {}", name.word());
         return Err(RunError::refused(what, Some("choose another by --boundary".to_owned())));
     }
-    let has_no_engine = matches!(
-        name,
-        BoundaryName::Namespace | BoundaryName::Systemd | BoundaryName::Vm | BoundaryName::Landlock
-    );
+    let has_no_engine =
+        !matches!(name, BoundaryName::Container | BoundaryName::External | BoundaryName::Cluster);
     if let Some(engine) = engine.filter(|_| has_no_engine) {
         return Err(RunError::refused(
             format!(
@@ -81,9 +79,10 @@ pub(crate) fn choose(
             let by =
                 settings.scalars.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
             let what = format!(
-                "boundary {}{} is not in this version: it has namespace, container, systemd, vm, external and landlock",
+                "boundary {}{} is not in this version, which has {}",
                 name.word(),
-                by.unwrap_or_default()
+                by.unwrap_or_default(),
+                BoundaryName::AVAILABLE.join(", ")
             );
             Err(RunError::refused(what, Some("leave --boundary out".to_owned())))
         }

@@ -128,6 +128,10 @@ words! {
 }
 
 impl BoundaryName {
+    /// The boundaries that this program has, for help and errors. What runs a cluster is another program.
+    pub const AVAILABLE: &[&str] =
+        &["namespace", "container", "vm", "systemd", "landlock", "external"];
+
     /// Returns how strong the wall is, where that can be compared: 0 shares the host's kernel and its
     /// processes and names, 1 its kernel, 2 neither.
     pub(super) fn strength(self) -> Option<u8> {

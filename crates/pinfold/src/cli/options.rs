@@ -282,7 +282,7 @@ pub(crate) struct PolicyArgs {
         long,
         value_name = "NAME",
         help_heading = BOUNDARY,
-        value_parser = choice::<BoundaryName>(&["namespace", "container", "external", "landlock"])
+        value_parser = choice::<BoundaryName>(BoundaryName::AVAILABLE)
     )]
     pub(crate) boundary: Option<BoundaryName>,
     /// The engine of a container; runsc is gVisor

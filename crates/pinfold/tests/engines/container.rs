@@ -270,7 +270,7 @@ fn unknown_choice_is_refused_with_the_known_ones() {
         (&["--boundary", "external"], "set `plugin` in pinfold's config.toml"),
         (
             &["--boundary", "cluster"],
-            "is not in this version: it has namespace, container, systemd, vm, external and landlock",
+            "is not in this version, which has namespace, container, vm, systemd, landlock, external",
         ),
         (&["--engine", "nothing"], "runc"),
     ];

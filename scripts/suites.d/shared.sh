@@ -32,7 +32,7 @@ source_of() {
     work=$(mktemp -d "$source.XXXXXX")
     if ! fetch_source "$package" "$work" || ! (cd "$work/tree" && "$@"); then
         rm -rf "$work"
-        echo "the source of $package cannot be had or built"
+        echo "the source of $package is not available or cannot be built"
         return 1
     fi
     chmod 755 "$work/tree"

@@ -24,7 +24,7 @@ pub struct Registry<'a> {
     user: Vec<SettingsFile<'a>>,
 }
 
-/// Why an agent cannot be had.
+/// Why an agent is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {

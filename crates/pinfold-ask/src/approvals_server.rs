@@ -72,7 +72,7 @@ pub fn attend(channel: Channel, desk: Option<&Arc<Desk>>) {
         let is_set = rustix::io::ioctl_fionbio(fd, false).is_ok()
             && rustix::net::sockopt::set_socket_timeout(fd, Timeout::Send, Some(PATIENCE)).is_ok();
         if is_set {
-            // Who does not listen is its own loss.
+            // A client that does not listen misses it.
             let _ = Attending { channel, desk, approver: None, notified: Vec::new() }.until_end();
         }
     });

@@ -136,7 +136,7 @@ impl Courier {
     pub(crate) fn presence(&self) {
         let mut approver = self.approver.lock();
         if approver.is_none() && !self.is_over.load(Ordering::Relaxed) {
-            // Who cannot be woken cannot be asked.
+            // A user who cannot be woken cannot be asked.
             *approver = self.approvals.attend().ok();
         }
     }
@@ -148,7 +148,7 @@ impl Courier {
     /// Brings questions from now on.
     ///
     /// # Errors
-    /// Returns an error if no thread can be had.
+    /// Returns an error if no thread can be started.
     pub(crate) fn start(this: &Arc<Self>) -> io::Result<()> {
         let courier = Arc::clone(this);
         small_thread("ask-away", move || courier.until_end()).map(drop)

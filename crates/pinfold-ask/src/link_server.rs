@@ -33,7 +33,7 @@ pub(crate) type Follow = Arc<dyn Fn(&str, &str, Visit) -> Option<Followed> + Sen
 /// Serves links until `is_over`.
 ///
 /// # Errors
-/// Returns an error if no thread can be had.
+/// Returns an error if no thread can be started.
 pub(crate) fn serve(
     listener: TcpListener,
     follow: Follow,

@@ -52,7 +52,7 @@ impl Question {
         let mut approver = self.approver.lock();
         let is_there = self.passage.is_foreground() && !self.is_over.load(Ordering::Relaxed);
         if is_there && approver.is_none() {
-            // Who cannot be woken cannot be asked.
+            // A user who cannot be woken cannot be asked.
             *approver = approvals.attend().ok();
         } else if !is_there {
             let gone = approver.take();
@@ -64,7 +64,7 @@ impl Question {
     /// Asks from now on, as requests come.
     ///
     /// # Errors
-    /// Returns an error if no thread can be had.
+    /// Returns an error if no thread can be started.
     pub(crate) fn start(self: &Arc<Self>, approvals: &Arc<Approvals>) -> io::Result<()> {
         let (question, approvals) = (Arc::clone(self), Arc::clone(approvals));
         let asking = small_thread("ask", move || question.ask_all(&approvals))?;

@@ -53,7 +53,7 @@ pub struct Group {
 
 impl Group {
     /// Makes the groups that these limits need, if the caller may. A CPU share that is not required
-    /// is left out where it cannot be had.
+    /// is left out where it is not available.
     ///
     /// # Errors
     /// Returns an error for a required CPU share that no group can enforce: nothing else could.

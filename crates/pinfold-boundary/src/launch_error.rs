@@ -66,7 +66,7 @@ pub enum LaunchError {
         /// What to do.
         hint: Option<String>,
     },
-    /// A machine cannot be had, or does not run the sandbox.
+    /// A machine is not available, or does not run the sandbox.
     #[error("{what}")]
     Machine {
         /// Why, in words, or what it said itself.

@@ -168,7 +168,7 @@ impl<M: Manager> Managed<M> {
     }
 
     /// Asks for the limits that are the manager's to set. A CPU share that is not required is left out
-    /// where it cannot be had; memory is init's to watch then.
+    /// where it is not available; memory is init's to watch then.
     fn bound(
         &self,
         container: &mut Container,

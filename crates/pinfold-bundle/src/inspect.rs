@@ -93,7 +93,7 @@ fn inspect_parsed(parsed: &ParserReturn<'_>, text: &str, depth: u32) -> Inspecte
     for comment in &parsed.program.comments {
         let said = comment.span.source_text(text);
         if said.starts_with("<!--") || said.starts_with("-->") {
-            let what = "a comment as in HTML, which is code for who reads it as a module";
+            let what = "a comment as in HTML, which is code where it is read as a module";
             spots.push(Spot::unclear(comment.span.start, what));
         }
     }

@@ -1,4 +1,4 @@
-//! Lines that are messages and lines that are none, and the description of the API.
+//! Lines that are messages and lines that are not, and the description of the API.
 
 use serde_json::json;
 

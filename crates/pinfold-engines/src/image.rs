@@ -155,7 +155,7 @@ impl<'a> Images<'a> {
     /// Returns the image, built if none has this content.
     ///
     /// # Errors
-    /// Returns why it cannot be had. What was begun for it is removed.
+    /// Returns why it is not available. What was begun for it is removed.
     pub fn build(
         &self,
         wanted: &Wanted,

@@ -1,8 +1,8 @@
 //! Reading git's configuration format (git-config(1), "Syntax") without running git.
 //!
 //! What an agent wrote is only ever parsed, never handed to the host's git to interpret, so
-//! includes are not followed and nothing here panics on any input. People write passwords there, and an
-//! inside begins as a copy of this process: what was read is overwritten when it is dropped.
+//! includes are not followed and nothing here panics on any input. People write passwords there, and a
+//! sandbox begins as a copy of this process: what was read is overwritten when it is dropped.
 
 use std::ffi::OsString;
 use std::fs;

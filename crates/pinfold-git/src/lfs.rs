@@ -1,4 +1,4 @@
-//! Git LFS, for who has set it up for themselves.
+//! Git LFS, for users who have set it up.
 //!
 //! Git inside, and git that fills a worktree, gets the well-known filter of this name instead of what a
 //! configuration says, which could name any program.

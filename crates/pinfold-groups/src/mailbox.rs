@@ -19,7 +19,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::request::{LONGEST, Request};
 
-/// Where requests for tasks are, and where those that are none are put.
+/// Where requests for tasks are, and where invalid ones are put.
 const TASKS: &str = "tasks";
 const ERRORS: &str = "errors";
 /// What the name of a request ends with.

@@ -12,7 +12,7 @@ use rustix::process::{
 /// Calls a function that runs programs to their ends, and then ends what they have left running. Nothing else of this process may
 /// start programs in that time.
 ///
-/// Who has lost its parent becomes this process's child (prctl(2), `PR_SET_CHILD_SUBREAPER`), so a process id that is ended
+/// A process that has lost its parent becomes this process's child (prctl(2), `PR_SET_CHILD_SUBREAPER`), so a process id that is ended
 /// is nobody else's. Where the kernel does not list children, what is left stays.
 pub fn end_those_of<T>(run: impl FnOnce() -> T) -> T {
     let before = children();

@@ -174,7 +174,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Looks at what is there. A pool that cannot be had is an empty one.
+    /// Looks at what is there. A pool that is not available is an empty one.
     pub(crate) fn open(directory: &Path) -> Self {
         let entries = match fs::read_dir(directory) {
             Ok(entries) => Some(entries),

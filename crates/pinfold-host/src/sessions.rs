@@ -191,7 +191,7 @@ impl SessionState {
             if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
                 sweep(&boundary, session);
             }
-            // Who meets the lock has to find it.
+            // A process that meets the lock has to find it.
             let _ = fs::write(private.join(SETTLING), "");
             // Locked, so that another start leaves it alone; to that one it seems to live.
             let Ok(opened) = File::open(&record) else { continue };

@@ -45,7 +45,7 @@ impl Broker {
     /// Starts to serve: somebody has come.
     ///
     /// # Errors
-    /// Returns an error if no thread can be had.
+    /// Returns an error if no thread can be started.
     pub fn start(&mut self) -> io::Result<()> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
         let (context, stop) = (Arc::clone(&self.context), Arc::clone(&self.stop));

@@ -27,7 +27,7 @@ pub(crate) fn start(
     crate::vfork::copy(|| {
         let kept = [socket.as_fd()];
         if around.enter().and_then(|()| close_all_but(&kept)).is_ok() {
-            // Who asked sees the end of the socket, whatever the reason.
+            // The client that asked sees the end of the socket, whatever the reason.
             let _ = pinfold_tools::serve(socket, roots);
         }
     })

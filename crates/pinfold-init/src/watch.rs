@@ -114,7 +114,7 @@ impl Watch {
         let Watched { memory, pids, files, .. } = self.limits;
         let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
         let disk = self.limits.disk.as_deref().is_some_and(full);
-        // Who cannot look must assume the worst of what only the look bounds.
+        // Where it cannot look, it assumes the worst of what only the look bounds.
         let (usage, blind) = match Usage::of_all(memory.or(pids).is_some(), files.is_some()) {
             Ok(usage) => (usage, false),
             Err(_) => (Usage::default(), true),

@@ -197,7 +197,7 @@ fn served_id(
     };
     let own = named.to_ascii_lowercase().parse().map_err(|_| none())?;
     match of_task {
-        // Who adds tasks to a queue would choose among all diaries of the worker's.
+        // A user who adds tasks to a queue would choose among all diaries of the worker's.
         Some(other) if other != own => {
             Err(DiaryError::OtherDiary { server: server.clone(), other })
         }

@@ -58,7 +58,7 @@ impl MemoryDoor {
     /// Serves the tools of a diary to those who come.
     ///
     /// # Errors
-    /// Returns an error if no descriptor or thread can be had.
+    /// Returns an error if no descriptor can be opened or no thread started.
     pub fn serve(listener: OwnedFd, memory: Memory) -> io::Result<Self> {
         let listener = UnixListener::from(listener);
         listener.set_nonblocking(true)?;

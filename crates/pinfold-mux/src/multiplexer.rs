@@ -241,7 +241,7 @@ impl Multiplexer {
             Event::Opened { id, label } => self.notices.push(Notice::Opened { id, label }),
             Event::Received(id) => {
                 if self.endpoint.ended(id) == Some(false) {
-                    // Who reads it must not take it for complete, which no local descriptor can say: both
+                    // The reader must not take it for complete, which no local descriptor can say: both
                     // directions end.
                     self.refuse(id);
                 } else if let Some(local) = self.locals.get_mut(&id) {

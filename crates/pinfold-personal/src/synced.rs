@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 /// Stores of package managers: what lies there is made by them alone.
 const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
-/// Directories that are no configuration: conversations, and what can be had again.
+/// Directories that are no configuration: conversations, and what can be downloaded again.
 const LEFT_OUT: [&str; 3] = [".git", "node_modules", "sessions"];
 const DEEPEST: usize = 12;
 /// Names that are looked at.

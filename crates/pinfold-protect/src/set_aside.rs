@@ -85,7 +85,7 @@ impl SetAside {
         let kind = FileType::from_raw_mode(mode);
         let is_link = kind == FileType::Symlink;
         if kind == FileType::Directory && mode & 0o700 != 0o700 {
-            // Who moves a directory to another one writes to it.
+            // Moving a directory to another one writes to it.
             rustix::fs::chmod(held(&opened), Mode::from_raw_mode(mode & 0o777 | 0o700))?;
         }
         let mut record = Record {

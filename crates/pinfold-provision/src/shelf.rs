@@ -133,7 +133,7 @@ impl Shelf {
                 // It was not made, or it is of no use and somebody holds it.
                 std::thread::sleep(STEP);
             }
-            // Who makes it has the lock alone until it is there, and a share of it from then on, perhaps for days.
+            // The process that makes it has the lock alone until it is there, and a share of it from then on, perhaps for days.
             if let Some(held) = self.share(id, &usable)? {
                 return Ok(held);
             }

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use pinfold_egress::DownloadError;
 
-/// Why an image could not be had.
+/// Why an image is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {

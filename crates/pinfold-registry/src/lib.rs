@@ -1,6 +1,6 @@
 //! Images of a container registry (OCI Distribution Specification 1.1), verified by digest.
 //!
-//! Only what can be had without an account. Written here rather than taken from `oci-client`, which
+//! Only what is available without an account. Written here rather than taken from `oci-client`, which
 //! brings a second TLS stack and forty crates for four kinds of requests.
 
 mod error;
@@ -89,7 +89,7 @@ impl Registry {
     /// not be called inside an async runtime.
     ///
     /// # Errors
-    /// Returns an error for the first layer that cannot be had or is not what the manifest says.
+    /// Returns an error for the first layer that is not available or is not what the manifest says.
     pub fn fetch(
         &self,
         reference: &Reference,

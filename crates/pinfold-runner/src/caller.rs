@@ -63,7 +63,7 @@ impl Caller {
     }
 
     /// Does something with the rights of the caller, and none of root's over files (capabilities(7)). Ends the
-    /// process if root's cannot be had back.
+    /// process if root's cannot be regained.
     ///
     /// # Errors
     /// Returns the error of `setresuid(2)`, `setresgid(2)` or `setgroups(2)`.

@@ -17,7 +17,7 @@ const CACHE: &str = "cache";
 /// rights alone.
 ///
 /// # Errors
-/// Returns which of them cannot be had, or is not the service user's alone.
+/// Returns which of them is not available, or is not the service user's alone.
 pub(crate) fn mounts(
     policy: &Policy,
     host_user: &str,

@@ -1,6 +1,6 @@
 //! Talking to a live session: a socket that only the session's own user reaches.
 //!
-//! It lies in the session's private directory, which no inside sees, and goes with it. A program
+//! It lies in the session's private directory, which no sandbox sees, and goes with it. A program
 //! that runs next to the command gets its streams from the client by descriptor: their bytes never
 //! pass through the session's supervisor, and a client that reads slowly slows nobody but its own.
 

@@ -190,7 +190,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(log) = &self.log {
-            // Who waits has it open.
+            // The process that waits has it open.
             let _ = fs::remove_file(log);
         }
     }

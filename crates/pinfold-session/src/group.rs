@@ -71,7 +71,7 @@ impl Group {
     /// the agent: of that its state is the group's own.
     ///
     /// # Errors
-    /// Returns an error for a directory that cannot be had, or is not the group's alone.
+    /// Returns an error for a directory that is not available, or is not the group's alone.
     pub(crate) fn find(
         settings: &Settings,
         workspace: &Workspace,

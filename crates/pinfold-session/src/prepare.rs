@@ -102,7 +102,7 @@ impl Preparation {
     /// Has the run begin with the agent's container image, which is built if it is not there.
     ///
     /// # Errors
-    /// Returns an error if no agent is named, or its image cannot be had.
+    /// Returns an error if no agent is named, or its image is not available.
     pub fn begin_with_image(&mut self, progress: &dyn Progress) -> Result<(), RunError> {
         let tell = |event: &image::Event<'_>| progress.image(event);
         let interrupted = |signal| progress.interrupted(signal);

@@ -1,4 +1,4 @@
-//! What a run would have, for who only asks.
+//! What a run would have, for a caller that only asks.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachKeys(Vec<u8>);
 
-/// Why keys are none.
+/// Why keys are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected keys such as ctrl-p,ctrl-q: single characters, and ctrl- with a to z or one of @[\\]^_"

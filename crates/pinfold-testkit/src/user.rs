@@ -8,7 +8,7 @@ use std::process::Command;
 /// The ordinary user that is made when root runs the tests.
 const NAME: &str = "pinfold-test";
 
-/// A user of this machine whom a test runs programs as.
+/// A user of this machine as which a test runs programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
     /// Numeric user id.

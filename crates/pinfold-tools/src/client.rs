@@ -308,7 +308,7 @@ impl Calls {
     fn hand_out(&mut self, id: u32, answer: Answer, content: Vec<u8>) -> bool {
         let Answer::Event(event) = answer else {
             let Some(waiting) = self.waiting.remove(&id) else { return false };
-            // Who waits has room for the last one, or has gone.
+            // The waiting caller has room for the last one, or has gone.
             let _ = waiting.tell.try_send((answer, content));
             return true;
         };

@@ -32,7 +32,7 @@ pub struct FileServer {
 }
 
 impl FileServer {
-    /// Returns a server for who connects to a listening socket first.
+    /// Returns a server for the first client of a listening socket.
     #[must_use]
     pub fn new(listener: OwnedFd) -> Self {
         Self { listener }

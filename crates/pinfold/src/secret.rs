@@ -180,7 +180,7 @@ fn check(
     out: &mut dyn Write,
 ) -> Result<(), SecretError> {
     let report = store.check(&args.id)?;
-    // A secret is sound when it can be had: only this tells of a command that fails.
+    // A secret is sound if its value is available: nothing else shows a command that fails.
     let usable = store.resolve(&args.id, runner).map(|_| ());
     if args.json {
         let mut value = as_json(&report);

@@ -2,7 +2,7 @@
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 
-/** Text, or bytes that are none. */
+/** Text, or bytes that are not text. */
 export type Bytes = string | { base64: string };
 
 export function toBytes(data: Uint8Array): Bytes {

@@ -90,7 +90,7 @@ fn of_two_answers_the_first_counts() {
     assert!(handle.join().unwrap().is_ok());
 }
 
-/// Who asked may be the last that keeps the session from its end, and then a reply would not arrive.
+/// The client that asked may be the last that keeps the session from its end, and then a reply would not arrive.
 #[test]
 fn answer_reaches_who_asked_after_its_reply_and_no_other_counts_until_then() {
     let approvals = Arc::new(Approvals::default());

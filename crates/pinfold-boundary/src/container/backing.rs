@@ -87,7 +87,7 @@ impl Backing for EngineBacking {
     }
 }
 
-/// What an engine has said, for who waits for its init.
+/// What an engine has said, for the caller that waits for its init.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) engine: Engine,

@@ -40,7 +40,7 @@ pub(super) fn container(
     makes: Makes<'_>,
 ) -> Config {
     let numbers = [channel, ids.0, ids.1].map(|number| number.to_string());
-    // Who maps the root of a namespace into one below needs this right over it (Linux 5.12,
+    // A process that maps the root of a namespace into one below needs this right over it (Linux 5.12,
     // user_namespaces(7)). Init has it until it has done that, and nothing else runs before.
     let own = &["CAP_SETFCAP"];
     let process = Process {

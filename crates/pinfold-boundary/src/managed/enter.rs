@@ -32,7 +32,7 @@ pub fn run_as_init() -> bool {
     // it.
     let left = sys::leave_session_keyring();
     let channel = match arguments.next() {
-        // Who had it started waits there, or is gone.
+        // The process that had it started waits there, or is gone.
         None => meeting::come(),
         // SAFETY: this program has handed its channel to itself for this alone (`become_user`), and
         // nothing in a process that has just begun owns it.

@@ -121,7 +121,7 @@ impl Making<'_> {
         mounted_again: bool,
     ) -> Result<(), LaunchError> {
         let failed = |source| LaunchError::Source { path: host.to_string(), source };
-        // Who follows the name later, or a link that was put on the way since, comes to another file.
+        // A process that follows the name later, or a link that was put on the way since, comes to another file.
         let found = namespace::open_host(host.as_path())
             .and_then(rustix::fs::fstat)
             .map_err(|errno| failed(errno.into()))?;

@@ -45,7 +45,7 @@ impl Remains {
         let directory = Path::new(MOUNTS).join(session);
         loop {
             private(&directory).map_err(failed)?;
-            // Who looks for dead ones in between finds it without a lock, and removes it.
+            // A process that looks for dead ones in between finds it without a lock, and removes it.
             match lock(&directory, FlockOperation::LockExclusive) {
                 Ok(lock) if is_there(&lock) => {
                     return Ok(Self { directory, count: 0, _lock: lock });

@@ -102,7 +102,7 @@ fn check(
 ) -> Result<Way, NoWay> {
     let expected =
         |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected }, None);
-    // Requests that cannot be seen cannot be held against their rule.
+    // Requests that cannot be seen cannot be checked against their rule.
     let unseen =
         shared.requests_rule(asked).map(|rule| Refused::Request { asked: asked.clone(), rule });
     match (beginning, protocol, unseen) {

@@ -1,4 +1,4 @@
-//! What the fuzz targets call: what comes from inside is read as the door reads it, and held
+//! What the fuzz targets call: what comes from inside is read as the door reads it, and checked
 //! against what must be true of it. Not in any build that serves.
 
 use std::io;

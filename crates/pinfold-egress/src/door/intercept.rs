@@ -1,4 +1,4 @@
-//! TLS that is ended here, so that each request can be held against the rules and secrets be put
+//! TLS that is ended here, so that each request can be checked against the rules and secrets be put
 //! in: the server proves itself to pinfold, and pinfold's session authority to the client.
 
 use std::io;

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 /// Bytes in full buffers, one after the other, that make a stream.
 const MUCH: usize = 256 * 1024;
 
-/// Bytes at once that are none any more.
+/// Bytes of a read after which the connection is no stream any more.
 const LITTLE: usize = 16 * 1024;
 
 /// Bytes copied at once.

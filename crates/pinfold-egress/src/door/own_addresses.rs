@@ -36,7 +36,7 @@ const UNREACHABLE: [Errno; 4] =
 /// Bytes that are read at once, far more than a route has.
 const ROOM: usize = 8 << 10;
 
-/// The kernel, which is asked.
+/// A socket to the kernel's routes.
 pub(super) struct Routes(OwnedFd);
 
 impl Routes {

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Integrity;
 
-/// Why a file could not be had. URLs are shown without their query, which may be a credential.
+/// Why a file is not available. URLs are shown without their query, which may be a credential.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownloadError {

@@ -88,7 +88,7 @@ const KEY_SUBPROTOCOL: &str = "openai-insecure-api-key.";
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
         for name in connection_tokens(headers) {
-            // Who could name the length could make one message look like two.
+            // A client that could name the length could make one message look like two.
             if name != CONTENT_LENGTH {
                 headers.remove(name);
             }

@@ -69,7 +69,7 @@ impl Judge<'_> {
     ) -> Result<Judged, Refusal> {
         let counts = !is_safe(&head.method) || !body.is_end_stream();
         if tunnel::wanted(head) {
-            // What passes in a WebSocket is neither held against a list nor counted.
+            // What passes in a WebSocket is neither checked against a list nor counted.
             if self.is_limited() || path.path().ends_with("/responses") {
                 return Err(Refusal::NoWebSocket);
             }
@@ -179,7 +179,7 @@ impl Judge<'_> {
         Ok((Outbound::whole(held.into_bytes()), Some(request)))
     }
 
-    /// Returns the model that is asked for, after all that are named were held against the list.
+    /// Returns the model that is asked for, after all that are named were checked against the list.
     fn model(&self, request: Option<&Request>, path: &str) -> Result<Option<String>, Refusal> {
         if let Some(key) = request.and_then(|request| request.unclear) {
             return Err(

@@ -152,7 +152,7 @@ fn broken_door_is_served_again_with_its_rules() {
     drop(broken);
     serving.join().unwrap().unwrap_err();
 
-    // Who comes in between waits in the queue of the same listener.
+    // A client that comes in between waits in the queue of the same listener.
     thread::scope(|scope| {
         let waiting = scope.spawn(|| tunnel(&door, port));
         let (stop, stopped) = stop_channel();

@@ -32,7 +32,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns whether the name does not exist, as opposed to an answer that could not be had.
+    /// Returns whether the name does not exist, as opposed to an answer that did not come.
     pub(crate) fn is_no_such_name(&self) -> bool {
         matches!(self, Self::Dns { missing: true, .. })
     }

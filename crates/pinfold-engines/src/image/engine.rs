@@ -249,7 +249,7 @@ impl Engine {
     /// Gets an image from its registry.
     ///
     /// # Errors
-    /// Returns why it cannot be had.
+    /// Returns why it is not available.
     pub(super) fn pull(
         &self,
         reference: &Reference,

@@ -17,7 +17,7 @@ const fn is_not(engine: ImageEngine) -> &'static str {
     }
 }
 
-/// Why an image cannot be had.
+/// Why an image is not available.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImageError {

@@ -114,7 +114,7 @@ impl Plugin {
             .map_err(|error| failed(&format!("its answer lacks something: {error}")))
     }
 
-    /// Returns its file, which no inside may have written.
+    /// Returns its file, which no sandbox may have written.
     fn file(&self) -> Result<PathBuf, String> {
         let file =
             std::fs::canonicalize(self.program.as_path()).map_err(|error| error.to_string())?;

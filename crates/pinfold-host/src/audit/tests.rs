@@ -137,7 +137,7 @@ fn of_many_full_files_the_oldest_go_once_they_are_old() {
     let last: Vec<String> = (32 - left.len()..32).map(|number| number.to_string()).collect();
     assert!(left.len() >= 8);
     assert_eq!(left, last, "in order, and without a gap");
-    // Who reads a file that is gone goes on with the oldest that is left.
+    // A reader of a file that is gone goes on with the oldest that is left.
     let mut read = 0;
     while slow.as_mut().unwrap().next_record().unwrap().is_some() {
         read += 1;

@@ -62,7 +62,7 @@ impl PartWatch {
 
     fn look_now(&mut self, below: Option<Vec<u32>>) -> Option<Limit> {
         let usage = below.and_then(|pids| Usage::of(pids, true, false).ok());
-        // Who cannot look must assume the worst of what only the look bounds.
+        // Where it cannot look, it assumes the worst of what only the look bounds.
         let Some(usage) = usage else {
             return Some(self.memory.map_or(Limit::Pids, |_| Limit::Memory));
         };

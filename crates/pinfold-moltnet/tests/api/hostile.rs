@@ -223,7 +223,7 @@ fn answers_that_nobody_takes_do_not_fill_the_memory() {
     other.create("");
     // Its heartbeats wait for none of them.
     slow.of_attempt(&task, 1, "heartbeat", "{}").ok();
-    // Who takes the answers gets all of them.
+    // A client that takes the answers gets all of them.
     let length = content.len();
     let take = |mut stream: TcpStream| {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

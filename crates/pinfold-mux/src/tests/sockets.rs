@@ -148,7 +148,7 @@ fn stalled_reader_stops_no_other_stream() {
         there.read_exact(&mut [0; 5000]).unwrap();
     }
     assert!(!filler.is_finished());
-    // Who wrote hears that nobody will read it.
+    // The writer learns that nobody will read it.
     drop(never_read);
     filler.join().unwrap();
 }

@@ -137,7 +137,7 @@ impl Repository {
     }
 
     /// Returns whether a request is git's, for this repository (gitprotocol-http(5), "Smart"). It is
-    /// held against the text of the path as it is: of another way to write it the server may think
+    /// checked against the text of the path as it is: of another way to write it the server may think
     /// otherwise.
     #[must_use]
     pub fn is_asked_for(&self, method: &str, path: &str, query: Option<&str>) -> bool {

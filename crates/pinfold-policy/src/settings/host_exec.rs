@@ -150,7 +150,7 @@ fn executable(item: &Item<'_>) -> Result<String, FileError> {
     }
 }
 
-/// Puts the layers together. What the repository's file says has been held against its trust.
+/// Puts the layers together. What the repository's file says has been checked against its trust.
 pub(super) fn merged(
     user: HostExecFile,
     project: HostExecFile,

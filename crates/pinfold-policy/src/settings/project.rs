@@ -89,7 +89,7 @@ impl Project {
         self.env.iter().map(|variable| variable.value.as_str())
     }
 
-    /// Returns the commands that it has run, for who wants to know which files they run in turn.
+    /// Returns the commands that it has run, for a caller that looks for the files they run in turn.
     pub fn commands(&self) -> impl Iterator<Item = &str> {
         let setup = self.snapshot.setup.iter().map(|command| command.value.as_str());
         setup.chain(self.resume.iter().map(|command| command.value.run.as_str()))

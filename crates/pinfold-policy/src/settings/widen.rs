@@ -45,7 +45,7 @@ impl Asked {
         in_effect
     }
 
-    /// Returns those that take effect. What is `given` anyway needs nobody's leave.
+    /// Returns those that take effect. What is `given` anyway needs no permission.
     fn each<T>(
         &mut self,
         key: &str,
@@ -248,7 +248,7 @@ pub(super) fn boundary(
     Ok(boundary)
 }
 
-/// The part of the user's file that the repository's is held against.
+/// The part of the user's file that the repository's is checked against.
 pub(super) struct Shared {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,

@@ -12,21 +12,21 @@ use pinfold_provision::ShelfError;
 use pinfold_registry::{InvalidReference, RegistryError};
 use thiserror::Error;
 
-/// Why a system cannot be had.
+/// Why a system is not available.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SystemError {
     /// A base that names no image.
     #[error("snapshot.base: {0}")]
     Reference(#[from] InvalidReference),
-    /// An image that cannot be had.
+    /// An image that is not available.
     #[error("snapshot.base: cannot get {base}: {source}")]
     Image {
         /// The base, as it was asked for.
         base: String,
         source: RegistryError,
     },
-    /// An image of an engine's that cannot be had.
+    /// An image of an engine's that is not available.
     #[error("snapshot.base: {0}")]
     Stored(#[from] ImageError),
     /// A proxy that cannot be used.

@@ -80,7 +80,7 @@ pub(super) enum Answer {
     Error(String),
     /// The terminal of what runs, whose controlling side comes along.
     Terminal,
-    /// Who asked is attached: where what is written comes from comes along, and, for one who may write, where keys
+    /// The client that asked is attached: where what is written comes from comes along, and, for one who may write, where keys
     /// go.
     Attached,
     /// The same, with where urgent notices come from in between. Only to who asked for them.

@@ -168,7 +168,7 @@ impl Control {
                         return Some(channel);
                     }
                     let why = "this is another user's session".to_owned();
-                    // Who does not hear it sees the end.
+                    // A client that does not hear it sees the end.
                     let _ = channel.send(&Json(Answer::Error(why)), &[]);
                 }
                 Err(Errno::MFILE | Errno::NFILE) => {
@@ -400,7 +400,7 @@ fn record_exit(audit: &Audit, id: u32, ended: Ended, limit: Option<LimitReached>
     let _ = audit.record(&Event::Exit { number, status, limit: limit.map(LimitReached::name) });
 }
 
-/// Returns the message for a client for whom no descriptor is left.
+/// Returns the message for a client when no descriptor is left.
 fn no_descriptor() -> String {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile)
         .current

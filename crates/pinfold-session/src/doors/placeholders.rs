@@ -16,7 +16,7 @@ use crate::doors::live_secret::StoreSecret;
 /// called before init is cloned.
 ///
 /// # Errors
-/// Returns an error for a required secret that cannot be had, with the way to set it.
+/// Returns an error for a required secret that is not available, with the way to set it.
 pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSecret>, RunError> {
     let mut placed = Vec::new();
     for Valued { value: rule, origin } in &settings.secrets {
@@ -40,7 +40,10 @@ pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSec
             Err(error) if rule.required => {
                 let set = format!("set it with `pinfold secret set {}`", rule.id);
                 return Err(RunError::refused(
-                    format!("the secret {}, required by {origin}, cannot be had: {error}", rule.id),
+                    format!(
+                        "the secret {}, required by {origin}, is not available: {error}",
+                        rule.id
+                    ),
                     Some(set),
                 ));
             }

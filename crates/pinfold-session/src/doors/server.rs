@@ -54,7 +54,7 @@ impl DoorServer {
     /// Deals with what was waited for.
     ///
     /// # Errors
-    /// Returns an error if no thread can be had.
+    /// Returns an error if no thread can be started.
     pub(crate) fn turn(&mut self) -> Result<(), RunError> {
         self.tell_faults();
         match self.thread.take() {

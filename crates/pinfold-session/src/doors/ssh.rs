@@ -97,7 +97,7 @@ impl Ssh {
         Door::Unix(InsidePath::from_static(SOCKET))
     }
 
-    /// Returns the key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and
+    /// Returns the key for the signer. Whether a commit is signed is left to `-S`, `commit.gpgsign` and
     /// the identity.
     pub(crate) fn git_settings(&self) -> Vec<Setting> {
         let setting = |key: &str, value: String| {

@@ -63,7 +63,7 @@ impl AgentImage {
     /// Returns the tag that the image would have, without building it.
     ///
     /// # Errors
-    /// Returns an error for an agent, an engine or a file that cannot be had.
+    /// Returns an error for an agent, an engine or a file that is not available.
     pub fn tag(&self, host: Host<'_>, tell: &dyn Fn(&Event<'_>)) -> Result<Tagged, RunError> {
         let places = host.places;
         let workspace = self.workspace(places)?;
@@ -75,7 +75,7 @@ impl AgentImage {
     /// Builds the image if it is not there. Returns whose it is, and its tag.
     ///
     /// # Errors
-    /// Returns why it cannot be had. [`ImageError::Interrupted`] is reported to `interrupted` first.
+    /// Returns why it is not available. [`ImageError::Interrupted`] is reported to `interrupted` first.
     pub fn build(
         &self,
         how: &How<'_>,
@@ -173,7 +173,7 @@ pub fn image_layer(workspace: &Workspace) -> Result<Option<Layer>, RunError> {
 /// there.
 ///
 /// # Errors
-/// Returns an error if no agent is named, or why its image cannot be had.
+/// Returns an error if no agent is named, or why its image is not available.
 pub(super) fn base_of(
     settings: &Settings,
     host: Host<'_>,

@@ -89,7 +89,7 @@ impl Preparation {
     /// Returns the request of this run. Makes the system and the agent's layer if they are not there.
     ///
     /// # Errors
-    /// Returns an error for an agent, a system, a toolchain or an identity that cannot be had.
+    /// Returns an error for an agent, a system, a toolchain or an identity that is not available.
     pub fn request(
         self,
         wanted: Wanted,

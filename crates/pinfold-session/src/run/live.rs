@@ -43,7 +43,7 @@ pub(super) fn refresh(
 /// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.
 ///
 /// # Errors
-/// Returns an error for a descriptor that cannot be had.
+/// Returns an error for a descriptor that is not available.
 pub(super) fn keep(
     keeper: Masks,
     live: Live,

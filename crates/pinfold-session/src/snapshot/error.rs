@@ -30,11 +30,11 @@ const FULL: &str = "No space left on device";
 const ROOM: &str = "free some space (`pinfold snapshot prune --all` removes what no session uses), or \
                     set XDG_CACHE_HOME to a directory on another disk";
 
-/// Why a snapshot cannot be had.
+/// Why a snapshot is not available.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// Its base cannot be had.
+    /// Its base is not available.
     #[error(transparent)]
     Base(#[from] SystemError),
     /// The cache cannot be used.

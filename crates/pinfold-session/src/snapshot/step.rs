@@ -57,7 +57,7 @@ pub struct Step {
 pub(super) struct StepLimits {
     memory: Option<u64>,
     /// Thousandths of a CPU; and the line of the repository's that asked for it, which is no reason
-    /// to refuse where it cannot be had.
+    /// to refuse where it is not available.
     cpus: Option<(u32, Option<(String, u32)>)>,
     pids: Option<u64>,
     disk: Option<u64>,

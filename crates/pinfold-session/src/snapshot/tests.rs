@@ -86,7 +86,7 @@ fn builds_have_the_administrators_limits_and_an_hour_at_most() {
     assert_eq!(within.memory.unwrap().value.to_string(), "1G");
     assert_eq!((within.files.unwrap().value, within.pids.unwrap().value), (99, 7));
     assert_eq!(within.timeout.unwrap().value.to_string(), "10m");
-    assert!(matches!(within.cpus.unwrap().origin, Origin::Project(_)), "it need not be had");
+    assert!(matches!(within.cpus.unwrap().origin, Origin::Project(_)), "it is not needed");
     let (build, free) = limits(r#"{"resources": {"timeout": "1s"}}"#, b"");
     assert_eq!(build, Limits::DEFAULT_BUILD);
     assert_eq!(free.timeout.unwrap().value.to_string(), "1h");

@@ -61,7 +61,7 @@ impl<'a> Search<'a> {
         Some(lines.finish())
     }
 
-    /// Returns a file by its directory, which is held against where it was seen, so that this need not
+    /// Returns a file by its directory, which is checked against where it was seen, so that this need not
     /// be asked of each file: a name without slashes leads out of no directory, and no link is followed.
     fn open(&mut self, path: &Path) -> Option<(File, u64)> {
         let (above, name) = path.parent().zip(path.file_name())?;

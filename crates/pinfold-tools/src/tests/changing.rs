@@ -19,7 +19,7 @@ fn a_write_replaces_the_whole_file_and_keeps_its_mode() {
     assert_eq!((done.size, done.created, done.atomic), (11, false, true));
     assert_eq!(fs::read_to_string(&path).expect("a file"), "new content");
     assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o750);
-    // Who had it open sees what it was.
+    // A process that had it open sees what it was.
     let mut before = String::new();
     std::io::Read::read_to_string(&mut open, &mut before).expect("content");
     assert_eq!(before, "old");
@@ -128,7 +128,7 @@ fn line_ends_are_the_files_for_a_line_that_becomes_several() {
     let path = place.file("mixed", "one\r\ntwo\nthree\n");
     place.edit("mixed", &[("two\nthree", "2\n3")]).expect("edited");
     assert_eq!(fs::read_to_string(&path).expect("a file"), "one\r\n2\n3\n");
-    // Who gives lines with their ends has them changed as they say.
+    // Lines that are given with their ends are changed as given.
     let path = place.file("plain", "one\ntwo\n");
     place.edit("plain", &[("one\ntwo\n", "one\r\ntwo\r\n")]).expect("edited");
     assert_eq!(fs::read_to_string(&path).expect("a file"), "one\r\ntwo\r\n");

@@ -53,7 +53,7 @@ fn heard(said: &[u8]) -> ErrorKind {
 }
 
 #[test]
-fn an_inside_that_talks_nonsense_is_not_listened_to() {
+fn a_sandbox_that_talks_nonsense_is_not_listened_to() {
     let read = br#"{"read":{"size":1,"kind":"text"}}"#;
     let wrong: [Vec<u8>; 9] = [
         Vec::new(),
@@ -80,7 +80,7 @@ fn an_inside_that_talks_nonsense_is_not_listened_to() {
 }
 
 #[test]
-fn an_inside_that_floods_with_events_costs_no_memory() {
+fn a_sandbox_that_floods_with_events_costs_no_memory() {
     let (own, mut theirs) = UnixStream::pair().expect("a pair");
     let tools = Tools::new(OwnedFd::from(own)).expect("tools");
     let flood = thread::spawn(move || {

@@ -9,7 +9,7 @@ fn files_are_complete_before_they_have_their_name() {
     let place = images.join("one");
     keep(&images, &place, &[(KERNEL, b"kernel"), (INITRAMFS, b"archive")]).unwrap();
     assert_eq!(fs::read(place.join(KERNEL)).unwrap(), b"kernel");
-    // Who comes second takes what is there.
+    // The second caller takes what is there.
     keep(&images, &place, &[(KERNEL, b"other"), (INITRAMFS, b"other")]).unwrap();
     assert_eq!(fs::read(place.join(KERNEL)).unwrap(), b"kernel");
     assert_eq!(fs::read_dir(&images).unwrap().count(), 1);

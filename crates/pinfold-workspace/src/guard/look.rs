@@ -1,4 +1,4 @@
-//! What a run would have restricted, for who only asks.
+//! What a run would have restricted, for a caller that only asks.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -290,7 +290,7 @@ impl Run<'_> {
         let (onto, at) = (candidate.onto.to_string(), at.to_owned());
         let landing = Landing { state, onto, at, reason };
         match self.queue.set_landing(candidate.task.id, &landing) {
-            // Who removes a task wants to hear no more of it.
+            // A user who removes a task wants no more messages about it.
             Err(QueueError::NotFound(_)) => Ok(()),
             noted => Ok(noted?),
         }

@@ -191,7 +191,7 @@ fn identity_signs_what_it_adds_to_a_server() {
         let shown = memory(&["show", made["id"].as_str().unwrap()]);
         assert!(shown.contains(&signed), "{shown}");
 
-        // A file that is changed outside of pinfold is an error, for who reads it there and here.
+        // A file that is changed outside of pinfold is an error, for every command that reads it.
         let other = own(
             &stage,
             &["memory", "show", made["id"].as_str().unwrap(), "--local", "--diary", "team"],

@@ -314,7 +314,7 @@ fn twenty_at_once_are_twenty() {
 
 /// A workspace whose own environment comes first on PATH.
 #[test]
-fn an_engine_that_an_inside_may_have_written_is_not_taken() {
+fn an_engine_that_a_sandbox_may_have_written_is_not_taken() {
     for (user, engine) in engines() {
         let stage = Stage::new(user);
         let planted = stage.write(

@@ -39,7 +39,7 @@ const WITHOUT_CONTROL: &str = "PINFOLD_TEST_WITHOUT_CONTROL";
 /// Attempts, by category and how their names begin, that gVisor's kernel grants or does not know, at what is
 /// its own: a /proc, /sys and /dev in which nothing is the host's, its own processes and sockets, of which
 /// none reaches further than those of the session. That its init can be looked at gives nothing: its memory
-/// and descriptors cannot be had.
+/// and descriptors are not available.
 const OF_GVISOR: [(&str, &str); 24] = [
     ("host files", "list /sys"),
     ("host files", "write in /dev"),

@@ -75,7 +75,7 @@ fn of_two_sessions_one_has_to_be_named() {
 }
 
 #[test]
-fn an_inside_cannot_change_its_own_rules() {
+fn a_sandbox_cannot_change_its_own_rules() {
     for user in people() {
         let stage = Stage::new(user);
         let state = stage.state().join("private");

@@ -240,7 +240,7 @@ fn a_command_cannot_hide_what_pinfold_says_after_it() {
         return;
     }
     // Hidden text, one column between margins, line drawing, and the alternate screen as it is spelled
-    // for who looks for it in one piece.
+    // for a test that looks for it in one piece.
     let hide = [
         "\\033[8m",
         "\\033[2;3r",

@@ -363,7 +363,7 @@ const SOCKET_TYPE: u32 = 0xf;
 /// linux/net.h; obsolete, and yet there.
 const SOCK_PACKET: u32 = 10;
 
-/// Options for who is root over a network: level, single ones, and the first one from which on all are.
+/// Options that need root over a network: level, single ones, and the first one from which on all are.
 ///
 /// IP_IPSEC_POLICY and IP_XFRM_POLICY (linux/in.h), IPV6_IPSEC_POLICY and IPV6_XFRM_POLICY (linux/in6.h) are policies of IPsec. From 64 on
 /// there are tables of packet filters of IPv4, ARP and bridges, routes of multicasts, and virtual servers (linux/netfilter_ipv4/ip_tables.h,

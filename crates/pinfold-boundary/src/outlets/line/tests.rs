@@ -74,7 +74,7 @@ fn writer_waits_for_its_reader() {
             Err(errno) => panic!("{errno}"),
         }
     }
-    assert!(sent < 4 << 20, "{sent} bytes are held for who does not read");
+    assert!(sent < 4 << 20, "{sent} bytes are held for a reader that does not read");
     // It still hears that nobody reads any more.
     drop(outer.controller);
     assert_eq!(outer.line.join().unwrap(), Err(Errno::IO));

@@ -38,7 +38,7 @@ fn block(path: &str) -> Block {
 }
 
 #[test]
-fn an_inside_prefix_becomes_its_host() {
+fn a_sandbox_prefix_becomes_its_host() {
     assert_eq!(ends_at("/w/README").unwrap(), "/home/me/w/README");
     assert_eq!(ends_at("/w/./sub/../README").unwrap(), "/home/me/w/README");
     assert_eq!(ends_at("/w/sub/missing").unwrap(), "/home/me/w/sub/missing");

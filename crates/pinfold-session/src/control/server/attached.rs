@@ -44,10 +44,10 @@ impl Control {
         };
         match screen.attach(window) {
             Ok(Seat { id, output, keys }) => {
-                // Somebody for whom there is no descriptor finds the notices in the log.
+                // A client for which no descriptor is left finds the notices in the log.
                 let bulletin = self.bulletin.as_ref().filter(|_| with_notices);
                 let notices = bulletin.and_then(|bulletin| bulletin.listen().ok());
-                // Who only looks is given nothing to write to.
+                // A client that only looks is given nothing to write to.
                 let keys = window.map(|_| keys.as_fd());
                 let ends = [Some(output.as_fd()), notices.as_ref().map(OwnedFd::as_fd), keys];
                 let ends: Vec<_> = ends.into_iter().flatten().collect();

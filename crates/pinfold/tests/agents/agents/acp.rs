@@ -13,7 +13,7 @@ use super::{newer_node, packages};
 const CLIENT: &str = "@agentclientprotocol/sdk@2.4.0";
 const ZOD: &str = "zod@4.1.12";
 
-/// The client's modules and a node for it; says why they cannot be had.
+/// The client's modules and a node for it; says why they are not available.
 fn client(test: &str, scene: &AgentScene) -> Option<(PathBuf, PathBuf)> {
     let node = newer_node(test)?;
     let modules = match packages(&scene.stage, "acp", &[CLIENT, ZOD, node]) {

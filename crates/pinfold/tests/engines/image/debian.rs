@@ -41,7 +41,7 @@ fn system(test: &str, packages: &str) -> Option<PathBuf> {
     Some(kept)
 }
 
-/// Whether packages can be had.
+/// Whether packages are available.
 fn has_mirror(test: &str) -> bool {
     let addresses = "deb.debian.org:80".to_socket_addrs().into_iter().flatten();
     let reaches = |address| TcpStream::connect_timeout(&address, Duration::from_secs(5)).is_ok();

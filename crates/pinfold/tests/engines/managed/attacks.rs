@@ -104,8 +104,8 @@ fn names_that_mean_something_in_a_list_are_names() {
 /// A workspace whose own environment comes first on PATH: neither to start a container, nor for the doctor,
 /// nor to remove what a dead session left.
 #[test]
-fn an_engine_that_an_inside_may_have_written_is_not_taken() {
-    for scene in Scene::all("an_engine_that_an_inside_may_have_written") {
+fn an_engine_that_a_sandbox_may_have_written_is_not_taken() {
+    for scene in Scene::all("an_engine_that_a_sandbox_may_have_written") {
         let name = scene.room.name;
         let executed = scene.stage.path("other/executed");
         let script = format!("#!/bin/sh\ntouch {}\nexit 1\n", executed.display());

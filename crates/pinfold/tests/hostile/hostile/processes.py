@@ -119,7 +119,7 @@ def reach_init(host, how):
 @attempt("processes", "end or stop init with any signal", outside="never")
 def signal_init(host):
     if host.own_kernel:
-        raise Refused("gVisor's lets an inside end its own init, and everything inside with it")
+        raise Refused("gVisor's lets a sandbox end its own init, and everything inside with it")
     for number in range(1, 65):
         try:
             os.kill(1, number)

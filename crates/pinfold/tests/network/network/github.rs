@@ -116,7 +116,7 @@ fn git_pushes_and_gh_makes_a_pull_request_with_a_token_that_is_not_inside() {
 }
 
 #[test]
-fn the_host_pushes_for_an_inside_that_reaches_nothing() {
+fn the_host_pushes_for_a_sandbox_that_reaches_nothing() {
     let script = "git checkout -q -b change && echo more > file && git commit -q -a -m change && \
         pinfold-host git push -u origin change 2>&1 && git status -sb; \
         pinfold-host git fetch origin 2>&1; curl -s -m 5 https://github.com/; echo curl $?; true";

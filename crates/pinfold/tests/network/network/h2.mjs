@@ -1,4 +1,4 @@
-// HTTP/2 servers: over TLS on 443, with HTTP/1.1 for who does not know better, and in the clear
+// HTTP/2 servers: over TLS on 443, with HTTP/1.1 for clients that know nothing newer, and in the clear
 // with prior knowledge on 8080. Each answer has trailers, as gRPC's have.
 import http2 from "node:http2";
 import fs from "node:fs";

@@ -128,7 +128,7 @@ fn the_sessions_authority_is_trusted_where_the_system_has_its_certificates() {
 }
 
 #[test]
-fn alpine_is_chosen_for_apk_and_named_where_it_cannot_be_had() {
+fn alpine_is_chosen_for_apk_and_named_where_it_is_missing() {
     if !possible("alpine_is_chosen_for_apk") {
         return;
     }

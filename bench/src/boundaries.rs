@@ -57,7 +57,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// What a session holds that waits, with what its engine runs for it.
+/// Prints what a session holds that waits, with what its engine runs for it.
 fn memory_of(pinfold: &Path, engine: &str) -> Outcome {
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
     let mut session = command(pinfold);
@@ -65,7 +65,7 @@ fn memory_of(pinfold: &Path, engine: &str) -> Outcome {
     memory::of(&format!("container ({engine})"), session)
 }
 
-/// The same of Docker and Podman, and a program next to a command in a container that is there.
+/// Measures the same of Docker and Podman, and a program next to a command in a container that is there.
 fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
     let own = |words: &[&str]| {
@@ -113,7 +113,7 @@ fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// A container of the engine's with the host's programs, as bare as pinfold asks for one.
+/// Returns a container of the engine's with the host's programs, as bare as pinfold asks for one.
 fn by_itself(engine: &str, options: &[&str], words: &[&str]) -> Command {
     let mut run = command(engine);
     // As pinfold says it where nothing else manages control groups.
@@ -133,7 +133,7 @@ fn by_itself(engine: &str, options: &[&str], words: &[&str]) -> Command {
     run
 }
 
-/// The engine by itself, on a bundle with the host's programs and the usual namespaces. crun 1.8 runs with
+/// Returns the engine by itself, on a bundle with the host's programs and the usual namespaces. crun 1.8 runs with
 /// control groups of version 1 only where it sees none, in a mount namespace of its own.
 fn bare(engine: &str, bundle: &Path) -> Result<Command, Box<dyn std::error::Error>> {
     let root = bundle.join("rootfs");

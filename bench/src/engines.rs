@@ -53,7 +53,7 @@ impl Container {
         Ok(Self { engine, id: id.trim().to_owned() })
     }
 
-    /// What executes `true` in it.
+    /// Returns what executes `true` in it.
     pub(super) fn exec(&self) -> Command {
         let mut exec = self.engine.command(&["exec"]);
         exec.args([&self.id, "/bin/true"]);

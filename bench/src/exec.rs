@@ -94,7 +94,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     session.end()
 }
 
-/// The same by a process that is there already.
+/// Measures the same by a process that is there already.
 fn by_library(state: &Path) -> Result<Contender, Box<dyn Error>> {
     let places = Places { state: state.to_owned(), ..Places::find()? };
     let session = Live::find(&places, "bench").map_err(|error| error.to_string())?;

@@ -39,7 +39,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// The number of the first round: round 0 warms up what the others measure, in a full run.
+    /// Returns the number of the first round: round 0 warms up what the others measure, in a full run.
     pub(crate) fn first_round(self) -> usize {
         usize::from(self.rounds < 2)
     }
@@ -136,7 +136,7 @@ fn run(words: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// The word after an option, if the option is there.
+/// Returns the word after an option, if the option is there.
 fn value_of<'w>(words: &[&'w str], option: &str) -> Result<Option<&'w str>, String> {
     let Some(at) = words.iter().position(|word| *word == option) else { return Ok(None) };
     let value = words.get(at + 1).ok_or_else(|| format!("{option} needs a value"))?;
@@ -163,7 +163,7 @@ fn build(profile: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
     executable.ok_or_else(|| "cargo named no executable".into())
 }
 
-/// A benchmark of the doors' crate.
+/// Runs a benchmark of the doors' crate.
 fn egress(name: &str, arguments: &[&str]) -> Outcome {
     let mut bench = command("cargo");
     bench.args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", name, "--"]);
@@ -177,7 +177,7 @@ fn egress(name: &str, arguments: &[&str]) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("the {name}'s benchmark failed").into()) }
 }
 
-/// A program of this machine. Benchmarks start the things they compare.
+/// Returns a program of this machine. Benchmarks start the things they compare.
 #[expect(clippy::disallowed_methods, reason = "a developer's tool, not the product")]
 pub(crate) fn command(program: impl AsRef<Path>) -> Command {
     Command::new(program.as_ref())

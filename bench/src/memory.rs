@@ -20,7 +20,7 @@ pub(super) fn run(pinfold: &Path) -> Outcome {
     })
 }
 
-/// A session that runs [`IDLE`], looked at once the command runs.
+/// Starts a session that runs [`IDLE`], looked at once the command runs.
 pub(super) fn of(what: &str, mut session: Command) -> Outcome {
     println!("memory of a session's processes, {what}");
     let started = Instant::now();
@@ -65,7 +65,7 @@ pub(super) fn show_memory(pid: u32) -> Outcome {
     Ok(())
 }
 
-/// A process and those below it. The kernel lists the children of each thread (proc_pid_task(5)).
+/// Returns a process and those below it. The kernel lists the children of each thread (proc_pid_task(5)).
 fn below(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children: String =
@@ -74,7 +74,7 @@ fn below(pid: u32) -> Vec<u32> {
     [pid].into_iter().chain(below.collect::<Vec<_>>()).collect()
 }
 
-/// The first process of the container that a daemon runs. The init in it has the same arguments, and a
+/// Returns the first process of the container that a daemon runs. The init in it has the same arguments, and a
 /// later parent.
 fn managed_init() -> Option<u32> {
     let is_init = |pid: &u32| {

@@ -54,7 +54,7 @@ const WRITTEN: [&str; 6] = [
     "/etc/nsswitch.conf",
 ];
 
-/// bubblewrap with the namespaces and mounts of `pinfold run`.
+/// Returns bubblewrap with the namespaces and mounts of `pinfold run`.
 pub(super) fn bwrap(workspace: &Path, argv: &[&str]) -> Command {
     let mut bwrap = command("bwrap");
     bwrap.args(["--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]);
@@ -80,7 +80,7 @@ pub(super) fn bwrap(workspace: &Path, argv: &[&str]) -> Command {
     bwrap
 }
 
-/// bubblewrap as people call it by hand: the system read-only, the workspace, and nothing else.
+/// Returns bubblewrap as people call it by hand: the system read-only, the workspace, and nothing else.
 pub(super) fn bwrap_of_dotfiles(workspace: &Path, argv: &[&str]) -> Command {
     let mut bwrap = command("bwrap");
     bwrap.args(["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev"]);
@@ -94,13 +94,13 @@ pub(super) fn bwrap_of_dotfiles(workspace: &Path, argv: &[&str]) -> Command {
     bwrap
 }
 
-/// Whether a program can be started.
+/// Returns whether a program can be started.
 pub(super) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).exists())
 }
 
-/// The pinned sandbox-runtime, or why it is missing; `scripts/srt` installs it.
+/// Returns the pinned sandbox-runtime, or why it is missing; `scripts/srt` installs it.
 ///
 /// # Errors
 /// The script cannot be started.

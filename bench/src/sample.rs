@@ -11,7 +11,7 @@ pub(super) struct Contender {
 }
 
 impl Contender {
-    /// A command, from its start to its end.
+    /// Makes a contender of a command, from its start to its end.
     pub(super) fn new(name: impl Into<String>, mut command: Command) -> Self {
         let name = name.into();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -22,7 +22,7 @@ impl Contender {
         })
     }
 
-    /// Anything else.
+    /// Makes a contender of anything else.
     pub(super) fn of(
         name: impl Into<String>,
         what: impl FnMut() -> super::Outcome + 'static,
@@ -30,7 +30,7 @@ impl Contender {
         Self { name: name.into(), what: Box::new(what), times: Vec::new() }
     }
 
-    /// Does it once; whether that counts.
+    /// Runs it once, and keeps the time if it `counts`.
     pub(super) fn take(&mut self, counts: bool) -> super::Outcome {
         let before = Instant::now();
         (self.what)()?;
@@ -41,7 +41,7 @@ impl Contender {
         Ok(())
     }
 
-    /// The middle of its times.
+    /// Returns the middle of its times.
     pub(super) fn median(&self) -> Duration {
         let mut times = self.times.clone();
         times.sort_unstable();

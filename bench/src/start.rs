@@ -32,7 +32,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     growth(pinfold, workspace, effort)
 }
 
-/// The same in a repository of many files, once what they are is known from an earlier start.
+/// Measures the same in a repository of many files, once what they are is known from an earlier start.
 fn growth(pinfold: &Path, small: &Path, effort: Effort) -> Outcome {
     let files = effort.files * 5;
     let large = repository(files)?;
@@ -53,7 +53,7 @@ fn growth(pinfold: &Path, small: &Path, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// A repository with so many tracked files, and with references.
+/// Makes a repository with so many tracked files, and with references.
 pub(super) fn repository(files: usize) -> Result<tempfile::TempDir, Box<dyn std::error::Error>> {
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
     make_tree(workspace.path(), files)?;
@@ -85,7 +85,7 @@ fn srt(pinfold: &Path, workspace: &Path, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// Where the time of one start goes.
+/// Prints where the time of one start goes.
 fn timings(pinfold: &Path, workspace: &Path) -> Outcome {
     let mut own = command(pinfold);
     own.args(["run", "--timings", "--", "/usr/bin/true"]).current_dir(workspace);

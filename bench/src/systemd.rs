@@ -64,7 +64,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// A shell line of alice's in a project.
+/// Returns a shell line of alice's in a project.
 fn alice(system: &Systemd, line: &str) -> Command {
     let mut command = system.as_user("alice");
     command.args(["sh", "-c", &format!("cd ~/work/proj && {line}")]);

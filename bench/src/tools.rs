@@ -111,7 +111,7 @@ fn at_once(tools: &Tools, workspace: &Path, count: u32) -> Result<(f64, f64), Bo
     Ok((native, own))
 }
 
-/// What is replaced by what, there and back.
+/// Returns what is replaced by what, there and back.
 fn words(turn: u32) -> [&'static str; 2] {
     if turn % 2 == 1 { ["two", "2.5"] } else { ["2.5", "two"] }
 }
@@ -159,7 +159,7 @@ fn search(tools: &Tools, workspace: &Path, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// How often a second something is done.
+/// Returns how often a second something is done.
 fn rate(count: u32, mut what: impl FnMut() -> Outcome) -> Result<f64, Box<dyn Error>> {
     (0..count / 10).try_for_each(|_| what())?;
     let even = (count / 10) % 2;

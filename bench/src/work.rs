@@ -44,7 +44,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     Ok(())
 }
 
-/// Some of it behind an engine: processes, many small files, and a compiler.
+/// Measures some of it behind an engine: processes, many small files, and a compiler.
 pub(super) fn behind(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
     const SOME: [&str; 4] =
         ["500 × fork and exec", "git status", "untar of many small files", "C build"];
@@ -82,12 +82,12 @@ fn compare(
     Ok(())
 }
 
-/// Long enough that the start does not count, yet the start is in it.
+/// Times what is long enough that the start does not count, yet the start is in it.
 fn timed(script: &str) -> String {
     format!("for round in 1 2 3; do {script}; done")
 }
 
-/// A crate of a dozen modules that depend on each other and on nothing else.
+/// Makes a crate of a dozen modules that depend on each other and on nothing else.
 pub(super) fn make_crate(workspace: &Path) -> Outcome {
     const MODULES: usize = 12;
     let source = workspace.join("crate/src");

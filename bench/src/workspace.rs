@@ -45,7 +45,7 @@ const PIECES: [Piece; 6] = [
     Piece {
         name: "untar",
         before: "mkdir out",
-        // Without the calls that tar makes only for root, whom no inside has.
+        // Without the calls that tar makes only for root, which no sandbox has.
         work: "tar -xf INPUT/tree.tar -C out --no-same-owner --no-same-permissions",
         needs: "tar",
         in_repository: false,

@@ -260,7 +260,7 @@ in
     users.groups =
       lib.optionalAttrs cfg.createUser { ${cfg.group} = { }; }
       // {
-        # Whoever may connect to the runner's socket.
+        # Users who may connect to the runner's socket.
         pinfold.members = hostUsers;
       };
     systemd.tmpfiles.rules = [

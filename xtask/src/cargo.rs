@@ -18,7 +18,7 @@ pub(crate) fn command(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// Whether cargo sets a variable for the package that it runs ("Environment variables Cargo sets for crates" in
+/// Returns whether cargo sets a variable for the package that it runs ("Environment variables Cargo sets for crates" in
 /// the Cargo Book).
 fn is_of_package(name: &str) -> bool {
     const WHOLE: [&str; 4] =

@@ -242,7 +242,7 @@ fn circles(mut reaches: Vec<Vec<bool>>) -> Vec<Vec<usize>> {
     circles
 }
 
-/// Whether an item is for tests alone.
+/// Returns whether an item is for tests alone.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")

@@ -3,7 +3,8 @@
 //! Descriptions come from each crate's manifest, sizes and dependencies from the code. The check takes a
 //! count of lines for current until it is a tenth off, so that not every change touches the table. Circles
 //! of more than a few files are listed in a file, so that none is made and none grows: a number there only
-//! goes down. Signatures and doc comments of functions are checked as well ([`functions`]).
+//! goes down. Signatures and doc comments of functions are checked as well ([`functions`]), and how many names the largest
+//! API has ([`public`]).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 
 use crate::Outcome;
 use crate::cargo::{command, output};
-use crate::{circles, functions};
+use crate::{circles, functions, public};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 /// The largest circle of each crate that has one of more than [`circles::MOST`] files.
@@ -25,6 +26,8 @@ const CIRCLES_HEADING: &str = "\
 ";
 /// Lines of a crate, without its tests.
 const MOST_LINES: usize = 13_000;
+/// Public names of this crate, which many others could come to depend on in every detail.
+const MOST_NAMES: (&str, usize) = ("pinfold-session", 100);
 /// Words of [`DOCUMENT`], as `wc -w` counts them. Longer lists have pages of their own.
 const MOST_WORDS: usize = 2_500;
 const BEGIN: &str = "<!-- crates: written by `cargo xtask crates` -->\n";
@@ -102,6 +105,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let (before, table, after) = parts(&document)?;
     let large = large_circles(&metadata)?;
     check_functions(&metadata.workspace_root)?;
+    check_names(&metadata.workspace_root)?;
     let list = metadata.workspace_root.join(CIRCLES);
     let crates = sorted(crates(metadata)?);
     if let Some(large) = crates.iter().find(|each| each.lines > MOST_LINES) {
@@ -132,10 +136,27 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
 /// Returns the functions that do not keep to [`functions`]'s rules.
 fn check_functions(root: &Path) -> Outcome {
     let mut found = Vec::new();
+    let mut packages = vec![root.join("bench"), root.join("xtask")];
     for entry in fs::read_dir(root.join("crates"))? {
-        found.extend(functions::faults(&entry?.path().join("src"))?);
+        packages.push(entry?.path());
+    }
+    for package in packages {
+        found.extend(functions::faults(&package.join("src"))?);
     }
     if found.is_empty() { Ok(()) } else { Err(found.join("\n").into()) }
+}
+
+/// Checks that a crate offers no more names than it may.
+///
+/// # Errors
+/// Returns the number of names, if it is too large.
+fn check_names(root: &Path) -> Outcome {
+    let (name, most) = MOST_NAMES;
+    let count = public::names(&root.join("crates").join(name).join("src"))?.len();
+    if count > most {
+        return Err(format!("{name} has {count} public names, more than {most}").into());
+    }
+    Ok(())
 }
 
 /// The circles of more than [`circles::MOST`] files of each crate that has some.
@@ -198,7 +219,7 @@ fn parts(document: &str) -> Result<(&str, &str, &str), String> {
     Ok((before, table, after))
 }
 
-/// Returns the crates of the product; tools of developers are none.
+/// Returns the crates of the product; tools of developers are not counted.
 fn crates(metadata: Metadata) -> Result<Vec<Crate>, Box<dyn Error>> {
     let top = metadata.workspace_root.join("crates");
     let shipped = metadata.packages.into_iter().filter(|it| it.manifest_path.starts_with(&top));

@@ -54,7 +54,7 @@ fn links(text: &str) -> Vec<&str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()
 }
 
-/// Whether the file of a link exists, and the heading in it.
+/// Returns whether the file of a link exists, and the heading in it.
 fn leads_somewhere(document: &Path, link: &str) -> bool {
     let (file, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = match (file, document.parent()) {

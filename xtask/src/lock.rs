@@ -69,7 +69,7 @@ fn recipes_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/recipes")
 }
 
-/// npm's `package-lock.json` (version 3) for one agent and the packages that it needs.
+/// Returns npm's `package-lock.json` (version 3) for one agent and the packages that it needs.
 fn npm_lock(agent: &Agent, version: &PackageVersion) -> Result<serde_json::Value, LockError> {
     let dir = tempfile::tempdir()?;
     // Packages for other processors may only stand among the optional ones.

@@ -19,6 +19,7 @@ mod leftovers;
 mod links;
 mod lock;
 mod manual;
+mod public;
 mod simulate;
 mod words;
 mod workspace;

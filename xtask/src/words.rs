@@ -53,6 +53,8 @@ fn search(phrases: &[Phrase<'_>]) -> Result<Vec<String>, Box<dyn std::error::Err
         "*.py",
         "*.sh",
         "*.ts",
+        "*.mjs",
+        "*.nix",
         "schema/*.json",
         "crates/*/data/*.txt",
         "scripts",

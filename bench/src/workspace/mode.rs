@@ -29,7 +29,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The native one first. Overlayfs alone only where it can be mounted.
+    /// Returns the modes, the native one first. Overlayfs alone only where it can be mounted.
     pub(super) fn all() -> Vec<Self> {
         let mut all = vec![Self::Native, Self::Shared, Self::Overlay];
         all.extend(can_unshare().then_some(Self::Bare));

@@ -89,29 +89,29 @@ impl Site {
         self.directory.path().join("ws")
     }
 
-    /// What the work reads.
+    /// Returns what the work reads.
     pub(super) fn input(&self) -> PathBuf {
         self.directory.path().join("input")
     }
 
-    /// The layers of an overlay without pinfold.
+    /// Returns the layers of an overlay without pinfold.
     pub(super) fn layers(&self) -> PathBuf {
         self.directory.path().join("layers")
     }
 
-    /// The branch of the worktrees that are made for one run.
+    /// Returns the branch of the worktrees that are made for one run.
     pub(super) fn branch(&self) -> &'static str {
         "bench"
     }
 
-    /// The file system that everything lies on, with its options.
+    /// Returns the file system that everything lies on, with its options.
     pub(super) fn kind_of_disk(&self) -> Option<String> {
         let mut find = self.command("findmnt", &["-n", "-r", "-o", "FSTYPE,OPTIONS", "-T", "."]);
         let output = find.stdout(Stdio::piped()).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|it| !it.is_empty())
     }
 
-    /// A program in the workspace, with pinfold's files next to it.
+    /// Returns a program in the workspace, with pinfold's files next to it.
     pub(super) fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = command(program);
         command.args(args).current_dir(self.workspace()).env("GIT_CONFIG_GLOBAL", "/dev/null");
@@ -122,7 +122,7 @@ impl Site {
         command
     }
 
-    /// A script in the workspace, which has to succeed.
+    /// Runs a script in the workspace, which has to succeed.
     pub(super) fn shell(&self, script: &str) -> Outcome {
         let output = self.command("/bin/sh", &["-ec", script]).stderr(Stdio::piped()).output()?;
         if output.status.success() {
@@ -132,7 +132,7 @@ impl Site {
         Err(format!("{script}: {}\n{words}", output.status).into())
     }
 
-    /// A session of pinfold; the words are its options, `--`, and the command.
+    /// Returns a session of pinfold; the words are its options, `--`, and the command.
     pub(super) fn session(&self, mode: &str, words: &[&str]) -> Command {
         let input = self.input().to_string_lossy().into_owned();
         let mut session =
@@ -141,7 +141,7 @@ impl Site {
         session
     }
 
-    /// pinfold itself.
+    /// Returns pinfold itself.
     pub(super) fn pinfold(&self, words: &[&str]) -> Command {
         self.command(&self.pinfold, words)
     }

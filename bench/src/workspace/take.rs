@@ -4,7 +4,7 @@ use super::super::sample::{Contender, print};
 use super::super::{Effort, Outcome};
 use super::site::Site;
 
-/// `diff` and `apply` of changed files: half of them all.
+/// Measures `diff` and `apply` of changed files: half of them all.
 pub(super) fn run(site: &Site, effort: Effort) -> Outcome {
     let count = effort.files / 2;
     println!(" {count} changed files");

@@ -33,7 +33,7 @@ impl Turns {
         Self { mode, samples: Vec::new() }
     }
 
-    /// The middle of what `part` says of the samples, in milliseconds.
+    /// Returns the middle of what `part` says of the samples, in milliseconds.
     fn median(&self, part: impl Fn(&Sample) -> Duration) -> f64 {
         let mut times: Vec<Duration> = self.samples.iter().map(part).collect();
         times.sort_unstable();
@@ -42,7 +42,7 @@ impl Turns {
 }
 
 impl Work {
-    /// The words for a shell, which says how many nanoseconds the work took, and what times(1p) says.
+    /// Returns the words for a shell, which says how many nanoseconds the work took, and what times(1p) says.
     pub(super) fn script(&self) -> String {
         let Self { before, work } = self;
         format!(

@@ -129,7 +129,7 @@ const EDITS: &[&str] = &[
     "git stash -q; git stash pop -q",
 ];
 
-/// A session's script of some steps, each of which may fail.
+/// Returns a session's script of some steps, each of which may fail.
 pub(super) fn script(random: &mut Rng, evil: &str) -> String {
     let step = |random: &mut Rng| {
         let step = filled(random, STEPS, evil);
@@ -139,7 +139,7 @@ pub(super) fn script(random: &mut Rng, evil: &str) -> String {
     (0..random.usize(2..9)).map(|_| step(random)).collect()
 }
 
-/// One thing that the user does.
+/// Returns one thing that the user does.
 pub(super) fn edit(random: &mut Rng) -> String {
     filled(random, EDITS, "")
 }
@@ -156,7 +156,7 @@ fn filled(random: &mut Rng, choices: &[&str], evil: &str) -> String {
     text.replace("{n}", &random.u8(1..9).to_string()).replace("{evil}", evil)
 }
 
-/// A name and a value, the value as one word of the shell.
+/// Returns a name and a value, the value as one word of the shell.
 fn quoted(setting: &str) -> String {
     let (name, value) = setting.split_once(' ').unwrap_or((setting, ""));
     format!("'{name}' '{value}'")

@@ -92,22 +92,22 @@ impl User {
         self.directory.path().join("home")
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     pub(super) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
 
-    /// What appears when something of the session's ran outside.
+    /// Returns what appears when something of the session's ran outside.
     fn mark(&self) -> PathBuf {
         self.directory.path().join("mark")
     }
 
-    /// A program that leaves the mark.
+    /// Returns a program that leaves the mark.
     pub(super) fn evil(&self) -> PathBuf {
         self.directory.path().join("evil")
     }
 
-    /// A program in the workspace, with the user's own settings and nobody else's.
+    /// Returns a program in the workspace, with the user's own settings and nobody else's.
     pub(super) fn program(&self, program: &Path) -> Command {
         let mut command = command(program);
         command.env_clear().current_dir(self.work()).stdin(Stdio::null());
@@ -119,14 +119,14 @@ impl User {
         command
     }
 
-    /// A script of the user's.
+    /// Runs a script of the user's.
     pub(super) fn shell(&self, script: &str) -> Command {
         let mut shell = self.program(Path::new("/bin/sh"));
         shell.args(["-c", script]);
         shell
     }
 
-    /// What lies outside the workspace, apart from what is pinfold's own.
+    /// Returns what lies outside the workspace, apart from what is pinfold's own.
     ///
     /// # Errors
     /// Returns what cannot be read.
@@ -233,7 +233,7 @@ impl User {
     }
 }
 
-/// Whether a session's output shows a secret.
+/// Returns whether a session's output shows a secret.
 pub(super) fn shows_secret(output: &[u8]) -> bool {
     output.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
 }

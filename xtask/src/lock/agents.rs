@@ -130,7 +130,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     },
 ];
 
-/// The names of all agents, for messages.
+/// Returns the names of all agents, for messages.
 pub(crate) fn names() -> String {
     AGENTS.iter().map(|agent| agent.name).collect::<Vec<_>>().join(", ")
 }

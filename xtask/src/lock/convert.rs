@@ -32,7 +32,7 @@ struct Entry {
     bin: BTreeMap<String, String>,
 }
 
-/// The packages that Linux on x64 or arm64 needs.
+/// Returns the packages that Linux on x64 or arm64 needs.
 pub(super) fn packages(agent: &Agent, lock: &Value) -> Result<Vec<Package>, LockError> {
     let mut packages = Vec::new();
     for (path, entry) in entries(lock)? {
@@ -49,7 +49,7 @@ pub(super) fn packages(agent: &Agent, lock: &Value) -> Result<Vec<Package>, Lock
     Ok(packages)
 }
 
-/// The commands of an agent; those of packages that npm did not list are left out.
+/// Returns the commands of an agent; those of packages that npm did not list are left out.
 pub(super) fn commands(
     agent: &Agent,
     lock: &Value,
@@ -113,7 +113,7 @@ fn own_bin(agent: &Agent, lock: &Value) -> Result<String, LockError> {
     Ok(format!("{path}/{}", file.trim_start_matches("./")))
 }
 
-/// npm's rule for `os`, `cpu` and `libc`: a word or a list of words, `!` before one excludes it.
+/// Returns npm's rule for `os`, `cpu` and `libc`: a word or a list of words, `!` before one excludes it.
 fn allows(rule: &Value, word: &str) -> bool {
     let words: Vec<&str> = match rule {
         Value::String(one) => vec![one],
@@ -125,7 +125,7 @@ fn allows(rule: &Value, word: &str) -> bool {
     !excluded && (!positive || words.contains(&word) || words.contains(&"any"))
 }
 
-/// `None`: for no processor of ours; `Some(None)`: for all of them.
+/// Returns the processor that a package is for: `None` for no processor of ours, `Some(None)` for all of them.
 fn cpu_of(rule: &Value) -> Option<Option<Cpu>> {
     match (allows(rule, "x64"), allows(rule, "arm64")) {
         (true, true) => Some(None),

@@ -1,7 +1,7 @@
 // `pinfold mcp` for the official conformance suite, which reaches servers over HTTP alone. Between
 // them stand the official transports, which pass messages on as they are; each HTTP session has a
 // server of its own. Since the revision 2026-07-28 there are no sessions: then one server answers all,
-// and a request is answered by JSON, or by a stream where something is told before. Prints the address;
+// and a request is answered by JSON, or by a stream where something is reported before. Prints the address;
 // ends with its standard input.
 //
 // The suite calls tools by names that only a server written for it has. Where a tool of pinfold's
@@ -17,7 +17,7 @@ const standIns = {
   test_error_handling: { name: "read", arguments: { path: "missing" } },
   test_tool_with_progress: {
     name: "bash",
-    // Progress is told with what is written, at most once a second.
+    // Progress is reported with what is written, at most once a second.
     arguments: { command: "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.6; done" },
   },
 };

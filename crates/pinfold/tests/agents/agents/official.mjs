@@ -1,6 +1,6 @@
 // The official clients of the Model Context Protocol against `pinfold mcp`: the first of them, and the
 // second in both of the ways in which it can speak. They hold every result against the schema that
-// the server has told.
+// the server has reported.
 import assert from "node:assert/strict";
 
 const [, , name, mode] = process.argv;
@@ -64,15 +64,15 @@ for (const wrong of [{}, { path: 1 }, { path: "a", more: 1 }]) {
 }
 await assert.rejects(call("no_such_tool"), { code: -32602 });
 
-// Progress is told, and what is taken back ends.
-let told = 0;
+// Progress is reported, and what is taken back ends.
+let reported = 0;
 const onprogress = ({ progress, message }) => {
-  assert.ok(progress > told && message === "tick");
-  told = progress;
+  assert.ok(progress > reported && message === "tick");
+  reported = progress;
 };
 const ticks = { command: "for i in 1 2 3 4 5 6; do echo tick; sleep 0.4; done" };
 await call("bash", ticks, { onprogress });
-assert.ok(told > 0, "no progress");
+assert.ok(reported > 0, "no progress");
 const aborted = new AbortController();
 const slow = call("bash", { command: "touch began; sleep 1000" }, { signal: aborted.signal });
 const ended = assert.rejects(slow);

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use pinfold_policy::document::{Document, FileError, Item, SettingsFile};
+use pinfold_policy::env::EnvName;
+use pinfold_policy::settings::{Api, ProviderSettings};
+
 use crate::keys::SHARED;
 use crate::profile::{AuthMode, Provider};
 use crate::read;
-use pinfold_policy::document::{Document, FileError, Item, SettingsFile};
-use pinfold_policy::env::EnvName;
-use pinfold_policy::settings::Api;
-use pinfold_policy::settings::ProviderSettings;
 
 const BUILT_IN: &[u8] = include_bytes!("../../../agents/providers.toml");
 

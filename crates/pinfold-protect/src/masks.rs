@@ -188,8 +188,7 @@ fn follow(
 ) -> (Fell, bool) {
     let mut is_whole = false;
     let mut unmasked = HashMap::new();
-    let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut doubtful = BTreeSet::new();
+    let mut paths = FellPaths::default();
     let read_one = move || {
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes))
@@ -212,11 +211,11 @@ fn follow(
             if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
         if matches!(fallen, Fallen::Lost(_)) || is_git || fall == Fall::Ends {
             ender.end();
-            lost.insert(path);
+            paths.lost.insert(path);
             unmasked.insert(host.to_owned(), Unmasked::Sandbox);
             continue;
         }
-        // Who has entered a directory before, or some directory in it, can still write there, which may change
+        // A process that has entered a directory before, or some directory in it, can still write there, which may change
         // no time of its own.
         let is_directory = std::fs::symlink_metadata(host).is_ok_and(|found| found.is_dir());
         if matches!(fallen, Fallen::Doubtful(_)) || is_directory {
@@ -226,42 +225,58 @@ fn follow(
             unmasked.extend(moment.map(|moment| (host.to_owned(), Unmasked::Host(moment))));
         }
         if mask.kind.hides() {
-            read.insert(path);
+            paths.read.insert(path);
         } else if unmasked.get(host) == Some(&Unmasked::Sandbox) {
-            written.remove(&path);
-            doubtful.insert(path);
+            paths.written.remove(&path);
+            paths.doubtful.insert(path);
         } else {
-            written.insert(path);
+            paths.written.insert(path);
         }
     }
-    let mut notes = Vec::new();
-    let mut say = |paths: BTreeSet<String>, what: &str| {
-        if paths.is_empty() {
-            return;
-        }
-        let count = paths.len();
-        let mut names: Vec<String> = paths.into_iter().take(MOST_NAMED).collect();
-        if count > MOST_NAMED {
-            names.push(format!("and {} more", count - MOST_NAMED));
-        }
-        notes.push(format!("{}: {what}", names.join(", ")));
-    };
-    say(
-        read,
-        "saved on the host while the sandbox ran: the sandbox may have read it in that moment, and \
-         written to it; change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
-         (--workspace overlay)",
-    );
-    say(
-        written,
-        "saved on the host while the sandbox ran: the sandbox may have written to it in that \
-         moment; look at it before you use it",
-    );
-    say(
-        doubtful,
-        "replaced while the sandbox ran, by the host or by the sandbox: what your machine would \
-         run is set aside (`pinfold adopt` puts it back)",
-    );
-    say(lost, "replaced on the host while the sandbox ran: the session was ended");
-    (Fell { notes, unmasked }, is_whole)
+    (Fell { notes: paths.notes(), unmasked }, is_whole)
+}
+
+/// The masked paths that the host's programs took the masks off, by what the sandbox may have done there.
+#[derive(Default)]
+struct FellPaths {
+    read: BTreeSet<String>,
+    written: BTreeSet<String>,
+    doubtful: BTreeSet<String>,
+    lost: BTreeSet<String>,
+}
+
+impl FellPaths {
+    /// Returns what the user is notified of.
+    fn notes(self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut say = |paths: BTreeSet<String>, what: &str| {
+            if paths.is_empty() {
+                return;
+            }
+            let count = paths.len();
+            let mut names: Vec<String> = paths.into_iter().take(MOST_NAMED).collect();
+            if count > MOST_NAMED {
+                names.push(format!("and {} more", count - MOST_NAMED));
+            }
+            notes.push(format!("{}: {what}", names.join(", ")));
+        };
+        say(
+            self.read,
+            "saved on the host while the sandbox ran: the sandbox may have read it in that moment, and \
+             written to it; change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
+             (--workspace overlay)",
+        );
+        say(
+            self.written,
+            "saved on the host while the sandbox ran: the sandbox may have written to it in that \
+             moment; look at it before you use it",
+        );
+        say(
+            self.doubtful,
+            "replaced while the sandbox ran, by the host or by the sandbox: what your machine would \
+             run is set aside (`pinfold adopt` puts it back)",
+        );
+        say(self.lost, "replaced on the host while the sandbox ran: the session was ended");
+        notes
+    }
 }

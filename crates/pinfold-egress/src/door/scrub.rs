@@ -203,8 +203,8 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             while !self.pending.is_empty() {
-                let piece = self.pending.len().min(PIECE);
-                let piece = self.pending.split_to(piece);
+                let length = self.pending.len().min(PIECE);
+                let piece = self.pending.split_to(length);
                 let clean = self.data(&piece)?;
                 if !clean.is_empty() {
                     return Poll::Ready(Some(Ok(Frame::data(clean.into()))));
@@ -235,7 +235,7 @@ where
         }
     }
 
-    /// Returns whether the head is the end, as of an answer without a body: gRPC tells errors so, and takes an empty
+    /// Returns whether the head is the end, as of an answer without a body: gRPC reports errors that way, and takes an empty
     /// body after the head for a broken stream.
     fn is_end_stream(&self) -> bool {
         let nothing_left = self.pending.is_empty() && self.trailers.is_none();

@@ -89,9 +89,9 @@ impl NetworkDoor {
     pub(crate) fn start(&self, acceptors: &mut JoinSet<()>) -> io::Result<()> {
         // Lookups run on tasks of a runtime that may be another now.
         self.shared.dns.forget();
-        let names = self.sockets.names.try_clone()?;
-        names.set_nonblocking(true)?;
-        let names = tokio::net::UdpSocket::from_std(names)?;
+        let socket = self.sockets.names.try_clone()?;
+        socket.set_nonblocking(true)?;
+        let names = tokio::net::UdpSocket::from_std(socket)?;
         acceptors.spawn(dns::serve_udp(names, Arc::clone(&self.shared)));
         for listener in &self.sockets.outward {
             acceptors.spawn(outward::accept(registered(listener)?, Arc::clone(&self.shared)));
@@ -105,7 +105,7 @@ impl NetworkDoor {
 
 /// Returns a copy of a listener for the runtime of the calling task.
 fn registered(listener: &TcpListener) -> io::Result<tokio::net::TcpListener> {
-    let listener = listener.try_clone()?;
-    listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener)
+    let copy = listener.try_clone()?;
+    copy.set_nonblocking(true)?;
+    tokio::net::TcpListener::from_std(copy)
 }

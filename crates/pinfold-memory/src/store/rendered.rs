@@ -1,7 +1,7 @@
 //! Renderings of packs, as texts that stay.
 
 use pinfold_content::Uuid;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
 use super::packs::{LIFETIME, link, load, sweep};
 use super::{Diary, millis, number, timestamp, uuid};
@@ -11,7 +11,8 @@ use crate::pack::Pack;
 use crate::render::{RenderedPack, Rendering, address, content_hash};
 use crate::{MemoryError, StoreError};
 
-const COLUMNS: &str = "id, cid, pack, pack_cid, method, content, content_hash, tokens, pinned, expires_at, created_at";
+const COLUMNS: &str = "id, cid, pack, pack_cid, method, content, content_hash, tokens, pinned,
+    expires_at, created_at";
 
 impl Diary {
     /// Renders a pack and keeps the text. One with the same content is returned as it is, and pinned if this one is to be.
@@ -38,19 +39,8 @@ impl Diary {
             let hash = content_hash(&content);
             let cid = address(&pack.cid, &rendering.method, &hash)
                 .map_err(|error| MemoryError::invalid("/renderMethod", error))?;
-            let query = format!("SELECT {COLUMNS} FROM rendered_pack WHERE cid = ?1");
-            let found = transaction.query_row(&query, [cid.as_str()], StoredRendering::of).optional()?;
-            if let Some(found) = found {
-                let pinned = pinned && !found.pinned;
-                if pinned {
-                    transaction.execute(
-                        "UPDATE rendered_pack SET pinned = 1, expires_at = NULL WHERE id = ?1",
-                        [&found.id],
-                    )?;
-                }
-                let found = found.rendered(self.id)?;
-                let expires_at = found.expires_at.filter(|_| !pinned);
-                return Ok(RenderedPack { pinned: found.pinned || pinned, expires_at, ..found });
+            if let Some(found) = rendering_with_cid(transaction, cid.as_str())? {
+                return Ok(pin(transaction, found.rendered(self.id)?, pinned)?);
             }
             let rendered = RenderedPack {
                 id,
@@ -66,23 +56,7 @@ impl Diary {
                 expires_at: (!pinned).then(|| now + LIFETIME),
                 created_at: now,
             };
-            transaction.execute(
-                "INSERT INTO rendered_pack (id, cid, pack, pack_cid, method, content, content_hash, tokens, pinned,
-                 expires_at, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-                params![
-                    rendered.id.to_string(),
-                    rendered.cid.as_str(),
-                    rendered.pack.to_string(),
-                    rendered.pack_cid.as_str(),
-                    rendered.method,
-                    rendered.content,
-                    rendered.content_hash,
-                    i64::try_from(rendered.tokens).unwrap_or(i64::MAX),
-                    rendered.pinned,
-                    rendered.expires_at.map(millis),
-                    millis(rendered.created_at),
-                ],
-            )?;
+            insert(transaction, &rendered)?;
             Ok(rendered)
         })
     }
@@ -110,11 +84,13 @@ impl Diary {
     pub fn rendered(&self, id: Uuid) -> Result<RenderedPack, MemoryError> {
         self.read(|transaction, now| {
             let query = format!(
-                "SELECT {COLUMNS} FROM rendered_pack WHERE (expires_at IS NULL OR expires_at > ?1) AND id = ?2"
+                "SELECT {COLUMNS} FROM rendered_pack
+                 WHERE (expires_at IS NULL OR expires_at > ?1) AND id = ?2"
             );
             let values = params![millis(now), id.to_string()];
-            let found = transaction.query_row(&query, values, StoredRendering::of).optional()?.map(|stored| stored.rendered(self.id)).transpose()?;
-            found.ok_or_else(|| MemoryError::NoPack(id.to_string()))
+            let found = transaction.query_row(&query, values, StoredRendering::of).optional()?;
+            let stored = found.ok_or_else(|| MemoryError::NoPack(id.to_string()))?;
+            Ok(stored.rendered(self.id)?)
         })
     }
 
@@ -150,6 +126,53 @@ impl Diary {
             Ok((found?, number("count", total)?))
         })
     }
+}
+
+const INSERT: &str = "INSERT INTO rendered_pack
+    (id, cid, pack, pack_cid, method, content, content_hash, tokens, pinned, expires_at, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+fn insert(transaction: &Transaction<'_>, rendered: &RenderedPack) -> rusqlite::Result<()> {
+    transaction
+        .execute(
+            INSERT,
+            params![
+                rendered.id.to_string(),
+                rendered.cid.as_str(),
+                rendered.pack.to_string(),
+                rendered.pack_cid.as_str(),
+                rendered.method,
+                rendered.content,
+                rendered.content_hash,
+                i64::try_from(rendered.tokens).unwrap_or(i64::MAX),
+                rendered.pinned,
+                rendered.expires_at.map(millis),
+                millis(rendered.created_at),
+            ],
+        )
+        .map(drop)
+}
+
+fn rendering_with_cid(
+    transaction: &Transaction<'_>,
+    cid: &str,
+) -> rusqlite::Result<Option<StoredRendering>> {
+    let query = format!("SELECT {COLUMNS} FROM rendered_pack WHERE cid = ?1");
+    transaction.query_row(&query, [cid], StoredRendering::of).optional()
+}
+
+/// Pins a rendering if it is to be, so that it does not end.
+fn pin(
+    transaction: &Transaction<'_>,
+    found: RenderedPack,
+    pinned: bool,
+) -> rusqlite::Result<RenderedPack> {
+    if !pinned || found.pinned {
+        return Ok(found);
+    }
+    let query = "UPDATE rendered_pack SET pinned = 1, expires_at = NULL WHERE id = ?1";
+    transaction.execute(query, [found.id.to_string()])?;
+    Ok(RenderedPack { pinned: true, expires_at: None, ..found })
 }
 
 /// The row of a rendering.

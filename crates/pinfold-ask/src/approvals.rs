@@ -175,7 +175,7 @@ impl Approvals {
         state.deny_oldest();
         let deadline = Instant::now() + terms.patience;
         state.waiting.insert(id, Waiting { pending, deadline, stage: Stage::Open });
-        self.tell(&state);
+        self.report(&state);
         loop {
             let no_answer = match state.waiting.get(&id).map(|one| &one.stage) {
                 Some(Stage::Over(_)) | None => None,
@@ -195,7 +195,7 @@ impl Approvals {
                 }
             };
             let stage = state.waiting.remove(&id).map(|one| one.stage);
-            self.tell(&state);
+            self.report(&state);
             return match stage {
                 Some(Stage::Over(outcome)) => outcome,
                 _ => Err(no_answer.unwrap_or(NoAnswer::Over)),
@@ -253,7 +253,7 @@ impl Approvals {
             return Err(AnswerError::NoRule);
         }
         one.stage = Stage::Answered;
-        self.tell(&state);
+        self.report(&state);
         let answered = Some(Answered { answer, by: by.to_owned() });
         Ok(Counted { approvals: Arc::clone(self), id, answered })
     }
@@ -276,7 +276,7 @@ impl Approvals {
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
-        self.tell(&state);
+        self.report(&state);
     }
 
     /// Returns whether anybody is there to answer.
@@ -290,7 +290,7 @@ impl Approvals {
         self.state().is_over
     }
 
-    fn tell(&self, state: &State) {
+    fn report(&self, state: &State) {
         self.changed.notify_all();
         for (_, wake) in &state.approvers {
             // A counter that is full says all that there is to say.
@@ -338,7 +338,7 @@ impl Drop for Counted {
         {
             one.stage = Stage::Over(Ok(answered));
         }
-        self.approvals.tell(&state);
+        self.approvals.report(&state);
     }
 }
 
@@ -367,7 +367,7 @@ impl Drop for Approver {
     fn drop(&mut self) {
         let mut state = self.approvals.state();
         state.approvers.retain(|(number, _)| *number != self.number);
-        self.approvals.tell(&state);
+        self.approvals.report(&state);
     }
 }
 

@@ -101,7 +101,7 @@ impl Attending {
                 self.hear()?;
             }
             if has_changed && self.approver.is_some() {
-                self.tell_changes()?;
+                self.report_changes()?;
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ impl Attending {
             ApproverRequest::Watch => {
                 self.approver = Some(self.approvals().attend().map_err(|_| Gone)?);
                 self.say(Happening::Done)?;
-                self.tell_changes()
+                self.report_changes()
             }
             ApproverRequest::Answer { id, answer, by } => {
                 let by = line(by.as_bytes());
@@ -149,7 +149,7 @@ impl Attending {
         }
     }
 
-    fn tell_changes(&mut self) -> Result<(), Gone> {
+    fn report_changes(&mut self) -> Result<(), Gone> {
         if let Some(approver) = &self.approver {
             approver.notice();
         }

@@ -101,7 +101,7 @@ pub enum LaunchError {
     },
 }
 
-const OLD_KERNEL: &str = "use Linux 5.15 or newer (`uname -r` tells); where it is, a filter around pinfold hides its calls";
+const OLD_KERNEL: &str = "use Linux 5.15 or newer (`uname -r` shows it); where it is, a filter around pinfold hides its calls";
 
 fn detail_words(detail: &str) -> String {
     if detail.is_empty() { String::new() } else { format!(" ({detail})") }

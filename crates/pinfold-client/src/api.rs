@@ -1,4 +1,4 @@
-//! What can be asked of `pinfold serve`, and what it tells.
+//! What can be asked of `pinfold serve`, and what it reports.
 //!
 //! Every method has a type of parameters that names it ([`Call`]). Sessions are named by their own
 //! name, by the beginning of it, or by the name that they were given.

@@ -110,8 +110,8 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`Self::call`].
     pub fn exec(&self, start: &ExecStart) -> Result<Exec<'_>, ClientError> {
-        let (tell, events) = sync_channel(WAITING);
-        let started = self.ask(start, Follows::Exec(tell))?;
+        let (sender, events) = sync_channel(WAITING);
+        let started = self.ask(start, Follows::Exec(sender))?;
         Ok(Exec { client: self, id: started.exec, events, has_ended: false })
     }
 
@@ -120,8 +120,8 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`Self::call`].
     pub fn watch(&self, watch: &FilesWatch) -> Result<Watching<'_>, ClientError> {
-        let (tell, changes) = sync_channel(WAITING);
-        let started = self.ask(watch, Follows::Watch(tell))?;
+        let (sender, changes) = sync_channel(WAITING);
+        let started = self.ask(watch, Follows::Watch(sender))?;
         Ok(Watching { client: self, id: started.watch, changes })
     }
 
@@ -269,7 +269,7 @@ fn listen(socket: UnixStream, shared: &Mutex<Shared>) {
             Ok(Message::Response { id, result }) => {
                 shared.lock().answer(id.as_u64().unwrap_or_default(), result);
             }
-            Ok(Message::Notification { method, params }) => tell(shared, &method, params),
+            Ok(Message::Notification { method, params }) => deliver(shared, &method, params),
             Ok(Message::Request { .. }) | Err(_) => break,
         }
     }
@@ -286,11 +286,11 @@ impl Shared {
         let Some(Waiting { answer, follows }) = self.calls.remove(&id) else { return };
         let number = |key: &str| result.as_ref().ok().and_then(|result| result[key].as_u64());
         match follows {
-            Follows::Exec(tell) => {
-                self.execs.extend(number("exec").map(|exec| (exec, tell)));
+            Follows::Exec(sender) => {
+                self.execs.extend(number("exec").map(|exec| (exec, sender)));
             }
-            Follows::Watch(tell) => {
-                self.watches.extend(number("watch").map(|watch| (watch, tell)));
+            Follows::Watch(sender) => {
+                self.watches.extend(number("watch").map(|watch| (watch, sender)));
             }
             Follows::Nothing => {}
         }
@@ -301,29 +301,29 @@ impl Shared {
 
 /// Passes on a notification. A slow receiver makes the connection wait, and nothing is sent while
 /// the table is locked. Kinds that are not known here are for a newer client.
-fn tell(shared: &Mutex<Shared>, method: &str, params: Value) {
+fn deliver(shared: &Mutex<Shared>, method: &str, params: Value) {
     if method == ExecOutput::METHOD
         && let Ok(output) = serde_json::from_value::<ExecOutput>(params.clone())
     {
-        let tell = shared.lock().execs.get(&output.exec).cloned();
+        let sender = shared.lock().execs.get(&output.exec).cloned();
         let event = ExecEvent::Output(output.stream, output.data.into());
-        tell.map(|tell| tell.send(event));
+        sender.map(|sender| sender.send(event));
     } else if method == ExecExit::METHOD
         && let Ok(exit) = serde_json::from_value::<ExecExit>(params.clone())
     {
-        let tell = shared.lock().execs.remove(&exit.exec);
+        let sender = shared.lock().execs.remove(&exit.exec);
         let event = match exit.ended {
             Some(ended) => ExecEvent::Exit(ended),
             None => ExecEvent::Failed(exit.error.unwrap_or_default()),
         };
-        tell.map(|tell| tell.send(event));
+        sender.map(|sender| sender.send(event));
     } else if method == FilesChanged::METHOD
         && let Ok(changed) = serde_json::from_value::<FilesChanged>(params)
     {
-        let tell = match changed.change {
+        let sender = match changed.change {
             Some(_) => shared.lock().watches.get(&changed.watch).cloned(),
             None => shared.lock().watches.remove(&changed.watch),
         };
-        tell.map(|tell| tell.send(changed));
+        sender.map(|sender| sender.send(changed));
     }
 }

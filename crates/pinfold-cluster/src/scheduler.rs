@@ -62,7 +62,7 @@ pub trait Scheduler {
     fn clean_up(&self, job: &JobName);
 }
 
-/// Which submission of a job is meant. It is no secret: it tells jobs of one name apart.
+/// Which submission of a job is meant. It is no secret: it distinguishes jobs of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunId([u8; 8]);
 

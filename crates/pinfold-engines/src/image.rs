@@ -94,7 +94,7 @@ pub type IsTrusted<'a> = &'a dyn Fn(ContentHash) -> Result<(), ImageError>;
 pub struct Images<'a> {
     engine: Engine,
     places: &'a Places,
-    tell: &'a dyn Fn(&Event<'_>),
+    report: &'a dyn Fn(&Event<'_>),
 }
 
 /// Returns where an agent's files for its image are: the user's directory, the administrator's,
@@ -124,10 +124,10 @@ pub fn extensions_of(agent: &str, places: &Places) -> Option<PathBuf> {
 }
 
 impl<'a> Images<'a> {
-    /// Returns those of an engine; `tell` is called before what takes time.
+    /// Returns those of an engine; `report` is called before what takes time.
     #[must_use]
-    pub fn new(engine: Engine, places: &'a Places, tell: &'a dyn Fn(&Event<'_>)) -> Self {
-        Self { engine, places, tell }
+    pub fn new(engine: Engine, places: &'a Places, report: &'a dyn Fn(&Event<'_>)) -> Self {
+        Self { engine, places, report }
     }
 
     /// Returns the names that the images would have now. What to build on need not be known, nor here.
@@ -230,7 +230,7 @@ impl<'a> Images<'a> {
         let found = self.engine.inspect(&tag.to_string())?;
         let is_same = found.is_some_and(|found| found.labels.get(LABEL) == Some(&label));
         if is_same && !how.rebuild {
-            (self.tell)(&Event::There(tag));
+            (self.report)(&Event::There(tag));
             return Ok(());
         }
         let scratch = Scratch::make(&self.places.cache.join("images/contexts"))?;
@@ -239,7 +239,7 @@ impl<'a> Images<'a> {
         if copy(scratch.path())? != content {
             return Err(ImageError::Changed);
         }
-        (self.tell)(&Event::Building(tag));
+        (self.report)(&Event::Building(tag));
         let recipe = Recipe {
             context: scratch.path(),
             dockerfile,
@@ -250,7 +250,7 @@ impl<'a> Images<'a> {
             network: how.network,
             without_cache: how.rebuild,
         };
-        self.engine.build(&recipe, &|said| (self.tell)(&Event::Output(said)))
+        self.engine.build(&recipe, &|said| (self.report)(&Event::Output(said)))
     }
 
     /// Returns the digest of what is to be built on, asked for if it is not here or old.
@@ -262,14 +262,14 @@ impl<'a> Images<'a> {
         match found {
             Some(found) if how.offline || !is_old(&found) => return Ok(found.digest),
             Some(found) if !found.is_from_registry => {
-                (self.tell)(&Event::Own(reference));
+                (self.report)(&Event::Own(reference));
                 return Ok(found.digest);
             }
             None if how.offline => return Err(ImageError::NotHere(reference.clone())),
             Some(_) | None => {}
         }
-        (self.tell)(&Event::Pulling(reference));
-        self.engine.pull(reference, &|said| (self.tell)(&Event::Output(said)))?;
+        (self.report)(&Event::Pulling(reference));
+        self.engine.pull(reference, &|said| (self.report)(&Event::Output(said)))?;
         asked.now(&self.engine, reference)?;
         let found = self.look_at(base)?;
         found.map(|found| found.digest).ok_or_else(|| ImageError::NotHere(reference.clone()))

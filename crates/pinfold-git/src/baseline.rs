@@ -1,4 +1,4 @@
-//! What a repository held when a session started: tells what the session deleted from what the
+//! What a repository held when a session started: distinguishes what the session deleted from what the
 //! host made since.
 
 use std::collections::HashMap;

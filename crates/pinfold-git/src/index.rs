@@ -37,7 +37,7 @@ const SKIP_WORKTREE: u16 = 0x4000;
 /// The bit of the further flags for a file of which only the name is staged (`git add -N`).
 const INTENT_TO_ADD: u16 = 0x2000;
 
-/// Puts an index that git wrote in the place of a git directory's own. `mark` tells the file that it
+/// Puts an index that git wrote in the place of a git directory's own. `mark` identifies the file that it
 /// is written to before from others'.
 ///
 /// # Errors

@@ -58,7 +58,7 @@ pub enum Locked {
 pub const STAGED_SINCE: &str = "something was staged in the meantime";
 
 impl<'a> Staging<'a> {
-    /// Copies the index of a working tree of the repository at `common`. `session` tells the copy
+    /// Copies the index of a working tree of the repository at `common`. `session` identifies the copy
     /// from others.
     ///
     /// # Errors

@@ -137,7 +137,7 @@ pub fn allow_many_files() {
         setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Blocks what tells of children and asks to end, and returns a descriptor to read both from.
+/// Blocks signals that report on children or ask to end, and returns a descriptor to read both from.
 ///
 /// # Errors
 /// Returns the error of `signalfd(2)`.

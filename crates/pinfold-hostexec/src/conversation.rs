@@ -240,7 +240,7 @@ impl Conversation<'_> {
         if let Job::Git(task) = &request.job
             && ended == Some(Ended::Code(0))
         {
-            task.tell(self.client, deadline);
+            task.report(self.client, deadline);
         }
         match (ended, how) {
             (Some(ended), _) => self.client.conclude(&Reply::Ended(ended)),

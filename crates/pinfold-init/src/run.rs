@@ -172,7 +172,7 @@ impl Loop<'_> {
         }
         let goes_on = (!signalled || self.children()) && (!ordered || self.order()?);
         if goes_on && self.idle == Idle::Ending && self.tasks.iter().all(Task::has_ended) {
-            self.tell_end(Ended::Code(0));
+            self.report_end(Ended::Code(0));
             return Ok(false);
         }
         Ok(goes_on)
@@ -200,8 +200,8 @@ impl Loop<'_> {
                 };
                 self.run(id, bounds, groups, &rest, streams);
             }
-            Order::SignalTask { id, signal } => self.tell_task(id, |task| task.signal(signal)),
-            Order::EndTask(id) => self.tell_task(id, Task::end),
+            Order::SignalTask { id, signal } => self.with_task(id, |task| task.signal(signal)),
+            Order::EndTask(id) => self.with_task(id, Task::end),
             Order::Signal(number) => self.signal(number),
             Order::Socket => self.pass_socket(),
             Order::Tools { roots, cwd } => {
@@ -279,9 +279,9 @@ impl Loop<'_> {
     }
 
     /// Tells a task something. One that has ended since needs no message.
-    fn tell_task(&mut self, id: u32, tell: impl FnOnce(&mut Task)) {
+    fn with_task(&mut self, id: u32, act: impl FnOnce(&mut Task)) {
         if let Some(task) = self.tasks.iter_mut().find(|task| task.id() == id) {
-            tell(task);
+            act(task);
         }
     }
 
@@ -338,7 +338,7 @@ impl Loop<'_> {
             }
             if self.relay.take_if(|relay| relay.is(pid) && relay.has_ended(status)).is_some() {
                 if let Some(ended) = self.ended {
-                    self.tell_end(ended);
+                    self.report_end(ended);
                     return false;
                 }
                 continue;
@@ -352,7 +352,7 @@ impl Loop<'_> {
                 continue;
             }
             let Some(relay) = &mut self.relay else {
-                self.tell_end(ended(status));
+                self.report_end(ended(status));
                 return false;
             };
             // What the command has left would have written as long as it likes.
@@ -362,7 +362,7 @@ impl Loop<'_> {
         true
     }
 
-    fn tell_end(&mut self, ended: Ended) {
+    fn report_end(&mut self, ended: Ended) {
         if let Some(returned) = self.returned.take() {
             // What still runs would write while it is read.
             task::end_all_but(rustix::process::getpid());

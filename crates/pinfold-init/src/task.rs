@@ -3,7 +3,7 @@
 //! That process, a copy of init, leads the session of the task's terminal and is the one to which
 //! whatever the task leaves behind is handed (PR_SET_CHILD_SUBREAPER, prctl(2)). So a task can be
 //! ended with everything that it has started, however often that has forked, and job control
-//! works in it as for the command. It tells the supervisor of the task by itself, on init's channel, and
+//! works in it as for the command. It reports on the task to the supervisor by itself, on init's channel, and
 //! goes when nothing of the task is left.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,7 +33,7 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(2);
 /// A program that runs next to the command.
 pub(crate) struct Task {
     id: u32,
-    /// The process above it, which tells the supervisor of it.
+    /// The process above it, which reports on it to the supervisor.
     minder: Pid,
     is_ending: bool,
     /// Limits of its own that no control group enforces.
@@ -61,12 +61,12 @@ impl Task {
         around: &Arc<Surroundings>,
     ) -> Result<Self, Failure> {
         let prepared = command.prepare(around)?;
-        let what = b"with limits of its own (this kernel does not tell what each process uses up)";
+        let what = b"with limits of its own (this kernel does not show what each process uses)";
         let watch = PartWatch::new(bounds).map_err(Failure::about(Step::Limits, what))?;
         let terminal = Terminal::open(&streams).map_err(Failure::at(Step::Terminal))?;
         let line = streams.take_line();
         if let (Some(terminal), None) = (&terminal, &line) {
-            // Before anything that runs there can tell of its end.
+            // Before anything that runs there can report its end.
             let report = Report::TaskTerminal(id);
             let sent = supervisor.send(&report, &[terminal.controller.as_fd()]);
             sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;

@@ -1,4 +1,4 @@
-//! Everything below a process, as proc(5) tells.
+//! Everything below a process, as proc(5) shows it.
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! Limits that are watched from inside.
 //!
 //! The kernel refuses one task, byte of a private directory or descriptor too many by itself; it
-//! tells nobody, so a look now and then names the limit. Memory without a control group is bounded
+//! notifies nobody, so a look now and then names the limit. Memory without a control group is bounded
 //! by the look alone: init sees every process of the sandbox in its own /proc. That is a guard
 //! against run-aways, not a wall: what is allocated and freed between two looks is not seen.
 

@@ -140,13 +140,13 @@ impl Server {
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
             let server = &place.server;
             let progress = params["_meta"]["progressToken"].clone();
-            let tell = |done: u64, message: &str| {
+            let report = |done: u64, message: &str| {
                 if !call.is_cancelled() {
                     server.progress(&progress, done, message);
                 }
             };
             let arguments = params["arguments"].clone();
-            let asked = Asked { name: &name, arguments, call: &call, tell: &tell };
+            let asked = Asked { name: &name, arguments, call: &call, report: &report };
             let result = toolset.call(asked);
             if let Some(said) = toolset::failed(&result) {
                 let id = of_thread.to_string();

@@ -13,7 +13,7 @@ pub struct Asked<'a> {
     /// The call, which may be taken back.
     pub call: &'a Call,
     /// Says how far it has come.
-    pub tell: &'a dyn Fn(u64, &str),
+    pub report: &'a dyn Fn(u64, &str),
 }
 
 /// A failed call of any tool of the server.

@@ -96,7 +96,7 @@ impl Document {
         Self { file: Escaped(path).to_string().into(), root }
     }
 
-    /// Parses a file by the format its name tells.
+    /// Parses a file by the format that its name says.
     ///
     /// # Errors
     /// Returns an error for a file that is not text, or not well formed.

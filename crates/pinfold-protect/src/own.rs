@@ -75,7 +75,7 @@ pub struct Own {
     links: Vec<PathBuf>,
     /// What was found.
     known: HashSet<Inode>,
-    /// Files with several names, also by the number of the inode alone, which a directory tells.
+    /// Files with several names, also by the number of the inode alone, which a directory lists.
     several: HashSet<Inode>,
     numbers: HashSet<u64>,
     /// How many entries were looked at.

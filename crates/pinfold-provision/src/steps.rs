@@ -1,4 +1,4 @@
-//! What the cache asks of others, and what it tells while it works.
+//! What the cache asks of others, and what it reports while it works.
 
 use std::error::Error;
 use std::io;

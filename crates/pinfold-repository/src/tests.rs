@@ -204,7 +204,7 @@ fn a_directory_that_has_settled_is_not_read_again() {
     let world = World::new(r#"{"snapshot": {"base": "./system"}}"#);
     world.write("system/usr/file", "one");
     let file = world.root().join("system/usr/file");
-    // No event tells that a clock has gone on.
+    // No event reports that a clock has gone on.
     let age = || fs::metadata(&file).unwrap().modified().unwrap().elapsed().unwrap();
     while age() < Duration::from_secs(4) {
         std::thread::sleep(Duration::from_millis(100));

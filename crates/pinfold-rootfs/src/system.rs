@@ -278,8 +278,8 @@ impl<'a> Systems<'a> {
         let system = self.ensure_tree(&image.digest, asked, &[], |archives| {
             self.check_room(archives, packed, asked)?;
             let doing = self.doing;
-            let mut tell = |progress| doing(Doing::Fetching(progress));
-            registry.fetch(&wanted, &image, archives, &mut tell).map_err(failed)
+            let mut report = |progress| doing(Doing::Fetching(progress));
+            registry.fetch(&wanted, &image, archives, &mut report).map_err(failed)
         })?;
         self.memo.put(&reference.to_string(), &image.digest).map_err(SystemError::Memo)?;
         Ok(system)

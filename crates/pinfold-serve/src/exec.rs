@@ -119,7 +119,7 @@ impl Job {
     /// does not listen any more: then it is ended.
     pub(crate) fn until_end(
         mut self,
-        mut tell: impl FnMut(Stream, &[u8]) -> io::Result<()>,
+        mut report: impl FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<Ended, Fault> {
         let mut ended = self.ended.take().map(|end| (end, Instant::now()));
         loop {
@@ -132,12 +132,12 @@ impl Job {
             if let Some((end, _)) = ended.take_if(|_| !ready.contains(&true)) {
                 self.outputs
                     .iter_mut()
-                    .try_for_each(|output| output.finish(&mut tell))
+                    .try_for_each(|output| output.finish(&mut report))
                     .map_err(gone)?;
                 return end;
             }
             for (output, _) in self.outputs.iter_mut().zip(&ready[1..]).filter(|(_, is)| **is) {
-                if let Err(error) = output.read(&mut tell) {
+                if let Err(error) = output.read(&mut report) {
                     self.running.kill();
                     return Err(gone(error));
                 }
@@ -177,7 +177,7 @@ impl Job {
 
 impl Output {
     /// Sends what there is. Characters are sent whole, so that text stays text.
-    fn read(&mut self, tell: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    fn read(&mut self, report: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
         let Some(pipe) = &self.pipe else { return Ok(()) };
         let begun = self.begun.len();
         let mut buffer = std::mem::take(&mut self.begun);
@@ -199,12 +199,15 @@ impl Output {
         } else {
             self.begun = buffer.split_off(whole(&buffer));
         }
-        if buffer.is_empty() { Ok(()) } else { tell(self.stream, &buffer) }
+        if buffer.is_empty() { Ok(()) } else { report(self.stream, &buffer) }
     }
 
-    fn finish(&mut self, tell: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    fn finish(
+        &mut self,
+        report: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let begun = std::mem::take(&mut self.begun);
-        if begun.is_empty() { Ok(()) } else { tell(self.stream, &begun) }
+        if begun.is_empty() { Ok(()) } else { report(self.stream, &begun) }
     }
 }
 

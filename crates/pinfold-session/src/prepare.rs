@@ -104,9 +104,9 @@ impl Preparation {
     /// # Errors
     /// Returns an error if no agent is named, or its image is not available.
     pub fn begin_with_image(&mut self, progress: &dyn Progress) -> Result<(), RunError> {
-        let tell = |event: &image::Event<'_>| progress.image(event);
+        let report = |event: &image::Event<'_>| progress.image(event);
         let interrupted = |signal| progress.interrupted(signal);
-        let base = agent_image::base_of(&self.settings, self.host(), &tell, &interrupted)?;
+        let base = agent_image::base_of(&self.settings, self.host(), &report, &interrupted)?;
         let origin = Origin::Flag { name: "--agent-image" };
         self.settings.snapshot.base = Some(Valued::new(base, origin));
         self.is_of_image = true;

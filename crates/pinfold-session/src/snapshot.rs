@@ -77,7 +77,7 @@ pub struct Snapshots<'a> {
     shelf: Shelf,
     /// Whether tags are looked up again.
     refresh: bool,
-    tell: &'a dyn Fn(Event<'_>),
+    report: &'a dyn Fn(Event<'_>),
 }
 
 /// Hosts that set-up commands may always reach.
@@ -96,11 +96,11 @@ pub fn build_hosts() -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
 }
 
 impl<'a> Snapshots<'a> {
-    /// Returns those in the user's cache; `tell` is called before what takes time.
+    /// Returns those in the user's cache; `report` is called before what takes time.
     #[must_use]
-    pub fn new(host: Host<'a>, tell: &'a dyn Fn(Event<'_>)) -> Self {
+    pub fn new(host: Host<'a>, report: &'a dyn Fn(Event<'_>)) -> Self {
         let shelf = Shelf::new(host.places.cache.join("snapshots"), SUMMARY);
-        Self { host, shelf, refresh: false, tell }
+        Self { host, shelf, refresh: false, report }
     }
 
     /// Returns the same, but that the tag of an image is looked up again.
@@ -121,9 +121,9 @@ impl<'a> Snapshots<'a> {
         }
         let base = base_of(snapshot);
         if snapshot.base.is_none() && base == Base::Alpine {
-            (self.tell)(Event::Alpine);
+            (self.report)(Event::Alpine);
         }
-        let about_base = |doing| (self.tell)(Event::Base(doing));
+        let about_base = |doing| (self.report)(Event::Base(doing));
         let most = settings.limits.build.as_ref().map_or(Limits::DEFAULT_BUILD, |most| most.value);
         let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base)
@@ -146,7 +146,7 @@ impl<'a> Snapshots<'a> {
     /// Returns [`SnapshotError`].
     pub fn find(&self, settings: &Settings, root: &Path) -> Result<Option<Stack>, SnapshotError> {
         let snapshot = &settings.snapshot;
-        let about_base = |doing| (self.tell)(Event::Base(doing));
+        let about_base = |doing| (self.report)(Event::Base(doing));
         let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base).not_from(written);
         let base = base_of(snapshot);
@@ -186,12 +186,12 @@ impl<'a> Snapshots<'a> {
         let mut is_new = false;
         let made = self.shelf.ensure::<_, SnapshotError>(
             &id,
-            &|| (self.tell)(Event::Building(Building::Waiting)),
+            &|| (self.report)(Event::Building(Building::Waiting)),
             usable(&id),
             |staging| {
                 is_new = true;
-                let tell = |building: Building<'_>| (self.tell)(Event::Building(building));
-                let work = Work { system, summary: &summary, settings, staging, tell: &tell };
+                let report = |building: Building<'_>| (self.report)(Event::Building(building));
+                let work = Work { system, summary: &summary, settings, staging, report: &report };
                 work.run().map_err(|error| self.with_place(error, staging))?;
                 let summary = serde_json::to_vec_pretty(&summary);
                 Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)

@@ -79,7 +79,7 @@ impl CallerTerminal {
         let mut raw = self.saved.clone();
         raw.make_raw();
         if let Some(guardian) = &self.guardian {
-            guardian.tell(Guardian::ARM);
+            guardian.order(Guardian::ARM);
         }
         rustix::termios::tcsetattr(&self.descriptor, OptionalActions::Drain, &raw)
     }
@@ -94,10 +94,10 @@ impl CallerTerminal {
 
     /// Gives the terminal its first modes back.
     pub fn restore(&self) {
-        // A terminal that is gone cannot be restored, and there is nobody to tell.
+        // A terminal that is gone cannot be restored, and there is nobody to notify.
         let _ = rustix::termios::tcsetattr(&self.descriptor, OptionalActions::Drain, &self.saved);
         if let Some(guardian) = &self.guardian {
-            guardian.tell(Guardian::DISARM);
+            guardian.order(Guardian::DISARM);
         }
     }
 
@@ -176,7 +176,7 @@ impl Guardian {
         }
     }
 
-    fn tell(&self, order: u8) {
+    fn order(&self, order: u8) {
         if let Some(orders) = &self.orders {
             // A guardian that was killed cannot be helped; the terminal is ours to restore.
             let _ = rustix::io::write(orders, &[order]);

@@ -23,7 +23,7 @@ const ATOMIC: usize = 4096;
 pub(crate) struct FileInput {
     file: File,
     writer: File,
-    /// Never read from; it tells what is left.
+    /// Never read from; its length is what is left.
     left: OwnedFd,
 }
 

@@ -42,7 +42,7 @@ struct Calls {
 
 #[derive(Debug)]
 struct Waiting {
-    tell: SyncSender<Answered>,
+    sender: SyncSender<Answered>,
     /// Whether an event was lost since the last one that was delivered.
     has_lost: bool,
 }
@@ -78,7 +78,7 @@ impl Tools {
     /// Returns an error for a session that has ended; more content than a message carries.
     pub fn call(&self, operation: &Operation, content: &[u8]) -> Result<Call<'_>, ToolError> {
         let is_watch = matches!(operation, Operation::Watch(_));
-        let (tell, answers) = sync_channel(if is_watch { EVENTS } else { 1 });
+        let (sender, answers) = sync_channel(if is_watch { EVENTS } else { 1 });
         let id = {
             let mut calls = self.calls.lock();
             if calls.is_over {
@@ -89,7 +89,7 @@ impl Tools {
                 id = id.wrapping_add(1);
             }
             calls.next = id.wrapping_add(1);
-            calls.waiting.insert(id, Waiting { tell, has_lost: false });
+            calls.waiting.insert(id, Waiting { sender, has_lost: false });
             id
         };
         let sent = frame::send(&mut *self.writer.lock(), id, Some(operation), content);
@@ -309,18 +309,18 @@ impl Calls {
         let Answer::Event(event) = answer else {
             let Some(waiting) = self.waiting.remove(&id) else { return false };
             // The waiting caller has room for the last one, or has gone.
-            let _ = waiting.tell.try_send((answer, content));
+            let _ = waiting.sender.try_send((answer, content));
             return true;
         };
         let Some(waiting) = self.waiting.get_mut(&id) else { return false };
         if waiting.has_lost {
             let lost = Event { change: crate::Change::Overflow, path: event.path.clone() };
-            match waiting.tell.try_send((Answer::Event(lost), Vec::new())) {
+            match waiting.sender.try_send((Answer::Event(lost), Vec::new())) {
                 Ok(()) => waiting.has_lost = false,
                 Err(_) => return true,
             }
         }
-        let sent = waiting.tell.try_send((Answer::Event(event), Vec::new()));
+        let sent = waiting.sender.try_send((Answer::Event(event), Vec::new()));
         waiting.has_lost |= matches!(sent, Err(TrySendError::Full(_)));
         true
     }

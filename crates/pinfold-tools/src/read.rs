@@ -10,7 +10,7 @@ use crate::frame::MAX_CONTENT;
 use crate::operation::{ContentKind, Range, Read, ReadDone};
 use crate::roots::{Roots, There};
 
-/// How much of a file tells what it is.
+/// How much of a file shows what it is.
 const LOOK: usize = 8192;
 /// The most bytes that are searched for lines: other requests wait in that time.
 const LOOKED: usize = 256 << 20;

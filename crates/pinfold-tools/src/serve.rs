@@ -107,8 +107,8 @@ impl Service {
             Operation::Find(asked) => find::find(&self.roots, asked, cancel).map(Answer::Find),
             Operation::Grep(asked) => grep::grep(&self.roots, asked, cancel).map(Answer::Grep),
             Operation::Watch(asked) => {
-                let mut tell = |event| self.answer(id, &Answer::Event(event), &[]).is_ok();
-                watch::watch(&self.roots, asked, cancel, &mut tell)?;
+                let mut report = |event| self.answer(id, &Answer::Event(event), &[]).is_ok();
+                watch::watch(&self.roots, asked, cancel, &mut report)?;
                 Err(ToolError::gone())
             }
             _ => Err(ToolError::new(ErrorKind::Request, "not one that takes long")),

@@ -127,11 +127,11 @@ pub(crate) fn walk_at_once(
     ignored: bool,
     globs: Override,
     threads: usize,
-    tell: impl Fn(&Path, PathBuf) + Send + Sync + 'static,
+    report: impl Fn(&Path, PathBuf) + Send + Sync + 'static,
 ) -> Result<WalkParallel, ToolError> {
     match unreadable_above(root, ignored) {
         Some(rules) => Err(no_rules(&rules)),
-        None => Ok(builder(root, ignored, globs, tell).threads(threads).build_parallel()),
+        None => Ok(builder(root, ignored, globs, report).threads(threads).build_parallel()),
     }
 }
 
@@ -149,7 +149,7 @@ fn builder(
     root: &Path,
     ignored: bool,
     globs: Override,
-    tell: impl Fn(&Path, PathBuf) + Send + Sync + 'static,
+    report: impl Fn(&Path, PathBuf) + Send + Sync + 'static,
 ) -> WalkBuilder {
     let enters = move |entry: &DirEntry| {
         if entry.depth() > 0 && entry.file_name() == GIT {
@@ -161,7 +161,7 @@ fn builder(
         }
         match rules::unreadable(entry.path()) {
             Some(rules) => {
-                tell(entry.path(), rules);
+                report(entry.path(), rules);
                 false
             }
             None => true,

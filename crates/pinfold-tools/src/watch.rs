@@ -28,7 +28,7 @@ struct Watcher<'a> {
     /// Whether the directories below the root are watched as well.
     is_recursive: bool,
     watch: &'a Watch,
-    tell: &'a mut dyn FnMut(Event) -> bool,
+    report: &'a mut dyn FnMut(Event) -> bool,
 }
 
 /// Tells what changes until it is cancelled, or nobody listens any more.
@@ -39,15 +39,15 @@ pub(crate) fn watch(
     roots: &Roots,
     watch: &Watch,
     cancel: &Cancel,
-    tell: &mut dyn FnMut(Event) -> bool,
+    report: &mut dyn FnMut(Event) -> bool,
 ) -> Result<(), ToolError> {
     let (root, kind) = start(roots, &watch.path)?;
     let system = |errno| ToolError::system(&watch.path)(errno);
     let events = new_queue().map_err(system)?;
     let is_recursive = watch.recursive && kind == EntryKind::Directory;
-    let mut watcher = Watcher { events, places: HashMap::new(), root, is_recursive, watch, tell };
+    let mut watcher = Watcher { events, places: HashMap::new(), root, is_recursive, watch, report };
     watcher.add_all()?;
-    if !(watcher.tell)(Event { change: Change::Ready, path: watch.path.clone() }) {
+    if !(watcher.report)(Event { change: Change::Ready, path: watch.path.clone() }) {
         return Ok(());
     }
     loop {
@@ -91,7 +91,7 @@ impl Watcher<'_> {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
             done => done?,
         }
-        Ok((self.tell)(Event { change: Change::Overflow, path: self.watch.path.clone() }))
+        Ok((self.report)(Event { change: Change::Overflow, path: self.watch.path.clone() }))
     }
 
     fn add(&mut self, at: &Path) -> Result<(), ToolError> {
@@ -132,7 +132,7 @@ impl Watcher<'_> {
                 self.add_if_there(entry.path())?;
             }
             let event = || Event { change: Change::Created, path: entry.path().into() };
-            if is_new && !(self.tell)(event()) {
+            if is_new && !(self.report)(event()) {
                 return Ok(false);
             }
         }
@@ -151,7 +151,7 @@ impl Watcher<'_> {
     }
 
     /// Watches a directory no more that went elsewhere, nor those below: watches go with what they are
-    /// of, and would tell of it under the paths that it had.
+    /// of, and would report it under the paths that it had.
     fn forget_below(&mut self, at: &Path) {
         let events = &self.events;
         self.places.retain(|watched, place| {
@@ -164,7 +164,7 @@ impl Watcher<'_> {
         });
     }
 
-    /// Tells what there is to tell; false when nobody listens any more, or nothing is left to watch.
+    /// Reports what there is to report; false when nobody listens any more, or nothing is left to watch.
     fn read(&mut self) -> Result<bool, ToolError> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut seen = Vec::new();
@@ -208,7 +208,7 @@ impl Watcher<'_> {
         name: Option<Vec<u8>>,
     ) -> Result<bool, ToolError> {
         let is_own = flags.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF);
-        // The directory above tells of it, if it is watched.
+        // The directory above reports it, if it is watched.
         if is_own && place != self.root {
             return Ok(true);
         }
@@ -220,7 +220,7 @@ impl Watcher<'_> {
         } else {
             Change::Modified
         };
-        if !(self.tell)(Event { change, path: at.as_path().into() }) {
+        if !(self.report)(Event { change, path: at.as_path().into() }) {
             return Ok(false);
         }
         let is_directory = flags.contains(ReadFlags::ISDIR);

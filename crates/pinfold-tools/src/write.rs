@@ -129,7 +129,7 @@ fn access_list(file: &File) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-/// Returns what tells one version of a file from another.
+/// Returns what distinguishes one version of a file from another.
 fn version(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     let nanoseconds = stat.st_ctime_nsec;
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, nanoseconds)

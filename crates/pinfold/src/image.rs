@@ -127,13 +127,13 @@ fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     let image = AgentImage { trust_image: args.trust_image, ..args.wanted.image() };
     let network = args.network.as_deref();
     let how = How { rebuild: args.rebuild, offline: args.offline, network };
-    let (_, tag) = image.build(&how, host, &tell, &pinfold_host::sys::die_of)?;
+    let (_, tag) = image.build(&how, host, &report, &pinfold_host::sys::die_of)?;
     say!("{tag}");
     Ok(ExitCode::SUCCESS)
 }
 
 fn tag(args: &TagArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
-    let tagged = args.wanted.image().tag(host, &tell)?;
+    let tagged = args.wanted.image().tag(host, &report)?;
     let base = match &tagged.base {
         Some(Base::Image(reference)) => Some(reference.as_str()),
         Some(Base::Scratch) => Some("scratch"),
@@ -186,7 +186,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
 }
 
 /// Shows what happens to a user who waits.
-pub(crate) fn tell(event: &Event<'_>) {
+pub(crate) fn report(event: &Event<'_>) {
     match event {
         Event::Pulling(reference) => notify!("pinfold: getting {reference}"),
         Event::Own(reference) => notify!(

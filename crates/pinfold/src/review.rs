@@ -59,7 +59,7 @@ pub(crate) fn choose(words: &[OsString], launcher: &Launcher) -> Result<Chosen, 
     let review = Review::open(Host { places: &places, launcher }, &summary.session)?;
     if let Some(resumed) = review.resumed() {
         notify!("pinfold: finished an `apply` that was interrupted");
-        decide::tell(resumed);
+        decide::report(resumed);
     }
     Ok(Chosen { places, review, paths })
 }

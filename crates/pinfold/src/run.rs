@@ -238,7 +238,7 @@ impl Progress for Shown {
     }
 
     fn system(&self, event: &pinfold_session::snapshot::Event<'_>) {
-        snapshot::tell(&self.line, event);
+        snapshot::report(&self.line, event);
     }
 
     fn system_ended(&self) {
@@ -246,7 +246,7 @@ impl Progress for Shown {
     }
 
     fn image(&self, event: &pinfold_engines::image::Event<'_>) {
-        image::tell(event);
+        image::report(event);
     }
 
     fn interrupted(&self, signal: i32) {

@@ -89,7 +89,7 @@ pub(crate) fn step(args: &StepArgs, launcher: Launcher) -> Result<ExitCode, Fail
         notify!("pinfold: {}", note.text);
     }
     // Where there is no room for it, who builds sees that by itself.
-    let _ = Step::tell(&args.step, outcome.limit);
+    let _ = Step::report(&args.step, outcome.limit);
     if let Some(limit) = outcome.limit {
         notify!("pinfold: the {} limit was reached", limit.name());
     }
@@ -112,8 +112,8 @@ fn make(
     tags: Tags,
 ) -> Result<Option<Stack>, Failure> {
     let progress = ProgressLine::default();
-    let tell = |event: Event<'_>| tell(&progress, &event);
-    let snapshots = Snapshots::new(host, &tell).refreshing(tags == Tags::LookedUpAgain);
+    let report = |event: Event<'_>| report(&progress, &event);
+    let snapshots = Snapshots::new(host, &report).refreshing(tags == Tags::LookedUpAgain);
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
@@ -246,7 +246,7 @@ fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
 }
 
 /// Shows a user who waits what is being done.
-pub(crate) fn tell(progress: &ProgressLine, event: &Event<'_>) {
+pub(crate) fn report(progress: &ProgressLine, event: &Event<'_>) {
     match event {
         Event::Alpine => notify!(
             "pinfold: note: set-up commands call apk and snapshot.base is not named, so the base is \

@@ -73,7 +73,7 @@ fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Failure
 
 fn become_inside(channel: &Channel) -> Result<(), Failure> {
     let failed = |errno| Failure::at(Step::Engine)(errno);
-    // They name no file of the host, and gVisor's kernel does not tell where they lie.
+    // They name no file of the host, and gVisor's kernel does not show where they lie.
     let _ = sys::wipe_arguments(crate::namespace::INIT_NAME);
     namespace::close_standard_streams(channel).map_err(failed)?;
     // gVisor's kernel has none that could leave it.

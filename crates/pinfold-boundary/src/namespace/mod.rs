@@ -312,7 +312,7 @@ fn watched(plan: &LaunchPlan, group: Option<&Group>) -> Watched {
     }
 }
 
-/// Returns any view whose changes are private: all such lie in one file system, which it tells of.
+/// Returns any view whose changes are private: all of them lie in one file system, whose name it returns.
 fn view_with_private_changes(plan: &LaunchPlan) -> Option<PathBuf> {
     let is_private =
         |entry: &&Entry| matches!(entry.place, Place::Overlay { changes: Changes::Private, .. });

@@ -37,7 +37,7 @@ pub fn run_as_init() -> bool {
     }
     let left = sys::leave_session_keyring();
     sys::wipe_environment();
-    // Without the mounts there is nobody to tell.
+    // Without the mounts there is nobody to notify.
     if let Ok((channel, given)) = take_over() {
         let made = match left {
             Ok(()) => make(channel, given),

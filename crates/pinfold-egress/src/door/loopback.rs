@@ -28,7 +28,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn connection(stream: TcpStream, asked: Endpoint, shared: &Arc<Shared>) {
     // A stream without it works too, only later.
     let _ = stream.set_nodelay(true);
-    // What breaks from here on is the client's own connection: there is nobody left to tell.
+    // What breaks from here on is the client's own connection: there is nobody left to notify.
     let _ = match admitted(shared, &asked).await {
         Ok(Admitted { protocol, upstream, lease: _lease }) => match upstream {
             Some(upstream) if !shared.looks_into(&asked) => {

@@ -43,7 +43,7 @@ pub struct SessionAuthority {
 pub struct NoAuthority(#[from] rcgen::Error);
 
 impl SessionAuthority {
-    /// Returns a new authority. Its name tells a user who meets it in a list what it is.
+    /// Returns a new authority. Its name says what it is, for a user who meets it in a list.
     ///
     /// # Errors
     /// Returns [`NoAuthority`].

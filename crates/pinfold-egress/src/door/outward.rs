@@ -61,7 +61,7 @@ async fn connection(
     let Ok(to) = stream.local_addr() else { return };
     // A stream without it works too, only later.
     let _ = stream.set_nodelay(true);
-    // What breaks from here on is the client's own connection: there is nobody left to tell.
+    // What breaks from here on is the client's own connection: there is nobody left to notify.
     // Names are asked for at a listener of their own, and wherever a program thinks they are.
     let _ = match to.port() {
         53 => dns::serve_tcp(stream, &shared).await,

@@ -51,7 +51,7 @@ impl Ends {
     }
 }
 
-/// Where a unit ends that begins with a byte, if that alone tells.
+/// Where a unit ends that begins with a byte, if that alone decides it.
 pub(super) enum PlainEnd {
     At(usize),
     Nowhere,

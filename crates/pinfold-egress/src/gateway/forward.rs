@@ -234,7 +234,7 @@ impl Forwarder {
             return self.failed(route, &method, &asked, refusal);
         }
         if counts && !counts_tokens(route, asked.path()) {
-            self.tell_status(route, response.status());
+            self.report_status(route, response.status());
         }
         if rejected::is_error(response.status()) {
             return rejected::without_secrets(response, &credential.secrets()).await;
@@ -255,13 +255,13 @@ impl Forwarder {
         }
         if counts && !self.is_reported_slow.swap(true, Ordering::Relaxed) {
             let what = format!("has not answered for {} seconds; still waiting", SLOW.as_secs());
-            self.tell(route, &what);
+            self.report(route, &what);
         }
         tokio::time::timeout(ANSWER_LIMIT - SLOW, answer).await
     }
 
     /// Notifies the user of an answer that stops an agent until something changes.
-    fn tell_status(&self, route: &Route, status: StatusCode) {
+    fn report_status(&self, route: &Route, status: StatusCode) {
         let cause = match status.as_u16() {
             401 | 403 => "the key or login is refused",
             402 => "no credit is left",
@@ -270,10 +270,10 @@ impl Forwarder {
             500..=599 => "the provider fails or is busy",
             _ => return,
         };
-        self.tell(route, &format!("answered {}: {cause}", status.as_u16()));
+        self.report(route, &format!("answered {}: {cause}", status.as_u16()));
     }
 
-    fn tell(&self, route: &Route, what: &str) {
+    fn report(&self, route: &Route, what: &str) {
         let (provider, host) = (&route.provider, route.upstream.host());
         // If nobody can be notified, the answer itself says it.
         let _ = self.config.journal.record(&Event::ProviderFailed { provider, host, what });

@@ -1,4 +1,4 @@
-//! What the gateway tells the audit log, before it happens.
+//! What the gateway reports to the audit log, before it happens.
 
 use std::io;
 

@@ -55,7 +55,7 @@ impl EphemeralKey {
         &self.0
     }
 
-    /// Returns whether this is the key presented, in a time that tells nothing but its length.
+    /// Returns whether this is the key presented, in a time that reveals nothing but its length.
     pub(crate) fn matches(&self, presented: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(presented).into()
     }

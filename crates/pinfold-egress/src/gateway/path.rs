@@ -21,7 +21,7 @@ pub(super) enum Kind {
 /// Segments of paths whose requests are batches (Anthropic, OpenAI).
 const BATCHES: [&str; 2] = ["batches", "batch"];
 
-/// Segments of paths that begin work whose usage no answer tells: runs of assistants, evaluations,
+/// Segments of paths that begin work whose usage no answer reports: runs of assistants, evaluations,
 /// training, videos, sessions (OpenAI, Anthropic), and what other APIs answer later.
 const DEFERRED: [&str; 11] = [
     "runs",

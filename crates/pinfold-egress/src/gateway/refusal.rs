@@ -13,7 +13,7 @@ use super::form::{Dialect, Form};
 use super::journal::shortened;
 use crate::held::HoldError;
 
-/// What tells the clients of both APIs that trying again is of no use; they look at it before they
+/// What shows the clients of both APIs that trying again is of no use; they look at it before they
 /// look at the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 

@@ -133,7 +133,7 @@ async fn connection(stream: TcpStream, forwarder: Arc<Forwarder>, came: Came) {
     match served {
         // Refused already, by a bare status.
         Err(error) if error.is_parse() => forwarder.unreadable(&error),
-        // What else breaks is the client's own connection: there is nobody left to tell.
+        // What else breaks is the client's own connection: there is nobody left to notify.
         Ok(()) | Err(_) => {}
     }
 }

@@ -188,11 +188,11 @@ impl Engine {
         &self,
         doing: &str,
         argv: Vec<OsString>,
-        tell: &dyn Fn(&[u8]),
+        report: &dyn Fn(&[u8]),
     ) -> Result<Result<(), String>, ImageError> {
         let mut last = Vec::new();
         let mut take = |bytes: &[u8]| {
-            tell(bytes);
+            report(bytes);
             last.extend_from_slice(bytes);
             let more = last.len().saturating_sub(REMEMBERED);
             last.drain(..more);
@@ -253,10 +253,10 @@ impl Engine {
     pub(super) fn pull(
         &self,
         reference: &Reference,
-        tell: &dyn Fn(&[u8]),
+        report: &dyn Fn(&[u8]),
     ) -> Result<(), ImageError> {
         let doing = format!("get the image {reference}");
-        let pulled = self.have(&doing, self.argv(["pull", reference.as_str()]), tell)?;
+        let pulled = self.have(&doing, self.argv(["pull", reference.as_str()]), report)?;
         pulled.map_err(|said| match self.failed(&doing, &said) {
             ImageError::Failed { said, .. } => {
                 ImageError::Missing { reference: reference.clone(), said }
@@ -272,7 +272,7 @@ impl Engine {
     pub(super) fn build(
         &self,
         recipe: &Recipe<'_>,
-        tell: &dyn Fn(&[u8]),
+        report: &dyn Fn(&[u8]),
     ) -> Result<(), ImageError> {
         let Recipe { context, dockerfile, tag, label, base, user, network, without_cache } = recipe;
         let (name, value) = label;
@@ -291,7 +291,7 @@ impl Engine {
         file.push(context.join(dockerfile));
         argv.extend([file, context.as_os_str().to_owned()]);
         let doing = format!("build {tag}");
-        self.have(&doing, argv, tell)?.map_err(|said| self.failed(&doing, &said))
+        self.have(&doing, argv, report)?.map_err(|said| self.failed(&doing, &said))
     }
 
     /// Returns the images whose name begins so.

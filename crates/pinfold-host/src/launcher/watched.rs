@@ -38,7 +38,7 @@ impl Launcher {
         &self,
         argv: Vec<OsString>,
         kept: &[&str],
-        tell: &mut dyn FnMut(&[u8]),
+        report: &mut dyn FnMut(&[u8]),
     ) -> io::Result<Watched> {
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         let (output, its) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -50,7 +50,7 @@ impl Launcher {
         let started = command.spawn();
         // It holds what the program writes to.
         drop(command);
-        let watched = started.and_then(|child| watch(child, &output, &events, tell));
+        let watched = started.and_then(|child| watch(child, &output, &events, report));
         sys::release_signals();
         watched
     }
@@ -61,7 +61,7 @@ fn watch(
     mut child: Child,
     output: &OwnedFd,
     events: &OwnedFd,
-    tell: &mut dyn FnMut(&[u8]),
+    report: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Watched> {
     let group = Pid::from_child(&child);
     let process = rustix::process::pidfd_open(group, PidfdFlags::empty())?;
@@ -91,7 +91,7 @@ fn watch(
             Err(errno) => return Err(errno.into()),
         }
         let has_ended = !wanted[0].revents().is_empty();
-        is_open = is_open && take(output, tell);
+        is_open = is_open && take(output, report);
         while let Some(number) = sys::next_signal(events) {
             if asks_to_end(number) {
                 interrupted = Some(number);
@@ -112,12 +112,12 @@ fn asks_to_end(signal: i32) -> bool {
 }
 
 /// Tells what is there; whether more may come.
-fn take(output: &OwnedFd, tell: &mut dyn FnMut(&[u8])) -> bool {
+fn take(output: &OwnedFd, report: &mut dyn FnMut(&[u8])) -> bool {
     let mut buffer = [0; 16 << 10];
     loop {
         match rustix::io::read(output, &mut buffer) {
             Ok(0) => return false,
-            Ok(count) => tell(&buffer[..count]),
+            Ok(count) => report(&buffer[..count]),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return true,
             Err(_) => return false,

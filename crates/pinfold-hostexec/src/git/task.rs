@@ -257,7 +257,7 @@ impl Task {
 
     /// Tells the sandbox's own git what has come of it: where the remote's references are now, and
     /// what was fetched. The sandbox takes it up by itself.
-    pub(crate) fn tell(&self, client: &Client, deadline: Instant) {
+    pub(crate) fn report(&self, client: &Client, deadline: Instant) {
         let Some(remote) = &self.remote else { return };
         if self.doing == Doing::Ask {
             return;

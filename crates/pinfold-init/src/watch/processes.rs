@@ -1,4 +1,4 @@
-//! What the processes of the sandbox use, as proc(5) tells.
+//! What the processes of the sandbox use, as proc(5) shows it.
 
 use std::fs;
 use std::io;
@@ -78,7 +78,7 @@ impl Usage {
     }
 }
 
-/// Returns whether the kernel tells of each process what it holds for itself: Linux does since 4.5,
+/// Returns whether the kernel shows of each process what it holds for itself: Linux does since 4.5,
 /// gVisor's kernel does not.
 pub(super) fn shows_memory_per_process() -> bool {
     kernel_text("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))

@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// What was seen last, and when to look again.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Whether segments count that nobody has mapped: of whose they are nothing tells.
+    /// Whether segments count that nobody has mapped: nothing shows whose they are.
     with_left: bool,
     seen: u64,
     next: Option<Instant>,
@@ -85,7 +85,7 @@ fn of_machine() -> io::Result<u64> {
     Ok(in_meminfo("Shmem:")?.saturating_add(swapped))
 }
 
-/// Returns a number of bytes that the kernel tells of the whole machine (proc_meminfo(5)).
+/// Returns a number of bytes that the kernel reports for the whole machine (proc_meminfo(5)).
 pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
     // A session that sees its limit as the machine's memory has the machine's own numbers elsewhere.
     let text = kernel_text(HOST_MEMINFO).or_else(|_| kernel_text("/proc/meminfo"))?;
@@ -150,7 +150,7 @@ fn shared_inode(line: &[u8]) -> Option<u64> {
     is_shared(line[name..].trim_ascii_end()).then(|| inode.parse().ok())?
 }
 
-/// Kilobytes of a line that tells a process's part of a mapping.
+/// Kilobytes of a line with a process's part of a mapping.
 fn part(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?;
     let rest = text.strip_prefix("Pss:").or_else(|| text.strip_prefix("SwapPss:"))?;

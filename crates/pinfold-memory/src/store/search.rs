@@ -16,7 +16,7 @@ const LONGEST_QUERY: usize = 500;
 const MOST_WORDS: usize = 64;
 /// Entries that a search returns at most.
 const MOST: u32 = 100;
-/// Matches that are ranked at most: the newest ones. A word that more entries have tells little of any of them, and
+/// Matches that are ranked at most: the newest ones. A word that more entries have says little of any of them, and
 /// ranking takes some microseconds for each.
 const MOST_RANKED: u32 = 1_000;
 /// The constant of reciprocal rank fusion, and what the best rank of two channels adds up to.

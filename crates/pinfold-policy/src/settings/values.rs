@@ -15,7 +15,7 @@ pub struct EnvSetting {
     /// The name, which is free for the layer that set it.
     pub name: EnvName,
     pub value: String,
-    /// Who set it; [`Origin`] tells the layer.
+    /// Who set it; [`Origin`] has the layer.
     pub origin: Origin,
 }
 

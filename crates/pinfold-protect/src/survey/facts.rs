@@ -64,7 +64,7 @@ pub enum Entries {
 /// Returns whether an entry is more than a regular file whose name means nothing: what is not a regular file, and each
 /// name that some rule knows by itself.
 pub(super) fn is_notable(name: &[u8], kind: FileType) -> bool {
-    /// What tells a git directory (`is_git_directory` in git's setup.c).
+    /// What identifies a git directory (`is_git_directory` in git's setup.c).
     const OF_GIT: [&[u8]; 5] = [b".git", b"HEAD", b"commondir", b"objects", b"refs"];
     if kind != FileType::RegularFile || OF_GIT.contains(&name) {
         return true;
@@ -243,7 +243,7 @@ impl Facts {
         Some(())
     }
 
-    /// Returns what tells the state of a directory, for one on the root's device whose birth is known.
+    /// Returns what identifies the state of a directory, for one on the root's device whose birth is known.
     /// One that is encrypted has other names while its key is away, though it does not change.
     fn identity(&self, found: &Statx) -> Option<Identity> {
         let mask = StatxFlags::from_bits_retain(found.stx_mask);

@@ -55,9 +55,9 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
             let session = name.clone();
             let sent = match happening {
                 Happening::Asked(pending) => {
-                    to.outgoing.tell(&ApprovalAsked { session, approval: shown(pending) })
+                    to.outgoing.report(&ApprovalAsked { session, approval: shown(pending) })
                 }
-                Happening::Settled(id) => to.outgoing.tell(&ApprovalSettled { session, id }),
+                Happening::Settled(id) => to.outgoing.report(&ApprovalSettled { session, id }),
                 Happening::Done | Happening::Failed(_) | Happening::NoDoor => Ok(()),
             };
             if sent.is_err() {

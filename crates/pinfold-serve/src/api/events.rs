@@ -47,7 +47,7 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
                     let is_meant =
                         |name: &String| record.get("session").and_then(Value::as_str) == Some(name);
                     if session.as_ref().is_none_or(is_meant)
-                        && to.outgoing.tell(&AuditEvent { record }).is_err()
+                        && to.outgoing.report(&AuditEvent { record }).is_err()
                     {
                         break;
                     }

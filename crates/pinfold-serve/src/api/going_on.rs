@@ -43,7 +43,7 @@ pub(crate) struct ExecHandle {
 
 /// Where a program's input is handed in.
 pub(crate) struct Inlet {
-    tell: SyncSender<Input>,
+    sender: SyncSender<Input>,
     /// Bytes that wait.
     waiting: Arc<AtomicUsize>,
 }
@@ -55,9 +55,9 @@ pub(crate) struct Outlet {
 }
 
 pub(crate) fn input() -> (Inlet, Outlet) {
-    let (tell, inputs) = sync_channel(INPUTS);
+    let (sender, inputs) = sync_channel(INPUTS);
     let waiting = Arc::new(AtomicUsize::new(0));
-    (Inlet { tell, waiting: Arc::clone(&waiting) }, Outlet { inputs, waiting })
+    (Inlet { sender, waiting: Arc::clone(&waiting) }, Outlet { inputs, waiting })
 }
 
 /// How something is taken back.
@@ -75,7 +75,7 @@ struct Request {
 pub(crate) struct GoingOn {
     places: Places,
     next: AtomicU64,
-    /// By their ids as text, which tells a number from a string.
+    /// By their ids as text, which distinguishes a number from a string.
     requests: Mutex<HashMap<String, Request>>,
     pub(crate) execs: Mutex<HashMap<u64, ExecHandle>>,
     watches: Mutex<HashMap<u64, TakeBack>>,
@@ -234,13 +234,13 @@ impl GoingOn {
         match self.execs.lock().get(&exec) {
             None => none("no such program, or it has ended"),
             Some(ExecHandle { input: None, .. }) => none("it has no input"),
-            Some(ExecHandle { input: Some(Inlet { tell, waiting }), .. }) => {
+            Some(ExecHandle { input: Some(Inlet { sender, waiting }), .. }) => {
                 let (bytes, before) = (input.data.len(), waiting.load(Ordering::Relaxed));
                 if before > 0 && before.saturating_add(bytes) > INPUT_BYTES {
                     return none("too much waits to be read by it");
                 }
                 waiting.fetch_add(bytes, Ordering::Relaxed);
-                tell.try_send(input).or_else(|error| {
+                sender.try_send(input).or_else(|error| {
                     waiting.fetch_sub(bytes, Ordering::Relaxed);
                     match error {
                         TrySendError::Full(_) => none("too much waits to be read by it"),

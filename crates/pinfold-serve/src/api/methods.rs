@@ -181,7 +181,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
         let sent = to.answer(&asked, to_value(&ExecStarted { exec }));
         let ended = match sent {
             Ok(()) => job.until_end(|stream, data| {
-                to.outgoing.tell(&ExecOutput { exec, stream, data: data.into() })
+                to.outgoing.report(&ExecOutput { exec, stream, data: data.into() })
             }),
             Err(error) => Err(Fault::refused(error.to_string(), None)),
         };
@@ -191,7 +191,7 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
             Err(fault) => (None, Some(fault.message)),
         };
         // A client that has gone wants no answer.
-        let _ = to.outgoing.tell(&ExecExit { exec, ended, error });
+        let _ = to.outgoing.report(&ExecExit { exec, ended, error });
     });
     if started.is_err() {
         to.going_on.execs.lock().remove(&exec);
@@ -280,7 +280,7 @@ fn watch(to: &Arc<Connection>, asked: &Asked, call: FilesWatch) -> Answer {
     start_thread(move || follow(&to, &tools, &asked, call.watch)).map(|()| None)
 }
 
-/// Answers once everything is watched, and tells what changes from then on.
+/// Answers once everything is watched, and reports what changes from then on.
 fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
     let watched = tools.watch(what).and_then(|mut events| events.event().map(|_| events));
     let mut events = match watched {
@@ -300,11 +300,11 @@ fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
             Err(error) => {
                 let error = Some(error.message);
                 let last = FilesChanged { watch, change: None, path: "".into(), error };
-                sent = to.outgoing.tell(&last);
+                sent = to.outgoing.report(&last);
                 break;
             }
         };
-        sent = to.outgoing.tell(&changed);
+        sent = to.outgoing.report(&changed);
     }
     // Sent or not, it is over.
     drop(sent);

@@ -19,7 +19,7 @@ impl Outgoing {
         self.send(&Message::Response { id, result })
     }
 
-    pub(crate) fn tell<T: Notification>(&self, notification: &T) -> io::Result<()> {
+    pub(crate) fn report<T: Notification>(&self, notification: &T) -> io::Result<()> {
         let params = serde_json::to_value(notification)?;
         self.send(&Message::Notification { method: T::METHOD.to_owned(), params })
     }

@@ -83,7 +83,7 @@ fn is_own(socket: &UnixStream) -> bool {
     socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }
 
-/// Returns the lock that tells a live server from what one has left behind, and the socket.
+/// Returns the lock that distinguishes a live server from what one has left behind, and the socket.
 fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

@@ -69,7 +69,7 @@ impl Toolset for Sessions {
     }
 
     fn call(&self, asked: Asked<'_>) -> Result<Value, Fault> {
-        run(self, asked.call, asked.name, asked.arguments, asked.tell)
+        run(self, asked.call, asked.name, asked.arguments, asked.report)
     }
 
     /// Sessions review no failures: the model has seen them.
@@ -82,7 +82,7 @@ fn run(
     call: &Call,
     name: &str,
     mut arguments: Value,
-    tell: &dyn Fn(u64, &str),
+    report: &dyn Fn(u64, &str),
 ) -> Result<Value, Fault> {
     if arguments.is_null() {
         arguments = json!({});
@@ -100,7 +100,7 @@ fn run(
         "read" => read(sessions, to, parse(arguments)?),
         "write" => write(sessions, to, parse(arguments)?),
         "edit" => edit(sessions, to, parse(arguments)?),
-        "bash" => bash(sessions, to, parse(arguments)?, call, tell),
+        "bash" => bash(sessions, to, parse(arguments)?, call, report),
         "ls" => list(sessions, to, parse(arguments)?),
         "find" => find(sessions, to, parse(arguments)?, call),
         "grep" => grep(sessions, to, parse(arguments)?, call),
@@ -226,7 +226,7 @@ fn bash(
     session: Option<&str>,
     asked: BashArguments,
     call: &Call,
-    tell: &dyn Fn(u64, &str),
+    report: &dyn Fn(u64, &str),
 ) -> Result<Given, Fault> {
     if asked.timeout == Some(0) {
         let what = "timeout: expected 1 second at least; leave it out for no limit";
@@ -248,7 +248,7 @@ fn bash(
         bytes += data.len() as u64;
         if last.elapsed() >= PROGRESS {
             last = Instant::now();
-            tell(bytes, &text::progress(data));
+            report(bytes, &text::progress(data));
         }
         Ok(())
     })?;

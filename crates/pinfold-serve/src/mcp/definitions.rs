@@ -203,7 +203,7 @@ pub(super) fn has(name: &str) -> bool {
     ALL.iter().any(|definition| definition.name == name)
 }
 
-/// Returns every tool, as `tools/list` tells.
+/// Returns every tool, as `tools/list` returns them.
 pub(super) fn all() -> Vec<Value> {
     let tool = |definition: &Definition| {
         let mut input = (definition.input)();

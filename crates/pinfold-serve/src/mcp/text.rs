@@ -5,7 +5,7 @@ use pinfold_tools::Bytes;
 
 /// Bytes of text that a model is given at once.
 pub(super) const MOST: usize = 256 * 1024;
-/// Characters of a line that tells how far a command has come.
+/// Characters of a line that shows how far a command has come.
 const PROGRESS: usize = 200;
 
 /// Lines, up to [`MOST`] bytes.

@@ -93,7 +93,7 @@ fn say(channel: &Channel, request: ApproverRequest) -> Result<(), RunError> {
     channel.send(&Json(request), &[]).map_err(|_| client::gone())
 }
 
-/// Returns what the session tells next; nothing once it has ended.
+/// Returns what the session reports next; nothing once it has ended.
 fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
     match channel.receive::<Json<Happening>>() {
         Ok(received) => match received.map(|received| received.message.0) {

@@ -288,7 +288,7 @@ impl Viewer {
         let is_alternate =
             matches!(&self.shown, Shown::Screen { modes, .. } if modes.is_alternate());
         if is_alternate && !self.notices.is_shown() {
-            self.tell_window();
+            self.report_window();
         }
     }
 
@@ -355,12 +355,12 @@ impl Viewer {
     /// Deals with a signal; true when it detaches.
     fn signal(&mut self, signal: i32) -> Result<bool, RunError> {
         match signal {
-            libc::SIGWINCH => self.tell_window(),
+            libc::SIGWINCH => self.report_window(),
             libc::SIGTSTP => {
                 self.leave();
                 sys::stop_self();
                 self.enter()?;
-                self.tell_window();
+                self.report_window();
             }
             libc::SIGINT | libc::SIGTERM | libc::SIGQUIT | libc::SIGHUP => return Ok(true),
             _ => {}
@@ -369,7 +369,7 @@ impl Viewer {
     }
 
     /// Says how large this terminal is, by which everything is painted again.
-    fn tell_window(&self) {
+    fn report_window(&self) {
         if let Some(terminal) = &self.terminal {
             // A session that is gone says so itself.
             drop(self.channel.send(&Json(Request::Window(terminal.size())), &[]));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::LimitReached;
 
-/// How often to look for what the kernel tells nobody: of a tree of which it has killed a part, the
+/// How often to look for what the kernel reports to nobody: of a tree of which it has killed a part, the
 /// rest is ended.
 const LOOK: Duration = Duration::from_millis(200);
 

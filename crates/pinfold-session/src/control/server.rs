@@ -42,7 +42,7 @@ const LONGEST: usize = 8 << 20;
 /// The first number of what clients run; those below are the session's own.
 const FIRST: u32 = 1 << 31;
 
-/// What init tells of a program that a client runs.
+/// What init reports on a program that a client runs.
 pub(crate) enum News {
     Terminal(OwnedFd),
     /// There was no room for the descriptor of its terminal.
@@ -186,8 +186,8 @@ impl Control {
         }
     }
 
-    /// Passes on what init tells of a program. One that nobody waits for has been let go.
-    pub(crate) fn tell(&mut self, inside: &Inside, id: u32, news: News) {
+    /// Passes on what init reports on a program. One that nobody waits for has been let go.
+    pub(crate) fn report(&mut self, inside: &Inside, id: u32, news: News) {
         let is_its = |client: &&mut Client| client.id() == Some(id);
         let Some(client) = self.clients.iter_mut().find(is_its) else { return };
         let over = match client.state {

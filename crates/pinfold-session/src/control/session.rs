@@ -207,7 +207,7 @@ pub fn variable(name: &str, value: &str) -> Result<(OsString, OsString), RunErro
     }
 }
 
-/// Returns the end that an answer tells of.
+/// Returns the end that an answer reports.
 ///
 /// # Errors
 /// Returns what is no end.

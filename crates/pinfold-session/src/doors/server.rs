@@ -56,7 +56,7 @@ impl DoorServer {
     /// # Errors
     /// Returns an error if no thread can be started.
     pub(crate) fn turn(&mut self) -> Result<(), RunError> {
-        self.tell_faults();
+        self.report_faults();
         match self.thread.take() {
             Some(thread) if thread.is_over() => {
                 self.over(thread);
@@ -98,7 +98,7 @@ impl DoorServer {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "broke".to_owned(),
         };
-        self.tell_faults();
+        self.report_faults();
         self.restarts += 1;
         if self.restarts <= MOST_RESTARTS {
             self.records.fault(&format!("{why}; the doors are served again"));
@@ -108,7 +108,7 @@ impl DoorServer {
         }
     }
 
-    fn tell_faults(&self) {
+    fn report_faults(&self) {
         for place in self.faults.iter().flat_map(Faults::taken) {
             self.records.fault(&format!("a connection or a thread broke at {place}"));
         }

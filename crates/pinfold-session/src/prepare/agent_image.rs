@@ -64,12 +64,12 @@ impl AgentImage {
     ///
     /// # Errors
     /// Returns an error for an agent, an engine or a file that is not available.
-    pub fn tag(&self, host: Host<'_>, tell: &dyn Fn(&Event<'_>)) -> Result<Tagged, RunError> {
+    pub fn tag(&self, host: Host<'_>, report: &dyn Fn(&Event<'_>)) -> Result<Tagged, RunError> {
         let places = host.places;
         let workspace = self.workspace(places)?;
         let wanted = self.wanted(places, workspace.as_ref())?;
         let engine = engine(self.engine, host)?;
-        Ok(Images::new(engine, places, tell).tag(&wanted)?)
+        Ok(Images::new(engine, places, report).tag(&wanted)?)
     }
 
     /// Builds the image if it is not there. Returns whose it is, and its tag.
@@ -80,7 +80,7 @@ impl AgentImage {
         &self,
         how: &How<'_>,
         host: Host<'_>,
-        tell: &dyn Fn(&Event<'_>),
+        report: &dyn Fn(&Event<'_>),
         interrupted: &dyn Fn(i32),
     ) -> Result<(ImageEngine, ImageTag), RunError> {
         let places = host.places;
@@ -92,7 +92,7 @@ impl AgentImage {
             let path = wanted.layer.as_ref().map(|(layer, _)| layer.path()).unwrap_or_default();
             check(found, self.trust_image, workspace.as_ref(), path, places)
         };
-        let built = Images::new(engine, places, tell).build(&wanted, how, &is_trusted);
+        let built = Images::new(engine, places, report).build(&wanted, how, &is_trusted);
         if let Err(ImageError::Interrupted(signal)) = &built {
             interrupted(*signal);
         }
@@ -177,13 +177,13 @@ pub fn image_layer(workspace: &Workspace) -> Result<Option<Layer>, RunError> {
 pub(super) fn base_of(
     settings: &Settings,
     host: Host<'_>,
-    tell: &dyn Fn(&Event<'_>),
+    report: &dyn Fn(&Event<'_>),
     interrupted: &dyn Fn(i32),
 ) -> Result<Base, RunError> {
     let how = How { rebuild: false, offline: false, network: None };
     let quietly = |event: &Event<'_>| match event {
         Event::There(_) => {}
-        event => tell(event),
+        event => report(event),
     };
     let image = AgentImage::of_settings(settings)?;
     let (engine, tag) = image.build(&how, host, &quietly, interrupted)?;

@@ -176,8 +176,8 @@ impl Preparation {
 
     /// Returns the system of the run, made now if need be.
     fn stack(&self, progress: &dyn Progress) -> Result<Option<Stack>, RunError> {
-        let tell = |event: Event<'_>| progress.system(&event);
-        let snapshots = Snapshots::new(self.host(), &tell);
+        let report = |event: Event<'_>| progress.system(&event);
+        let snapshots = Snapshots::new(self.host(), &report);
         let made = snapshots.ensure(&self.settings, self.project.root.as_path());
         progress.system_ended();
         if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
@@ -204,9 +204,9 @@ impl Preparation {
         };
         let name = agent.value.clone();
         let resolved = agent::resolve(&name, settings, places)?;
-        let tell = |event| progress.agent(event);
+        let report = |event| progress.agent(event);
         let source =
-            if self.is_of_image { ProgramSource::System } else { ProgramSource::Layer(&tell) };
+            if self.is_of_image { ProgramSource::System } else { ProgramSource::Layer(&report) };
         let asks = self.asked.presence.sees_the_agent();
         let given = match &wanted.prompt {
             Some(prompt) => [args_of_prompt(&resolved.0.profile, prompt)?, rest].concat(),

@@ -18,7 +18,7 @@ pub(crate) fn announce(session: &SessionId) -> io::Result<()> {
     out.flush()?;
     std::thread::Builder::new().name("input".to_owned()).spawn(|| {
         let input = rustix::stdio::stdin();
-        // A socket whose other side is closed is readable for ever; RDHUP is what tells it apart.
+        // A socket whose other side is closed is readable for ever; RDHUP distinguishes it.
         let mut ready = [PollFd::from_borrowed_fd(input, PollFlags::RDHUP)];
         let over = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL;
         loop {

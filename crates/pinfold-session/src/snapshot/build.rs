@@ -58,7 +58,7 @@ pub(super) struct Work<'a> {
     pub(super) summary: &'a Summary,
     pub(super) settings: &'a Settings,
     pub(super) staging: &'a Path,
-    pub(super) tell: &'a dyn Fn(Building<'_>),
+    pub(super) report: &'a dyn Fn(Building<'_>),
 }
 
 impl Work<'_> {
@@ -100,7 +100,7 @@ impl Work<'_> {
         let (hosts, bound) = (reachable(self.settings)?, self.bound());
         let of = self.summary.setup.len();
         for (index, command) in self.summary.setup.iter().enumerate() {
-            (self.tell)(Building::Command { index, of, command });
+            (self.report)(Building::Command { index, of, command });
             writeln!(log, "+ {command}")?;
             let step = Step {
                 trees: stack.trees.clone(),
@@ -195,7 +195,7 @@ impl Work<'_> {
                 break;
             }
             let said = &buffer[..count];
-            (self.tell)(Building::Output(said));
+            (self.report)(Building::Output(said));
             log.write_all(said)?;
             tail.extend_from_slice(said);
             let surplus = tail.len().saturating_sub(KEPT);

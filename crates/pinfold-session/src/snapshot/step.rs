@@ -135,7 +135,7 @@ impl Step {
     ///
     /// # Errors
     /// Returns the error of writing.
-    pub fn tell(path: &Path, limit: Option<LimitReached>) -> io::Result<()> {
+    pub fn report(path: &Path, limit: Option<LimitReached>) -> io::Result<()> {
         std::fs::write(path.with_file_name(LIMIT), serde_json::to_vec(&limit)?)
     }
 

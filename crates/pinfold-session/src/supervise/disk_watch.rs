@@ -66,7 +66,7 @@ impl DiskWatch {
     /// # Errors
     /// Returns the error of `pipe(2)` and starting a thread.
     pub(crate) fn watch(bound: Bound) -> io::Result<Self> {
-        let (reached, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (reached, report) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("disk".to_owned()).spawn(move || {
@@ -76,7 +76,7 @@ impl DiskWatch {
                 None => return,
             };
             // Nobody reads it who has ended.
-            let _ = rustix::io::write(&tell, &[signal]);
+            let _ = rustix::io::write(&report, &[signal]);
             // Kept open: a closed pipe would be readable for ever.
             while !stopped.load(Ordering::Relaxed) {
                 thread::park();

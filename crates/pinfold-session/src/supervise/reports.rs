@@ -31,20 +31,20 @@ impl Supervision {
             Report::Times(times) => self.state.timeline.add(&times),
             Report::TaskEnded { id, ended } => {
                 self.task_ended(id, ended);
-                self.control.tell(&self.inside, id, News::Ended(ended));
+                self.control.report(&self.inside, id, News::Ended(ended));
             }
             Report::TaskFailed { id, step, errno, detail } => {
                 self.task_ended(id, Ended::Code(NOT_FOUND));
-                self.control.tell(&self.inside, id, News::Failed(step, errno, detail));
+                self.control.report(&self.inside, id, News::Failed(step, errno, detail));
             }
             Report::Finished => self.runs()?,
             Report::TaskLimit { id, limit } => {
-                self.control.tell(&self.inside, id, News::Limit(limits::reached(limit)));
+                self.control.report(&self.inside, id, News::Limit(limits::reached(limit)));
             }
-            Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
+            Report::TaskStopped(id) => self.control.report(&self.inside, id, News::Stopped),
             Report::TaskTerminal(id) => {
                 let news = descriptor.map_or(News::NoTerminal, News::Terminal);
-                self.control.tell(&self.inside, id, news);
+                self.control.report(&self.inside, id, news);
             }
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.reach(limits::reached(limit)),

@@ -140,7 +140,7 @@ impl Modes {
         self.asked.is_alternate
     }
 
-    /// Returns what tells a terminal that has heard nothing.
+    /// Returns what makes the state known to a terminal that has received nothing.
     pub fn enter(&self) -> Vec<u8> {
         let [main, alternate] = &self.asked.keyboards;
         let mut set = main.enter();

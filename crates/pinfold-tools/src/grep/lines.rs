@@ -76,7 +76,7 @@ impl<'a> Search<'a> {
 /// A file that is not read on once the search is taken back, or as much was read as there was.
 struct Interruptible<'a> {
     file: File,
-    /// None where the system tells no size (proc(5)).
+    /// None where the system shows no size (proc(5)).
     left: Option<u64>,
     cancel: &'a Cancel,
 }
@@ -172,7 +172,7 @@ fn character_before(text: &[u8], at: usize) -> usize {
     (0..=at).rev().take(4).find(|at| !is_inside(at)).unwrap_or(at)
 }
 
-/// Keeps the lines up to so many matches, with what is shown after the last, and tells how many
+/// Keeps the lines up to so many matches, with what is shown after the last, and returns how many
 /// matches these are.
 pub(super) fn first(part: &mut Part, matches: u64) -> u64 {
     if part.matches <= matches {

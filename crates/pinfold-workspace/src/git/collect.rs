@@ -146,8 +146,8 @@ impl Collect<'_> {
         if self.phase == Phase::End {
             // A session that goes on may take its stash back.
             self.store_stashes(state, &ours, &theirs, settled)?;
-            self.tell_deleted(state, &ours, &theirs, settled);
-            self.tell_worktrees(settled);
+            self.note_deleted(state, &ours, &theirs, settled);
+            self.note_worktrees(settled);
             return Ok(());
         }
         self.bring_in(state, &within, &theirs)

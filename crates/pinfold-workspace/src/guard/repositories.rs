@@ -58,7 +58,7 @@ impl Guard {
         self.protect.restrict(path, Effect::ReadOnly, reason);
     }
 
-    /// Protects the tops of working trees, and tells which of the repositories are in use.
+    /// Protects the tops of working trees, and notes which of the repositories are in use.
     pub(super) fn tops(
         &mut self,
         mut git: Git,

@@ -36,7 +36,7 @@ pub(crate) struct Step {
 /// What is done.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Action {
-    /// Removes a file that is this one, as [`identity`] tells.
+    /// Removes a file that is this one, as [`identity`] identifies it.
     Remove { expected: String },
     /// Removes an empty directory.
     RemoveDirectory,

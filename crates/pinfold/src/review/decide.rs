@@ -60,7 +60,7 @@ pub(crate) fn apply(args: &ApplyArgs, launcher: &Launcher) -> Result<ExitCode, F
     let paths =
         if applied.done == 1 { "1 path".to_owned() } else { format!("{} paths", applied.done) };
     notify!("pinfold: took {paths} over into {workspace}");
-    tell(&applied);
+    report(&applied);
     for change in left.iter().take(MOST_LISTED) {
         let path = Escaped(&change.path);
         match &change.left {
@@ -114,7 +114,7 @@ fn refuse(conflicts: &[&Change], session: &str) -> Failure {
 }
 
 /// Says what could not be taken over, and what came of commits.
-pub(super) fn tell(applied: &Applied) {
+pub(super) fn report(applied: &Applied) {
     for skipped in &applied.skipped {
         notify!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
     }

@@ -118,7 +118,7 @@ pub(super) fn work_on(
     keeper.set_status(SpecStatus::InProgress)?;
     say(&format!("begun; the log is {}", Escaped(&directory.join("log"))));
     let ended = run_spec_loop(&order, &mut keeper, context.host(), &mut |text| say(&text));
-    let worked = tell(&ended, &say);
+    let worked = report(&ended, &say);
     let status = match worked {
         Worked::Done => SpecStatus::Done,
         Worked::Interrupted => match before {
@@ -157,7 +157,7 @@ fn order(
 }
 
 /// Says how a loop ended.
-fn tell(ended: &LoopEnd, say: &dyn Fn(&str)) -> Worked {
+fn report(ended: &LoopEnd, say: &dyn Fn(&str)) -> Worked {
     match ended {
         LoopEnd::Done(output, note) => {
             let verified =

@@ -81,7 +81,7 @@ fn command_behind_an_engine_has_no_rights_and_sees_no_engine() {
         let said = text(&output.stdout);
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "0000000000000000", "no rights: {said}");
-        // gVisor's kernel does not tell of new privileges.
+        // gVisor's kernel does not report new privileges.
         let filter = if engine == "runsc" { &["2"][..] } else { &["1", "2"] };
         assert_eq!(lines[1..=filter.len()], *filter, "a filter: {said}");
         assert_eq!(lines[1 + filter.len()].trim(), format!("{uid} 0 1"));

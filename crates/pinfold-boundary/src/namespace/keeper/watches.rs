@@ -127,7 +127,7 @@ impl Keeper<'_> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let (mut touched, mut is_moved, mut is_missed) = (Touched::new(), false, false);
         let mut events = inotify::Reader::new(watch, &mut buffer);
-        // The sandbox can fill the queue as fast as it is read: what one buffer tells is dealt with first.
+        // The sandbox can fill the queue as fast as it is read: what one buffer reports is dealt with first.
         let mut is_begun = false;
         while !std::mem::replace(&mut is_begun, true) || !events.is_buffer_empty() {
             let event = match events.next() {

@@ -68,7 +68,7 @@ pub(super) fn take(
     for entry in entries {
         let entry = entry?;
         let kind = entry.file_type()?;
-        // A link cannot be changed but by a new one, of which its directory's time tells.
+        // A link cannot be changed but by a new one, which changes its directory's time.
         if kind.is_dir() || (!directories && !kind.is_symlink()) {
             below.push(entry.file_name());
         }

@@ -62,12 +62,12 @@ impl Collect<'_> {
             let what = format!("{} stashes in {}, kept below {below}", old.len(), self.place());
             self.keep(settled, what, format!("the list takes the newest {MOST_STASHES}"));
         }
-        self.tell_dropped(new.len(), ours, theirs, settled);
+        self.note_dropped(new.len(), ours, theirs, settled);
         Ok(())
     }
 
     /// Stashes that the sandbox dropped or popped. `new` ones came before them.
-    fn tell_dropped(&self, new: usize, ours: &Held, theirs: &Held, settled: &mut Settled) {
+    fn note_dropped(&self, new: usize, ours: &Held, theirs: &Held, settled: &mut Settled) {
         let is_gone = |stash: &Stash| {
             self.copied.start.had_stash(&stash.commit)
                 && !theirs.stashes.iter().any(|their| their.commit == stash.commit)
@@ -87,7 +87,7 @@ impl Collect<'_> {
     }
 
     /// Branches and tags that the session deleted.
-    pub(super) fn tell_deleted(
+    pub(super) fn note_deleted(
         &self,
         state: &State,
         ours: &Held,
@@ -112,7 +112,7 @@ impl Collect<'_> {
     }
 
     /// Reports linked worktrees that the sandbox made. What is checked out in them lies where it was made.
-    pub(super) fn tell_worktrees(&self, settled: &mut Settled) {
+    pub(super) fn note_worktrees(&self, settled: &mut Settled) {
         for id in worktrees::made(&self.copied.private, self.copied.host.path()) {
             let what = format!("worktree {id} of {}", self.place());
             let why = "its branch came out; `git worktree add` makes it here".to_owned();

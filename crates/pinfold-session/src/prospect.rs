@@ -19,6 +19,9 @@ use crate::agent::{AgentFiles, read_grants};
 use crate::group::{Group, Missing};
 use crate::view::View;
 
+/// What pinfold has in each sandbox, read-only.
+const OWN: &str = "/run/pinfold";
+
 /// The authority that a run would have here and now, without starting one.
 #[derive(Debug)]
 pub struct Prospect {
@@ -28,9 +31,17 @@ pub struct Prospect {
     tracked: Tracked,
     public: BTreeSet<PathBuf>,
     userland: Vec<InsidePath>,
+    directories: Vec<InsidePath>,
 }
 
 impl Prospect {
+    /// Returns whether a path that nobody granted lies in a directory of the session's own system that is empty at its start.
+    #[must_use]
+    pub fn is_private(&self, inside: &InsidePath) -> bool {
+        let is_in = |directory: &InsidePath| inside.starts_with(directory);
+        self.directories.iter().any(is_in) && !inside.starts_with(&InsidePath::from_static(OWN))
+    }
+
     /// Returns what the authority alone does not tell of a path on the host: why it is not hidden
     /// although its name says that it holds a secret.
     #[must_use]
@@ -82,5 +93,7 @@ pub fn prospect(
         guard::look(&view.authority()?, settings, workspace, host, named_by_settings(host.places))?;
     let Found { restrictions, tracked, public } = found;
     let authority = view.restricted(restrictions)?;
-    Ok(Prospect { authority, links: view.links, tracked, public, userland: view.userland })
+    let directories = view.directories().to_vec();
+    let (links, userland) = (view.links, view.userland);
+    Ok(Prospect { authority, links, tracked, public, userland, directories })
 }

@@ -20,6 +20,10 @@ use pinfold_rootfs::userland::{self, Piece, is_nested};
 use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace};
 
 use crate::RunError;
+use crate::design::system_user;
+
+/// Where a system keeps what lasts until its next start.
+const RUN: &str = "/run";
 
 /// The grants of a run, and the links of the userland, which lead nowhere that is not granted.
 #[derive(Debug, Clone)]
@@ -32,7 +36,7 @@ pub(crate) struct View {
     views: Vec<(InsidePath, Vec<Lower>)>,
     /// An empty workspace.
     scratch: Option<InsidePath>,
-    /// Empty directories directly below `/`.
+    /// Empty directories of the session's own.
     directories: Vec<InsidePath>,
 }
 
@@ -60,6 +64,9 @@ impl View {
                 .directories
                 .iter()
                 .map(|directory| directory.value.path().clone())
+                // Services and package managers of a whole system expect it.
+                .chain(stack.map(|_| InsidePath::from_static(RUN)))
+                .chain(system_user::directories(stack))
                 .collect(),
         };
         match stack {
@@ -185,6 +192,11 @@ impl View {
         Ok(())
     }
 
+    /// Returns the empty directories of the session's own, except those in which it has something else.
+    pub(crate) fn directories(&self) -> &[InsidePath] {
+        &self.directories
+    }
+
     /// Returns the authority over these grants alone.
     ///
     /// # Errors
@@ -230,11 +242,6 @@ impl View {
         };
         let own = self.directories.iter().filter(|path| !is_taken(path)).cloned();
         tree.extend(own.map(|path| Entry { path, place: Place::Private }));
-        if stack.is_some() {
-            // Services and package managers of a whole system expect it.
-            let path = InsidePath::from_static("/run");
-            tree.push(Entry { path, place: Place::Private });
-        }
         let views = |path: &InsidePath| self.views.iter().find(|(view, _)| view == path);
         for mut entry in mounts::grants(authority)? {
             if let (Some((_, lower)), Some(stack)) = (views(&entry.path), stack) {

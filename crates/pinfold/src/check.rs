@@ -172,9 +172,8 @@ fn check_path(
         heed_permissions(&mut explanation, asked, &prospect, settings.scalars.nested.value, view)
             .map_err(Failure::new)?;
     }
-    let of_system = settings.snapshot.directories.iter();
     let is_private = workspace.is_scratch && path.starts_with(workspace.root.as_path())
-        || of_system.into_iter().any(|own| path.starts_with(own.value.path().as_path()));
+        || prospect.is_private(&explanation.inside);
     let boundary = settings.scalars.boundary.as_ref().map(|boundary| boundary.value);
     own::explain(&mut explanation, access, boundary, is_private);
     let allowed = explanation.verdict == Verdict::Allow;

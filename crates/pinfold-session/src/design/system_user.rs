@@ -1,20 +1,20 @@
 //! Sessions whose user is root by name in a system of their own.
 
 use pinfold_boundary::{Boundary, Entry, LaunchPlan};
-use pinfold_policy::path::PathError;
+use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_policy::settings::{BoundaryName, Settings};
 use pinfold_rootfs::system::Stack;
 
 use crate::outcome::RunError;
 use crate::snapshot::by_name;
 
-/// Returns what package managers need of a session. A build has it of its own.
+/// Returns the files that package managers need of a session. A build has them of its own.
 ///
 /// # Errors
 /// Returns no error: the paths are constants.
 pub(super) fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
     match stack {
-        Some(stack) if is_of_session(stack) => by_name::entries(stack.over_host),
+        Some(stack) if is_of_session(stack) => by_name::files(stack.over_host),
         _ => Ok(Vec::new()),
     }
 }
@@ -46,6 +46,12 @@ pub(super) fn refuse_shared_files(
     let what = "snapshot.user is root, and the session can write to directories of this machine";
     let hint = "use a view or an empty workspace (`--workspace overlay` or `scratch_mount`), and grant nothing for writing";
     Err(RunError::refused(what, Some(hint.to_owned())))
+}
+
+/// Returns the directories that package managers need of a session.
+pub(crate) fn directories(stack: Option<&Stack>) -> Vec<InsidePath> {
+    let needed = stack.filter(|stack| is_of_session(stack)).map(|_| by_name::DIRECTORIES);
+    needed.into_iter().flatten().map(InsidePath::from_static).collect()
 }
 
 fn is_of_session(stack: &Stack) -> bool {

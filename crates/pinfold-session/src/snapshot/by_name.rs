@@ -19,9 +19,11 @@ const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\";
 /// What apt calls before it replaces a package of this machine's own system.
 const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
 
-/// Returns what such a session has apart from its trees: where scripts of packages take locks, directories that
-/// no session has, and files for apt.
-pub(crate) fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
+/// Where scripts of packages take locks, and directories that packages have, and are not installed where these cannot be made.
+pub(crate) const DIRECTORIES: [&str; 3] = ["/run/lock", "/media", "/mnt"];
+
+/// Returns the files for apt.
+pub(crate) fn files(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let mut config = String::from("APT::Sandbox::User \"root\";\n");
     let mut files = Vec::new();
     if over_host {
@@ -35,9 +37,13 @@ pub(crate) fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
         let place = Place::File { content: content.into_bytes(), mode, keep: false };
         Ok(Entry { path: InsidePath::new(path)?, place })
     };
-    // Packages have the last two, and are not installed where these cannot be made.
+    files.into_iter().map(entry).collect()
+}
+
+/// Returns what a build has apart from its trees.
+pub(super) fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let private = |path: &str| Ok(Entry { path: InsidePath::new(path)?, place: Place::Private });
-    files.into_iter().map(entry).chain(["/run/lock", "/media", "/mnt"].map(private)).collect()
+    files(over_host)?.into_iter().map(Ok).chain(DIRECTORIES.map(private)).collect()
 }
 
 /// Returns a directory for `/sys`, which a build has nothing else of.

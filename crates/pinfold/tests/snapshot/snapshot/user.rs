@@ -50,6 +50,58 @@ fn root_by_name_owns_its_system_and_can_do_nothing_else() {
     }
 }
 
+#[test]
+fn check_says_what_root_by_name_may_write() {
+    if !possible("check_says_what_root_by_name_may_write") {
+        return;
+    }
+    let paths = [
+        "/mnt/x",
+        "/media/x",
+        "/run/lock/x",
+        "/run/x",
+        "/run/pinfold/x",
+        "/var/lock/x",
+        "/app/x",
+        "/app",
+        "/data/x",
+        "/bin/x",
+        "/etc/x",
+        "/proc/x",
+        "/sys/x",
+        "/dev/x",
+        "/dev/shm/x",
+        "/tmp/x",
+    ];
+    for user in people() {
+        for (options, with_grant) in
+            [("", false), (r#", "user": "root""#, false), (r#", "user": "root""#, true)]
+        {
+            let stage = Stage::new(user);
+            repository(&stage, &format!(r#"{BASE}{options}, "directories": ["/app"]"#));
+            let grant = stage.path("readable").display().to_string();
+            let more: &[&str] = if with_grant { &["--read", &grant] } else { &[] };
+            let modes = [&["--workspace", "overlay"][..], more].concat();
+            // Who is not root by name has no directory there.
+            let has_locks = |path: &&str| !options.is_empty() || !path.contains("/lock/");
+            let paths: Vec<&str> = paths.into_iter().filter(has_locks).collect();
+            let tries: Vec<String> = paths
+                .iter()
+                .map(|path| format!("( : >{path} ) 2>/dev/null && echo {path};"))
+                .collect();
+            let written = said(&stage.run_shell(&modes, &format!("{} true", tries.concat())));
+            let is_allowed = |path: &&str| {
+                let check =
+                    stage.pinfold(&[&["check", "write"], &modes[..], &[path]].concat()).output();
+                check.unwrap().status.success() && *path != "/app"
+            };
+            let allowed: Vec<&str> = paths.into_iter().filter(is_allowed).collect();
+            assert_eq!(allowed, written.lines().collect::<Vec<_>>(), "{options}");
+            assert_eq!(allowed.contains(&"/mnt/x"), !options.is_empty());
+        }
+    }
+}
+
 /// Returns files with set-user-ID and set-group-ID bits that others could reach.
 fn bits(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();

@@ -13,16 +13,18 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::door::join;
 use crate::gateway::Event;
 use crate::serve::Publishing;
+
+mod owner;
 
 /// How long init may take to make a socket, and a server inside to accept.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,6 +34,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections to all ports of a session at once: each program of the machine, whichever user's, can make them.
 const MOST_CONNECTIONS: u64 = 512;
+/// What part of the places programs of other users may hold, so that they never have all.
+const PART_OF_OTHERS: usize = 2;
 /// What they may take of the process's descriptors, as a part of them. Each connection takes two or three.
 const PART: u64 = 8;
 
@@ -115,7 +119,7 @@ impl SocketStock {
 /// # Errors
 /// Returns an error if a listener could not be registered.
 pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(most_connections()));
+    let places = Arc::new(Places::new(most_connections()));
     for Published { listener, port } in &publishing.published {
         let places = Arc::clone(&places);
         let listener = listener.try_clone()?;
@@ -128,7 +132,7 @@ pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io:
                 match listener.accept().await {
                     Ok((client, from)) => {
                         // One too many ends at once: the descriptors are those of all doors.
-                        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                        let Some(place) = places.take(&client, from) else { continue };
                         let (stock, journal) = (Arc::clone(&stock), Arc::clone(&journal));
                         tokio::spawn(async move {
                             let what = format!("port {port} inside, from {from}");
@@ -146,6 +150,28 @@ pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io:
         });
     }
     Ok(())
+}
+
+/// Places of connections.
+struct Places {
+    all: Arc<Semaphore>,
+    /// Those that connections of other users may have.
+    of_others: Arc<Semaphore>,
+}
+
+impl Places {
+    fn new(most: usize) -> Self {
+        let of_others = Semaphore::new((most / PART_OF_OTHERS).max(1));
+        Self { all: Arc::new(Semaphore::new(most)), of_others: Arc::new(of_others) }
+    }
+
+    /// Returns a place for a connection, if there is one. A client that is not known to be the user's is another's.
+    fn take(&self, client: &TcpStream, from: SocketAddr) -> Option<Vec<OwnedSemaphorePermit>> {
+        let user = client.local_addr().and_then(|to| owner::user_of(from, to));
+        let is_own = user.is_ok_and(|user| user == geteuid().as_raw());
+        let needed = [Some(&self.all), (!is_own).then_some(&self.of_others)];
+        needed.into_iter().flatten().map(|it| Arc::clone(it).try_acquire_owned().ok()).collect()
+    }
 }
 
 fn most_connections() -> usize {

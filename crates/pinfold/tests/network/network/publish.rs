@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Stage, installed, people, skip};
+use pinfold_testkit::{Stage, User, installed, people, skip};
 
 /// Gives back what it gets, turned around, on each of these ports of one address.
 const SERVER: &str = r#"
@@ -25,6 +25,10 @@ for server in servers:
 print("serves", flush=True)
 sys.stdin.read()
 "#;
+
+/// Says what comes back for three letters.
+const CLIENT: &str = "import socket, sys; it = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); \
+                      it.sendall(b'abc'); it.shutdown(1); print(it.recv(9).decode())";
 
 /// Whether it can be tried here; says if not.
 fn possible(test: &str) -> bool {
@@ -182,6 +186,12 @@ fn connections_to_a_published_port_leave_descriptors_for_the_session() {
         let begun = Instant::now();
         while held.iter().filter(are_served).count() > 128 {
             assert!(begun.elapsed() < Duration::from_secs(10), "one too many does not end");
+        }
+        // They leave places to the session's user, if they are another one's.
+        let is_mine = user.is_root() == User::current().is_root();
+        if !is_mine {
+            let served = stage.command("python3").args(["-c", CLIENT, &port.to_string()]).output();
+            assert_eq!(served.unwrap().stdout, b"cba\n");
         }
         let call = stage.pinfold(&["exec", "serving", "--", "echo", "called"]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&call.stdout), "called\n", "{call:?}");

@@ -15,6 +15,7 @@ import shutil
 import signal
 import tarfile
 import tempfile
+import unicodedata
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Optional, Union
 
@@ -36,6 +37,11 @@ from ._messages import ApiError, Completed
 _PART = 4 << 20
 # Bytes of a command's output that are kept.
 _OUTPUT = 32 << 20
+# Entries of an archive that are extracted, and bytes of the header of one. tarfile keeps all of them in memory.
+_ENTRIES = 100_000
+_HEADER = 1 << 20
+# Seconds that a program in the sandbox has for a transfer. The sandbox chooses what it runs.
+_PATIENCE = 600
 # Mebibytes that a session may write to its system where the task says nothing (`snapshot.overlaySize`).
 _OVERLAY = 3 << 10
 # What `snapshot.directories` takes. Directories of each system are in the image.
@@ -58,6 +64,36 @@ def _member(member: tarfile.TarInfo, target: str) -> Optional[tarfile.TarInfo]:
     if member.issym() and not hasattr(tarfile, "LinkFallbackError"):
         return None
     return transfer_tar_filter(member, target)
+
+
+class _Archive:
+    """An archive of which no entry makes tarfile read much at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.seek, self.tell = file, file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _HEADER:
+            raise RuntimeError("an entry of the archive has too large a header")
+        return self._file.read(size)
+
+
+def _extract(archive: BinaryIO, target: Path, most: int) -> None:
+    """Extracts what a sandbox wrote: no more than it may hold, below a directory, and nothing but files, directories and links.
+    Sparse files, which claim any size, and names with control characters stay behind."""
+    left, entries = most, _ENTRIES
+
+    def member(entry: tarfile.TarInfo, path: str) -> Optional[tarfile.TarInfo]:
+        nonlocal left, entries
+        left, entries = left - entry.size, entries - 1
+        if entry.issparse() or any(unicodedata.category(letter) == "Cc" for letter in entry.name):
+            return None
+        if left < 0 or entries < 0:
+            raise RuntimeError(f"the archive has more than {_ENTRIES} entries or {most} bytes")
+        return _member(entry, path)
+
+    with tarfile.open(fileobj=_Archive(archive), mode="r:") as tar:
+        tar.extractall(target, filter=member)
 
 
 class PinfoldEnvironment(BaseEnvironment):
@@ -157,7 +193,7 @@ class PinfoldEnvironment(BaseEnvironment):
         return ExecResult(stdout=stdout, stderr=stderr, return_code=done.status)
 
     async def upload_file(self, source_path: Union[Path, str], target_path: str) -> None:
-        target = PurePosixPath(target_path)
+        source_path, target = self._source(source_path), PurePosixPath(target_path)
         mode = f"{Path(source_path).stat().st_mode & 0o777:o}"
         with open(source_path, "rb") as source:
             await self._write(
@@ -168,7 +204,7 @@ class PinfoldEnvironment(BaseEnvironment):
     async def upload_dir(self, source_dir: Union[Path, str], target_dir: str) -> None:
         with tempfile.TemporaryFile() as archive:
             with tarfile.open(fileobj=archive, mode="w") as tar:
-                for child in sorted(Path(source_dir).iterdir()):
+                for child in sorted(self._source(source_dir).iterdir()):
                     tar.add(child, arcname=child.name)
             archive.seek(0)
             await self._write(
@@ -190,11 +226,16 @@ class PinfoldEnvironment(BaseEnvironment):
             with tempfile.TemporaryFile() as archive:
                 await self._fetch(packed, archive)
                 archive.seek(0)
-                # What a sandbox wrote stays below the directory, and is nothing but files, directories and links.
-                with tarfile.open(fileobj=archive, mode="r:") as tar:
-                    tar.extractall(target, filter=_member)
+                await asyncio.to_thread(_extract, archive, target, self._most())
         finally:
             await self._done(["rm", "-f", "--", packed])
+
+    def _source(self, source: Union[Path, str]) -> Path:
+        """Returns what is uploaded. A task's author names no file of this machine by a link."""
+        path, task = Path(os.path.abspath(source)), Path(os.path.abspath(self.environment_dir)).parent
+        if path.is_relative_to(task) and not path.resolve().is_relative_to(task.resolve()):
+            raise ValueError(f"a link of the task leads out of it: {path}")
+        return path
 
     # What a session is made of.
 
@@ -275,12 +316,12 @@ class PinfoldEnvironment(BaseEnvironment):
             raise
 
     async def _done(self, argv: list[str]) -> bytes:
-        done, stdout, stderr = await self._communicate(argv)
+        done, stdout, stderr = await self._communicate(argv, timeout=_PATIENCE)
         _check(argv, done, stderr)
         return stdout
 
     async def _write(self, argv: list[str], source: BinaryIO) -> None:
-        process = await self._started().spawn(argv, cwd="/", input=True)
+        process = await self._started().spawn(argv, cwd="/", input=True, timeout=_PATIENCE)
         sending = asyncio.create_task(self._send(process, source))
         try:
             stderr = bytearray()
@@ -325,6 +366,8 @@ class PinfoldEnvironment(BaseEnvironment):
 
 
 def _check(argv: list[str], done: Completed, stderr: bytes) -> None:
+    if done.timed_out:
+        raise RuntimeError(f"{argv[0]} took more than {_PATIENCE} seconds in the sandbox")
     if done.status != 0:
         said = stderr.decode(errors="replace").strip() or f"exit code {done.status}"
         raise RuntimeError(f"{argv[0]} failed in the sandbox: {said}")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPolicy
@@ -154,6 +155,21 @@ if kind == "special":
     add("null", type=tarfile.CHRTYPE, devmajor=1, devminor=3)
     add("pipe", type=tarfile.FIFOTYPE)
     add("ids", size=1, mode=0o6755)
+    add("line\\nbreak", size=1)
+    add("\\x1b[2J", size=1)
+    # Four tebibytes in one kibibyte.
+    huge = tarfile.TarInfo("huge")
+    sparse = {"major": "1", "minor": "0", "name": "huge", "realsize": str(1 << 42)}
+    huge.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
+    data = f"1\\n{(1 << 42) - 512}\\n512\\n".encode().ljust(512, b"\\0") + b"x" * 512
+    huge.size = len(data)
+    out.addfile(huge, io.BytesIO(data))
+if kind == "many":
+    for number in range(60): add(f"file-{number}", size=1)
+if kind == "header": add("x" * (2 << 20), size=1)
+if kind == "hang":
+    import time
+    time.sleep(1000)
 out.close()
 """
             fake = '#!/bin/sh\nexec python3 -c "$(cat /app/forged.py)" "$2" "$(cat /app/kind)"\n'
@@ -181,6 +197,12 @@ out.close()
             await sandbox.download_dir("/logs", tmp_path / "special")
             assert [path.name for path in (tmp_path / "special").iterdir()] == ["ids"]
             assert (tmp_path / "special" / "ids").stat().st_mode & 0o7000 == 0
+            for kind in ("many", "header", "hang"):
+                await sandbox.exec(f"echo {kind} >/app/kind")
+                limits = {"_ENTRIES": 50, "_PATIENCE": 3 if kind == "hang" else 60}
+                with mock.patch.multiple("pinfold.harbor", **limits), pytest.raises(RuntimeError, match="more than|too large"):
+                    await sandbox.download_dir("/logs", tmp_path / kind)
+                assert not (tmp_path / kind).exists() or len(list((tmp_path / kind).iterdir())) <= 50
             # A file without an end.
             await sandbox.exec("ln -s /dev/zero /app/endless")
             sandbox._most = lambda: 8 << 20
@@ -189,6 +211,37 @@ out.close()
             assert (tmp_path / "endless").stat().st_size <= 12 << 20
         finally:
             await sandbox.stop(True)
+
+    asyncio.run(tried())
+
+
+def test_task_uploads_no_file_of_this_machine_by_a_link(tmp_path):
+    async def tried():
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "key").write_text("secret")
+        task = tmp_path / "task"
+        task.mkdir()
+        (task / "tests").symlink_to("../home")
+        (task / "solve.sh").symlink_to(tmp_path / "home" / "key")
+        (task / "inside").symlink_to("environment")
+        sandbox = environment(task)
+        await sandbox.start(False)
+        try:
+            for upload, source in ((sandbox.upload_dir, "tests"), (sandbox.upload_file, "solve.sh"), (sandbox.upload_file, "tests/key")):
+                with pytest.raises(ValueError, match="leads out of it"):
+                    await upload(task / source, "/app/taken")
+            await sandbox.upload_dir(task / "inside", "/app/own")
+            assert (await sandbox.exec("ls -d /app/own /app/taken 2>/dev/null")).stdout == "/app/own\n"
+        finally:
+            await sandbox.stop(True)
+        (task / "environment").rmdir()
+        (task / "environment").symlink_to("../home")
+        sandbox = environment(task)
+        with pytest.raises(ValueError, match="leads out of it"):
+            try:
+                await sandbox.start(False)
+            finally:
+                await sandbox.stop(True)
 
     asyncio.run(tried())
 

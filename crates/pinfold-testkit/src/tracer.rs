@@ -60,13 +60,16 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
     while let Some((pid, status)) = wait_any() {
         if libc::WIFSTOPPED(status) {
             let stops = run.count(pid, status);
-            if !traced.killed && run.pids.get(nth) == Some(&pid) && stops >= step {
+            let is_target = !traced.killed && run.pids.get(nth) == Some(&pid);
+            if is_target && stops >= step {
                 traced.killed = true;
                 kill(pid);
                 // Nobody listens any more if it took too long.
                 let _ = progress.send(());
             } else {
-                go_on(pid, status, stops);
+                // Stops at system calls take most of the time, and only those of the target count.
+                let until = if is_target { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
+                go_on(pid, status, stops, until);
             }
         } else {
             run.alive.lock().remove(&pid);
@@ -81,7 +84,7 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
     // reaped it.
     let reaped = |pid: &i32| !Path::new(&format!("/proc/{pid}")).exists();
     while !run.pids.iter().all(reaped) {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
     traced.pids = run.pids;
     traced
@@ -128,15 +131,15 @@ impl Run {
     }
 }
 
-/// Lets a stopped process run to its next system call.
-fn go_on(pid: i32, status: i32, stops: u32) {
+/// Lets a stopped process run: to its next system call, or on.
+fn go_on(pid: i32, status: i32, stops: u32, until: libc::c_uint) {
     if stops == 1 {
         trace(libc::PTRACE_SETOPTIONS, pid, OPTIONS);
     }
     // Only real signals are handed on: not the stops that tracing makes.
     let signal = libc::WSTOPSIG(status);
     let ours = [SYSTEM_CALL, libc::SIGTRAP, libc::SIGSTOP].contains(&signal);
-    trace(libc::PTRACE_SYSCALL, pid, if ours { 0 } else { signal });
+    trace(until, pid, if ours { 0 } else { signal });
 }
 
 /// Returns the process that was made, at the stop of the one that made it.

@@ -88,17 +88,23 @@ fn every_way_to_a_process_is_refused_before_it_is_loaded_and_when_it_is() {
         let refused = guard(&stage, &directory, &[]);
         let said = text(&refused.stdout);
         assert!(refused.status.code() == Some(1) && said.contains("refused"), "{}: {said}", way.1);
-        // What an older or a newer node does not have is no way in it.
-        let is_one =
-            |version: &&PathBuf| text(&node(user, version, &[], &file).stdout) == "started\n";
-        let able: Vec<&PathBuf> = nodes.iter().filter(is_one).collect();
-        assert!(nodes.is_empty() || !able.is_empty(), "no way at all: {}", way.1);
-        for version in able {
+        let starts =
+            |version: &PathBuf| text(&node(user, version, &[], &file).stdout) == "started\n";
+        let mut refusing = Vec::new();
+        for version in &nodes {
             let loaded = node(user, version, &["--import", LOADER], &file);
             let errors = text(&loaded.stderr);
-            let refused = !loaded.status.success() && errors.contains("ERR_PINFOLD_GUARD");
-            assert!(refused, "{} lets pass: {}\n{errors}", version.display(), way.1);
+            if !loaded.status.success() && errors.contains("ERR_PINFOLD_GUARD") {
+                refusing.push(version);
+            } else {
+                // What an older or a newer node does not have is no way in it.
+                assert!(!starts(version), "{} lets pass: {}\n{errors}", version.display(), way.1);
+            }
         }
+        // One version shows that it is a way. The others only have to refuse it.
+        let first = index % refusing.len().max(1);
+        let mut tried = refusing.iter().cycle().skip(first).take(refusing.len());
+        assert!(nodes.is_empty() || tried.any(|version| starts(version)), "no way: {}", way.1);
     }
 }
 

@@ -163,10 +163,10 @@ fn build(profile: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
     executable.ok_or_else(|| "cargo named no executable".into())
 }
 
-/// Runs a benchmark of the doors' crate.
+/// Runs a benchmark of the doors, a program that was built with this one.
 fn egress(name: &str, arguments: &[&str]) -> Outcome {
-    let mut bench = command("cargo");
-    bench.args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", name, "--"]);
+    let program = std::env::current_exe()?.with_file_name(format!("bench-{name}"));
+    let mut bench = command(program);
     if name == "door" && !arguments.contains(&"soak") {
         // It says itself why it is missing.
         let found = command("scripts/mitmproxy").stderr(Stdio::inherit()).output()?;

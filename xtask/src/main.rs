@@ -62,8 +62,10 @@ tasks:
 
 /// Builds the benchmarks and runs them.
 fn bench(words: &[&str]) -> Outcome {
+    // With the executable's package: dependencies would have fewer features without it, and be built again.
+    let packages = ["--package", "pinfold", "--package", "pinfold-bench"];
     let program =
-        cargo::build(&["build", "--release", "--package", "pinfold-bench"], "pinfold-bench")?;
+        cargo::build(&[&["build", "--release"], &packages[..]].concat(), "pinfold-bench")?;
     cargo::finish(cargo::command(program).args(words))
 }
 

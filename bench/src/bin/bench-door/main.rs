@@ -1,7 +1,7 @@
 //! What the network door costs: the same client talks to the same server directly, through a
 //! tunnel, and where TLS is ended on the way, in turns, so that only ratios count. For comparison:
-//! the least that any relay can be on this machine, and other proxies that are installed. `cargo
-//! bench -p pinfold-egress --bench door [-- [seconds] [word]]`, or `-- soak MINUTES`.
+//! the least that any relay can be on this machine, and other proxies that are installed.
+//! `bench-door [seconds] [word]`, or `bench-door soak MINUTES`. `cargo xtask bench door` builds and runs it.
 //!
 //! Processor time is the relay's own, for each request or megabyte, and says more than the rate on
 //! a machine that others use.
@@ -80,7 +80,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 fn main() -> Result<(), Failed> {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
         Some((first, rest)) if first == "relay" => return relay::serve(rest),
         Some((first, rest)) if first == "soak" => return soak::run(rest),

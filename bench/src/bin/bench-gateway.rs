@@ -1,5 +1,5 @@
 //! What the gateway costs: the same client asks the same server with it and without it, in
-//! turns, so that only ratios count. `cargo bench -p pinfold-egress [-- [seconds] [word]]`.
+//! turns, so that only ratios count. `bench-gateway [seconds] [word]`; `cargo xtask bench gateway` builds and runs it.
 
 use std::convert::Infallible;
 use std::io;
@@ -52,8 +52,8 @@ struct Way {
 }
 
 fn main() -> Result<(), Failed> {
-    // cargo passes `--bench`. A number is the seconds of one part, a word selects parts.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    // A number is the seconds of one part, a word selects parts.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let seconds = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(1.0);
     let word = arguments.iter().find(|argument| argument.parse::<f64>().is_err());
     let wanted = |label: &str| word.is_none_or(|word| label.contains(word.as_str()));

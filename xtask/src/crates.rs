@@ -30,6 +30,8 @@ const MOST_LINES: usize = 13_000;
 const MOST_NAMES: (&str, usize) = ("pinfold-session", 100);
 /// Words of [`DOCUMENT`], as `wc -w` counts them. Longer lists have pages of their own.
 const MOST_WORDS: usize = 2_500;
+/// Lines of a record of a decision.
+const MOST_RECORD_LINES: usize = 25;
 const BEGIN: &str = "<!-- crates: written by `cargo xtask crates` -->\n";
 const END: &str = "<!-- end of crates -->\n";
 const HEADING: &str = "\
@@ -106,6 +108,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let large = large_circles(&metadata)?;
     check_functions(&metadata.workspace_root)?;
     check_names(&metadata.workspace_root)?;
+    check_records(&metadata.workspace_root)?;
     let list = metadata.workspace_root.join(CIRCLES);
     let crates = sorted(crates(metadata)?);
     if let Some(large) = crates.iter().find(|each| each.lines > MOST_LINES) {
@@ -155,6 +158,22 @@ fn check_names(root: &Path) -> Outcome {
     let count = public::names(&root.join("crates").join(name).join("src"))?.len();
     if count > most {
         return Err(format!("{name} has {count} public names, more than {most}").into());
+    }
+    Ok(())
+}
+
+/// Checks that each record of a decision is short.
+///
+/// # Errors
+/// Returns a record that is too long.
+fn check_records(root: &Path) -> Outcome {
+    for entry in fs::read_dir(root.join("docs/adr"))? {
+        let path = entry?.path();
+        let lines = fs::read_to_string(&path)?.lines().count();
+        if lines > MOST_RECORD_LINES {
+            let path = path.display();
+            return Err(format!("{path} has {lines} lines, more than {MOST_RECORD_LINES}").into());
+        }
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ fn in_turns(
     }))
 }
 
-/// Small requests, one after the other on each connection.
+/// Measures small requests, one after the other on each connection.
 async fn requests(way: Way, connections: usize, time: Duration) -> Result<Part, Failed> {
     let started = Instant::now();
     let worker = async || {
@@ -177,7 +177,7 @@ async fn uploads(way: Way, time: Duration) -> Result<Part, Failed> {
     Ok(Part { rate: latencies.len() as f64 / elapsed, p50: at(50), p99: at(99) })
 }
 
-/// One long response.
+/// Measures one long response.
 async fn stream(way: Way, path: &str) -> Result<Part, Failed> {
     let mut sender = connect(&way).await?;
     let started = Instant::now();

@@ -22,7 +22,7 @@ pub(super) struct Took {
     pub(super) seconds: f64,
 }
 
-/// A connection with a server.
+/// Opens a connection with a server.
 pub(super) async fn connect(way: &Way, port: u16) -> Result<TcpStream, Failed> {
     let Some(proxy) = way.proxy else {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
@@ -83,7 +83,7 @@ pub(super) fn stream(way: &Way, port: u16) -> Result<Took, Failed> {
     })
 }
 
-/// A connection for requests, over TLS.
+/// Makes a connection for requests, over TLS.
 pub(super) async fn client(way: &Way, port: u16) -> Result<SendRequest<Full<Bytes>>, Failed> {
     let stream = connect(way, port).await?;
     let stream = way.tls.connect(ServerName::try_from("localhost")?, stream).await?;
@@ -92,7 +92,7 @@ pub(super) async fn client(way: &Way, port: u16) -> Result<SendRequest<Full<Byte
     Ok(sender)
 }
 
-/// One request.
+/// Sends one request.
 pub(super) async fn one(sender: &mut SendRequest<Full<Bytes>>, port: u16) -> Result<(), Failed> {
     let request = Request::get("/").header("host", format!("localhost:{port}"));
     sender.ready().await?;
@@ -129,7 +129,7 @@ pub(super) fn greet(way: &Way, port: u16, length: Duration) -> Result<Took, Fail
     })
 }
 
-/// The median time of an answer about a name that is refused.
+/// Prints the median time of an answer about a name that is refused.
 pub(super) fn ask_names(door: SocketAddr) -> Result<(), Failed> {
     const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;

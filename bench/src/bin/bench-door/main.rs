@@ -64,7 +64,7 @@ impl Way {
     }
 }
 
-/// A client's TLS that trusts the servers, and a session's authority.
+/// Returns a client's TLS that trusts the servers, and a session's authority.
 fn trusting(servers: &Servers, authority: Option<&str>) -> Result<TlsConnector, Failed> {
     let mut roots = RootCertStore::empty();
     roots.add(servers.certificate.clone())?;

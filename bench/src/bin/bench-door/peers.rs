@@ -29,7 +29,7 @@ pub(super) fn program(name: impl AsRef<OsStr>) -> Command {
     Command::new(name)
 }
 
-/// Those that are installed; of the others it says that they are not compared. mitmproxy's path is
+/// Starts those that are installed; of the others it says that they are not compared. mitmproxy's path is
 /// what `scripts/mitmproxy` prints, in `MITMDUMP`.
 pub(super) fn start() -> Result<Vec<Peer>, Failed> {
     let mut peers = Vec::new();

@@ -58,7 +58,7 @@ pub(super) fn start(kind: &str, servers: &Servers) -> Result<Relay, Failed> {
     Ok(Relay { child, proxy, names, gateway, key: key.to_owned(), authority })
 }
 
-/// The process of a relay, until its input ends.
+/// Runs the process of a relay, until its input ends.
 pub(super) fn serve(arguments: &[String]) -> Result<(), Failed> {
     let [kind, plain, tls, file] = arguments else {
         return Err("relay KIND PORT PORT FILE".into());
@@ -95,7 +95,7 @@ impl Journal for NoJournal {
     }
 }
 
-/// All doors of a session; where they are, and the certificate of its authority.
+/// Makes all doors of a session, and returns where they are, and the certificate of its authority.
 fn doors(
     intercept: bool,
     ports: [u16; 2],

@@ -95,7 +95,7 @@ async fn https(acceptor: TlsAcceptor, stream: TcpStream) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A short answer, or that of a model, in pieces and with a usage.
+/// Returns a short answer, or that of a model, in pieces and with a usage.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     const BEGIN: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":\
                          {\"model\":\"m\",\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n";

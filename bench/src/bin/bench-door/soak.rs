@@ -112,7 +112,7 @@ async fn tunnel(way: &Way, port: u16) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A long stream, of which the client takes a part and goes.
+/// Sends a long stream, of which the client takes a part and goes.
 async fn cut(way: &Way, port: u16) -> Result<(), Failed> {
     let mut stream = client::connect(way, port).await?;
     stream.write_all(&[b's'; MESSAGE]).await?;
@@ -150,7 +150,7 @@ async fn name(names: SocketAddr) -> Result<(), Failed> {
     expect(answer[3] & 15 == 3, &answer[..length])
 }
 
-/// The whole answer of a model.
+/// Reads the whole answer of a model.
 async fn model(relay: &Relay) -> Result<(), Failed> {
     let stream = TcpStream::connect(relay.gateway).await?;
     let (mut sender, connection) =

@@ -15,17 +15,17 @@ pub(super) fn processor(pid: u32) -> Result<f64, Failed> {
     Ok(sum)
 }
 
-/// Kibibytes of memory that are its own, file pages left out.
+/// Returns kibibytes of memory that are its own, file pages left out.
 pub(super) fn memory(pid: u32) -> Result<u64, Failed> {
     field(&fs::read_to_string(format!("/proc/{pid}/status"))?, "RssAnon:")
 }
 
-/// Open descriptors.
+/// Returns the number of open descriptors.
 pub(super) fn descriptors(pid: u32) -> Result<usize, Failed> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Of the whole machine: kibibytes of the kernel's own objects, and TCP sockets.
+/// Returns, for the whole machine, kibibytes of the kernel's own objects, and TCP sockets.
 pub(super) fn kernel() -> Result<(u64, u64), Failed> {
     let slab = field(&fs::read_to_string("/proc/meminfo")?, "Slab:")?;
     let sockets = fs::read_to_string("/proc/net/sockstat")?;

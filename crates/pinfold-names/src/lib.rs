@@ -275,6 +275,25 @@ impl Protection {
         rules.last().map(|rule| Class { rule, executed })
     }
 
+    /// Returns what a directory at `relative` below a granted root would hold that the host executes, by paths below it; a path
+    /// is empty where a wildcard stands for names. A link of that name leads to it, and what lies there has another name.
+    #[must_use]
+    pub fn leads_to(&self, site: &Site, relative: &Path) -> Vec<(&'static Path, Class)> {
+        let names = site.names(relative);
+        let Some(name) = names.relative.file_name() else { return Vec::new() };
+        let is_meant = |rule: &&Rule| rule.effect != Effect::Hide && !self.lifts(rule);
+        let mut found = Vec::new();
+        for rule in tables::RULES.iter().filter(is_meant) {
+            for (above, rest) in rule.names.iter().flat_map(|glob| glob.above(name.as_bytes())) {
+                if names.match_one(rule.only_home, &above) {
+                    let rest = if rest.contains(['*', '?']) { "" } else { rest };
+                    found.push((Path::new(rest), Class { rule, executed: Some(rule) }));
+                }
+            }
+        }
+        found
+    }
+
     /// Returns the first part of an absolute host path that may not be granted, nor anything in
     /// it, with the reason.
     #[must_use]

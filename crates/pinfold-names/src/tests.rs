@@ -428,3 +428,21 @@ fn a_root_that_lies_nobody_knows_where_has_protected_names() {
         assert!(protection.classify(&Site::default(), Path::new(name)).is_some(), "{name}");
     }
 }
+
+#[test]
+fn link_leads_to_names_of_the_directory_that_it_stands_for() {
+    let protection = defaults();
+    let led = |site: &Site, path: &str| {
+        let led = protection.leads_to(site, Path::new(path));
+        led.into_iter().map(|(rest, _)| rest.display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(led(&ordinary(), "sub/.MVN"), ["jvm.config", "maven.config", "extensions.xml"]);
+    assert_eq!(led(&ordinary(), ".github"), ["hooks"]);
+    for path in [".vscode", "hooks", "src", "x.mvn", ".config/pinfold"] {
+        assert_eq!(led(&ordinary(), path), [""; 0], "{path}");
+    }
+    assert!(led(&in_home(""), ".local").contains(&"bin".to_owned()));
+    assert!(!led(&ordinary(), ".local").contains(&"bin".to_owned()));
+    let lifted = Protection::defaults(["toolchain-files"]).unwrap();
+    assert!(lifted.leads_to(&ordinary(), Path::new(".mvn")).is_empty());
+}

@@ -10,8 +10,10 @@ use pinfold_boundary::{Entry, Place};
 use pinfold_git::config::Setting;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::{CERTIFICATE_DIRECTORIES, Escaped, InsidePath, PathError};
+use pinfold_protect::trusted::{
+    self, BUNDLE_VARIABLES, DIRECTORIES_VARIABLE, OWN_VARIABLE, Trusted,
+};
 use pinfold_terminal::notify;
-use pinfold_workspace::guard::{BUNDLE_VARIABLES, DIRECTORIES_VARIABLE, OWN_VARIABLE};
 use rustix::fs::OFlags;
 
 mod settings;
@@ -53,16 +55,19 @@ struct Authorities {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallerTrust(Vec<Authorities>);
 
-/// Returns the files and directories of certificates that the caller's settings name, whether or not they are there. Those of variables
-/// are known to the guard of a workspace.
+/// Returns the files and directories of certificates that the caller's settings name, whether or not they are there, and the
+/// files of these settings. Those of variables are known to the guard of a workspace.
 #[must_use]
-pub fn named_by_settings(places: &Places) -> Vec<PathBuf> {
-    let settings = settings::find(places, |name| std::env::var_os(name));
+pub fn named_by_settings(places: &Places) -> Vec<Trusted> {
+    let settings = settings::find(places, trusted::variable);
     let files = settings.named.into_iter().filter_map(|(_, named)| match named {
         Named::File(path) => Some(path),
         Named::Text(_) => None,
     });
-    files.chain(settings.directories.into_iter().map(|(_, path)| path.into())).collect()
+    let files = files.chain(settings.files).filter_map(|path| Trusted::file(&path));
+    files
+        .chain(settings.directories.into_iter().flat_map(|(_, list)| Trusted::directories(list)))
+        .collect()
 }
 
 impl CallerTrust {
@@ -70,7 +75,7 @@ impl CallerTrust {
     /// not count, and a note says so.
     #[must_use]
     pub fn find(places: &Places) -> Self {
-        let variable = |name: &str| std::env::var_os(name);
+        let variable = trusted::variable;
         let settings = settings::find(places, variable);
         let known = settings.directories.iter().map(|(source, value)| (source.to_string(), value));
         let own =

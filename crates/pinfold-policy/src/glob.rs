@@ -99,6 +99,20 @@ impl Glob {
         is_literal.then(|| Path::new(&*self.text))
     }
 
+    /// Returns the globs of the directories in which a match lies that a path that ends in `name` may match, each with the
+    /// pattern of the rest.
+    pub fn above<'g>(&'g self, name: &[u8]) -> impl Iterator<Item = (Self, &'g str)> {
+        let ends = self.text.match_indices('/').map(|(end, _)| self.text.split_at(end));
+        let may_match = move |(above, _): &(&str, &str)| {
+            let last = above.rsplit('/').next().unwrap_or_default().as_bytes();
+            last == b"**" || one(last, name)
+        };
+        let floating = self.floating;
+        ends.filter(may_match).map(move |(above, rest)| {
+            (Self { text: above.to_owned().into(), floating }, rest.trim_start_matches('/'))
+        })
+    }
+
     /// Returns whether a path that ends in `name` may match.
     #[must_use]
     pub fn may_end_in(&self, name: &[u8]) -> bool {

@@ -18,3 +18,4 @@ pub mod sockets;
 pub mod stand_in;
 pub mod survey;
 pub mod tracked;
+pub mod trusted;

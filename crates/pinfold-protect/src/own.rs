@@ -199,6 +199,17 @@ impl Own {
         mount_points::place(&self.mounts, path)
     }
 
+    /// Returns a path without links, and the others by which the same can be reached because it is mounted again.
+    pub(crate) fn all_names(&self, path: &Path) -> Vec<PathBuf> {
+        let there = inode_of(path);
+        let others = mount_points::aliases(&self.mounts, path).into_iter();
+        let others = others.filter_map(|alias| match alias {
+            Alias::Whole(other) => (inode_of(&other) == there).then_some(other),
+            Alias::Part(_) => None,
+        });
+        [path.to_owned()].into_iter().chain(others).collect()
+    }
+
     /// Directories and files, each without a link on the way; some may be missing.
     pub fn places(&self) -> &[PathBuf] {
         &self.places

@@ -78,6 +78,8 @@ pub enum What {
     Socket,
     /// Its name is protected.
     Named(Class),
+    /// It is a link with the name of a directory in which names are protected.
+    Leads(Vec<(&'static Path, Class)>),
     /// The user or the administrator denied it.
     Denied(Reason, Origin),
     /// An earlier session's look set it aside.
@@ -232,9 +234,11 @@ impl<'a> Surveyor<'a> {
             _ if in_tree && name == b".git" => Some(What::GitFile),
             _ => None,
         };
+        let may_lead = zone == Zone::Tree && kind == FileType::Symlink && self.writable;
         let by_name = zone == Zone::Tree && Protection::may_match(folded);
         if by_kind.is_none()
             && !by_name
+            && !may_lead
             && self.rules.files.deny.is_empty()
             && !self.root_names.contains(&name)
         {
@@ -260,11 +264,16 @@ impl<'a> Surveyor<'a> {
             }
             (self.writable || class.effect() == Effect::Hide).then_some(What::Named(class))
         };
+        let leads = || {
+            let led = may_lead.then(|| self.rules.protection.leads_to(self.site, &relative));
+            led.filter(|led| !led.is_empty()).map(What::Leads)
+        };
         let is_wanted = |what: &What| {
             let sockets = &self.rules.files.sockets;
             matches!(what, What::Socket) && sockets.iter().any(|s| s.value.as_path() == host)
         };
-        let what = denied().or(by_kind).or_else(named).filter(|what| !is_wanted(what));
+        let what =
+            denied().or(by_kind).or_else(named).or_else(leads).filter(|what| !is_wanted(what));
         let hidden = self.look == Look::Before && what.as_ref().is_some_and(What::hides);
         if let Some(what) = what {
             self.found(relative, kind, what);
@@ -291,7 +300,7 @@ impl What {
         match self {
             Self::Socket | Self::Denied(..) | Self::SetAside | Self::Own => true,
             Self::Named(class) => class.effect() == Effect::Hide,
-            Self::GitDirectory | Self::GitFile | Self::BareRepository => false,
+            Self::Leads(_) | Self::GitDirectory | Self::GitFile | Self::BareRepository => false,
         }
     }
 }

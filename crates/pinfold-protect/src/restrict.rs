@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use pinfold_host::Refusal;
@@ -228,11 +229,31 @@ pub struct Followed {
 /// Follows the links that an absolute path leads through or to; `None` when there are none, or
 /// when they lead in circles and so nowhere.
 pub fn follow(path: &Path) -> Option<Followed> {
-    let mut links = Vec::new();
+    let Way { links, end, .. } = resolve(path);
+    let end = end?;
+    (!links.is_empty()).then_some(Followed { links, end })
+}
+
+/// The way of a path to what lies at it (path_resolution(7)).
+pub(crate) struct Way {
+    /// The links on the way.
+    pub(crate) links: Vec<PathBuf>,
+    /// What is left by `..` although it is no directory: a program that makes one, or a link to one, decides where the way goes on.
+    pub(crate) left: Vec<PathBuf>,
+    /// The end, without links and dots. It may be missing; none where links lead in circles.
+    pub(crate) end: Option<PathBuf>,
+}
+
+/// Follows an absolute path through links and dots.
+pub(crate) fn resolve(path: &Path) -> Way {
+    let (mut links, mut left) = (Vec::new(), Vec::new());
     let mut queue: VecDeque<OsString> = names(path);
     let mut here = PathBuf::from("/");
     while let Some(name) = queue.pop_front() {
         if name == ".." {
+            if !fs::symlink_metadata(&here).is_ok_and(|found| found.is_dir()) {
+                left.push(here.clone());
+            }
             here.pop();
             continue;
         }
@@ -242,7 +263,7 @@ pub fn follow(path: &Path) -> Option<Followed> {
             continue;
         };
         if links.len() == MAX_LINKS {
-            return None;
+            return Way { links, left, end: None };
         }
         if target.is_absolute() {
             here = PathBuf::from("/");
@@ -252,7 +273,13 @@ pub fn follow(path: &Path) -> Option<Followed> {
         }
         links.push(next);
     }
-    (!links.is_empty()).then_some(Followed { links, end: here })
+    Way { links, left, end: Some(here) }
+}
+
+/// Returns device and inode of a file that has more than one name.
+pub fn linked_inode(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    (found.is_file() && found.nlink() > 1).then(|| (found.dev(), found.ino()))
 }
 
 /// Returns a path's components that lead somewhere.

@@ -7,6 +7,7 @@
 //! device, inode and birth time: a path proves nothing.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::{Kept, Settled};
@@ -24,6 +25,7 @@ use pinfold_protect::patience::Patience;
 use pinfold_protect::protect::{Finding, Look, Rules, Surveyor, What};
 use pinfold_protect::set_aside::SetAside;
 use pinfold_protect::survey::{Obstacle, Unseen, walk_changed};
+use pinfold_protect::trusted;
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 
@@ -124,6 +126,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
             }
         }
     }
+    after.trusted();
+    after.led(protection);
     after.set_named_aside();
     after.set_misleading_aside();
     let is_cut = after.is_over() || after.is_full;
@@ -172,6 +176,31 @@ impl After<'_> {
         let mut findings = surveyor.findings;
         files_last(&mut findings);
         findings
+    }
+
+    /// Judges what the caller's programs trust authorities by. No name tells that, and a mask may have come off.
+    fn trusted(&mut self) {
+        for path in trusted::at_the_end(&self.guard.trusted, &self.guard.own) {
+            if self.root_of(&path).is_some_and(|root| root != path) && !self.is_known(&path) {
+                self.named.push((path, trusted::reason()));
+            }
+        }
+    }
+
+    /// Judges what links that were there lead to by names that are protected: it lies there by other names.
+    fn led(&mut self, protection: &Protection) {
+        let guard = self.guard;
+        for (root, link) in guard.known.keys().filter(|path| path.is_symlink()).filter_map(|link| {
+            Some((guard.roots.iter().find(|root| link.starts_with(&root.path))?, link))
+        }) {
+            let Ok(relative) = link.strip_prefix(&root.path) else { continue };
+            for (rest, class) in protection.leads_to(&root.site, relative) {
+                let Ok(end) = fs::canonicalize(link.join(rest)) else { continue };
+                if rest != Path::new("") && self.root_of(&end).is_some() && !self.is_known(&end) {
+                    self.named.push((end, class.reason()));
+                }
+            }
+        }
     }
 
     /// Returns whether the time is over. Then nothing more is judged.
@@ -224,6 +253,9 @@ impl After<'_> {
             What::Named(class) => {
                 let executed = class.executed().map(|class| (path, class.reason()));
                 self.named.extend(executed);
+            }
+            What::Leads(led) => {
+                self.named.extend(led.first().map(|(_, class)| (path, class.reason())));
             }
             What::Socket if kind == FileType::Fifo => {
                 let text = "a program that opens it, as git does .gitignore, waits for ever";

@@ -27,6 +27,7 @@ use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
 use pinfold_protect::restrict::{Protect, Substitute};
 use pinfold_protect::stand_in::StandIns;
 use pinfold_protect::survey::{Entries, Obstacle, Walk, walk};
+use pinfold_protect::trusted::{self, Trusted};
 use pinfold_rootfs::userland::HOME;
 
 use crate::GuardError;
@@ -35,7 +36,6 @@ use crate::git::bytes;
 use crate::protected_dirs::ProtectedDir;
 use crate::shadow::Shadow;
 
-mod authorities;
 mod findings;
 mod granted;
 mod left;
@@ -49,7 +49,6 @@ mod shared;
 mod state;
 mod under_view;
 
-pub use authorities::{BUNDLE_VARIABLES, DIRECTORIES_VARIABLE, OWN_VARIABLE};
 use granted::{Granted, granted, site_of};
 pub use left::session_with;
 pub use left::{settle_dead, shares};
@@ -84,6 +83,11 @@ impl Guard {
     /// Has nothing of the session's repositories come to the host: neither commits nor references.
     pub fn isolate_repositories(&mut self) {
         self.isolated = true;
+    }
+
+    /// Keeps the files by which the caller's variables have programs trust authorities, and these of the caller's settings.
+    pub fn keep_trusted(&mut self, of_settings: Vec<Trusted>) {
+        self.trusted = [trusted::of_variables(trusted::variable), of_settings].concat();
     }
 
     /// Returns what is shadowed in the workspace.
@@ -184,9 +188,9 @@ impl Guard {
             }
         }
         self.own(authority);
-        self.named_authorities(|name| std::env::var_os(name));
+        trusted::keep(&mut self.protect, &self.trusted, &self.own, findings::holds_nothing);
         self.hide_secrets(&git, &rules.roots);
-        self.hide_links(&granted, &places.cache);
+        self.heed_links(&granted, &places.cache);
         let mut git = self.tops(git, &rules, &places.cache)?;
         self.heed_others(&mut git, places)?;
         self.copy_git(git, &granted, places)?;

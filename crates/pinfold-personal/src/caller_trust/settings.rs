@@ -8,13 +8,17 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use pinfold_git::config::Config;
+use pinfold_git::config::{Config, Setting, split};
 use pinfold_git::user_config;
 use pinfold_host::directories::Places;
 use zeroize::Zeroizing;
 
 /// Git's settings of the whole machine.
 const GIT_OF_MACHINE: &str = "/etc/gitconfig";
+/// What git reads instead of a user's settings.
+const GIT_VARIABLE: &str = "GIT_CONFIG_GLOBAL";
+/// Settings in variables that are looked at.
+const MOST_VARIABLES: usize = 1000;
 /// Git's setting, also for one URL (git-config(1)).
 const GIT_FILE: &str = ".sslcainfo";
 const GIT_DIRECTORY: &str = ".sslcapath";
@@ -75,19 +79,26 @@ pub(super) struct Settings {
     pub(super) named: Vec<(Source, Named)>,
     /// Directories, each as the setting has it.
     pub(super) directories: Vec<(Source, OsString)>,
+    /// Where settings are read that are there, or that a variable names.
+    pub(super) files: Vec<PathBuf>,
 }
 
 /// Reads the caller's settings.
 pub(super) fn find(places: &Places, variable: impl Fn(&str) -> Option<OsString>) -> Settings {
     let home = places.home.as_path();
     let named = |name| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let mut found = git(places);
+    let own_git =
+        named(GIT_VARIABLE).map_or_else(|| user_config::files(places).to_vec(), |file| vec![file]);
+    let mut found = git(&own_git, home, &variable);
     let npm = named(NPM_VARIABLE).unwrap_or_else(|| home.join(".npmrc"));
     found.named.extend(self::npm(&text(&npm), home, &variable));
     let config = places.config.parent().unwrap_or(home).join("pip/pip.conf");
     let own = [PIP_OF_MACHINE.into(), home.join(".pip/pip.conf"), config];
-    let files = own.into_iter().chain(named(PIP_VARIABLE));
-    found.named.extend(pip(files.map(|file| text(&file)), home));
+    let pip: Vec<PathBuf> = own.into_iter().chain(named(PIP_VARIABLE)).collect();
+    found.named.extend(self::pip(pip.iter().map(|file| text(file)), home));
+    let of_variables = [GIT_VARIABLE, NPM_VARIABLE, PIP_VARIABLE].into_iter().filter_map(named);
+    let there = own_git.into_iter().chain([npm]).chain(pip).filter(|file| file.exists());
+    found.files = there.chain(of_variables).collect();
     found
 }
 
@@ -96,9 +107,9 @@ fn text(file: &Path) -> Zeroizing<String> {
     Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn git(places: &Places) -> Settings {
-    let own = user_config::files(places);
-    let all = Config::of([PathBuf::from(GIT_OF_MACHINE)].into_iter().chain(own));
+fn git(own: &[PathBuf], home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Settings {
+    let mut all = Config::of([PathBuf::from(GIT_OF_MACHINE)].iter().chain(own));
+    all.settings.extend(git_of_variables(variable));
     let mut found = Settings::default();
     for setting in &all.settings {
         let Some(value) = setting.value.as_ref().filter(|_| setting.key.starts_with("http."))
@@ -110,17 +121,32 @@ fn git(places: &Places) -> Settings {
         if setting.key.ends_with(GIT_FILE) {
             found.named.retain(|(known, _)| *known != source);
             if !value.is_empty() {
-                let path = expanded(OsStr::from_bytes(value), &places.home);
+                let path = expanded(OsStr::from_bytes(value), home);
                 found.named.push((source, Named::File(path)));
             }
         } else if setting.key.ends_with(GIT_DIRECTORY) {
             found.directories.retain(|(known, _)| *known != source);
-            found
-                .directories
-                .push((source, expanded(OsStr::from_bytes(value), &places.home).into()));
+            found.directories.push((source, expanded(OsStr::from_bytes(value), home).into()));
         }
     }
     found
+}
+
+/// Returns the settings of git's that are variables (git-config(1), "Environment").
+fn git_of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Setting> {
+    let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
+    let pair = |number: usize| {
+        let key = variable(&format!("GIT_CONFIG_KEY_{number}"))?.into_string().ok()?;
+        let value = variable(&format!("GIT_CONFIG_VALUE_{number}")).map(OsString::into_vec);
+        let (section, subsection, name) = split(&key)?;
+        let parts = [
+            Some(section.to_lowercase()),
+            subsection.map(str::to_owned),
+            Some(name.to_lowercase()),
+        ];
+        Some(Setting { key: parts.into_iter().flatten().collect::<Vec<_>>().join("."), value })
+    };
+    (0..count.unwrap_or(0).min(MOST_VARIABLES)).filter_map(pair).collect()
 }
 
 /// Reads an ini file of npm's, whose last setting wins; of `ca` there may be several (`ca[]`).

@@ -11,9 +11,9 @@ use pinfold_host::io::AtPath as _;
 use pinfold_personal::caller_trust::{BUNDLES, CallerTrust, LARGEST};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::Settings;
+use pinfold_protect::trusted::{BUNDLE_VARIABLES, OWN_VARIABLE};
 use pinfold_rootfs::system::Stack;
 use pinfold_workspace::git::bytes;
-use pinfold_workspace::guard::{BUNDLE_VARIABLES, OWN_VARIABLE};
 
 use crate::RunError;
 

@@ -106,7 +106,7 @@ impl After<'_> {
     }
 
     /// Returns the innermost writable root that a path lies in.
-    fn root_of(&self, path: &Path) -> Option<&Path> {
+    pub(super) fn root_of(&self, path: &Path) -> Option<&Path> {
         let roots = self.guard.roots.iter().filter(|root| path.starts_with(&root.path));
         roots.map(|root| root.path.as_path()).max_by_key(|root| root.as_os_str().len())
     }

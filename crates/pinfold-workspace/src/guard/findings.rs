@@ -58,6 +58,15 @@ impl Guard {
                 self.protect.restrict_targets(&path, class.effect(), &class.reason());
                 self.protect.restrict(path, class.effect(), class.reason());
             }
+            What::Leads(led) => {
+                for (rest, class) in led {
+                    self.protect.restrict(path.clone(), Effect::ReadOnly, class.reason());
+                    let below = path.join(rest);
+                    if below != path && below.exists() {
+                        self.protect.restrict_targets(&below, Effect::ReadOnly, &class.reason());
+                    }
+                }
+            }
             What::GitDirectory if writable => {
                 let top = path.parent().filter(|_| path.ends_with(".git"));
                 // A git directory may be granted without the working tree around it.

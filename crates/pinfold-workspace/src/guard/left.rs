@@ -31,6 +31,7 @@ use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::survey::Walk;
+use pinfold_protect::trusted::Trusted;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,8 @@ struct Left {
     fixed: Vec<Bytes>,
     #[serde(default)]
     only: Option<String>,
+    #[serde(default)]
+    trusted: Vec<Trusted>,
     isolated: bool,
 }
 
@@ -171,6 +174,7 @@ impl Guard {
             odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
             fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
             only: self.only.clone(),
+            trusted: self.trusted.clone(),
             isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
@@ -197,6 +201,7 @@ impl Guard {
             guard.roots.push(Walked { path, site, walk });
         }
         guard.only = left.only;
+        guard.trusted = left.trusted;
         guard.isolated = left.isolated;
         guard.readable = left.readable.into_iter().map(path).collect();
         guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();

@@ -11,6 +11,7 @@ use pinfold_policy::authority::{Authority, Restriction};
 use pinfold_policy::settings::Settings;
 use pinfold_protect::own::Own;
 use pinfold_protect::tracked::Tracked;
+use pinfold_protect::trusted::Trusted;
 use pinfold_rootfs::etc_files;
 
 use super::refuse;
@@ -30,8 +31,8 @@ pub struct Found {
     pub public: BTreeSet<PathBuf>,
 }
 
-/// Looks at what a run of this authority would have restricted here and now. `trusted` are files of certificates that
-/// settings of the caller's name.
+/// Looks at what a run of this authority would have restricted here and now. `trusted` is by what
+/// settings of the caller's have programs trust authorities.
 ///
 /// # Errors
 /// Returns the errors of the start of a run.
@@ -40,7 +41,7 @@ pub fn look(
     settings: &Settings,
     workspace: &Workspace,
     Host { places, launcher }: Host<'_>,
-    trusted: Vec<PathBuf>,
+    trusted: Vec<Trusted>,
 ) -> Result<Found, GuardError> {
     let state = SessionState::create(places).map_err(GuardError::System)?;
     let over = workspace.under_view(settings);

@@ -1,16 +1,17 @@
 //! Files that are secret by name: hidden, unless git has their very content.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::join_beneath;
 use pinfold_names::Class;
 use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_protect::restrict::linked_inode;
 use pinfold_protect::survey::{Entries, walk};
 use pinfold_protect::tracked::Tracked;
+use pinfold_protect::trusted::with_several_names;
 use rustix::fs::FileType;
 
 use super::state::Guard;
@@ -47,14 +48,25 @@ impl Guard {
         }
     }
 
-    /// Hides the other names of hidden files: a hard link shows what its file holds.
-    pub(super) fn hide_links(&mut self, granted: &[Granted], cache: &Path) {
-        let linked: HashSet<(u64, u64)> =
-            self.protect.hidden().iter().filter_map(|path| id_of_linked(path)).collect();
+    /// Restricts the other names of files that are restricted: a hard link shows and changes what its file holds. In a view
+    /// the names come apart.
+    pub(super) fn heed_links(&mut self, granted: &[Granted], cache: &Path) {
+        let trusted = with_several_names(&self.trusted).into_iter();
+        let restricted = self.protect.restrictions().filter_map(|(path, effect, _)| {
+            let is_meant = matches!(effect, Effect::Hide | Effect::ReadOnly);
+            Some((linked_inode(path).filter(|_| is_meant)?, effect))
+        });
+        let mut linked: HashMap<(u64, u64), Effect> =
+            trusted.map(|id| (id, Effect::ReadOnly)).collect();
+        // Hiding wins.
+        for (id, effect) in restricted {
+            let known = linked.entry(id).or_insert(effect);
+            *known = (*known).max(effect);
+        }
         if linked.is_empty() {
             return;
         }
-        let inodes: HashSet<u64> = linked.iter().map(|(_, inode)| *inode).collect();
+        let inodes: HashSet<u64> = linked.keys().map(|(_, inode)| *inode).collect();
         let mut found = Vec::new();
         for root in granted {
             // What could not be looked into is hidden.
@@ -68,20 +80,27 @@ impl Guard {
                 below.extend(directories.map(|(name, _)| (name.to_vec(), ())));
             });
         }
+        let known: HashSet<PathBuf> =
+            self.protect.restrictions().map(|(path, ..)| path.to_owned()).collect();
         let hidden = self.protect.hidden();
         for path in found {
-            let is_linked = id_of_linked(&path).is_some_and(|id| linked.contains(&id));
-            if is_linked && !hidden.contains(&path) {
-                let text = "it is another name of a hidden file".into();
-                let reason = Reason { why: Why::Secret, text, opt_in: None };
-                self.protect.restrict(path, Effect::Hide, reason);
-            }
+            let effect = linked_inode(&path).and_then(|id| linked.get(&id).copied());
+            let in_view = self.over.as_ref().is_some_and(|over| path.starts_with(over));
+            let (why, text) = match effect {
+                Some(Effect::Hide) if !hidden.contains(&path) => {
+                    (Why::Secret, "it is another name of a hidden file")
+                }
+                Some(Effect::ReadOnly)
+                    if !known.contains(&path)
+                        && !in_view
+                        && self.protect.writable_root(&path).is_some() =>
+                {
+                    (Why::HostExecutes, "it is another name of a file that may not be changed")
+                }
+                _ => continue,
+            };
+            let reason = Reason { why, text: text.into(), opt_in: None };
+            self.protect.restrict(path, effect.unwrap_or(Effect::Hide), reason);
         }
     }
-}
-
-/// Returns device and inode of a file that has more than one name.
-fn id_of_linked(path: &Path) -> Option<(u64, u64)> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    (found.is_file() && found.nlink() > 1).then(|| (found.dev(), found.ino()))
 }

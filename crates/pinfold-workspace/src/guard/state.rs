@@ -18,6 +18,7 @@ use pinfold_protect::protect::Zone;
 use pinfold_protect::restrict::Protect;
 use pinfold_protect::survey::Walk;
 use pinfold_protect::tracked::Tracked;
+use pinfold_protect::trusted::Trusted;
 
 use crate::GuardError;
 use crate::generated::Generated;
@@ -73,8 +74,8 @@ pub struct Guard {
     pub(crate) own: Arc<Own>,
     /// What there was before that may mislead.
     pub(crate) before: Before,
-    /// Files of certificates that settings of the caller's name.
-    pub(super) trusted: Vec<PathBuf>,
+    /// By what the caller's programs trust authorities.
+    pub(crate) trusted: Vec<Trusted>,
     /// Files that the session has of its own in what is granted.
     pub(super) generated: Generated,
     /// What tools run on a build.

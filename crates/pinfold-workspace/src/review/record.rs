@@ -161,6 +161,11 @@ impl Judge {
         path: &Path,
         node: &Node,
     ) -> Option<Left> {
+        if node.kind == FileType::Symlink
+            && let Some(protected) = self.leads_to(path)
+        {
+            return Some(Left::Protected(protected));
+        }
         if node.kind == FileType::Symlink && !self.protection.is_lifted(OUTWARD_LINKS) {
             let text = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?;
             let all = [self.workspace.as_path()];
@@ -181,6 +186,19 @@ impl Judge {
             return Some(protect(&why, Some(SPARSE_FILES)));
         }
         None
+    }
+
+    /// Returns why something that a link at this path leads to is protected, although the link is not: its name is that of a
+    /// directory in which something is.
+    fn leads_to(&self, link: &Path) -> Option<Protected> {
+        let named = self.named.iter().find(|(named, _)| named.starts_with(link));
+        let class = || {
+            let (_, class) = self.protection.leads_to(&self.site, link).first().copied()?;
+            let reason = class.reason();
+            let opt_in = reason.opt_in.map(String::from);
+            Some(Protected { reason: reason.text.into_owned(), opt_in })
+        };
+        named.map(|(_, protected)| protected.clone()).or_else(class)
     }
 
     /// Returns whether a directory is laid out as git's are, although it is not called `.git`.

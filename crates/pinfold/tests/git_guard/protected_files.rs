@@ -85,3 +85,36 @@ fn protected_file_that_is_not_as_its_branch_had_it_stays() {
         }
     }
 }
+
+/// `.mvn/jvm.config` has another name where `.mvn` is a link.
+#[test]
+fn names_behind_a_link_are_protected_as_the_host_finds_them() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "mkdir old; echo a > old/maven.config; ln -s old .mvn; git add .; git commit -qm a",
+        );
+        let (_, stderr) = text(&case.inside(
+            "mkdir new; echo x > new/jvm.config; ln -s new pkg; mkdir sub; ln -s ../new sub/.mvn; \
+             echo x > old/jvm.config; echo x >> old/maven.config; ln -sfn new .mvn; true",
+        ));
+        let look = "readlink .mvn; cat .mvn/*; ls -A sub; ls new pkg/";
+        assert_eq!(
+            case.host(look),
+            "old\na\nnew:\njvm.config\n\npkg/:\njvm.config\n",
+            "{site}: {stderr}"
+        );
+    }
+}
+
+/// A file with two names is one file.
+#[test]
+fn other_names_of_a_protected_file_are_protected() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("echo a > .mcp.json; ln .mcp.json other; echo b > apart");
+        let (_, stderr) =
+            text(&case.inside("echo x >> other; echo x >> .mcp.json; echo x > apart; true"));
+        assert_eq!(case.host("cat .mcp.json other apart"), "a\na\nx\n", "{site}: {stderr}");
+    }
+}

@@ -6,6 +6,7 @@
 
 mod apt;
 mod attacks;
+mod authorities;
 mod clients;
 mod dns;
 mod faults;

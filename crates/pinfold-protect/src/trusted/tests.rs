@@ -1,0 +1,44 @@
+use super::*;
+
+#[test]
+fn way_of_a_path_is_followed_through_dots_as_the_kernel_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = fs::canonicalize(directory.path()).unwrap();
+    fs::create_dir_all(base.join("real/below")).unwrap();
+    fs::write(base.join("real/ca.crt"), "").unwrap();
+    std::os::unix::fs::symlink("real/below", base.join("link")).unwrap();
+    std::os::unix::fs::symlink("round", base.join("round")).unwrap();
+    let way = |name: &str| resolve(&base.join(name));
+    let end = |name: &str| way(name).end;
+    assert_eq!(end("link/../ca.crt"), Some(base.join("real/ca.crt")));
+    assert_eq!(way("link/../ca.crt").links, [base.join("link")]);
+    assert_eq!(end("real/below/../../ca.crt"), Some(base.join("ca.crt")));
+    let missing = way("new/../real/ca.crt");
+    assert_eq!(
+        (missing.left, missing.end),
+        (vec![base.join("new")], Some(base.join("real/ca.crt")))
+    );
+    assert_eq!(end("round/ca.crt"), None);
+    assert!(way("round/ca.crt").links.contains(&base.join("round")));
+}
+
+#[test]
+fn links_in_a_directory_of_certificates_are_kept_where_they_lead() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = fs::canonicalize(directory.path()).unwrap();
+    fs::create_dir(base.join("trusted")).unwrap();
+    fs::write(base.join("ca.crt"), "").unwrap();
+    std::os::unix::fs::symlink("../ca.crt", base.join("trusted/0.0")).unwrap();
+    let mut protect = Protect::new(vec![(base.clone(), true)]);
+    let trusted: Vec<Trusted> = Trusted::directories(base.join("trusted").into()).collect();
+    keep(&mut protect, &trusted, &Own::default(), |_| false);
+    let kept: HashSet<&Path> = protect.restrictions().map(|(path, ..)| path).collect();
+    for name in ["trusted", "trusted/0.0", "ca.crt"] {
+        assert!(kept.contains(&*base.join(name)), "{name}");
+    }
+    fs::hard_link(base.join("ca.crt"), base.join("other")).unwrap();
+    assert_eq!(
+        with_several_names(&trusted),
+        linked_inode(&base.join("other")).into_iter().collect()
+    );
+}

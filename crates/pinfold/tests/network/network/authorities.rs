@@ -1,0 +1,172 @@
+//! Sandboxes that add an authority to what the caller's programs trust, by another way than the name of the file.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use pinfold_testkit::{Stage, User, engine, executable, people, skip};
+
+const MINE: &str = "mine\n";
+
+/// One way in which programs of the caller's come to a file.
+struct Way {
+    name: &'static str,
+    /// What the host has made, in the workspace.
+    host: &'static str,
+    /// Variables; `@` stands for the workspace.
+    variables: &'static [(&'static str, &'static str)],
+    /// What the sandbox tries.
+    inside: &'static str,
+    /// What the host reads afterwards, from the workspace.
+    file: &'static str,
+}
+
+const WRITE: &str = "echo planted > certs/ca.crt";
+
+const fn way(name: &'static str, host: &'static str, variables: &'static [(&str, &str)]) -> Way {
+    Way { name, host, variables, inside: WRITE, file: "certs/ca.crt" }
+}
+
+const WAYS: [Way; 13] = [
+    way("dots", "true", &[("SSL_CERT_FILE", "@/certs/../certs/ca.crt")]),
+    way("dots of a working directory", "true", &[("NODE_EXTRA_CA_CERTS", "../ws/certs/ca.crt")]),
+    Way {
+        inside: "ln -s certs/sub new; mkdir new; echo planted > certs/ca.crt",
+        ..way("dots after what is missing", "true", &[("SSL_CERT_FILE", "@/new/../certs/ca.crt")])
+    },
+    way(
+        "link in a directory",
+        "mkdir t; ln -s ../certs/ca.crt t/0a0a0a0a.0",
+        &[("SSL_CERT_DIR", "@/t")],
+    ),
+    way(
+        "hard link in a directory",
+        "mkdir t; ln certs/ca.crt t/0a0a0a0a.0",
+        &[("SSL_CERT_DIR", "@/t")],
+    ),
+    Way {
+        inside: "echo planted > other",
+        ..way("other name", "ln certs/ca.crt other", &[("SSL_CERT_FILE", "@/certs/ca.crt")])
+    },
+    way(
+        "name elsewhere",
+        "ln certs/ca.crt ../other/ca.crt",
+        &[("SSL_CERT_FILE", "@/../other/ca.crt")],
+    ),
+    way("variable of npm in capitals", "true", &[("NPM_CONFIG_CAFILE", "@/certs/ca.crt")]),
+    way("directory of git", "true", &[("GIT_SSL_CAPATH", "@/certs")]),
+    way(
+        "settings of git in variables",
+        "true",
+        &[
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "HTTP.sslCAInfo"),
+            ("GIT_CONFIG_VALUE_0", "@/certs/ca.crt"),
+        ],
+    ),
+    way(
+        "other settings of git",
+        "printf '[http]\\nsslCAInfo = %s/certs/ca.crt\\n' \"$PWD\" > ../other/gitconfig",
+        &[("GIT_CONFIG_GLOBAL", "@/../other/gitconfig")],
+    ),
+    Way {
+        inside: "echo 'cert = /planted' >> pip.ini",
+        file: "pip.ini",
+        ..way("settings of pip", "echo mine > pip.ini", &[("PIP_CONFIG_FILE", "@/pip.ini")])
+    },
+    Way {
+        inside: "echo 'cafile = /planted' >> dotfiles/npmrc",
+        file: "dotfiles/npmrc",
+        ..way(
+            "settings of npm by a link",
+            "mkdir dotfiles; echo mine > dotfiles/npmrc; ln -s \"$PWD/dotfiles/npmrc\" ../home/.npmrc",
+            &[],
+        )
+    },
+];
+
+fn host(stage: &Stage, script: &str) {
+    let output = stage.command("sh").args(["-ec", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+}
+
+fn with_variables(run: &mut Command, stage: &Stage, variables: &[(&str, &str)]) {
+    let workspace = stage.workspace().display().to_string();
+    run.envs(variables.iter().map(|(name, value)| (name, value.replace('@', &workspace))));
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn sandbox_adds_no_authority_by_another_way() {
+    for user in people() {
+        for Way { name, host: made, variables, inside, file } in WAYS {
+            let stage = Stage::new(user);
+            stage.write("ws/certs/ca.crt", MINE);
+            stage.write("ws/certs/sub/x", "");
+            host(&stage, made);
+            let mut run = stage.pinfold(&["run", "--workspace", "shared_mount"]);
+            with_variables(&mut run, &stage, variables);
+            let output = run.args(["--", "sh", "-c", &format!("{inside}; true")]).output().unwrap();
+            assert!(output.status.success(), "{name}: {output:?}");
+            assert_eq!(read(&stage.workspace().join(file)), MINE, "{name}: {output:?}");
+            assert!(!stage.workspace().join("new").exists(), "{name}: {output:?}");
+        }
+    }
+}
+
+/// Once a program on the host replaced the file, nothing masks it for a moment; and in a new project nothing ever did.
+#[test]
+fn authority_that_a_sandbox_puts_where_nothing_is_masked_is_set_aside() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let mut run = stage.pinfold(&["run", "--workspace", "shared_mount"]);
+        with_variables(&mut run, &stage, &[("SSL_CERT_FILE", "@/a/ca.crt")]);
+        let script = "mkdir -p b; echo planted > b/ca.crt; ln -s b a";
+        let output = run.args(["--", "sh", "-c", script]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(read(&stage.workspace().join("a/ca.crt")), "", "{output:?}");
+        assert_eq!(read(&stage.workspace().join("b/ca.crt")), "", "{output:?}");
+    }
+}
+
+/// A view takes nothing over by which such a path would lead elsewhere.
+#[test]
+fn view_brings_no_authority_by_a_link() {
+    for user in people() {
+        let stage = Stage::new(user);
+        stage.write("ws/certs/ca.crt", MINE);
+        let mut run = stage.pinfold(&["run", "--workspace", "overlay"]);
+        with_variables(&mut run, &stage, &[("SSL_CERT_FILE", "@/new/sub/ca.crt")]);
+        let script = "mkdir -p x/sub; echo planted > x/sub/ca.crt; ln -s x new";
+        let output = run.args(["--", "sh", "-c", script]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let applied = stage.pinfold(&["apply"]).output().unwrap();
+        assert_eq!(read(&stage.workspace().join("new/sub/ca.crt")), "", "{applied:?}");
+        assert_eq!(read(&stage.workspace().join("x/sub/ca.crt")), "planted\n", "{applied:?}");
+    }
+}
+
+#[test]
+fn sandbox_adds_no_authority_to_a_workspace_that_is_mounted_elsewhere() {
+    const TEST: &str = "sandbox_adds_no_authority_to_a_workspace_that_is_mounted_elsewhere";
+    let user = User::current();
+    if !user.is_root() || engine().is_some() {
+        return skip(TEST, "it needs root and the boundary namespace");
+    }
+    let stage = Stage::new(user);
+    let file = stage.write("ws/ca.crt", MINE);
+    let (workspace, other) = (stage.workspace(), stage.path("other"));
+    let script = format!(
+        "mount --bind {} {other}; export SSL_CERT_FILE={other}/ca.crt; \
+         exec {} run --workspace shared_mount -- sh -c 'echo planted > ca.crt; true'",
+        workspace.display(),
+        executable(),
+        other = other.display(),
+    );
+    let output = stage.command("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(read(&file), MINE, "{output:?}");
+}

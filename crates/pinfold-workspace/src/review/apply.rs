@@ -1,6 +1,7 @@
 //! Taking changes over into the workspace: staged, written down, then done.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,14 @@ use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
 use pinfold_host::note::Note;
 use pinfold_names::Protection;
+use pinfold_policy::path::Escaped;
 
 use super::changes::{Change, Changes, Left, What, is_within};
 use super::ended::Review;
 use super::error::ReviewError;
 use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
-use super::stage::{self, Staging};
+use super::record::Judge;
+use super::stage::{Places, Staging};
 use super::tree::{Node, Tree, attributes};
 use crate::git::collect::{Collect, Phase};
 use crate::git::private::Copied;
@@ -84,9 +87,11 @@ impl Review {
         let (upper, lower) = (self.upper()?, self.lower()?);
         let failed = || ReviewError::system("nothing was taken over");
         let taken = with_directories(changes, selection);
-        let mut staging =
-            Staging::make(&lower, &upper, &self.session, self.is_at_rest()).map_err(failed())?;
-        let staged = stage(&mut staging, &upper, &taken);
+        let places = Places::of(&lower, &self.session, &self.directory).map_err(failed())?;
+        let mut staging = Staging::make(places, &upper, self.is_at_rest()).map_err(failed())?;
+        let judge = Judge::new(&self.record).map_err(failed())?;
+        let judge = (!self.is_at_rest()).then_some(&judge);
+        let staged = stage(&mut staging, &upper, &taken, judge);
         let written_down = staged.and_then(|steps| {
             let steps = with_closed_directories(&lower, steps)?;
             // Before the first rename everything lies on the disk.
@@ -118,7 +123,8 @@ impl Review {
         let lower = self.lower()?;
         let failed =
             || ReviewError::system("the changes are not complete; the next pinfold goes on");
-        let staging = stage::find(&lower, &self.session).map_err(failed())?;
+        let places = Places::of(&lower, &self.session, &self.directory).map_err(failed())?;
+        let staging = places.find().map_err(failed())?;
         let skipped = journal.carry_out(&lower, staging.as_ref());
         rustix::fs::syncfs(lower.root()).map_err(|errno| failed()(errno.into()))?;
         let not_done: HashSet<&PathBuf> = skipped.iter().map(|skipped| &skipped.path).collect();
@@ -132,7 +138,7 @@ impl Review {
         let count = done.len();
         self.mark_applied(done.into_iter()).map_err(failed())?;
         let notes = if journal.commits { self.collect() } else { Vec::new() };
-        stage::clear(&lower, &self.session).map_err(failed())?;
+        places.clear().map_err(failed())?;
         fs::remove_file(self.journal()).map_err(failed())?;
         Ok(Applied { done: count, skipped, notes, complete: false })
     }
@@ -264,8 +270,17 @@ fn with_closed_directories(lower: &Tree, steps: Vec<Step>) -> io::Result<Vec<Ste
 }
 
 /// Stages what is put in place and returns the steps: removals from the innermost out, then
-/// directories, then files, then what directories are to be like, from the innermost out.
-fn stage(staging: &mut Staging<'_>, upper: &Tree, taken: &[&Change]) -> io::Result<Vec<Step>> {
+/// directories, then files, then what directories are to be like, from the innermost out. `judge` judges again what a program
+/// that still runs may have changed since.
+///
+/// # Errors
+/// Returns the error of reading and writing, and that something became what nobody has agreed to.
+fn stage(
+    staging: &mut Staging<'_>,
+    upper: &Tree,
+    taken: &[&Change],
+    judge: Option<&Judge>,
+) -> io::Result<Vec<Step>> {
     let step = |change: &Change, action| Step { path: change.path.clone(), action };
     let is_directory = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_directory);
     let (mut removals, mut made, mut put, mut finished) =
@@ -295,6 +310,13 @@ fn stage(staging: &mut Staging<'_>, upper: &Tree, taken: &[&Change]) -> io::Resu
         } else {
             let expected = identity(change.before.as_ref().filter(|_| !goes));
             let staged = staging.add(upper, change, after)?;
+            let (place, name) = (staging.directory(), staged.to_string());
+            if let Some(judge) = judge
+                && judge.is_worse(place, OsStr::new(&name), change, after)
+            {
+                let path = Escaped(&change.path);
+                return Err(io::Error::other(format!("{path} was changed at the same time")));
+            }
             put.push(step(change, Action::Put { staged, expected }));
         }
     }

@@ -18,7 +18,7 @@ use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
-use super::changes::Left;
+use super::changes::{Change, Left};
 use super::scan::is_named;
 use super::tree::Node;
 
@@ -186,6 +186,20 @@ impl Judge {
             return Some(protect(&why, Some(SPARSE_FILES)));
         }
         None
+    }
+
+    /// Returns whether a link that was staged is not the one that a user decided on.
+    pub(crate) fn is_worse(
+        &self,
+        directory: &OwnedFd,
+        name: &OsStr,
+        change: &Change,
+        node: &Node,
+    ) -> bool {
+        let is_by_name = |left: &Left| self.judge(&change.path).as_ref() == Some(left);
+        node.kind == FileType::Symlink
+            && !change.left.as_ref().is_some_and(is_by_name)
+            && self.content(directory, name, &change.path, node) != change.left
     }
 
     /// Returns why something that a link at this path leads to is protected, although the link is not: its name is that of a

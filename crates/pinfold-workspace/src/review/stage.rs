@@ -1,4 +1,4 @@
-//! What is taken over, staged next to where it will lie: the layer's own files where they are on
+//! What is taken over, staged on the disk where it will lie: the layer's own files where they are on
 //! the same disk, or else copies.
 //!
 //! Everything that can fail for want of space or rights fails here, before the workspace is
@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use pinfold_host::beneath::open_directory;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags};
 use rustix::io::Errno;
 
@@ -26,10 +27,19 @@ const NOW: Timestamps = {
     Timestamps { last_access: now, last_modification: now }
 };
 
-/// The directory of staged files in a workspace, for one session.
-pub(crate) struct Staging<'a> {
+/// Where the directory of staged files of a session may lie.
+pub(crate) struct Places<'a> {
+    /// It is made here, and stays where it cannot be moved.
     workspace: &'a Tree,
-    name: String,
+    session: &'a str,
+    /// pinfold's own directory of the session, which no sandbox can write. Another session may be live in the workspace, and
+    /// would change what is staged there.
+    own: OwnedFd,
+}
+
+/// The directory of staged files of one session.
+pub(crate) struct Staging<'a> {
+    places: Places<'a>,
     directory: OwnedFd,
     next: usize,
     /// Whether files of the layer can be staged as they are.
@@ -38,29 +48,83 @@ pub(crate) struct Staging<'a> {
     links: HashMap<(u64, u64), usize>,
 }
 
-impl<'a> Staging<'a> {
-    fn name(session: &str) -> String {
-        format!(".pinfold-{session}")
+/// The directory's name among pinfold's own files.
+const STAGED: &str = "staged";
+
+impl<'a> Places<'a> {
+    /// Returns both places. `own` is pinfold's own directory of the session.
+    ///
+    /// # Errors
+    /// Returns the error of `openat(2)`.
+    pub(crate) fn of(workspace: &'a Tree, session: &'a str, own: &Path) -> io::Result<Self> {
+        Ok(Self { workspace, session, own: open_directory(own)? })
     }
 
-    /// Makes an empty one. Files of a layer that is not at rest are copied: a program that still runs could set a bit such as
-    /// set-user-ID on the layer's own file after it was staged.
+    fn both(&self) -> [(BorrowedFd<'_>, String); 2] {
+        [(self.own.as_fd(), STAGED.to_owned()), (self.workspace.root(), self.first_name())]
+    }
+
+    fn first_name(&self) -> String {
+        format!(".pinfold-{}", self.session)
+    }
+
+    /// Returns what an earlier process staged for the session, if anything.
+    ///
+    /// # Errors
+    /// Returns the error of `openat(2)`.
+    pub(crate) fn find(&self) -> io::Result<Option<OwnedFd>> {
+        for (above, name) in self.both() {
+            if let Some(found) = found(above, &name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes what an earlier process staged for the session.
+    ///
+    /// # Errors
+    /// Returns the error of `unlink(2)`.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        for (above, name) in self.both() {
+            let Some(directory) = found(above, &name)? else { continue };
+            for file in names(&directory)? {
+                rustix::fs::unlinkat(&directory, &file, AtFlags::empty())?;
+            }
+            rustix::fs::unlinkat(above, Path::new(&name), AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+}
+
+fn found(above: BorrowedFd<'_>, name: &str) -> io::Result<Option<OwnedFd>> {
+    match directory_at(above, OsStr::new(name)) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+impl<'a> Staging<'a> {
+    /// Makes an empty one. It is made in the workspace, whose group and lists it inherits, and moved to pinfold's own directory
+    /// where that is on the same disk. Files of a layer that is not at rest are copied: a program that still runs could set a
+    /// bit such as set-user-ID on the layer's own file after it was staged.
     ///
     /// # Errors
     /// Returns the error of `mkdir(2)`.
-    pub(crate) fn make(
-        workspace: &'a Tree,
-        upper: &Tree,
-        session: &str,
-        is_at_rest: bool,
-    ) -> io::Result<Self> {
-        clear(workspace, session)?;
+    pub(crate) fn make(places: Places<'a>, upper: &Tree, is_at_rest: bool) -> io::Result<Self> {
+        places.clear()?;
         let disk = |tree: &Tree| tree.node_of_root().map(|node| node.inode.0);
-        let on_one_disk = is_at_rest && disk(workspace)? == disk(upper)?;
-        let name = Self::name(session);
-        rustix::fs::mkdirat(workspace.root(), &name, Mode::from_raw_mode(0o700))?;
-        let directory = directory_at(workspace.root(), OsStr::new(&name))?;
-        Ok(Self { workspace, name, directory, next: 0, on_one_disk, links: HashMap::new() })
+        let on_one_disk = is_at_rest && disk(places.workspace)? == disk(upper)?;
+        let (root, name) = (places.workspace.root(), places.first_name());
+        rustix::fs::mkdirat(root, &name, Mode::from_raw_mode(0o700))?;
+        let directory = directory_at(root, OsStr::new(&name))?;
+        match rustix::fs::renameat(root, &name, &places.own, STAGED) {
+            // Another mount or disk, or a quota of its own.
+            Ok(()) | Err(Errno::XDEV) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(Self { places, directory, next: 0, on_one_disk, links: HashMap::new() })
     }
 
     /// Stages what a change left at its path, and gives its number.
@@ -114,7 +178,7 @@ impl<'a> Staging<'a> {
         if !change.before.as_ref().is_some_and(is_file) {
             return Ok(access_list(new)?);
         }
-        match self.workspace.file(&change.path) {
+        match self.places.workspace.file(&change.path) {
             Ok(old) => Ok(access_list(&old)?),
             // Its owner closed it to everybody; if it has gone, that is reported later.
             Err(Errno::ACCESS | Errno::NOENT) => Ok(None),
@@ -157,39 +221,8 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// Returns the error of `unlink(2)`.
     pub(crate) fn remove(self) -> io::Result<()> {
-        empty(self.workspace, &self.name, &self.directory)
+        self.places.clear()
     }
-}
-
-/// Returns what an earlier process staged for a session, if anything.
-///
-/// # Errors
-/// Returns the error of `openat(2)`.
-pub(crate) fn find(workspace: &Tree, session: &str) -> io::Result<Option<OwnedFd>> {
-    match directory_at(workspace.root(), OsStr::new(&Staging::name(session))) {
-        Ok(directory) => Ok(Some(directory)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Removes what an earlier process staged for a session.
-///
-/// # Errors
-/// Returns the error of `unlink(2)`.
-pub(crate) fn clear(workspace: &Tree, session: &str) -> io::Result<()> {
-    match find(workspace, session)? {
-        Some(directory) => empty(workspace, &Staging::name(session), &directory),
-        None => Ok(()),
-    }
-}
-
-fn empty(workspace: &Tree, name: &str, directory: &OwnedFd) -> io::Result<()> {
-    for file in names(directory)? {
-        rustix::fs::unlinkat(directory, &file, AtFlags::empty())?;
-    }
-    rustix::fs::unlinkat(workspace.root(), Path::new(name), AtFlags::REMOVEDIR)?;
-    Ok(())
 }
 
 /// Returns no change brings a program that runs with its owner's rights; one that had them keeps them as

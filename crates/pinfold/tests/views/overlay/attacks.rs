@@ -1,6 +1,8 @@
 //! What a hostile session leaves, and who else may look.
 
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use pinfold_testkit::{Stage, executable, installed, people, skip};
 
@@ -118,4 +120,42 @@ fn a_workspace_with_other_file_systems_in_it_is_refused() {
     let stderr = super::errors(&output);
     assert!(stderr.contains("in side is mounted in it"), "{stderr}");
     assert_eq!(sessions(&stage), Vec::<String>::new());
+}
+
+/// Writes to whatever appears in the workspace that another session's `apply` could have put there.
+const CHANGE_STAGED: &str = r#"
+import os
+print("up", flush=True)
+seen = set()
+while not os.path.exists("done"):
+    for name in os.listdir("."):
+        if not name.startswith(".pinfold-"): continue
+        try: files = [f"{name}/{file}" for file in os.listdir(name)]
+        except OSError: continue
+        for file in set(files) - seen:
+            try:
+                if "good" in open(file).read(): open(file, "w").write("changed\n")
+                seen.add(file)
+            except OSError: pass
+"#;
+
+#[test]
+fn live_session_changes_nothing_that_is_taken_over_of_another_one() {
+    if !installed("python3") {
+        return skip("live_session_changes_nothing", "it takes python3");
+    }
+    for user in people() {
+        let stage = Stage::new(user);
+        host(&stage, "echo {} >.mcp.json");
+        work(
+            &stage,
+            "echo good >.mcp.json; mkdir many; for n in $(seq 2000); do echo $n >many/$n; done",
+        );
+        let mut live = stage.pinfold(&["run", "--", "python3", "-c", CHANGE_STAGED]);
+        let mut live = live.stdout(Stdio::piped()).spawn().unwrap();
+        live.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+        pinfold(&stage, &["apply", "--protected"]).unwrap();
+        assert_eq!(host(&stage, "cat .mcp.json; : >done"), "good\n");
+        assert!(live.wait().unwrap().success());
+    }
 }

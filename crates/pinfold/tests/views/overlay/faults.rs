@@ -139,6 +139,40 @@ fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
     }
 }
 
+/// A program of a killed session that still runs could change what was judged a moment before.
+#[test]
+fn link_that_a_killed_session_changes_during_an_apply_is_not_taken() {
+    for user in people() {
+        let (mut refused, mut taken) = (0, 0);
+        for _ in 0..12 {
+            let stage = Stage::new(user);
+            work(&stage, "mkdir a; for n in $(seq 40); do ln -s target l$n; done; : >target");
+            let layers = stage.state().join("review").join(sessions(&stage).remove(0));
+            // As if its supervisor had been killed.
+            std::fs::remove_file(layers.join("ended")).unwrap();
+            let upper = layers.join("layers/upper");
+            let script = "while :; do for n in $(seq 40); do ln -sfn /etc/passwd l$n; done; \
+                          for n in $(seq 40); do ln -sfn target l$n; done; done";
+            let mut change = stage.command("sh");
+            let mut change = change.current_dir(upper).args(["-c", script]).spawn().unwrap();
+            let applied = pinfold(&stage, &["apply"]);
+            change.kill().unwrap();
+            change.wait().unwrap();
+            let links = host(&stage, "for n in $(seq 40); do readlink l$n || :; done");
+            assert!(!links.contains("passwd"), "{applied:?}: {links}");
+            match applied {
+                Ok(_) => taken += 1,
+                Err(error) => {
+                    assert!(error.contains("at the same time") || error.contains("l"), "{error}");
+                    assert!(!error.contains("panicked"), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        println!("{refused} refused, {taken} taken");
+    }
+}
+
 #[test]
 fn a_record_that_was_lost_hides_no_other_session() {
     for user in people() {

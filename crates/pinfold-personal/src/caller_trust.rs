@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::{Entry, Place};
 use pinfold_git::config::Setting;
 use pinfold_host::directories::Places;
-use pinfold_policy::path::{CERTIFICATE_DIRECTORIES, Escaped, InsidePath, PathError};
+use pinfold_policy::path::{Escaped, InsidePath, PathError, has_system_authorities};
 use pinfold_protect::trusted::{
     self, BUNDLE_VARIABLES, DIRECTORIES_VARIABLE, OWN_VARIABLE, Trusted,
 };
@@ -188,7 +188,7 @@ fn place(number: usize) -> String {
 /// Returns whether a list names other directories of authorities than the system's.
 fn has_directories_of_its_own(named: &OsStr) -> bool {
     let mut directories = std::env::split_paths(named).filter(|path| path.has_root());
-    directories.any(|path| !CERTIFICATE_DIRECTORIES.iter().any(|system| path.starts_with(system)))
+    directories.any(|path| !has_system_authorities(&path))
 }
 
 /// Returns the certificates of a file, without what else is in it: it may hold a key as well.

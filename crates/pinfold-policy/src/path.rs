@@ -11,7 +11,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 /// Where systems have the certificates of authorities: Debian and Arch, Fedora.
-pub const CERTIFICATE_DIRECTORIES: [&str; 3] = ["/etc/ssl", "/usr/lib/ssl", "/etc/pki"];
+const CERTIFICATE_DIRECTORIES: [&str; 3] = ["/etc/ssl", "/usr/lib/ssl", "/etc/pki"];
+
+/// Returns whether a path without links lies where systems have the certificates of authorities.
+#[must_use]
+pub fn has_system_authorities(path: &Path) -> bool {
+    CERTIFICATE_DIRECTORIES.iter().any(|system| path.starts_with(system))
+}
 
 /// Why a path cannot be a [`HostPath`] or an [`InsidePath`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,9 +6,13 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_policy::path::has_system_authorities;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::own::Own;
@@ -84,10 +88,17 @@ impl Trusted {
         Some(Self { path: std::path::absolute(path).ok()?, is_directory })
     }
 
+    /// Returns whether it is a directory whose files are looked at. Those of the system's own are an administrator's: some 300
+    /// links, which programs read also without a variable.
+    fn is_looked_into(&self) -> bool {
+        self.is_directory
+            && !fs::canonicalize(&self.path).is_ok_and(|real| has_system_authorities(&real))
+    }
+
     /// Returns the names by which it is found: itself, and what links in a directory lead to.
     fn names(&self) -> Vec<PathBuf> {
         let mut names = vec![self.path.clone()];
-        if self.is_directory {
+        if self.is_looked_into() {
             let entries = fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST);
             names.extend(entries.map(|entry| entry.path()).filter(|path| path.is_symlink()));
         }
@@ -98,6 +109,9 @@ impl Trusted {
     fn files(&self) -> Vec<PathBuf> {
         if !self.is_directory {
             return vec![self.path.clone()];
+        }
+        if !self.is_looked_into() {
+            return Vec::new();
         }
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST);
         entries.map(|entry| entry.path()).collect()
@@ -167,10 +181,16 @@ fn keep_one(
     }
 }
 
-/// Returns device and inode of each such file that has more than one name.
+/// Returns device and inode of each such file that has more than one name, and that the caller may write or make writable: no
+/// name helps a sandbox to write to another one. A system may store all equal files as one, as Nix does.
 #[must_use]
 pub fn with_several_names(trusted: &[Trusted]) -> HashSet<(u64, u64)> {
-    let real = |file: &PathBuf| linked_inode(&fs::canonicalize(file).ok()?);
+    let real = |file: &PathBuf| {
+        let real = fs::canonicalize(file).ok()?;
+        let is_own = fs::metadata(&real).is_ok_and(|it| it.uid() == geteuid().as_raw());
+        let is_writable = || accessat(CWD, &real, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+        (is_own || is_writable()).then(|| linked_inode(&real)).flatten()
+    };
     trusted.iter().flat_map(Trusted::files).filter_map(|file| real(&file)).collect()
 }
 

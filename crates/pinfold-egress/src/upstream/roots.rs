@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::path::CERTIFICATE_DIRECTORIES;
+use pinfold_policy::path::has_system_authorities;
 use rustix::fs::OFlags;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -126,8 +126,7 @@ fn of_system() -> (Vec<CertificateDer<'static>>, String) {
 
 /// Returns whether a file or directory is one of the system's own, wherever links lead.
 fn is_of_system(path: &Path) -> bool {
-    fs::canonicalize(path)
-        .is_ok_and(|real| CERTIFICATE_DIRECTORIES.iter().any(|system| real.starts_with(system)))
+    fs::canonicalize(path).is_ok_and(|real| has_system_authorities(&real))
 }
 
 /// Returns the files of a directory, in the order of their names.

@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 #[test]
@@ -41,4 +43,19 @@ fn links_in_a_directory_of_certificates_are_kept_where_they_lead() {
         with_several_names(&trusted),
         linked_inode(&base.join("other")).into_iter().collect()
     );
+}
+
+#[test]
+fn what_no_sandbox_writes_is_not_looked_through() {
+    let one = |list: &str| Trusted::directories(list.into()).next().unwrap();
+    assert_eq!(one("/etc/ssl").names(), [Path::new("/etc/ssl")]);
+    assert!(one("/etc/ssl").files().is_empty());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ca.crt");
+    fs::write(&file, "").unwrap();
+    fs::hard_link(&file, directory.path().join("other")).unwrap();
+    let trusted = [Trusted::file(&file).unwrap()];
+    // Its owner may make it writable.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(with_several_names(&trusted).len(), 1);
 }

@@ -150,7 +150,7 @@ fn terminal_has_the_clients_size_and_follows_it() {
         dev.stage.path("home/config").display()
     ));
     tmux.wait_for("$");
-    tmux.line("clear; stty size; echo $TERM");
+    tmux.line("clear; echo $TERM; stty size");
     let screen = tmux.wait_for("24 80");
     assert!(screen.contains("screen") || screen.contains("tmux"), "{screen}");
     tmux.resize(100, 30);
@@ -162,6 +162,8 @@ fn terminal_has_the_clients_size_and_follows_it() {
     tmux.line("echo status $?");
     tmux.wait_for("status 130");
     tmux.line("exit 5");
+    // ssh would take what is typed before.
+    tmux.wait_for("outer>");
     tmux.line("echo ended $?");
     tmux.wait_for("ended 5");
 }

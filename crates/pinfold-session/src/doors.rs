@@ -193,7 +193,10 @@ pub(crate) fn open(
         None => (None, Vec::new()),
     };
     let (way, unreachable) = match WayOut::from_environment() {
-        Ok(way) => (WayOut { roots: roots.unwrap_or_default(), ..way }, None),
+        // Where no TLS is ended outside, what variables name stays as it was read.
+        Ok(WayOut { roots: named, proxies }) => {
+            (WayOut { roots: roots.unwrap_or(named), proxies }, None)
+        }
         // Nothing is reached in this session, so what is wrong matters only once a rule is added.
         Err(error) if is_closed => (WayOut::default(), Some(error.to_string())),
         Err(error) => return Err(RunError::refused(&error, Some(error.hint()))),

@@ -125,7 +125,7 @@ fn allows(rule: &Value, word: &str) -> bool {
     !excluded && (!positive || words.contains(&word) || words.contains(&"any"))
 }
 
-/// Returns the processor that a package is for: `None` for no processor of ours, `Some(None)` for all of them.
+/// Returns the processor that a package is for: `None` if pinfold runs on none such, `Some(None)` for a package of all processors.
 fn cpu_of(rule: &Value) -> Option<Option<Cpu>> {
     match (allows(rule, "x64"), allows(rule, "arm64")) {
         (true, true) => Some(None),

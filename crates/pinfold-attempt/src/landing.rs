@@ -15,17 +15,19 @@ use pinfold_git::refs::is_object;
 use pinfold_host::Host;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
-use pinfold_tasks::TaskSpec;
 use pinfold_workspace::dedicated::Unsaved;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::failed::Failed;
-use crate::job::Output;
 use crate::options;
 use crate::repository::Repository;
-use crate::sandbox::Ended;
+use crate::sandbox::{Ended, Sandboxes};
 use crate::verify::Verified;
 use crate::work::{Branches, Work};
+
+pub use order::{LandOrder, Landed, Moves, NotLanded, Obstacle};
+
+mod order;
 
 /// Makes the merge.
 const MERGE: &str = include_str!("../data/merge.sh");
@@ -43,98 +45,6 @@ const AT_ONCE: usize = 100;
 const SHOWN: usize = 8;
 /// What scripts print in front of what conflicts.
 const CONFLICT: &str = "conflict: ";
-
-/// Whether a landing moves its branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moves {
-    /// The branch moves.
-    Branch,
-    /// It only merges, verifies and looks whether the branch could move.
-    Nothing,
-}
-
-/// A result that is to land.
-#[derive(Debug)]
-pub struct LandOrder<'a> {
-    /// The task's id.
-    pub task: String,
-    /// What the task asks for.
-    pub spec: TaskSpec,
-    /// The result that the queue accepted.
-    pub output: Output,
-    /// The branch to land on.
-    pub onto: BranchName,
-    /// The commit to land on in place of that branch's, for landings that move nothing and build on each other.
-    pub tip: Option<String>,
-    /// Whether the branch moves.
-    pub moves: Moves,
-    /// Other results that wait for the same branch.
-    pub others: Vec<String>,
-    /// The file that what runs is logged in.
-    pub log: &'a Path,
-    /// Variables that log in at the queue.
-    pub hidden: &'static [&'static str],
-}
-
-/// A result that landed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Landed {
-    /// The commit that the branch is at: the merge, or a commit that had the result already.
-    pub commit: String,
-    /// Whether the branch had the result already.
-    pub is_old: bool,
-    /// Those of the other results that conflict with it now.
-    pub conflicting: Vec<String>,
-    /// What a user should know.
-    pub notes: Vec<String>,
-}
-
-/// Why a result did not land.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// It conflicts with its base.
-    Conflict,
-    /// The merge does not pass the commands that verify it.
-    Verification,
-    /// The merge changes what tools run by themselves.
-    Waits,
-    /// The base moved, or the user's work in a checkout is in the way. It may land later.
-    InTheWay,
-    /// This process was asked to end.
-    Stopped,
-    /// Something is not as a landing needs it.
-    Failed,
-}
-
-/// A result that did not land.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotLanded {
-    /// The kind of reason.
-    pub obstacle: Obstacle,
-    /// The commit that it was merged into, if it came to that.
-    pub tip: Option<String>,
-    /// The reason, for people.
-    pub why: String,
-}
-
-impl NotLanded {
-    fn new(obstacle: Obstacle, why: impl Into<String>) -> Self {
-        Self { obstacle, tip: None, why: why.into() }
-    }
-
-    fn setup(why: String) -> Self {
-        Self::new(Obstacle::Failed, why)
-    }
-}
-
-impl From<Failed> for NotLanded {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Stopped => Self::new(Obstacle::Stopped, "it was asked to end"),
-            Failed::With(failure) => Self::setup(failure.message),
-        }
-    }
-}
 
 /// Lands a result. `say` takes lines for people.
 ///
@@ -167,13 +77,9 @@ pub fn land(
         return Err(NotLanded::setup(what.to_owned()));
     }
     if repository.has(&tip, result) {
+        let notes = finish_killed(order, &repository, host)?;
         clean_up(&repository, &order.task, host).map_err(NotLanded::setup)?;
-        return Ok(Landed {
-            commit: tip,
-            is_old: true,
-            conflicting: Vec::new(),
-            notes: Vec::new(),
-        });
+        return Ok(Landed { commit: tip, is_old: true, conflicting: Vec::new(), notes });
     }
     let mut landing = Landing::begin(order, at, repository, &tip, host)?;
     let mut landed = landing.run(say).map_err(|not| NotLanded { tip: Some(tip), ..not });
@@ -311,11 +217,7 @@ impl<'a> Landing<'a> {
     /// Moves the branch that is checked out at `top`, or looks whether it could be moved. Returns pinfold's own notes, such as
     /// on a file that it set aside.
     fn forward(&mut self, top: &Path, merged: &str, mode: &str) -> Result<Vec<String>, NotLanded> {
-        let repository = Repository::of(top, self.work.host).map_err(NotLanded::setup)?;
-        if !repository.is_same(&self.work.repository) || repository.top() != top {
-            let what = format!("{} is a working tree of another repository", Escaped(top));
-            return Err(NotLanded::setup(what));
-        }
+        check_checkout(top, &self.work.repository, self.work.host)?;
         let mut options = options::of_command(&self.work.spec, self.work.left()?);
         options.push("--workspace=shared_mount".into());
         let reference = self.order.onto.reference();
@@ -325,11 +227,7 @@ impl<'a> Landing<'a> {
         let ended = self.work.sandboxes.run_in(top, heading, options, what)?;
         let onto = &self.order.onto;
         match ended.status {
-            _ if ended.result.is_none() => Err(NotLanded::setup(format!(
-                "branch {onto} is checked out in {}, and no sandbox starts there: {}",
-                Escaped(top),
-                ended.tail.reason()
-            ))),
+            _ if ended.result.is_none() => Err(not_started(onto, top, &ended)),
             0 => Ok(ended.tail.notes()),
             HAS_MOVED => Err(self.has_moved().unwrap_or_else(|| {
                 let why = format!("what is checked out in {} changed", Escaped(top));
@@ -404,6 +302,49 @@ impl<'a> Landing<'a> {
         let what = command(script, &all);
         self.work.sandboxes.run(heading, options, what)
     }
+}
+
+/// Finishes what landings of a task left that were killed, if the branch is checked out: where the kill came when the branch
+/// had moved and the index had not, the next commit would undo the result. The start of a sandbox settles what killed ones
+/// left. Returns what a user should know.
+fn finish_killed(
+    order: &LandOrder<'_>,
+    repository: &Repository,
+    host: Host<'_>,
+) -> Result<Vec<String>, NotLanded> {
+    let left = repository.beginning_with(&begin_of(&order.task)).map_err(NotLanded::setup)?;
+    let Some(top) = repository.checkout(&order.onto).filter(|_| !left.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    check_checkout(&top, repository, host)?;
+    let unlogged = |error| Failed::setup("the log of the landing", error);
+    let mut sandboxes = Sandboxes::new(&top, order.log).map_err(unlogged)?;
+    sandboxes.hidden = order.hidden;
+    let mut options = options::of_command(&order.spec, order.spec.timeouts.running);
+    options.push("--workspace=shared_mount".into());
+    let ended = sandboxes.run("finish an earlier landing", options, command(":", &[]))?;
+    match ended.result {
+        Some(_) => Ok(ended.tail.notes()),
+        None => Err(not_started(&order.onto, &top, &ended)),
+    }
+}
+
+/// Checks that what is checked out at `top` belongs to the repository.
+fn check_checkout(top: &Path, repository: &Repository, host: Host<'_>) -> Result<(), NotLanded> {
+    let found = Repository::of(top, host).map_err(NotLanded::setup)?;
+    if found.is_same(repository) && found.top() == top {
+        return Ok(());
+    }
+    let what = format!("{} is a working tree of another repository", Escaped(top));
+    Err(NotLanded::setup(what))
+}
+
+fn not_started(onto: &BranchName, top: &Path, ended: &Ended) -> NotLanded {
+    NotLanded::setup(format!(
+        "branch {onto} is checked out in {}, and no sandbox starts there: {}",
+        Escaped(top),
+        ended.tail.reason()
+    ))
 }
 
 /// Returns what the names of branches begin with that landings of a task make.

@@ -244,6 +244,39 @@ fn landing_that_is_killed_is_done_again_or_gone_on_with() {
     }
 }
 
+/// A git that ends a landing as soon as the branch of the checkout has moved.
+const KILLS: &str = r#"#!/bin/sh
+PATH=${PATH#*:} git "$@"
+status=$?
+case "$*" in
+*"update-ref -m pinfold "*" refs/heads/main "*)
+    kill -9 "$(cat "${0%/bin/git}/landing")" "$PPID"
+    ;;
+esac
+exit "$status"
+"#;
+
+/// The next commit would undo the result if nobody finished what the landing began.
+#[test]
+fn landing_that_is_killed_between_branch_and_index_is_finished() {
+    for user in people() {
+        let scene = Scene::new(user);
+        accepted(&scene, "echo right >answer", &PASSES);
+        program(&scene, "kills/bin/git", KILLS);
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", scene.stage.path("kills/bin").display());
+        let mut landing = scene.command(&["task", "land"]);
+        let mut landing = landing.env("PATH", path).stderr(Stdio::null()).spawn().unwrap();
+        scene.stage.write("kills/landing", landing.id().to_string());
+        assert_eq!(landing.wait().unwrap().code(), None, "it was not killed");
+        assert_eq!(scene.git(&["status", "--porcelain"]), "D  answer\n?? answer");
+        let said = land(&scene, 0);
+        assert_eq!(scene.git(&["status", "--porcelain"]), "", "{said}");
+        assert_eq!(scene.git(&["show", "main:answer"]), "right");
+        assert_eq!(scene.git(&["rev-list", "--merges", "--count", "main"]), "1", "{said}");
+    }
+}
+
 #[test]
 fn landing_that_is_asked_to_end_leaves_the_base_where_it_was() {
     for user in people() {

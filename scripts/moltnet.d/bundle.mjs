@@ -1,43 +1,33 @@
-// Bundles MoltNet's SDK and the tools of its extension for pi from a copy of its source.
-import { existsSync, readFileSync } from 'node:fs';
+// Bundles MoltNet's SDK, the tools of its extension for pi and its daemon from a copy of its source.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
 const source = path.resolve(process.argv[2]);
-const libraries = ['sdk', 'api-client', 'crypto-service', 'models', 'agent-config', 'runtime-profiles', 'tasks',
-  'os-keyring', 'credentials', 'oauth-token-cache'];
 const known = new Map();
-for (const library of libraries) {
+for (const library of readdirSync(path.join(source, 'libs'))) {
   const directory = path.join(source, 'libs', library);
   const file = path.join(directory, 'package.json');
   if (!existsSync(file)) continue;
   const { name, exports } = JSON.parse(readFileSync(file, 'utf8'));
   known.set(name, { directory, exports: exports ?? { '.': './src/index.ts' } });
 }
-// What the tools need of pi and of MoltNet's own sandbox.
-const standIns = {
-  '@earendil-works/pi-ai': "export { Type } from 'typebox';",
-  '@earendil-works/pi-coding-agent': 'export const defineTool = (tool) => tool;',
-  '@themoltnet/sandbox-gondolin': 'export const isResolvedPathInsideRoot = () => true;',
-};
 const plugin = {
   name: 'source',
   setup(build) {
-    build.onResolve({ filter: /^@(moltnet|themoltnet|earendil-works)\// }, ({ path: asked }) => {
-      if (asked in standIns) return { path: asked, namespace: 'stand-in' };
+    build.onResolve({ filter: /^@(moltnet|themoltnet)\// }, ({ path: asked }) => {
       const [scope, name, ...rest] = asked.split('/');
       const found = known.get(`${scope}/${name}`);
       const exported = found?.exports[['.', ...rest].join('/')];
       const file = typeof exported === 'string' ? exported : exported?.import;
       return file ? { path: path.join(found.directory, file) } : { path: asked, external: true };
     });
-    build.onLoad({ filter: /./, namespace: 'stand-in' }, ({ path: asked }) => (
-      { contents: standIns[asked], resolveDir: process.cwd() }));
   },
 };
 const contents = `
   export { connect } from '${source}/libs/sdk/src/connect.ts';
   export { createMoltNetTools } from '${source}/libs/pi-runtime/src/moltnet/tools.ts';
+  export { runAgentDaemonCli } from '${source}/apps/agent-daemon/src/cli.ts';
 `;
 await build({
   stdin: { contents, resolveDir: process.cwd(), loader: 'ts' },
@@ -45,8 +35,10 @@ await build({
   platform: 'node',
   format: 'esm',
   outfile: 'moltnet.mjs',
+  // Some of what is bundled is of the older kind of modules.
+  banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
   plugins: [plugin],
   nodePaths: [path.resolve('node_modules')],
-  external: ['@github/keytar', '@opentelemetry/*', '@tanstack/*'],
+  external: ['@earendil-works/*', '@github/keytar', '@opentelemetry/*', '@tanstack/*', 'pino', 'pino-pretty', 'web-tree-sitter'],
   logLevel: 'error',
 });

@@ -15,7 +15,9 @@ mod route;
 pub(crate) mod runtime;
 mod sent;
 mod service;
+mod sessions;
 mod shares;
+mod slots;
 mod tls;
 
 use std::io;
@@ -175,10 +177,12 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
         check_team(head, &caller)?;
         let most = match route {
             Route::PutArtifact(_) => artifacts::LARGEST,
+            Route::PutSession(_) => sessions::LARGEST,
             _ => LARGEST_BODY,
         };
         let answer = match route {
             Route::Artifact(..) => artifacts::LARGEST,
+            Route::SessionContent(_) => sessions::LARGEST,
             Route::Messages(_) => messages::MOST_LISTED as usize * NewMessage::LONGEST,
             Route::List | Route::Attempts(_) => LARGEST_LIST,
             _ => LARGEST_ANSWER,
@@ -271,7 +275,8 @@ impl<S: Store + Send + Sync + 'static> Api<S> {
             Route::PutArtifact(id) => service.put_artifact(caller, *id, &query, body),
             Route::Artifacts(id) => service.artifacts(caller, *id, &query),
             Route::Artifact(task, number, cid) => {
-                return service.artifact(caller, *task, *number, cid).map(download);
+                let content = service.artifact(caller, *task, *number, cid)?;
+                return Ok(download(content, &ARTIFACT_HEADERS));
             }
             Route::Profiles => Ok(Value::object([("items", self.profiles(caller).collect())])),
             Route::Profile(id) => self.profile(caller, id),
@@ -280,8 +285,8 @@ impl<S: Store + Send + Sync + 'static> Api<S> {
                 Ok(Value::object([("items", Value::Array(Vec::new()))]))
             }
             Route::Register => service.register(caller, &json()?),
-            Route::BeginSlot => service.slot(caller, &json()?, "active"),
-            Route::FinishSlot => service.slot(caller, &json()?, "idle"),
+            Route::BeginSlot => service.begin_slot(caller, &json()?),
+            Route::FinishSlot => service.finish_slot(caller, &json()?),
             Route::Slots => service.slots(caller, &query),
             Route::LatestSlot => {
                 let task = query.parsed("taskId", |id| id.to_ascii_lowercase().parse().ok())?;
@@ -291,6 +296,11 @@ impl<S: Store + Send + Sync + 'static> Api<S> {
                     .map(|(task, number)| AttemptId { task, number })
                     .ok_or_else(|| Problem::field("query/taskId", "is required"))?;
                 service.latest_slot(caller, id)
+            }
+            Route::PutSession(id) => service.put_session(caller, *id, &query, body),
+            Route::Session(id) => service.session(caller, *id),
+            Route::SessionContent(id) => {
+                return Ok(download(service.session_content(caller, *id)?, &SESSION_HEADERS));
             }
         };
         answer.map(|value| Reply::json(200, &value))
@@ -320,17 +330,23 @@ fn schemas() -> Value {
     Value::object([("items", items.collect())])
 }
 
-/// Returns the content of an artifact. Its type is a header of its own: a browser must not show what an agent made.
-fn download(content: artifacts::Content) -> Reply {
-    let artifacts::Content { artifact, bytes } = content;
+/// Headers of a downloaded artifact, with the fields that they have.
+const ARTIFACT_HEADERS: [(&str, &str); 4] = [
+    ("x-moltnet-task-artifact-id", "id"),
+    ("x-moltnet-task-artifact-cid", "cid"),
+    ("x-moltnet-task-artifact-content-type", "contentType"),
+    ("x-moltnet-task-artifact-content-encoding", "contentEncoding"),
+];
+/// Headers of a downloaded session, with the fields that they have.
+const SESSION_HEADERS: [(&str, &str); 2] =
+    [("x-moltnet-runtime-session-id", "id"), ("x-moltnet-runtime-session-sha256", "sha256")];
+
+/// Returns the content of a file. Its type is a header of its own: a browser must not show what an agent made.
+fn download(content: artifacts::Content, names: &[(&'static str, &str)]) -> Reply {
+    let artifacts::Content { about, bytes } = content;
     let mut headers = vec![(CONTENT_TYPE, "application/octet-stream".to_owned())];
-    for (name, field) in [
-        ("x-moltnet-task-artifact-id", "id"),
-        ("x-moltnet-task-artifact-cid", "cid"),
-        ("x-moltnet-task-artifact-content-type", "contentType"),
-        ("x-moltnet-task-artifact-content-encoding", "contentEncoding"),
-    ] {
-        if let Some(value) = artifact.text_of(field) {
+    for (name, field) in names {
+        if let Some(value) = about.text_of(field) {
             headers.push((HeaderName::from_static(name), value.into_owned()));
         }
     }

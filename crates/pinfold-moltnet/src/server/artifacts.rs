@@ -26,9 +26,9 @@ const MOST: u32 = 32;
 const PAGE: u32 = 20;
 const LONGEST_PAGE: u32 = 100;
 
-/// The content of an artifact, and what is known of it.
+/// The content of a file, and what is known of it.
 pub(super) struct Content {
-    pub(super) artifact: Value,
+    pub(super) about: Value,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -80,7 +80,7 @@ impl<S: Store> Service<S> {
             Self::active(transaction, caller, id, "add artifacts to")?;
             kept(transaction, id, &cid).map(drop)
         })?;
-        self.write_file(id.task, &cid, bytes).map_err(|_| Problem::internal())?;
+        self.write_file(id.task, cid.as_str(), bytes).map_err(|_| Problem::internal())?;
         self.store.write(|transaction| {
             Self::active(transaction, caller, id, "add artifacts to")?;
             if let Some(artifact) = kept(transaction, id, &cid)? {
@@ -148,7 +148,7 @@ impl<S: Store> Service<S> {
         cid: &Cid,
     ) -> Result<Content, Problem> {
         let missing = || Problem::not_found("Task artifact not found");
-        let artifact = self.store.read(|transaction| {
+        let about = self.store.read(|transaction| {
             let (record, _) = load(transaction, caller, task)?;
             let numbers = match number {
                 Some(number) => number..=number,
@@ -166,24 +166,25 @@ impl<S: Store> Service<S> {
         if Cid::of_bytes(&bytes) != *cid {
             return Err(Problem::internal());
         }
-        Ok(Content { artifact, bytes })
+        Ok(Content { about, bytes })
     }
 
-    /// Removes the artifacts of a task that is gone.
+    /// Removes the files of a task that is gone.
     pub(super) fn remove_files(&self, task: TaskId) {
         // What is left takes space, and nobody finds it.
         let _ = fs::remove_dir_all(self.directory(task));
     }
 
-    fn directory(&self, task: TaskId) -> PathBuf {
+    /// Returns the directory with the files of a task.
+    pub(super) fn directory(&self, task: TaskId) -> PathBuf {
         self.files.join(task.to_string())
     }
 
     /// Writes a file as a whole or not at all.
-    fn write_file(&self, task: TaskId, cid: &Cid, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write_file(&self, task: TaskId, name: &str, bytes: &[u8]) -> io::Result<()> {
         let directory = self.directory(task);
         Places::make_private(&directory)?;
-        let path = directory.join(cid.as_str());
+        let path = directory.join(name);
         if path.exists() {
             return Ok(());
         }

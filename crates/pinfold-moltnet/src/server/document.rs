@@ -22,6 +22,8 @@ pub(crate) mod notes {
     pub(crate) const MANIFEST: &str = "manifest";
     /// Slots of runtimes.
     pub(crate) const SLOT: &str = "slot";
+    /// Sessions of runtimes.
+    pub(crate) const SESSION: &str = "session";
 }
 
 /// What a task is. The store keeps it as what the task asks for.

@@ -39,6 +39,9 @@ pub(super) enum Route {
     FinishSlot,
     Slots,
     LatestSlot,
+    PutSession(AttemptId),
+    Session(AttemptId),
+    SessionContent(AttemptId),
     /// An id that is not one.
     InvalidId,
 }
@@ -65,6 +68,9 @@ impl Route {
             ("POST", ["runtime-slots", "finish"]) => Some(Self::FinishSlot),
             ("GET", ["runtime-slots"]) => Some(Self::Slots),
             ("GET", ["runtime-slots", "latest"]) => Some(Self::LatestSlot),
+            (_, ["runtime-sessions", id, number, rest @ ..]) => {
+                Self::of_session(word, id, number, rest)
+            }
             (_, ["tasks", id, rest @ ..]) => Self::of_task(word, id, rest),
             _ => None,
         }
@@ -85,10 +91,21 @@ impl Route {
                 Some(Self::Artifact(task, None, cid.parse().ok()?))
             }
             (_, ["attempts", number, rest @ ..]) => {
-                let is_plain = number.bytes().all(|digit| digit.is_ascii_digit());
-                let number = number.parse().ok().filter(|number| is_plain && *number > 0)?;
-                Self::of_attempt(method, AttemptId { task, number }, rest)
+                Self::of_attempt(method, AttemptId { task, number: number_of(number)? }, rest)
             }
+            _ => None,
+        }
+    }
+
+    fn of_session(method: &str, task: &str, number: &str, rest: &[&str]) -> Option<Self> {
+        let Ok(task) = task.to_ascii_lowercase().parse::<TaskId>() else {
+            return Some(Self::InvalidId);
+        };
+        let id = AttemptId { task, number: number_of(number)? };
+        match (method, rest) {
+            ("GET", []) => Some(Self::Session(id)),
+            ("PUT", ["content"]) => Some(Self::PutSession(id)),
+            ("GET", ["content"]) => Some(Self::SessionContent(id)),
             _ => None,
         }
     }
@@ -134,12 +151,13 @@ impl Route {
             | Self::PutArtifact(_)
             | Self::BeginSlot
             | Self::FinishSlot
-            | Self::Register => Some(Scope::TaskExecute),
-            Self::Profiles
-            | Self::Profile(_)
-            | Self::AllowedTools(_)
             | Self::Slots
-            | Self::LatestSlot => Some(Scope::RuntimeRead),
+            | Self::LatestSlot
+            | Self::PutSession(_)
+            | Self::Session(_)
+            | Self::SessionContent(_)
+            | Self::Register => Some(Scope::TaskExecute),
+            Self::Profiles | Self::Profile(_) | Self::AllowedTools(_) => Some(Scope::RuntimeRead),
         }
     }
 
@@ -147,6 +165,12 @@ impl Route {
     pub(super) fn cost(&self, method: &Method) -> Cost {
         if *method == Method::GET { Cost::Read } else { Cost::Write }
     }
+}
+
+/// Returns the number of an attempt.
+fn number_of(text: &str) -> Option<u32> {
+    let is_plain = text.bytes().all(|digit| digit.is_ascii_digit());
+    text.parse().ok().filter(|number| is_plain && *number > 0)
 }
 
 #[cfg(test)]

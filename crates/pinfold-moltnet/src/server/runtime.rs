@@ -1,25 +1,22 @@
-//! What MoltNet's own daemon needs in addition: who it is, profiles of runtimes, manifests of executors, and slots.
+//! What MoltNet's own daemon needs in addition: who it is, profiles of runtimes and manifests of executors.
 
 use data_encoding::HEXUPPER;
-use pinfold_host::digest::name_of;
 use pinfold_tasks::{Note, Store, Transaction};
 use ring::digest::{SHA256, digest};
 use ring::signature::{ED25519, UnparsedPublicKey};
 
-use super::attempts::AttemptId;
 use super::caller::Caller;
 use super::document::notes;
-use super::query::Query;
 use super::service::{Service, check};
 use crate::problem::Problem;
-use pinfold_content::{Cid, Value, canonical, read, times};
+use pinfold_content::{Cid, Uuid, Value, canonical, read, times};
 
 /// The revision of the profile. It changes only with the options of the server.
 pub(crate) const REVISION: u32 = 1;
 /// The most manifests of one agent.
 const MOST_MANIFESTS: u32 = 100;
-/// The most slots of one agent.
-const MOST_SLOTS: u32 = 1_000;
+/// How long a daemon may continue what it worked on, in seconds.
+pub(super) const SESSION_TTL: u32 = 1_800;
 /// What an executor signs begins with this.
 const ATTESTATION: &[u8] = b"moltnet-task-executor-attestation-v1";
 
@@ -98,70 +95,6 @@ impl<S: Store> Service<S> {
         Ok(Value::object([("executorFingerprint", fingerprint.as_str().into())]))
     }
 
-    /// Notes that a slot of a runtime is in use, or no longer.
-    pub(crate) fn slot(
-        &self,
-        caller: &Caller,
-        body: &Value,
-        state: &str,
-    ) -> Result<Value, Problem> {
-        check("slot", body)?;
-        let beginning = format!("{}/", caller.agent.id);
-        let slot = name_of(body.text_of("slotKey").unwrap_or_default().as_bytes());
-        let now = self.store.read(|transaction| Ok::<_, Problem>(transaction.now()))?;
-        let names = ["agentName", "slotKey", "runtimeProfileId", "model", "provider"];
-        let mut kept = Value::object([("id", slot.as_str().into()), ("state", state.into())]);
-        for name in names.into_iter().chain(["sessionDir"]) {
-            if let (Value::Object(object), Some(value)) = (&kept, body.get(name)) {
-                kept = object.with(name, value.clone()).into();
-            }
-        }
-        let task = body.text_of("taskId").or(body.text_of("lastTaskId"));
-        let number = body.get("attemptN").or(body.get("lastAttemptN")).and_then(Value::as_count);
-        if let Value::Object(object) = &kept {
-            kept = object
-                .with("lastTaskId", task.as_deref())
-                .with("lastAttemptN", number)
-                .with("updatedAt", times::write(now))
-                .into();
-        }
-        let note = Note { key: format!("{beginning}{slot}"), content: kept.to_string() };
-        self.keep_bounded(notes::SLOT, &beginning, &note, MOST_SLOTS)?;
-        Ok(kept)
-    }
-
-    /// Lists the slots of the caller.
-    pub(crate) fn slots(&self, caller: &Caller, query: &Query) -> Result<Value, Problem> {
-        let limit = query.number("limit", 1, 200)?.unwrap_or(20) as usize;
-        let all = self.slots_of(caller)?;
-        let fits = |slot: &&Value| {
-            ["agentName", "runtimeProfileId", "state"].iter().all(|name| {
-                query.one(name).is_none_or(|it| slot.text_of(name).is_some_and(|is| is == it))
-            })
-        };
-        let items = all.iter().filter(fits).take(limit).cloned().collect::<Value>();
-        Ok(Value::object([("items", items)]))
-    }
-
-    /// Returns the slot that an attempt ran in.
-    pub(crate) fn latest_slot(&self, caller: &Caller, id: AttemptId) -> Result<Value, Problem> {
-        let task = id.task.to_string();
-        let found = self.slots_of(caller)?.into_iter().find(|slot| {
-            slot.text_of("lastTaskId").is_some_and(|it| it == task)
-                && slot.get("lastAttemptN").and_then(Value::as_count) == Some(id.number.into())
-        });
-        found.ok_or_else(|| Problem::not_found("Runtime slot not found"))
-    }
-
-    fn slots_of(&self, caller: &Caller) -> Result<Vec<Value>, Problem> {
-        self.store.read(|transaction| {
-            let beginning = format!("{}/", caller.agent.id);
-            let slots = transaction.notes(notes::SLOT, &beginning, "", MOST_SLOTS)?;
-            let slots = slots.iter().map(|note| read(&note.content));
-            slots.collect::<Result<_, _>>().map_err(|_| Problem::internal())
-        })
-    }
-
     /// Keeps a note of an agent, which may have so many.
     fn keep_bounded(
         &self,
@@ -237,8 +170,8 @@ impl Profile {
             ("maxBatchSize", 50_u32.into()),
             ("maxTurns", 0_u32.into()),
             ("maxBashTimeouts", 3_u32.into()),
-            ("sessionTtlSec", 1_800_u32.into()),
-            ("workspaceTtlSec", 1_800_u32.into()),
+            ("sessionTtlSec", SESSION_TTL.into()),
+            ("workspaceTtlSec", SESSION_TTL.into()),
             ("sessionStorageMode", "local".into()),
             ("workspaceStorageMode", "local".into()),
             ("defaultWorkspaceMode", Value::Null),
@@ -257,10 +190,15 @@ impl Profile {
 
 /// Returns the id of the profile of a team, which is always the same.
 pub(crate) fn profile_id(team: &str) -> String {
-    let digest = digest(&SHA256, format!("runtime profile of {team}").as_bytes());
+    id_of(&format!("runtime profile of {team}"))
+}
+
+/// Returns the id of something that always has the same one.
+pub(super) fn id_of(what: &str) -> String {
+    let digest = digest(&SHA256, what.as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest.as_ref()[..16]);
-    pinfold_tasks::TaskId::from_random(bytes).to_string()
+    Uuid::from_random(bytes).to_string()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod hostile;
 mod remote;
 mod remote_lies;
 mod replay;
+mod runtimes;
 mod scene;
 mod served;
 mod tasks;

@@ -1,21 +1,9 @@
 // Uses a served diary with the SDK and the tools that bundle.mjs has made.
 import { connect, createMoltNetTools } from './moltnet.mjs';
 import assert from 'node:assert/strict';
+import { end, step } from './steps.mjs';
 const { MOLTNET_API_URL: apiUrl, CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, SEED: seed, DIARY: diary } = process.env;
 const agent = await connect({ apiUrl, clientId, clientSecret });
-let failed = 0;
-let passed = 0;
-async function step(name, work) {
-  try {
-    const result = await work();
-    passed += 1;
-    return result;
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL ${name}: ${error.message} ${JSON.stringify(error.validationErrors ?? '')}`);
-    return undefined;
-  }
-}
 await step('whoami', async () => { const w = await agent.agents?.whoami?.() ?? await agent.whoami?.(); assert.ok(w); });
 await step('diaries.list', async () => assert.equal((await agent.diaries.list()).items[0].id, diary));
 await step('diaries.get', async () => assert.equal((await agent.diaries.get(diary)).id, diary));
@@ -63,5 +51,4 @@ const tr = await step('tool render', () => call('moltnet_pack_render', { packId:
 await step('tool rendered list', async () => assert.ok((await call('moltnet_rendered_pack_list', {})).items.length));
 await step('tool rendered get', async () => assert.equal((await call('moltnet_rendered_pack_get', { renderedPackId: tr.id })).id, tr.id));
 await step('tool review', async () => assert.equal((await call('moltnet_review_session_errors', {})).count, 1));
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+end('diary');

@@ -63,7 +63,7 @@ const DIRECTORIES_OF_HOST: [&str; 2] = ["GIT_SSL_CAPATH", "VAULT_CAPATH"];
 const MOST: usize = 10_000;
 
 /// A file or directory by which the caller's programs trust authorities.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Trusted {
     /// Absolute; it may be missing, and lead through links.
     path: PathBuf,

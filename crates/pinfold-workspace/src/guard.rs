@@ -88,6 +88,9 @@ impl Guard {
     /// Keeps the files by which the caller's variables have programs trust authorities, and these of the caller's settings.
     pub fn keep_trusted(&mut self, of_settings: Vec<Trusted>) {
         self.trusted = [trusted::of_variables(trusted::variable), of_settings].concat();
+        // Behind a proxy that opens TLS, ten variables name one file.
+        self.trusted.sort();
+        self.trusted.dedup();
     }
 
     /// Returns what is shadowed in the workspace.

@@ -70,13 +70,16 @@ cd /q/tree
 const FILL: &str = "git read-tree --reset -u \"$1\"
 cp \"$GIT_INDEX_FILE\" /q/out/index
 git ls-files -s | grep -q '^160000 ' && echo >/q/out/submodules
+git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' | sort -u >/tmp/filters
 known=set
 if git config filter.lfs.process >/dev/null && command -v git-lfs >/dev/null; then
     known=lfs
-    git lfs ls-files \"$1\" | grep -q '^[0-9a-f]* - ' && echo >/q/out/pointers
+    # It starts a dozen programs.
+    if grep -qx lfs /tmp/filters; then
+        git lfs ls-files \"$1\" | grep -q '^[0-9a-f]* - ' && echo >/q/out/pointers
+    fi
 fi
-git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' |
-grep -vx -e unspecified -e unset -e set -e $known | sort -u >/q/out/filters || :";
+grep -vx -e unspecified -e unset -e set -e $known /tmp/filters >/q/out/filters || :";
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
 /// that is not ignored or that the index marks to be skipped. In a sparse checkout it skips what is

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use pinfold_boundary::{Door, Doors, LaunchError, Mask};
 use pinfold_egress::{
     DoorConfig, DoorSockets, Doorkeeper, Egress, Journal, NetworkDoor, PolicyHandle,
-    SessionAuthority, WayOut,
+    SessionAuthority, TrustRoots, WayOut,
 };
 use pinfold_host::Host;
 use pinfold_policy::settings::Settings;
@@ -147,6 +147,7 @@ pub(crate) fn open(
         return closed(settings, host);
     }
     let Behind { provider, ssh, doorkeeper } = behind;
+    let journal = || Arc::clone(records) as Arc<dyn Journal>;
     let policy = &settings.network;
     let by_proxy = !doors.handed_over;
     let is_closed = provider.is_none() && policy.is_empty() && doorkeeper.is_none();
@@ -159,17 +160,13 @@ pub(crate) fn open(
     let mut sockets = doors.sockets.into_iter();
     let mut next = || sockets.next().ok_or(LaunchError::Silent);
     let ssh = match ssh {
-        Some(ssh) => {
-            let journal = Arc::clone(records) as Arc<dyn Journal>;
-            Some(ssh.serve(UnixListener::from(next()?), journal)?)
-        }
+        Some(ssh) => Some(ssh.serve(UnixListener::from(next()?), journal())?),
         None => None,
     };
     let gateway = match provider {
         Some(provider) => {
             let listener = TcpListener::from(next()?);
-            let journal = Arc::clone(records) as Arc<dyn Journal>;
-            Some((provider.gateway(host, settings, journal)?, vec![listener]))
+            Some((provider.gateway(host, settings, journal())?, vec![listener]))
         }
         None => None,
     };
@@ -182,43 +179,50 @@ pub(crate) fn open(
     let outward = sockets.map(TcpListener::from).collect();
     let secrets = placeholders::place(settings, host)?;
     let variables = placeholders::environment(&secrets);
-    let roots = trust.map(Trust::roots);
-    let (authority, masks) = match trust {
-        Some(trust) => {
-            let authority =
-                SessionAuthority::generate().map_err(|error| RunError::refused(error, None))?;
-            let masks = trust.fill(&authority).map_err(RunError::System)?;
-            (Some(authority), masks)
-        }
-        None => (None, Vec::new()),
-    };
-    let (way, unreachable) = match WayOut::from_environment() {
-        // Where no TLS is ended outside, what variables name stays as it was read.
-        Ok(WayOut { roots: named, proxies }) => {
-            (WayOut { roots: roots.unwrap_or(named), proxies }, None)
-        }
-        // Nothing is reached in this session, so what is wrong matters only once a rule is added.
-        Err(error) if is_closed => (WayOut::default(), Some(error.to_string())),
-        Err(error) => return Err(RunError::refused(&error, Some(error.hint()))),
-    };
+    let (authority, masks) = trust.map(authority).transpose()?.unzip();
+    let (way, unreachable) = way_out(trust.map(Trust::roots), is_closed)?;
     let config = DoorConfig {
         policy: policy.clone(),
-        journal: Arc::clone(records) as Arc<dyn Journal>,
+        journal: journal(),
         authority,
         secrets,
         way,
         doorkeeper,
     };
     let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward, loopback });
-    let (publishing, sockets) = match settings.publish.as_slice() {
-        [] => (None, None),
-        ports => {
-            let journal = Arc::clone(records) as Arc<dyn Journal>;
-            let (publishing, sockets) = publish::open(ports, journal)?;
-            (Some(publishing), Some(sockets))
-        }
+    let published = match settings.publish.as_slice() {
+        [] => None,
+        ports => Some(publish::open(ports, journal())?),
     };
+    let (publishing, sockets) = published.unzip();
     let egress = Egress { gateway, door: Some(door), ssh, publishing };
     let policy = unreachable.map_or(Ok(policy), Err);
+    let masks = masks.unwrap_or_default();
     Ok(Opened { egress, variables, masks, sockets, policy, by_proxy })
+}
+
+/// Makes the authority of a session whose TLS ends outside, and the trust stores that have it.
+fn authority(trust: &Trust) -> Result<(SessionAuthority, Vec<Mask>), RunError> {
+    let authority = SessionAuthority::generate().map_err(|error| RunError::refused(error, None))?;
+    let masks = trust.fill(&authority).map_err(RunError::System)?;
+    Ok((authority, masks))
+}
+
+/// Returns how the host itself is left, with these roots if TLS ends outside, and why nothing can be reached.
+///
+/// # Errors
+/// Returns an error for variables that cannot be used, if anything may be reached.
+fn way_out(
+    roots: Option<TrustRoots>,
+    is_closed: bool,
+) -> Result<(WayOut, Option<String>), RunError> {
+    match WayOut::from_environment() {
+        // Where no TLS is ended outside, what variables name stays as it was read.
+        Ok(WayOut { roots: named, proxies }) => {
+            Ok((WayOut { roots: roots.unwrap_or(named), proxies }, None))
+        }
+        // Nothing is reached in this session, so what is wrong matters only once a rule is added.
+        Err(error) if is_closed => Ok((WayOut::default(), Some(error.to_string()))),
+        Err(error) => Err(RunError::refused(&error, Some(error.hint()))),
+    }
 }

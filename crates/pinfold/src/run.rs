@@ -35,12 +35,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
-    if userland::is_inside() {
-        let hint =
-            "start it on the host; `pinfold exec` there runs another command in this sandbox";
-        return Err(Failure::own("pinfold cannot start a sandbox inside its own sandbox")
-            .hint(Some(hint.to_owned())));
-    }
+    check_outside()?;
     let places = Places::find().map_err(Failure::places)?;
     // Of this process's terminal, which the other one does not have.
     let window = args.tty.then(detach::window);
@@ -97,11 +92,9 @@ pub(crate) fn run(
         report(outcome, timings);
         result.map_or(Ok(()), |result| result.write(outcome))?;
     }
-    if let Some(dedicated) = dedicated {
-        match dedicated.end() {
-            Ok(outcome) => outcome.iter().for_each(|outcome| notify!("pinfold: {outcome}")),
-            Err(error) => notify!("pinfold: the worktree stays: {error}"),
-        }
+    match dedicated.map_or(Ok(None), |dedicated| dedicated.end()) {
+        Ok(ended) => ended.iter().for_each(|ended| notify!("pinfold: {ended}")),
+        Err(error) => notify!("pinfold: the worktree stays: {error}"),
     }
     let outcome = outcome?;
     if asks {
@@ -115,6 +108,16 @@ pub(crate) fn run(
         pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
+}
+
+/// Refuses to start a sandbox in a sandbox of pinfold's.
+fn check_outside() -> Result<(), Failure> {
+    if !userland::is_inside() {
+        return Ok(());
+    }
+    let hint = "start it on the host; `pinfold exec` there runs another command in this sandbox";
+    let what = "pinfold cannot start a sandbox inside its own sandbox";
+    Err(Failure::own(what).hint(Some(hint.to_owned())))
 }
 
 /// Returns the prompt that the agent is given.

@@ -3,6 +3,7 @@
 mod used;
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
@@ -129,6 +130,21 @@ impl Records {
         self.denied(door, asked.to_owned(), reason.to_owned())
     }
 
+    /// Records that a secret went into a request.
+    fn credential_use(
+        &self,
+        provider: impl ToString,
+        method: impl Display,
+        host: &str,
+        path: &str,
+    ) -> io::Result<()> {
+        self.audit.record(&Event::CredentialUse {
+            provider: provider.to_string(),
+            request: format!("{method} {path}"),
+            host: host.to_owned(),
+        })
+    }
+
     fn is_silent(&self, asked: &str) -> bool {
         let asked = Endpoint::parse(asked, None);
         asked.is_ok_and(|asked| self.silent.iter().any(|silent| silent.matches(&asked.host)))
@@ -185,11 +201,7 @@ impl Journal for Records {
     fn record(&self, event: &DoorEvent<'_>) -> io::Result<()> {
         match event {
             DoorEvent::CredentialUse { provider, method, host, path } => {
-                self.audit.record(&Event::CredentialUse {
-                    provider: provider.to_string(),
-                    request: format!("{method} {path}"),
-                    host: (*host).to_owned(),
-                })
+                self.credential_use(provider, method, host, path)
             }
             DoorEvent::Denied { status, reason, method, host, path, for_user } => {
                 if *for_user {
@@ -222,11 +234,7 @@ impl Journal for Records {
                 self.audit.record(&Event::Connection { to, rule })
             }
             DoorEvent::SecretUse { id, method, asked, path } => {
-                self.audit.record(&Event::CredentialUse {
-                    provider: (*id).to_owned(),
-                    request: format!("{method} {path}"),
-                    host: (*asked).to_owned(),
-                })
+                self.credential_use(id, method, asked, path)
             }
             DoorEvent::Refused { asked, reason, hint } => {
                 // A name that leads to a forbidden address was admitted before.
@@ -244,8 +252,7 @@ impl Journal for Records {
                     user: (*user).to_owned(),
                     host_key: (*host_key).to_owned(),
                 };
-                let key = (*key).to_owned();
-                let login = Some(login);
+                let (key, login) = ((*key).to_owned(), Some(login));
                 self.audit.record(&Event::Signature { purpose: "ssh-login", key, login })
             }
             DoorEvent::SignatureRefused { what, reason, hint } => {

@@ -5,6 +5,9 @@
 //! changed a path, git refuses, and nothing is moved. The new index is prepared next to the old one
 //! and takes its place under `index.lock`, which is held for the few milliseconds that moving the
 //! branch takes.
+//!
+//! The index goes first and the branch follows, as in git itself. After a kill in between, the session's
+//! changes are staged. In the other order the next commit would take them back.
 
 use std::fs::File;
 use std::io;
@@ -24,6 +27,8 @@ use crate::host_git::HostGit;
 
 const INDEX: &str = "index";
 const LOCK: &str = "index.lock";
+/// What git adds to the name of an index for its own lock.
+const OF_GIT: &str = ".lock";
 /// How long another git in the working tree is waited for: an editor's `git status` takes some
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -59,7 +64,7 @@ pub const STAGED_SINCE: &str = "something was staged in the meantime";
 
 impl<'a> Staging<'a> {
     /// Copies the index of a working tree of the repository at `common`. `session` identifies the copy
-    /// from others.
+    /// from others: two processes with the same one must exclude each other, with all programs that they start.
     ///
     /// # Errors
     /// Returns the file system's error, in words.
@@ -90,10 +95,9 @@ impl<'a> Staging<'a> {
             .map(|_| "../")
             .collect();
         let path = format!("{up}objects/{name}");
-        // What an interrupted attempt left.
-        let _ = unlinkat(&objects, &name, AtFlags::empty());
         let (before, is_locked) = (None, false);
         let mut staging = Self { git, directory, objects, name, path, before, is_locked };
+        staging.remove_left();
         if locked == Locked::Throughout {
             staging.lock()?;
         }
@@ -104,9 +108,28 @@ impl<'a> Staging<'a> {
         Ok(staging)
     }
 
-    fn copy_index(&self) -> io::Result<()> {
+    /// Removes what an attempt of the same session left that was killed: its copy, with what git made of it, and the
+    /// lock of the index.
+    fn remove_left(&self) {
+        let of_git = format!("{}{OF_GIT}", self.name);
+        for name in [&self.name, &of_git] {
+            let _ = unlinkat(&self.objects, name, AtFlags::empty());
+        }
+        if self.is_own_lock() {
+            let _ = unlinkat(&self.directory, LOCK, AtFlags::empty());
+        }
+    }
+
+    fn open_index(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut from = File::from(openat(&self.directory, INDEX, flags, Mode::empty())?);
+        Ok(File::from(openat(&self.directory, INDEX, flags, Mode::empty())?))
+    }
+
+    fn copy_index(&self) -> io::Result<()> {
+        self.write_copy(self.open_index()?)
+    }
+
+    fn write_copy(&self, mut from: File) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(
             from.metadata()
@@ -159,8 +182,8 @@ impl<'a> Staging<'a> {
         self.run(&["read-tree", "-i", "--reset", tree]).map(|_| ())
     }
 
-    /// Takes the index's lock, runs `act`, and puts the copy in the place of the index if that
-    /// succeeds.
+    /// Takes the index's lock, puts the copy in the place of the index, and runs `act`. If `act` fails, the index is put
+    /// back.
     ///
     /// # Errors
     /// Returns why nothing was changed: git works there, somebody changed the index since it was
@@ -169,21 +192,40 @@ impl<'a> Staging<'a> {
         if !self.is_locked {
             self.lock()?;
         }
-        if self.is_unchanged() {
-            act().and_then(|()| {
-                self.make_as_old_as_before().map_err(|errno| format!("the index: {errno}"))?;
-                match renameat(&self.objects, &self.name, &self.directory, INDEX) {
-                    // There was no index, and nothing was staged.
-                    Err(Errno::NOENT) if self.before.is_none() => Ok(()),
-                    renamed => renamed.map_err(|errno| format!("the index: {errno}")),
-                }
-            })
-        } else {
-            Err(STAGED_SINCE.to_owned())
+        if !self.is_unchanged() {
+            return Err(STAGED_SINCE.to_owned());
+        }
+        let failed = |error: io::Error| format!("the index: {error}");
+        let old = self.before.as_ref().map(|_| self.open_index()).transpose().map_err(failed)?;
+        let is_there = self.put_in_place().map_err(failed)?;
+        act().map_err(|why| match self.put_back(old, is_there) {
+            Ok(()) => why,
+            Err(error) => format!("{why}; {}", failed(error)),
+        })
+    }
+
+    /// Puts the copy in the place of the index. Returns false if it is missing: nothing was and is staged.
+    fn put_in_place(&self) -> io::Result<bool> {
+        self.make_as_old_as_before()?;
+        match renameat(&self.objects, &self.name, &self.directory, INDEX) {
+            Err(Errno::NOENT) if self.before.is_none() => Ok(false),
+            renamed => Ok(renamed.map(|()| true)?),
         }
     }
 
-    /// Takes the lock. One that this session left, when it was killed, is taken over.
+    /// Puts the index back that was there before.
+    fn put_back(&self, old: Option<File>, is_there: bool) -> io::Result<()> {
+        match old {
+            Some(old) => {
+                self.write_copy(old)?;
+                self.put_in_place().map(|_| ())
+            }
+            None if is_there => Ok(unlinkat(&self.directory, INDEX, AtFlags::empty())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the lock.
     fn lock(&mut self) -> Result<(), String> {
         self.wait_for_lock().map_err(|errno| match errno {
             Errno::EXIST => "git is working there".to_owned(),
@@ -197,9 +239,6 @@ impl<'a> Staging<'a> {
         let latest = Instant::now() + PATIENCE;
         loop {
             match self.make_lock() {
-                Err(Errno::EXIST) if self.is_own_lock() => {
-                    unlinkat(&self.directory, LOCK, AtFlags::empty())?;
-                }
                 Err(Errno::EXIST) if Instant::now() < latest => std::thread::sleep(STEP),
                 made => return made,
             }
@@ -207,7 +246,7 @@ impl<'a> Staging<'a> {
     }
 
     /// Makes the lock as a whole. If it were made first and written then, a kill in between would leave
-    /// one that nobody takes over.
+    /// one that nobody removes.
     fn make_lock(&self) -> Result<(), Errno> {
         let name = format!("{}_lock_{}", self.name, std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -258,3 +297,6 @@ impl Drop for Staging<'_> {
         let _ = unlinkat(&self.objects, Path::new(&self.name), AtFlags::empty());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,17 +5,26 @@
 //! would, except that the files of the working tree stay: the session has written them already, and
 //! `pinfold adopt` puts back what was set aside of them.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, shell_word};
 use pinfold_git::staging::Staging;
 use pinfold_host::anchor::Anchor;
-use pinfold_host::launcher::{HostProgram, Launcher};
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::{HostProgram, Launcher, lend};
+use pinfold_host::sessions::lock;
 use pinfold_policy::path::HostPath;
+use rustix::fs::FlockOperation;
 
 use crate::workspace::git_outside;
+
+/// What the copy of an index is called by. The session may be live, and has a copy of its own.
+const STAGING: &str = "accept";
 
 /// A branch that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +34,17 @@ pub struct Waiting {
     /// The branch's name, without `refs/heads`.
     pub branch: String,
     commit: String,
+}
+
+/// Waits until nobody else of this user accepts branches, nor a program that an interrupted `accept` has started.
+///
+/// # Errors
+/// Returns the file system's error, with the path.
+pub fn exclude_others(places: &Places) -> io::Result<Arc<File>> {
+    Places::make_private(&places.state)?;
+    let file = Arc::new(lock(&places.state.join("accept.lock"), FlockOperation::LockExclusive)?);
+    lend(&file);
+    Ok(file)
 }
 
 /// A repository of the host's, with what waits in it.
@@ -72,7 +92,7 @@ impl Repository {
         Ok(listed.lines().filter_map(waiting).collect())
     }
 
-    /// Moves a branch to where it waits.
+    /// Moves a branch to where it waits. Others must be excluded.
     ///
     /// # Errors
     /// Returns why it stays where it is, in words, with the hint.
@@ -96,7 +116,7 @@ impl Repository {
             }
             Some(worktree) => {
                 let own = HostGit { program: &self.program, directory: &worktree };
-                let staging = Staging::copy(own, &self.common, session)?;
+                let staging = Staging::copy(own, &self.common, STAGING)?;
                 staging.merge(old.as_deref(), commit)?;
                 staging.install(|| own.run(&update, None).map(|_| ()))?;
             }

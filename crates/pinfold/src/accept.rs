@@ -8,7 +8,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_session::prepare;
 use pinfold_terminal::notify;
-use pinfold_workspace::accept::{Repository, Waiting};
+use pinfold_workspace::accept::{Repository, Waiting, exclude_others};
 
 use crate::exit::Failure;
 
@@ -31,6 +31,8 @@ pub(crate) fn accept(args: &AcceptArgs, launcher: &Launcher) -> Result<ExitCode,
     let places = Places::find().map_err(Failure::new)?;
     let workspace = prepare::workspace(&places)?;
     let repository = Repository::at(&workspace.root, launcher).map_err(Failure::new)?;
+    let is_asked = args.session.is_some();
+    let _others = is_asked.then(|| exclude_others(&places)).transpose().map_err(Failure::new)?;
     let waiting = repository.waiting().map_err(Failure::new)?;
     let Some(session) = &args.session else { return list(&waiting) };
     let is_named = |it: &&Waiting| {

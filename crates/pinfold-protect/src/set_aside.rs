@@ -23,7 +23,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::Escaped;
 use pinfold_trees::remove_tree;
-use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -105,11 +105,23 @@ impl SetAside {
         let to = number.to_string();
         match rustix::fs::renameat_with(parent, name, &store, &to, RenameFlags::NOREPLACE) {
             Err(Errno::XDEV) => {
-                let stays = rename_aside(parent, name)?;
-                let whole = path.with_file_name(&stays);
-                record.stays = Some(whole.into_os_string().into_vec());
-                record.is_broken = kind == FileType::Directory && break_repository(&opened);
-                write(&file, &record)?;
+                let is_repository = kind == FileType::Directory
+                    && rustix::fs::accessat(&opened, HEAD, Access::EXISTS, NOFOLLOW).is_ok();
+                let renamed = rename_aside_to(parent, name, |stays| {
+                    let whole = path.with_file_name(stays);
+                    record.stays = Some(whole.into_os_string().into_vec());
+                    record.is_broken = is_repository;
+                    write(&file, &record)
+                });
+                match renamed {
+                    Err(error) if is_full(&error) => {
+                        return Err(keep_there(parent, name, &opened, &error)?);
+                    }
+                    renamed => renamed?,
+                };
+                if is_repository {
+                    break_repository(&opened);
+                }
             }
             renamed => renamed?,
         }
@@ -193,6 +205,7 @@ fn separate(file: &OwnedFd, store: &OwnedFd, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat(store, &copy, store, name)?)
 }
 
+const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Returns the directory of everything that was set aside out of workspaces.
@@ -216,18 +229,31 @@ fn held(opened: &OwnedFd) -> PathBuf {
 /// # Errors
 /// Returns the error of `renameat2(2)`.
 pub fn rename_aside(parent: &OwnedFd, name: &Path) -> Result<OsString, Errno> {
+    rename_aside_to(parent, name, |_| Ok(()))
+}
+
+/// Does the same after `note` has written down the new name. A kill in between leaves a note of what has not moved.
+fn rename_aside_to<E: From<Errno>>(
+    parent: &OwnedFd,
+    name: &Path,
+    mut note: impl FnMut(&OsStr) -> Result<(), E>,
+) -> Result<OsString, E> {
     for number in 0..MOST {
         let mut aside = name.as_os_str().to_owned();
         aside.push(format!(".{SUFFIX}"));
         if number > 0 {
             aside.push(format!("-{number}"));
         }
+        if rustix::fs::accessat(parent, &aside, Access::EXISTS, NOFOLLOW).is_ok() {
+            continue;
+        }
+        note(&aside)?;
         match rustix::fs::renameat_with(parent, name, parent, &aside, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => {}
-            renamed => return renamed.map(|()| aside),
+            renamed => return Ok(renamed.map(|()| aside)?),
         }
     }
-    Err(Errno::EXIST)
+    Err(Errno::EXIST.into())
 }
 
 const HEAD: &str = "HEAD";
@@ -378,22 +404,32 @@ impl Aside {
         let opened = rustix::fs::openat(from, now, ENTRY, Mode::empty())?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
         let is_directory = kind == FileType::Directory;
-        if is_directory {
-            rustix::fs::chmod(held(&opened), Mode::RWXU)?;
-        }
+        let mode = self.record.mode.map(Mode::from_raw_mode);
         let flags = RenameFlags::NOREPLACE;
-        let renamed = rustix::fs::renameat_with(from, now, &above, name, flags);
-        if let Err(errno) = renamed {
-            if is_directory {
+        // Before it is in its place: killed after that, nothing is left to be done that anybody would miss.
+        if let Some(mode) = mode {
+            // Moving a directory to another one writes to it.
+            let more = if is_directory { Mode::RWXU } else { Mode::empty() };
+            rustix::fs::chmod(held(&opened), mode | more)?;
+        }
+        if self.record.is_broken {
+            match rustix::fs::renameat_with(&opened, BROKEN_HEAD, &opened, HEAD, flags) {
+                // An interrupted attempt did that.
+                Err(Errno::NOENT) => {}
+                renamed => renamed?,
+            }
+        }
+        if let Err(errno) = rustix::fs::renameat_with(from, now, &above, name, flags) {
+            if self.record.is_broken {
+                break_repository(&opened);
+            }
+            if mode.is_some() {
                 rustix::fs::chmod(held(&opened), Mode::empty())?;
             }
             return Err(errno.into());
         }
-        if self.record.is_broken {
-            rustix::fs::renameat_with(&opened, BROKEN_HEAD, &opened, HEAD, flags)?;
-        }
-        if let Some(mode) = self.record.mode {
-            rustix::fs::chmod(held(&opened), Mode::from_raw_mode(mode))?;
+        if let Some(mode) = mode.filter(|_| is_directory) {
+            rustix::fs::chmod(held(&opened), mode)?;
         }
         fs::remove_file(&self.file)?;
         // The session's directory goes with its last record.

@@ -165,3 +165,48 @@ fn a_repository_that_stays_is_none_any_more() {
     assert!(break_repository(&opened));
     assert!(!dir.path().join("git/HEAD").exists());
 }
+
+/// Killed before a rename, what comes back is in its place with everything that it had, or can be put back again.
+#[test]
+fn interrupted_return_is_finished_by_the_next_one() {
+    let case = Case::new();
+    fs::write(case.path("run.sh"), "x").unwrap();
+    fs::set_permissions(case.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::create_dir(case.path("git")).unwrap();
+    fs::write(case.path("git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    case.take("run.sh");
+    case.take("git");
+    let [mut git, run]: [Aside; 2] = list(&case.places).try_into().unwrap();
+    assert!(git.path.ends_with("git") && run.path.ends_with("run.sh"));
+    // As on another file system, and killed before it had its name.
+    git.record.is_broken = true;
+    git.put_back().unwrap();
+    assert!(case.path("git/HEAD").exists());
+    // The name is taken at the last moment: it is closed again.
+    fs::write(case.path("run.sh"), "other").unwrap();
+    run.put_back().unwrap_err();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&run.now()), 0);
+    fs::remove_file(case.path("run.sh")).unwrap();
+    run.put_back().unwrap();
+    assert_eq!(mode(&case.path("run.sh")), 0o750);
+}
+
+/// The new name is written down before anything has it.
+#[test]
+fn what_stays_in_a_workspace_is_known_by_its_new_name_whatever_happens() {
+    let case = Case::new();
+    fs::write(case.path("run.sh"), "x").unwrap();
+    fs::write(case.path("run.sh.pinfold-quarantine"), "of before").unwrap();
+    let parent = fs::File::open(case.path("")).unwrap().into();
+    let mut noted = Vec::new();
+    let refused = rename_aside_to(&parent, Path::new("run.sh"), |name| {
+        noted.push(name.to_owned());
+        Err(Errno::NOSPC)
+    });
+    assert_eq!(refused, Err(Errno::NOSPC));
+    assert_eq!(noted, ["run.sh.pinfold-quarantine-1"]);
+    assert!(case.path("run.sh").exists());
+    let name = rename_aside(&parent, Path::new("run.sh")).unwrap();
+    assert_eq!(name, "run.sh.pinfold-quarantine-1");
+}

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::admission::Admission;
 use crate::job::{Job, Line, Output, memory_of};
 use crate::repository::{Published, Repository};
+use crate::unpublished::Unpublished;
 
 /// The hidden command that carries out an attempt: it reads a [`Job`] and writes [`Line`]s.
 pub const COMMAND: &str = "attempt";
@@ -37,6 +38,8 @@ pub struct LocalEngine {
     admission: Option<Admission>,
     /// What the engine has of the machine.
     share: Option<FlagLimits>,
+    /// Where results are noted that are not published yet.
+    unpublished: Option<Unpublished>,
 }
 
 /// Returns the file that an attempt is logged in.
@@ -56,7 +59,7 @@ impl LocalEngine {
     /// settings may pass variables on to sandboxes.
     #[must_use]
     pub fn new(places: Places, launcher: Launcher, hidden: &'static [&'static str]) -> Self {
-        Self { places, launcher, hidden, admission: None, share: None }
+        Self { places, launcher, hidden, admission: None, share: None, unpublished: None }
     }
 
     /// Returns the engine for tasks that others may have written and that these rules admit; none for the user's own.
@@ -71,6 +74,12 @@ impl LocalEngine {
         Self { share: Some(share), ..self }
     }
 
+    /// Returns the engine for a queue whose results it also publishes after a worker has died ([`Self::publish_left`]).
+    #[must_use]
+    pub fn noting_results(self) -> Self {
+        Self { unpublished: Some(Unpublished::of(&self.places)), ..self }
+    }
+
     /// Returns what a task asks for, if it may.
     fn admit(&self, spec: &TaskSpec) -> Result<TaskSpec, Refusal> {
         let mut admitted = match &self.admission {
@@ -81,6 +90,10 @@ impl LocalEngine {
             admitted.policy.get_or_insert_default().cap(*share);
         }
         Ok(admitted)
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     fn host(&self) -> Host<'_> {
@@ -118,20 +131,29 @@ impl LocalEngine {
     /// # Errors
     /// Returns why the branch stays where it is.
     pub fn publish(&self, spec: &TaskSpec, completion: &Completion) -> Result<(), String> {
+        match self.try_to_publish(spec, completion)? {
+            Published::Moved => Ok(()),
+            Published::Kept(why) => Err(why),
+        }
+    }
+
+    /// Does the same, and tells a branch that stays from an error, after which it can be repeated.
+    pub(crate) fn try_to_publish(
+        &self,
+        spec: &TaskSpec,
+        completion: &Completion,
+    ) -> Result<Published, String> {
         let output: Output =
             serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
         if !output.is_changed() {
-            return Ok(());
+            return Ok(Published::Moved);
         }
         let spec = self.admit(spec).map_err(|refusal| refusal.to_string())?;
         let directory = spec.repository.as_deref().ok_or("the task has no repository")?;
         let repository = Repository::of(directory, self.host())?;
         let name = |text: &str| text.parse().map_err(|error| format!("{error}"));
         let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
-        match repository.publish(&branch, &attempt, &output.commit)? {
-            Published::Moved => Ok(()),
-            Published::Kept(why) => Err(why),
-        }
+        repository.publish(&branch, &attempt, &output.commit)
     }
 
     /// Carries out an attempt as [`Engine::carry_out`] does, with these variables in its process.
@@ -216,11 +238,25 @@ impl LocalEngine {
 
 impl Engine for LocalEngine {
     fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
-        self.carry_out_with(claimed, stop, progress, &[])
+        let ending = self.carry_out_with(claimed, stop, progress, &[]);
+        if matches!(ending, Ending::Completed(_))
+            && let Some(Err(error)) = self.unpublished.as_ref().map(|notes| notes.note(claimed))
+        {
+            // The result is there, and only a kill in the next moment would miss the note.
+            progress(&format!("a note that the result is not published: {error}"));
+        }
+        ending
     }
 
     fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String> {
-        self.publish(&claimed.spec, completion)
+        let published = self.try_to_publish(&claimed.spec, completion)?;
+        if let Some(notes) = &self.unpublished {
+            notes.forget(claimed.holder.task, claimed.holder.attempt);
+        }
+        match published {
+            Published::Moved => Ok(()),
+            Published::Kept(why) => Err(why),
+        }
     }
 }
 

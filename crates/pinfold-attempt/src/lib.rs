@@ -24,6 +24,7 @@ mod prompt;
 mod repository;
 mod sandbox;
 mod spec_loop;
+mod unpublished;
 mod verify;
 mod work;
 

@@ -15,7 +15,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::is_plain;
 use pinfold_session::prepare;
 use pinfold_tasks::{
-    Claimed, Lease, Source, Stop, Tally, Until, Worker, WorkerEvent, WorkerSettings,
+    Claimed, Lease, Source, Stop, Tally, TaskId, Until, Worker, WorkerEvent, WorkerSettings,
 };
 use pinfold_tasks_postgres::AnyStore;
 use pinfold_terminal::notify;
@@ -69,6 +69,8 @@ pub(crate) fn work(args: &WorkArgs, launcher: &Launcher) -> Result<ExitCode, Fai
         let here = prepare::workspace(&places).ok().map(|workspace| workspace.root);
         let here = here.as_ref().map(|root| root.as_path());
         let admission = task_queue::admission(&queue, &places, here)?;
+        let engine = LocalEngine::new(places.clone(), launcher.clone(), hidden);
+        engine.admitting(admission.clone()).publish_left(&queue, &report_left)?;
         let origin = Origin::Here;
         let site = Site { places: &places, launcher, hidden, origin, admission, stop };
         return site.work(args, settings, &queue, |_| {});
@@ -114,6 +116,7 @@ impl Site<'_> {
     ) -> Result<ExitCode, Failure> {
         let engine = LocalEngine::new(self.places.clone(), self.launcher.clone(), self.hidden);
         let engine = engine.admitting(self.admission.clone());
+        let engine = if self.origin == Origin::Here { engine.noting_results() } else { engine };
         let until = match (args.once, args.poll) {
             (true, _) => Until::Once,
             (_, true) => Until::Stopped,
@@ -138,6 +141,15 @@ impl Site<'_> {
             tally
         });
         Ok(ended(&tally))
+    }
+}
+
+/// Says what became of the result of a worker that died.
+fn report_left(task: TaskId, why: Option<&str>) {
+    let id = task::short(task);
+    match why {
+        None => notify!("pinfold: {id}: published the result of a worker that was killed"),
+        Some(why) => notify!("pinfold: {id}: note: {}", plain(why)),
     }
 }
 

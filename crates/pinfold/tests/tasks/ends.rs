@@ -1,5 +1,7 @@
 //! Tasks and workers that end before their time.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -111,5 +113,33 @@ fn attempt_that_takes_too_long_is_ended() {
         scene.work();
         assert!(began.elapsed() < Duration::from_secs(60));
         assert_eq!(scene.ended(&id).0, "failed");
+    }
+}
+
+#[test]
+fn result_of_a_worker_that_dies_before_it_publishes_it_is_published_by_the_next_one() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let id = scene.add("echo right >answer", &[]);
+        let branch = format!("task/{}", id.split('-').next().unwrap());
+        // The worker alone moves that branch.
+        let git = "#!/bin/sh\ncase \"$*\" in *.attempt-*|*.verify-*) ;; *update-ref*refs/heads/task/*) \
+                   kill -9 $PPID; exit 1 ;; esac\nexec /usr/bin/git \"$@\"\n";
+        let program = scene.stage.write("deadly/git", git);
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", scene.stage.path("deadly").display());
+        let mut worker = scene.command(&["work"]);
+        let killed = worker.env("PATH", path).output().unwrap();
+        assert_eq!(killed.status.signal(), Some(9), "{}", printed(&killed));
+        assert_eq!(scene.ended(&id).0, "completed");
+        assert!(!scene.left().0.contains(&branch), "it has no branch yet");
+        let said = scene.work();
+        assert!(said.contains("published the result of a worker that was killed"), "{said}");
+        assert_eq!(scene.git(&["show", &format!("{branch}:answer")]), "right");
+        assert_eq!(scene.left().0, ["main", &branch]);
+        let said = scene.work();
+        assert!(!said.contains("published"), "once: {said}");
+        let notes = scene.stage.state().join("tasks/unpublished");
+        assert_eq!(std::fs::read_dir(notes).unwrap().count(), 0);
     }
 }

@@ -12,7 +12,6 @@ use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
-use pinfold_terminal::notify;
 use pinfold_workspace::review::{Review, Summary};
 
 pub(crate) use decide::{ApplyArgs, DiscardArgs, apply, discard};
@@ -57,10 +56,7 @@ pub(crate) fn choose(words: &[OsString], launcher: &Launcher) -> Result<Chosen, 
         .map(|path| beneath(&summary.workspace, base, Path::new(path)))
         .collect::<Result<_, _>>()?;
     let review = Review::open(Host { places: &places, launcher }, &summary.session)?;
-    if let Some(resumed) = review.resumed() {
-        notify!("pinfold: finished an `apply` that was interrupted");
-        decide::report(resumed);
-    }
+    review.report_resumed();
     Ok(Chosen { places, review, paths })
 }
 

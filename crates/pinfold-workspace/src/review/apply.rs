@@ -13,6 +13,7 @@ use pinfold_host::launcher::HostProgram;
 use pinfold_host::note::Note;
 use pinfold_names::Protection;
 use pinfold_policy::path::Escaped;
+use pinfold_terminal::notify;
 
 use super::changes::{Change, Changes, Left, What, is_within};
 use super::ended::Review;
@@ -48,6 +49,18 @@ pub struct Applied {
     pub notes: Vec<Note>,
     /// Whether nothing is left to decide on: then the changes are gone.
     pub complete: bool,
+}
+
+impl Applied {
+    /// Says what could not be taken over, and what came of commits.
+    pub fn report(&self) {
+        for skipped in &self.skipped {
+            notify!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
+        }
+        for note in &self.notes {
+            notify!("pinfold: {}", note.text);
+        }
+    }
 }
 
 impl Selection {

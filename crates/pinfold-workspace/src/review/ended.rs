@@ -169,12 +169,15 @@ impl Review {
         Ok(review)
     }
 
-    /// Finishes every interrupted `apply` of this user.
+    /// Finishes every interrupted `apply` of this user, and says what came of each.
     pub fn go_on_with_all(host: Host<'_>) {
         let entries = fs::read_dir(reviews(host.places)).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.path().join(JOURNAL).exists()) {
             // What cannot be finished now is reported when somebody asks for that session.
-            let _ = entry.file_name().to_str().map(|session| Self::open(host, session));
+            let opened = entry.file_name().to_str().map(|session| Self::open(host, session));
+            if let Some(Ok(review)) = opened {
+                review.report_resumed();
+            }
         }
     }
 
@@ -199,9 +202,15 @@ impl Review {
         })
     }
 
-    /// Returns what came of an interrupted `apply` that opening this finished.
-    pub fn resumed(&self) -> Option<&Applied> {
-        self.resumed.as_ref()
+    /// Says what came of an interrupted `apply`, if opening this finished one.
+    pub fn report_resumed(&self) {
+        if let Some(applied) = &self.resumed {
+            notify!(
+                "pinfold: finished an `apply` of session {} that was interrupted",
+                self.session
+            );
+            applied.report();
+        }
     }
 
     /// Returns the session's name.

@@ -7,7 +7,7 @@ use clap::Args;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
-use pinfold_workspace::review::{Applied, Change, Left, Selection};
+use pinfold_workspace::review::{Change, Left, Selection};
 
 use super::{Chosen, choose};
 use crate::exit::Failure;
@@ -60,7 +60,7 @@ pub(crate) fn apply(args: &ApplyArgs, launcher: &Launcher) -> Result<ExitCode, F
     let paths =
         if applied.done == 1 { "1 path".to_owned() } else { format!("{} paths", applied.done) };
     notify!("pinfold: took {paths} over into {workspace}");
-    report(&applied);
+    applied.report();
     for change in left.iter().take(MOST_LISTED) {
         let path = Escaped(&change.path);
         match &change.left {
@@ -111,16 +111,6 @@ fn refuse(conflicts: &[&Change], session: &str) -> Failure {
         "`pinfold diff {session}` shows what would be; name other paths, or take the session's \
          side with --overwrite"
     )))
-}
-
-/// Says what could not be taken over, and what came of commits.
-pub(super) fn report(applied: &Applied) {
-    for skipped in &applied.skipped {
-        notify!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
-    }
-    for note in &applied.notes {
-        notify!("pinfold: {}", note.text);
-    }
 }
 
 pub(crate) fn discard(args: &DiscardArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {

@@ -106,6 +106,31 @@ fn an_apply_that_was_killed_while_git_moves_a_branch_is_finished_after_it() {
     }
 }
 
+/// Whatever command finishes it, its user hears of a branch that could not follow.
+#[test]
+fn what_an_interrupted_apply_could_not_take_is_reported_by_the_command_that_finishes_it() {
+    if !installed("git") {
+        return skip("what_an_interrupted_apply_could_not_take", "it takes git");
+    }
+    for user in people() {
+        for next in [&["ps", "--all"][..], &["run", "--", "true"], &["apply"]] {
+            let stage = Stage::new(user);
+            host(&stage, BEFORE);
+            work(&stage, &format!("{CHANGES} >&2"));
+            let id = sessions(&stage).remove(0);
+            let journal = stage.state().join("review").join(&id).join("journal");
+            std::fs::write(&journal, r#"{"steps":[],"commits":true}"#).unwrap();
+            stage.own(&journal);
+            host(&stage, "git commit -q --allow-empty -m mine");
+            let said = pinfold(&stage, next).unwrap().1;
+            assert!(said.contains(&format!("finished an `apply` of session {id}")), "{said}");
+            let kept = format!("kept as refs/pinfold/{id}/heads/main");
+            assert!(said.contains(&kept), "{next:?}: {said}");
+            assert!(!pinfold(&stage, &["ps", "--all"]).unwrap().1.contains("finished"));
+        }
+    }
+}
+
 #[test]
 fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
     for user in people() {

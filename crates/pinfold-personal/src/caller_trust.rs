@@ -16,6 +16,7 @@ use pinfold_protect::trusted::{
 use pinfold_terminal::notify;
 use rustix::fs::OFlags;
 
+mod others;
 mod settings;
 
 use settings::{Named, Source};
@@ -67,6 +68,7 @@ pub fn named_by_settings(places: &Places) -> Vec<Trusted> {
     let files = files.chain(settings.files).filter_map(|path| Trusted::file(&path));
     files
         .chain(settings.directories.into_iter().flat_map(|(_, list)| Trusted::directories(list)))
+        .chain(others::find(places, trusted::variable))
         .collect()
 }
 

@@ -102,7 +102,8 @@ pub(super) fn find(places: &Places, variable: impl Fn(&str) -> Option<OsString>)
     found
 }
 
-fn text(file: &Path) -> Zeroizing<String> {
+/// Returns what a file of settings says; nothing if it cannot be read.
+pub(super) fn text(file: &Path) -> Zeroizing<String> {
     let bytes = Zeroizing::new(super::read(file).unwrap_or_default());
     Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -224,7 +225,7 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
 }
 
 /// Puts the home in for `~/`.
-fn expanded(value: &OsStr, home: &Path) -> PathBuf {
+pub(super) fn expanded(value: &OsStr, home: &Path) -> PathBuf {
     let path = Path::new(value);
     path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below))
 }

@@ -27,7 +27,7 @@ const fn way(name: &'static str, host: &'static str, variables: &'static [(&str,
     Way { name, host, variables, inside: WRITE, file: "certs/ca.crt" }
 }
 
-const WAYS: [Way; 13] = [
+const WAYS: [Way; 18] = [
     way("dots", "true", &[("SSL_CERT_FILE", "@/certs/../certs/ca.crt")]),
     way("dots of a working directory", "true", &[("NODE_EXTRA_CA_CERTS", "../ws/certs/ca.crt")]),
     Way {
@@ -69,6 +69,23 @@ const WAYS: [Way; 13] = [
         "printf '[http]\\nsslCAInfo = %s/certs/ca.crt\\n' \"$PWD\" > ../other/gitconfig",
         &[("GIT_CONFIG_GLOBAL", "@/../other/gitconfig")],
     ),
+    way(
+        "settings of cargo",
+        "mkdir ../home/.cargo; printf '[http]\\ncainfo = \"%s/certs/ca.crt\"\\n' \"$PWD\" > ../home/.cargo/config.toml",
+        &[],
+    ),
+    way("settings of curl", "echo \"cacert = $PWD/certs/ca.crt\" > ../home/.curlrc", &[]),
+    way("settings of wget", "echo \"ca_certificate=$PWD/certs/ca.crt\" > ../home/.wgetrc", &[]),
+    way(
+        "settings of yarn",
+        "echo \"httpsCaFilePath: $PWD/certs/ca.crt\" > ../home/.yarnrc.yml",
+        &[],
+    ),
+    Way {
+        inside: "echo 'cacert = /planted' >> wget",
+        file: "wget",
+        ..way("settings of wget by a variable", "echo mine > wget", &[("WGETRC", "@/wget")])
+    },
     Way {
         inside: "echo 'cert = /planted' >> pip.ini",
         file: "pip.ini",

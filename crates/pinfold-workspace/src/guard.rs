@@ -216,6 +216,10 @@ impl Guard {
             Some((path.to_owned(), FileId::of(path).ok()?))
         };
         self.known = restrictions.iter().filter_map(id).collect();
+        let is_executed =
+            |it: &&Restriction| it.effect == Effect::ReadOnly && it.reason.why == Why::HostExecutes;
+        let executed = restrictions.iter().filter(is_executed);
+        self.executed = executed.map(|it| it.host.as_path().to_owned()).collect();
     }
 
     /// Hides directories that the look could not enter: what is in them may be a secret, and their

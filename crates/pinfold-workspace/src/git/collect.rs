@@ -62,6 +62,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
     /// Names that tools on the host run by themselves.
     pub(crate) protection: &'a Protection,
+    /// Paths that they run or trust because something names them.
+    pub(crate) named: &'a [PathBuf],
     /// Files that are hidden from the session.
     pub(crate) hidden: &'a [PathBuf],
     pub(crate) phase: Phase,

@@ -68,6 +68,8 @@ struct Left {
     only: Option<String>,
     #[serde(default)]
     trusted: Vec<Trusted>,
+    #[serde(default)]
+    executed: Vec<Bytes>,
     isolated: bool,
 }
 
@@ -175,6 +177,7 @@ impl Guard {
             fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
             only: self.only.clone(),
             trusted: self.trusted.clone(),
+            executed: self.executed.iter().map(|path| bytes(path)).collect(),
             isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
@@ -202,6 +205,7 @@ impl Guard {
         }
         guard.only = left.only;
         guard.trusted = left.trusted;
+        guard.executed = left.executed.into_iter().map(path).collect();
         guard.isolated = left.isolated;
         guard.readable = left.readable.into_iter().map(path).collect();
         guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();

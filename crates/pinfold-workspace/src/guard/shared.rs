@@ -24,6 +24,7 @@ pub struct Repositories {
     out: PathBuf,
     tops: Vec<(PathBuf, PathBuf)>,
     protection: Protection,
+    named: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     /// Objects that the session borrows, and where they are mounted.
     borrowed: Vec<(PathBuf, PathBuf)>,
@@ -50,6 +51,7 @@ impl Repositories {
             out: self.out.join(own_name(&format!("out-{}", copied.number))),
             tops: &self.tops,
             protection: &self.protection,
+            named: &self.named,
             hidden: &self.hidden,
             phase,
         }
@@ -93,6 +95,7 @@ impl Guard {
             out: self.private.parent().unwrap_or(&self.private).to_owned(),
             tops: self.tops.clone(),
             protection: self.protection.clone(),
+            named: self.executed.clone(),
             hidden: self.hidden.clone(),
             borrowed: self.copies.borrowed().cloned().collect(),
         }

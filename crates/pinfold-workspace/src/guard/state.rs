@@ -40,6 +40,8 @@ pub struct Guard {
     /// What was protected at the start, by path: the very file or directory.
     pub(crate) known: HashMap<PathBuf, FileId>,
     pub(super) protection: Protection,
+    /// What the host executes or trusts, by path, whether or not it is there.
+    pub(super) executed: Vec<PathBuf>,
     /// The opt-ins that lift some of it.
     pub(super) opt_in: Vec<String>,
     /// The private git directories.
@@ -108,6 +110,7 @@ impl Guard {
             readable: Vec::new(),
             known: HashMap::new(),
             protection: Protection::default(),
+            executed: Vec::new(),
             opt_in: Vec::new(),
             copies: Copies::default(),
             candidates: BTreeMap::new(),

@@ -189,6 +189,7 @@ impl Review {
         tops: &'a [(PathBuf, PathBuf)],
         git: &'a HostProgram,
         protection: &'a Protection,
+        named: &'a [PathBuf],
     ) -> Collect<'a> {
         let out = self.directory.join(format!("out-{}", copied.number));
         Collect {
@@ -199,6 +200,7 @@ impl Review {
             out,
             tops,
             protection,
+            named,
             hidden: &[],
             phase: Phase::End,
         }
@@ -213,11 +215,13 @@ impl Review {
         let git = self.launcher.find("git", std::slice::from_ref(&self.record.workspace));
         let tops = self.tops();
         let protection = Protection::default();
+        let named = self.record.named.iter();
+        let named: Vec<PathBuf> = named.map(|it| self.record.workspace.join(&it.path)).collect();
         let mut failed = false;
         for (host, copied) in self.copied() {
             let collected = match (&git, copied) {
                 (Some(git), Ok(copied)) => {
-                    let collect = self.collecting(&copied, &tops, git, &protection);
+                    let collect = self.collecting(&copied, &tops, git, &protection, &named);
                     collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
                 (Some(_), Err(error)) => Err(error.to_string()),

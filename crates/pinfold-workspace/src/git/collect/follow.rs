@@ -143,7 +143,9 @@ impl Collect<'_> {
         if last.tree != theirs.tree {
             let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
             if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {
-                return Err(format!("{path} is staged in it, which tools run by themselves"));
+                return Err(format!(
+                    "{path} is staged in it, which tools run or trust by themselves"
+                ));
             }
             let is_as_at_the_start = self.copied.is_as_copied(&worktree.path_of("index"));
             // A conflict that the session resolved.

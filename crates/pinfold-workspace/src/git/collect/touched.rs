@@ -1,4 +1,4 @@
-//! Commits that change what tools on the host run by themselves.
+//! Commits that change what tools on the host run or trust by themselves.
 //!
 //! A branch or tag with such a commit would put the file into the checkout at the next `git checkout`,
 //! and a stash at the next `git stash pop`. So it waits until the user has looked. A file that a branch or HEAD of the host had at the start,
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::refs::shell_word;
 use pinfold_git::state::State;
+use pinfold_git::worktrees::{self, Worktree};
 use pinfold_names::{Folded, Protection, Site};
 use pinfold_policy::path::Escaped;
 
@@ -18,6 +19,9 @@ use super::Collect;
 
 /// Branches whose content at the start is compared at most.
 const MOST_TIPS: usize = 256;
+
+/// How the mode of a submodule begins git-ls-tree(1)'s line.
+const SUBMODULE: &str = "160000 ";
 
 /// Has git-diff-tree(1) list every submodule. Otherwise it leaves out those that `.gitmodules` of the
 /// host's index ignores (`submodule.NAME.ignore`), which a session can write.
@@ -30,7 +34,7 @@ pub(super) fn reason(path: &str, session: &str) -> String {
 
 /// Returns the same with another command.
 pub(super) fn reason_with(path: &str, command: &str) -> String {
-    format!("it changes {path}, which tools run by themselves; `{command}` takes it")
+    format!("it changes {path}, which tools run or trust by themselves; `{command}` takes it")
 }
 
 impl Collect<'_> {
@@ -98,9 +102,12 @@ impl Collect<'_> {
         names: Vec<u8>,
     ) -> Result<Option<String>, String> {
         let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let named = self.named_below();
         let paths: BTreeSet<PathBuf> = names
             .map(|name| PathBuf::from(OsStr::from_bytes(name)))
-            .filter(|path| is_protected(self.protection, path))
+            .filter(|path| {
+                is_protected(self.protection, path) || is_named(&named, path) || holds(&named, path)
+            })
             .collect();
         if paths.is_empty() {
             return Ok(None);
@@ -115,7 +122,30 @@ impl Collect<'_> {
         let is_new = |(path, object): &(&PathBuf, &String)| {
             !before.get(*path).is_some_and(|known| known.contains(*object))
         };
-        Ok(now.iter().find(is_new).map(|(path, _)| Escaped(path).to_string()))
+        // What lies in a submodule is judged by the commits of that.
+        let is_of_submodule = |(path, object): &(&PathBuf, &String)| {
+            object.starts_with(SUBMODULE)
+                && !is_protected(self.protection, path)
+                && !is_named(&named, path)
+        };
+        let mut new = now.iter().filter(|entry| !is_of_submodule(entry));
+        Ok(new.find(is_new).map(|(path, _)| Escaped(path).to_string()))
+    }
+
+    /// Returns what something names in a working tree of the repository, relative to that. A checkout puts a file of any
+    /// branch there.
+    fn named_below(&self) -> Vec<&Path> {
+        if self.named.is_empty() {
+            return Vec::new();
+        }
+        let tops = worktrees::list(&self.copied.host, self.tops);
+        let below = |top: &Worktree| {
+            self.named
+                .iter()
+                .filter_map(|path| path.strip_prefix(&top.top).ok())
+                .collect::<Vec<_>>()
+        };
+        tops.iter().flat_map(below).filter(|path| !path.as_os_str().is_empty()).collect()
     }
 
     /// Finds mode and object of each of these paths in a commit.
@@ -134,6 +164,16 @@ impl Collect<'_> {
         };
         Ok(entries.filter_map(entry).collect())
     }
+}
+
+/// Returns whether this is named, or lies in what is.
+fn is_named(named: &[&Path], path: &Path) -> bool {
+    named.iter().any(|named| path.starts_with(named))
+}
+
+/// Returns whether what is named lies in this: a link in the place of a directory leads elsewhere.
+fn holds(named: &[&Path], path: &Path) -> bool {
+    named.iter().any(|named| named.starts_with(path))
 }
 
 /// Returns whether tools run what lies at this path, or in a directory above it, by themselves.
@@ -162,6 +202,14 @@ fn branches(state: &State) -> impl Iterator<Item = &String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn change_of_what_is_named_or_of_what_it_lies_in_or_holds_is_one_of_it() {
+        let named = ["certs/ca.crt", "hooks"].map(Path::new);
+        let is = |path: &str| is_named(&named, path.as_ref()) || holds(&named, path.as_ref());
+        assert!(is("certs/ca.crt") && is("certs") && is("hooks/pre-commit") && is("hooks"));
+        assert!(!is("certs/ca.crt2") && !is("certs/other") && !is("hook"));
+    }
 
     #[test]
     fn files_that_tools_run_are_protected_wherever_they_lie() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pinfold_testkit::{Stage, User, engine, executable, people, skip};
+use pinfold_testkit::{Stage, User, engine, executable, installed, people, skip};
 
 const MINE: &str = "mine\n";
 
@@ -186,4 +186,45 @@ fn sandbox_adds_no_authority_to_a_workspace_that_is_mounted_elsewhere() {
     let output = stage.command("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(read(&file), MINE, "{output:?}");
+}
+
+/// A commit waits as one does that changes `.envrc`: the next checkout on the host would put the file in its place.
+#[test]
+fn commit_that_changes_what_the_caller_trusts_waits() {
+    if !installed("git") {
+        return skip("commit_that_changes_what_the_caller_trusts_waits", "it takes git");
+    }
+    const PLANT: &str = "b=$(echo planted | git hash-object -w --stdin); \
+        git update-index --cacheinfo 100644,$b,certs/ca.crt; git commit -qm planted";
+    const REPLACE: &str = "b=$(printf elsewhere | git hash-object -w --stdin); \
+        git rm -q --cached certs/ca.crt; git update-index --add --cacheinfo 120000,$b,certs; git commit -qm planted";
+    const INCLUDED: &str = "b=$(printf '[core]\\nfsmonitor = touch /tmp/x\\n' | git hash-object -w --stdin); \
+        git update-index --cacheinfo 100644,$b,settings; git commit -qm planted";
+    for user in people() {
+        for (mode, inside) in ["shared_mount", "overlay"]
+            .into_iter()
+            .flat_map(|mode| [PLANT, REPLACE, INCLUDED].map(|inside| (mode, inside)))
+        {
+            let stage = Stage::new(user);
+            stage.write("ws/certs/ca.crt", MINE);
+            stage.write("ws/settings", "");
+            host(
+                &stage,
+                "git init -q -b main; git config user.name T; git config user.email t@example.org; \
+                 git config include.path ../settings; git add .; git commit -qm first",
+            );
+            let mut run = stage.pinfold(&["run", "--workspace", mode]);
+            with_variables(&mut run, &stage, &[("SSL_CERT_FILE", "@/certs/ca.crt")]);
+            let output = run.args(["--", "sh", "-ec", inside]).output().unwrap();
+            assert!(output.status.success(), "{mode}: {output:?}");
+            stage.pinfold(&["apply"]).output().unwrap();
+            let log = stage.command("git").args(["log", "--format=%s"]).output().unwrap();
+            let log = String::from_utf8_lossy(&log.stdout).into_owned();
+            assert_eq!(log, "first\n", "{mode}: {inside}: {output:?}");
+            host(
+                &stage,
+                "git rev-parse -q --verify $(git for-each-ref --format='%(refname)' refs/pinfold)",
+            );
+        }
+    }
 }

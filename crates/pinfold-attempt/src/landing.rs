@@ -304,9 +304,8 @@ impl<'a> Landing<'a> {
     }
 }
 
-/// Finishes what landings of a task left that were killed, if the branch is checked out: where the kill came when the branch
-/// had moved and the index had not, the next commit would undo the result. The start of a sandbox settles what killed ones
-/// left. Returns what a user should know.
+/// Finishes what landings of a task left that were killed, if the branch is checked out: the lock of its index, for example,
+/// with which nobody commits there. The start of a sandbox settles what killed ones left. Returns what a user should know.
 fn finish_killed(
     order: &LandOrder<'_>,
     repository: &Repository,

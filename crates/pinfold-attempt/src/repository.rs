@@ -281,20 +281,26 @@ impl Repository {
         if self.checkout(branch).is_some() {
             return keep("is checked out, so it stays where it is");
         }
-        match self.branch(branch) {
-            Some(old) if old == commit => {}
+        let moved = match self.branch(branch) {
+            Some(old) if old == commit => Ok(()),
             Some(old) => {
                 let is_behind = ["merge-base", "--is-ancestor", &old, commit];
                 if self.host().run(&is_behind, None).is_err() {
                     return keep("has commits that the result lacks");
                 }
-                self.update(&["update-ref", "--", &branch.reference(), commit, &old])?;
+                self.update(&["update-ref", "--", &branch.reference(), commit, &old])
             }
-            None => self.create(branch, commit)?,
-        }
+            None => self.create(branch, commit),
+        };
+        // Another worker may publish it in the same moment.
+        moved.or_else(|said| match self.branch(branch) {
+            Some(now) if now == commit => Ok(()),
+            _ => Err(said),
+        })?;
         // It is gone already if this is repeated.
         if self.branch(attempt).as_deref() == Some(commit) {
-            self.remove(attempt, commit)?;
+            let removed = self.remove(attempt, commit);
+            removed.or_else(|said| self.branch(attempt).map_or(Ok(()), |_| Err(said)))?;
         }
         Ok(Published::Moved)
     }

@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use pinfold_boundary::namespace::keeper::{self, Fallen};
 use pinfold_boundary::{Ender, Inside, LaunchError, Mask, MaskKind};
@@ -21,7 +20,7 @@ use pinfold_git::layout::{PRIVATE, PROTECTED};
 use pinfold_host::file_id::Moment;
 use pinfold_policy::path::Escaped;
 use pinfold_wire::Channel;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -29,9 +28,6 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 const GIT: &[u8] = PRIVATE.as_bytes();
 /// Masks that are named one by one at most.
 const MOST_NAMED: usize = 8;
-
-/// How long the helper may take to watch the masks.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is reported to the user if the helper did not live as long as the session.
 const ENDED: &str = "what keeps masks in place ended before the session, which was ended as well: \
@@ -108,21 +104,28 @@ impl Masks {
         Ok(Self { fall, channel, helper, reports: reports.into() })
     }
 
-    /// Has these masks kept in a mount namespace from now on, and returns once they are watched.
-    /// `ender` ends the sandbox.
+    /// Has these masks kept in a mount namespace from now on, and returns once the sandbox has put them in place and
+    /// they are watched; `None` if the sandbox has ended before.
     ///
     /// # Errors
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
-    pub fn keep(self, masks: Vec<Mask>, mounts: &OwnedFd, ender: Ender) -> io::Result<Kept> {
+    pub fn keep(
+        self,
+        masks: Vec<Mask>,
+        mounts: &OwnedFd,
+        inside: &Inside,
+    ) -> io::Result<Option<Kept>> {
         let Self { fall, channel, helper, mut reports } = self;
         let first = pinfold_wire::LaunchOrder::Mask(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
         channel.seal(masks.clone()).map_err(io::Error::other)?;
-        let mut ready = [PollFd::new(&reports, PollFlags::IN)];
-        let longest = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        if poll(&mut ready, Some(&longest))? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
+        let ended = inside.ended();
+        let mut ready = [PollFd::new(&reports, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut ready, None))?;
+        if ready[0].revents().is_empty() {
+            return Ok(None);
         }
+        let ender = inside.ender()?;
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes)?;
         let first = Fallen::from_bytes(bytes);
@@ -137,7 +140,7 @@ impl Masks {
             fell
         };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Kept { ender: of_renames, channel: Arc::new(channel), helper, thread })
+        Ok(Some(Kept { ender: of_renames, channel: Arc::new(channel), helper, thread }))
     }
 }
 

@@ -50,9 +50,6 @@ pub(crate) use helper::start_here;
 use wall::Wall;
 use watches::Watched;
 
-/// How long the sandbox may take between two masks.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-
 /// A session that is over before this time watches nothing.
 const SHORTEST: Duration = Duration::from_millis(200);
 /// How often masks are looked at without inotify: in the first moments, and for a whole session.
@@ -247,23 +244,19 @@ impl<'a> Keeper<'a> {
         Ok(true)
     }
 
-    /// Waits until all masks are in place: the sandbox puts them there while this process starts. If
-    /// no more come, one has fallen off already.
+    /// Waits until the sandbox has put all masks in place, while this process starts: then it closes its root. However
+    /// slow it is, one that was put before its turn would come twice, or hide what a later one takes.
     fn await_masks(&mut self, channel: &Channel) -> Result<(), Errno> {
         let step = Timespec { tv_sec: 0, tv_nsec: 200_000 };
-        let mut last = Instant::now();
-        while last.elapsed() < LONGEST_PAUSE {
-            let before = self.seen.len();
+        loop {
+            let is_sealed = self.root.is_sealed()?;
             for (number, mask) in self.masks.iter().enumerate() {
                 if !self.seen.contains(&number) && self.is_in_place(mask) {
                     self.seen.insert(number);
                 }
             }
-            if self.seen.len() == self.masks.len() {
+            if is_sealed || self.seen.len() == self.masks.len() {
                 return Ok(());
-            }
-            if self.seen.len() > before {
-                last = Instant::now();
             }
             let mut end = [PollFd::new(channel, PollFlags::IN)];
             match poll(&mut end, Some(&step)) {
@@ -275,7 +268,6 @@ impl<'a> Keeper<'a> {
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(())
     }
 
     /// Says that the masks are kept.

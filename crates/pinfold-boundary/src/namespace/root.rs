@@ -13,7 +13,7 @@ use std::path::{Component, Path};
 
 use pinfold_init::Failure;
 use pinfold_wire::Step;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -265,6 +265,14 @@ impl Root {
     /// Returns the error of `mount_setattr(2)`.
     pub(super) fn seal(&self) -> Result<(), Errno> {
         sys::mount_setattr(self.root.as_fd(), false, &sys::attributes(READ_ONLY, 0))
+    }
+
+    /// Returns whether [`Self::seal`] was called, or an engine did the same.
+    ///
+    /// # Errors
+    /// Returns the error of `fstatfs(2)`.
+    pub(super) fn is_sealed(&self) -> Result<bool, Errno> {
+        Ok(fstatvfs(&self.root)?.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
     /// Makes the fresh root the working directory and, where no engine does it, the only root

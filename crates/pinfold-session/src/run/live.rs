@@ -59,7 +59,7 @@ pub(super) fn keep(
         !view.is_some_and(|view| path.starts_with(view))
     };
     let has_live = masks.iter().any(is_live);
-    let kept = keeper.keep(masks, &mounts, inside.ender()?);
+    let kept = keeper.keep(masks, &mounts, inside);
     if let Some(error) = kept.as_ref().err().filter(|_| has_live) {
         notify!(
             "pinfold: note: a hidden or protected file that you save on the host stays open to this \
@@ -67,5 +67,5 @@ pub(super) fn keep(
              ({error}); work in a view (--workspace overlay), or move secrets out (`pinfold hide`)"
         );
     }
-    Ok(kept.ok())
+    Ok(kept.ok().flatten())
 }

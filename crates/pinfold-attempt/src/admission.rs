@@ -9,7 +9,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, FlagLimits, TaskRules};
 use pinfold_repository::digest_of_directory;
 use pinfold_tasks::{Limits, TaskSpec};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 /// What tasks may ask for.
 #[derive(Clone, Debug)]

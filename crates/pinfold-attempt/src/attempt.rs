@@ -2,7 +2,7 @@
 
 use pinfold_host::Host;
 use pinfold_tasks::{TaskSpec, Usage, from_stored};
-use pinfold_workspace::dedicated::Unsaved;
+use pinfold_worktree::dedicated::Unsaved;
 
 use crate::failed::Failed;
 use crate::job::{Job, Line, Output};

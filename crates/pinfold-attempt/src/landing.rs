@@ -15,7 +15,7 @@ use pinfold_git::refs::is_object;
 use pinfold_host::Host;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
-use pinfold_workspace::dedicated::Unsaved;
+use pinfold_worktree::dedicated::Unsaved;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::failed::Failed;

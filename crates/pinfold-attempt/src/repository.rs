@@ -10,8 +10,8 @@ use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
-use pinfold_workspace::dedicated::{Dedicated, Unsaved};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::dedicated::{Dedicated, Unsaved};
+use pinfold_worktree::workspace::Workspace;
 
 /// The most commits of a result that are looked at.
 const MOST_COMMITS: &str = "--max-count=500";

@@ -19,7 +19,7 @@ use pinfold_policy::path::is_plain;
 use pinfold_policy::settings::BranchName;
 use pinfold_specs::{Keeper, Steps};
 use pinfold_tasks::{Failure, TaskSpec};
-use pinfold_workspace::dedicated::Unsaved;
+use pinfold_worktree::dedicated::Unsaved;
 use serde::{Deserialize, Serialize};
 
 use crate::failed::{Failed, RESULT_WAITS, TIME_IS_OVER};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pinfold_host::Host;
 use pinfold_policy::settings::{BranchName, WorkspaceMode};
 use pinfold_tasks::{TaskSpec, Usage};
-use pinfold_workspace::dedicated::Unsaved;
+use pinfold_worktree::dedicated::Unsaved;
 
 use crate::failed::{Failed, RESULT_WAITS, TIME_IS_OVER};
 use crate::job::{Output, Step};

@@ -19,7 +19,7 @@ use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use zeroize::Zeroizing;
 
 use self::directory::Directory;

@@ -21,7 +21,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{AgentLoop, Project};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 

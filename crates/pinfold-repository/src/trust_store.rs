@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use pinfold_host::digest::{ContentHash, name_of};
 use pinfold_host::directories::Places;
 use pinfold_host::owned;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use serde::{Deserialize, Serialize};
 
 /// How many contents of one repository are trusted at most: its branches may differ.

@@ -30,7 +30,7 @@ use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::unpack::{Registry as Npm, ScratchUnpacker};
 use pinfold_rootfs::userland::{self, HOME};
 use pinfold_secrets::SecretId;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::RunError;
 use crate::doors::gateway::{self, GATEWAY_URL, Provider};

@@ -28,7 +28,7 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::{GroupFiles, GroupHome, GroupTrust, Settings};
 use pinfold_rootfs::userland::HOME;
-use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace, git_outside};
+use pinfold_worktree::workspace::{GIT_OUTSIDE, Workspace, git_outside};
 
 use self::allowed::Allowed;
 use self::home::Home;

@@ -19,8 +19,8 @@ use pinfold_host::launcher::Launcher;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::Settings;
 use pinfold_provision as provision;
-use pinfold_workspace::dedicated::Dedicated;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::dedicated::Dedicated;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::agent::AgentFiles;
 use crate::doors::questions;

@@ -12,7 +12,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_protect::tracked::Tracked;
 use pinfold_rootfs::system::Stack;
 use pinfold_workspace::guard::{self, Found};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::RunError;
 use crate::agent::{AgentFiles, read_grants};

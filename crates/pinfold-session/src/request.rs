@@ -13,7 +13,7 @@ use pinfold_policy::network::HostPattern;
 use pinfold_policy::settings::{BranchName, Settings};
 use pinfold_rootfs::system::Stack;
 use pinfold_wire::Window;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::detach::Background;
 use crate::doors::gateway::Provider;

@@ -17,7 +17,7 @@ use pinfold_protect::mounts;
 use pinfold_rootfs::extra::Extra;
 use pinfold_rootfs::system::{Seen, Stack};
 use pinfold_rootfs::userland::{self, Piece, is_nested};
-use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace};
+use pinfold_worktree::workspace::{GIT_OUTSIDE, Workspace};
 
 use crate::RunError;
 use crate::design::system_user;

@@ -21,7 +21,7 @@ use pinfold_host::sessions::lock;
 use pinfold_policy::path::HostPath;
 use rustix::fs::FlockOperation;
 
-use crate::workspace::git_outside;
+use pinfold_worktree::workspace::git_outside;
 
 /// What the copy of an index is called by. The session may be live, and has a copy of its own.
 const STAGING: &str = "accept";

@@ -3,7 +3,6 @@
 
 pub mod accept;
 pub mod after;
-pub mod dedicated;
 mod error;
 pub mod generated;
 pub mod git;
@@ -12,6 +11,5 @@ pub mod guard;
 pub mod protected_dirs;
 pub mod review;
 pub mod shadow;
-pub mod workspace;
 
 pub use error::GuardError;

@@ -16,7 +16,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::GuardError;
-use crate::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 /// Where private shadows lie inside, before they are put over what they shadow.
 const STAGE: &str = "/run/pinfold/shadow";

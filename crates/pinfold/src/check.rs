@@ -20,7 +20,7 @@ use pinfold_rootfs::{linked, own};
 use pinfold_secrets::Store;
 use pinfold_session::snapshot::Snapshots;
 use pinfold_session::{Prospect, RunError, prepare, prospect};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;

@@ -15,7 +15,7 @@ use pinfold_memory::{Entry, EntryType, Filter, NewEntry, Threat};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_session::NOTES;
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use serde_json::json;
 
 use crate::completions;

@@ -17,7 +17,7 @@ use pinfold_session::snapshot::{
     Building, Event, KEPT, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;

@@ -14,7 +14,7 @@ use pinfold_policy::settings::{Settings, Trust};
 use pinfold_repository::{Limited, Repository, TrustStore};
 use pinfold_session::{RunError, prepare};
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::Output;

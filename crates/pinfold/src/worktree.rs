@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_workspace::dedicated::WorktreeFiles;
+use pinfold_worktree::dedicated::WorktreeFiles;
 
 use crate::exit::Failure;
 use crate::print::say;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::index::Index;
 use pinfold_git::pointer;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;

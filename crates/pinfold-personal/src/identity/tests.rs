@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use pinfold_policy::path::HostPath;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use super::directory::Directory;
 use super::variables::{is_public, parse};

@@ -18,7 +18,7 @@ use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{AgentState, Settings};
 use pinfold_protect::set_aside::rename_aside;
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 

@@ -3,7 +3,7 @@
 use pinfold_git::github::{configuration, repositories};
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::RunError;
 

@@ -10,7 +10,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::prompt_overlay::Passage;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::RunError;
 use crate::control;

@@ -9,7 +9,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{GroupHome, Settings};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 

@@ -18,7 +18,7 @@ use pinfold_policy::settings::{Layers, Settings};
 use pinfold_policy::ssh::{SshHostRule, SshKey, SshSettings};
 use pinfold_rootfs::scratch::Access;
 use pinfold_rootfs::userland;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use super::{
     APPROVED, CHECK_MOVES, GIT, HOOKS, IDS, OBJECTS, SYSTEM, UNPROVEN, configure, hook, login,

@@ -13,7 +13,7 @@ use pinfold_image::{AgentContext, AgentFiles, ImageTag, Layer, Reference};
 use pinfold_policy::project::{Base, ImageEngine};
 use pinfold_policy::settings::{Attendance, EngineName, FlagScalars, Flags, Settings, Trust};
 use pinfold_repository::{Repository, TrustStore};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use super::settings::{is_trusted, workspace, workspace_here};
 use super::settings_files::SettingsFiles;

@@ -10,7 +10,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::doors::ssh::Ssh;
 use crate::doors::{self, certificates};

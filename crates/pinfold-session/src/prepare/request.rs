@@ -16,7 +16,7 @@ use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::{container_tools, podman};
 use pinfold_terminal::notify;
 use pinfold_wire::Window;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use super::environment::{Caller, environment};
 use super::presence::{Circumstances, Presence, Seat};

@@ -8,8 +8,8 @@ use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{AgentLoop, Attendance, FlagScalars, Flags, Settings, Trust};
 use pinfold_repository::{Repository, RepositoryError, TrustStore};
-use pinfold_workspace::dedicated::Dedicated;
-use pinfold_workspace::workspace::{Workspace, WorkspaceError};
+use pinfold_worktree::dedicated::Dedicated;
+use pinfold_worktree::workspace::{Workspace, WorkspaceError};
 
 use super::presence::Presence;
 use super::settings_files::SettingsFiles;

@@ -10,7 +10,7 @@ use pinfold_boundary::{Inside, LiveView, Mask};
 use pinfold_protect::masks::{Kept, Masks};
 use pinfold_protect::refresh::{Hidden, Refresh};
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 /// The masks of a session, and the mount namespace that they are in.
 pub(super) struct Live {

@@ -7,7 +7,7 @@ use std::path::Path;
 use pinfold_boundary::{Inside, Mask};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 use crate::outcome::RunError;
 

@@ -12,7 +12,7 @@ use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use serde_json::json;
 
 use crate::request::Request;

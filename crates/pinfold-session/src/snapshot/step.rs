@@ -15,7 +15,7 @@ use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{Layers, Settings};
 use pinfold_rootfs::system::{Landing, Stack};
 use pinfold_rootfs::userland::{HOME, PATH};
-use pinfold_workspace::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 use serde::{Deserialize, Serialize};
 
 use super::by_name;

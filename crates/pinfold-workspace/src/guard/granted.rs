@@ -10,7 +10,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
 
-use crate::workspace::GIT_OUTSIDE;
+use pinfold_worktree::workspace::GIT_OUTSIDE;
 
 /// One root to walk.
 pub(super) struct Granted {

@@ -19,7 +19,7 @@ use super::state::Guard;
 use crate::GuardError;
 use crate::generated::{self, Generated};
 use crate::shadow;
-use crate::workspace::Workspace;
+use pinfold_worktree::workspace::Workspace;
 
 /// What a run would have restricted here and now.
 #[derive(Debug)]

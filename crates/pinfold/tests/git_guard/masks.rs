@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pinfold_testkit::{installed, skip};
 
@@ -171,34 +171,34 @@ fn a_git_directory_that_the_host_replaces_ends_the_session() {
 }
 
 /// Stops what builds the sandbox of a run as soon as it has put its first mask, and lets it go on a while later.
-fn stop_between_masks(run: &Child) {
+fn stop_between_masks(run: &mut Child) {
     use rustix::process::{Pid, Signal, kill_process};
-    let begun = Instant::now();
+    /// Far longer than two masks are apart.
+    const PAUSE: Duration = Duration::from_millis(500);
     let children = format!("/proc/{0}/task/{0}/children", run.id());
     let is_init = |pid: &i32| {
         fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"pinfold-init"))
     };
     let init = || {
-        let children = fs::read_to_string(&children).unwrap();
+        let children = fs::read_to_string(&children).unwrap_or_default();
         children.split(' ').filter_map(|pid| pid.parse().ok()).find(is_init)
     };
+    // A session that was too fast for this has ended, or has its masks: its mounts are the same.
     let init = loop {
-        assert!(begun.elapsed() < Duration::from_secs(30), "no sandbox is built");
-        if let Some(init) = init() {
-            break init;
+        match init() {
+            Some(init) => break Pid::from_raw(init).unwrap(),
+            None if run.try_wait().unwrap().is_some() => return,
+            None => {}
         }
     };
-    let send = |signal| kill_process(Pid::from_raw(init).unwrap(), signal).unwrap();
     let mut pause = Duration::from_millis(1);
-    while pause < Duration::from_millis(500) {
-        send(Signal::STOP);
-        // The command sees the same mounts later, so a stop that comes too late fails no test.
+    while pause < PAUSE && kill_process(init, Signal::STOP).is_ok() {
         let mounts = fs::read_to_string(format!("/proc/{init}/mountinfo")).unwrap_or_default();
         if mounts.contains(" /run/pinfold/objects/") {
-            pause = Duration::from_millis(500);
+            pause = PAUSE;
         }
         std::thread::sleep(pause);
-        send(Signal::CONT);
+        let _ = kill_process(init, Signal::CONT);
         std::thread::sleep(Duration::from_micros(200));
     }
 }
@@ -212,8 +212,8 @@ fn masks_of_a_sandbox_that_is_built_slowly_are_put_once() {
             let case = case(&site);
             case.host("for n in $(seq 60); do mkdir d$n; echo x >d$n/.env; done");
             let inside = "git log --format=%s; cut -d' ' -f5 /proc/self/mountinfo | grep -E '/work/|/objects' | sort | uniq -d";
-            let run = case.spawn(options, inside);
-            stop_between_masks(&run);
+            let mut run = case.spawn(options, inside);
+            stop_between_masks(&mut run);
             let (shown, stderr) = text(&run.wait_with_output().unwrap());
             assert_eq!(shown, "first\n", "{site}, {options:?}: {stderr}");
             assert!(!stderr.contains("replaced"), "{site}, {options:?}: {stderr}");

@@ -66,8 +66,9 @@ fn a_command_is_suspended_and_resumed_as_a_job() {
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         // In two parts, because the shell shows the command itself, too.
+        // Without a program in the loop: bash ignores an interrupt if the program that it waits for ends by itself.
         let script =
-            "trap \"printf %s-%s re sumed\" CONT; echo started; while :; do sleep 0.05; done";
+            "trap \"printf %s-%s re sumed\" CONT; echo started; while :; do read -r line; done";
         let run = run_line();
         tmux.line(&format!("clear; {run} -- bash -c '{script}'"));
         tmux.wait_for_line("started");

@@ -43,6 +43,34 @@ fn both_sides_are_in_step_while_the_session_lives() {
     }
 }
 
+/// A branch that the host has checked out waits for its index, on whatever the session stands in between.
+#[test]
+fn branch_that_is_checked_out_stays_while_the_session_is_in_a_rebase() {
+    for site in sites() {
+        for case in [site.repository(), site.empty_repository()] {
+            let script = "git config user.name a; git config user.email a@example.org; \
+                          echo a >a; git add a; git commit -qm one; git branch -q -f other; \
+                          git checkout -q -b series; echo b >b; git add b; git commit -qm two; \
+                          GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q -i HEAD~1 2>/dev/null; \
+                          echo ready; until [ -e go ]; do sleep 0.1; done; git rebase --continue >/dev/null; \
+                          git checkout -q main; git merge -q series; echo c >c; git add c; git commit -qm three";
+            let mut run = case.spawn_inside(script);
+            common::wait_for_line(&mut run, "ready");
+            // What is in use nowhere comes at once.
+            until(&case, "git for-each-ref --format='%(subject)' refs/heads/other", "one\n");
+            let before = case.host("git status --porcelain --untracked-files=no");
+            assert_eq!(before, "", "{site}: the branch moved and the index stayed");
+            case.host("touch go");
+            let (_, stderr) = text(&run.wait_with_output().unwrap());
+            case.host("rm go");
+            let look = "git log -2 --format=%s main; git symbolic-ref HEAD; git status --porcelain";
+            let shown = case.host(look);
+            assert_eq!(shown, "three\ntwo\nrefs/heads/main\n", "{site}: {stderr}");
+            assert!(!stderr.contains("pinfold accept"), "{site}: {stderr}");
+        }
+    }
+}
+
 /// The host has them for a moment only.
 #[test]
 fn file_that_a_session_makes_and_removes_is_no_change() {

@@ -24,10 +24,13 @@ const OF_OTHERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISE
 pub(super) struct Followed {
     /// Branches that were moved, or have time until the end.
     pub(super) branches: Vec<String>,
-    /// Branches that are in use in a working tree which could not follow, with the reason. If one of
+    /// Branches that are in use in a working tree which did not follow, with the reason. If one of
     /// them moved, the index would be of another commit, and the next commit would revert the session's.
     pub(super) stay: BTreeMap<String, String>,
 }
+
+/// Why a branch stays that the host has checked out while the session works on another one.
+const CHECKED_OUT: &str = "it is checked out on the host";
 
 /// A working tree three times: as it was the last time, and as the host and the session have it now.
 #[derive(Clone, Copy)]
@@ -58,12 +61,14 @@ impl Collect<'_> {
     ) -> Followed {
         let mut followed = Followed::default();
         for (number, worktree) in within.iter().enumerate() {
-            let theirs = &plan.theirs.trees[number];
-            let Some(last) = state.trees.get(&worktree.head).cloned() else { continue };
-            if *theirs == last || theirs.head == Head::default() {
+            let (ours, theirs) = (&plan.ours.trees[number], &plan.theirs.trees[number]);
+            let our_branch = ours.head.branch.clone();
+            let last = state.trees.get(&worktree.head).cloned();
+            let Some(last) = last.filter(|last| theirs != last && theirs.head != Head::default())
+            else {
+                followed.stay.extend(our_branch.map(|branch| (branch, CHECKED_OUT.to_owned())));
                 continue;
-            }
-            let ours = &plan.ours.trees[number];
+            };
             if ours.head == theirs.head && ours.tree == theirs.tree {
                 state.trees.insert(worktree.head.clone(), theirs.clone());
                 continue;
@@ -79,16 +84,18 @@ impl Collect<'_> {
                     followed.branches.extend(branch);
                     state.trees.insert(worktree.head.clone(), theirs.clone());
                 }
-                // There is time until the end.
+                // There is time until the end. The session may stand on another branch, such as in a rebase.
                 Err(_) if self.phase == Phase::Live => {
                     followed.branches.extend(theirs.head.branch.clone());
+                    followed.branches.extend(our_branch);
                 }
                 Err(why) => {
                     self.keep_head(worktree, &last, theirs, &why, settled);
                     let branch = theirs.head.branch.clone();
                     let is_in_use =
                         ours.head.branch == branch || self.is_stopped(worktree).is_some();
-                    followed.stay.extend(branch.filter(|_| is_in_use).map(|branch| (branch, why)));
+                    let in_use = branch.filter(|_| is_in_use).into_iter().chain(our_branch);
+                    followed.stay.extend(in_use.map(|branch| (branch, why.clone())));
                 }
             }
         }

@@ -35,8 +35,12 @@ impl Collect<'_> {
         made.retain(|name| plan.ours.refs.get(name) == refs.get(name));
         let taken = Taken::new(&plan.ours.refs);
         let mut commands = String::new();
+        let has_time = |name: &String| {
+            let stays = self.phase == Phase::Live && followed.stay.contains_key(name);
+            stays || followed.branches.contains(name)
+        };
         let moved: Vec<(String, String)> = moved(state, plan.theirs)
-            .filter(|(name, _)| !followed.branches.contains(name))
+            .filter(|(name, _)| !has_time(name))
             .map(|(name, new)| (name.clone(), new.clone()))
             .collect();
         for (name, new) in moved {

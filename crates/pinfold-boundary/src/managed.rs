@@ -225,7 +225,7 @@ impl<M: Manager> Boundary for Managed<M> {
         let owner = Owner::of_caller().map_err(|said| self.error(said, None))?;
         let own = |name: &str| own_path(session.directory, name);
         let seccomp = own("seccomp.json")?;
-        std::fs::write(seccomp.as_path(), namespace::profile()).map_err(|source| {
+        std::fs::write(seccomp.as_path(), pinfold_seccomp::profile()).map_err(|source| {
             LaunchError::System { what: "cannot write the list of system calls", source }
         })?;
         let mut container = self.container(session, seccomp, owner);

@@ -1,4 +1,4 @@
-//! Which working tree a run works in, and a worktree of its own for a branch.
+//! The working tree of a run, and worktrees for branches.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod dedicated;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use pinfold_init::{Failure, Start, Surroundings, Watch, end_on_panic, kernel_text};
+use pinfold_seccomp::Character;
 use pinfold_wire::{Channel, LastSteps, LaunchOrder, Step};
 use rustix::io::Errno;
 use rustix::process::{getpid, getuid, set_child_subreaper};
@@ -12,8 +13,7 @@ use super::filter;
 use super::layout::{Layout, OF_THE_MACHINE};
 use crate::Capabilities;
 use crate::namespace::{
-    Allowed, Asked, Character, Clock, INIT_NAME, Ruleset, apply_limits, caller_ids,
-    close_all_others, load_filter,
+    Allowed, Asked, Clock, INIT_NAME, Ruleset, apply_limits, caller_ids, close_all_others,
 };
 use crate::plan::LaunchPlan;
 use crate::sys;
@@ -87,8 +87,9 @@ fn become_init(init: Init<'_>, channel: &Channel, reaper: Channel) -> Result<(),
     clock.done(Step::Landlock);
 
     let character = Character { ids: Some(caller_ids()), ..Character::default() };
-    let listener =
-        load_filter(character).and_then(|_| filter::load()).map_err(Failure::at(Step::Seccomp))?;
+    let listener = pinfold_seccomp::load(character)
+        .and_then(|_| filter::load())
+        .map_err(Failure::at(Step::Seccomp))?;
     reaper
         .send(&LaunchOrder::Init, &[listener.as_fd()])
         .map_err(|_| Failure::at(Step::Seccomp)(Errno::PIPE))?;

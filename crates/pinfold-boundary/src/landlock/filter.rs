@@ -5,10 +5,8 @@
 use std::os::fd::OwnedFd;
 
 use pinfold_init::SYS_FCHMODAT2;
+use pinfold_seccomp::code::{AND, JUMP_EQUAL, LOAD, NUMBER, RETURN, argument};
 use rustix::io::Errno;
-
-use crate::namespace::code::{AND, JUMP_EQUAL, LOAD, NUMBER, RETURN, argument};
-use crate::sys;
 
 /// What the filter says to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +118,7 @@ const RULES: &[(i64, Verdict)] = &[
 /// # Errors
 /// Returns the error of `seccomp(2)`.
 pub(super) fn load() -> Result<OwnedFd, Errno> {
-    sys::seccomp_listen(&program())
+    pinfold_seccomp::listen(&program())
 }
 
 fn program() -> Vec<libc::sock_filter> {

@@ -7,11 +7,12 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use pinfold_init::{Command, Failure, Start, Streams, Surroundings, Watch, Watched, now};
+use pinfold_seccomp::Character;
 use pinfold_wire::{Channel, LastSteps, Step};
 use rustix::io::Errno;
 
 use super::landlock::{self, Ruleset};
-use super::{bounds, overlay, seccomp};
+use super::{bounds, overlay};
 use crate::plan::{LaunchPlan, Place};
 use crate::sys;
 
@@ -87,7 +88,7 @@ pub(super) fn take(
     let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     // A nested sandbox has ids of its own, and an engine's kernel may know more groups.
     let has_others = steps.nested || steps.own_kernel;
-    let character = seccomp::Character {
+    let character = Character {
         ids: (!has_others).then_some(ids),
         nested: steps.nested,
         leaves_nothing: steps.nested && steps.leaves_nothing,
@@ -96,7 +97,7 @@ pub(super) fn take(
         moves: steps.moves,
         own_kernel: steps.own_kernel,
     };
-    let moves = seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
+    let moves = pinfold_seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
     let (command, streams) = asked.ok_or(Errno::INVAL).map_err(Failure::at(Step::Execute))?;

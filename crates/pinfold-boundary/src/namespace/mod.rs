@@ -22,7 +22,6 @@ mod network;
 mod overlay;
 mod probe;
 mod root;
-mod seccomp;
 mod served;
 mod takeover;
 
@@ -47,7 +46,6 @@ pub(crate) use network::Listeners;
 pub(crate) use probe::{probe, try_inside};
 pub use root::DEVICES;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES, inside};
-pub(crate) use seccomp::{Character, code, load as load_filter, profile};
 pub use served::{FileServer, Outlets, serve, steps_elsewhere};
 pub(crate) use takeover::{Takeover, Wall};
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use pinfold_init::{Failure, Watched};
+use pinfold_seccomp::Character;
 use pinfold_wire::{Channel, LastSteps, Report, Step};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -13,7 +14,7 @@ use rustix::mount::UnmountFlags;
 use super::backing::NamespaceBacking;
 use super::identity::{caller_is_root, map_ids_at};
 use super::takeover::{Takeover, Wall};
-use super::{Root, landlock, last, seccomp};
+use super::{Root, landlock, last};
 use crate::backing::Backing;
 use crate::group::Group;
 use crate::outlets::connections;
@@ -132,13 +133,13 @@ impl Served {
             .map_err(Failure::at(Step::Limits))?;
         last::drop_privileges().map_err(Failure::at(Step::Privileges))?;
         last::second_wall(&steps)?;
-        let character = seccomp::Character {
+        let character = Character {
             ids: Some((plan.identity.uid, plan.identity.gid)),
             root_by_name: steps.root_by_name,
             owner_is_other: steps.owner_is_other,
-            ..seccomp::Character::default()
+            ..Character::default()
         };
-        seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
+        pinfold_seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
         Ok(files)
     }
 }

@@ -11,7 +11,7 @@ const OF_INIT: [&str; 3] = ["clone3", "keyctl", "openat2"];
 /// Returns the system calls that a container has in which init makes the sandbox (config-linux.md of the
 /// OCI runtime specification, as Docker and Podman read it too). The filter that init loads comes on
 /// top.
-pub(crate) fn profile() -> String {
+pub fn profile() -> String {
     let is_needed = |row: &&Row| {
         !matches!(row.verdict, Verdict::Refuse | Verdict::Absent) || OF_INIT.contains(&row.name)
     };

@@ -1,4 +1,4 @@
-//! The third wall: which system calls exist inside.
+//! Which system calls exist in a sandbox.
 //!
 //! `data/syscalls.txt` is the reviewed list. The filter first settles the architecture, then
 //! searches the number by bisection over ranges of equal verdict: the kernel emulates the
@@ -6,8 +6,9 @@
 //! longest path is what loading costs (0.1 ms, against 1 ms for a flat list).
 
 mod bpf;
-pub(crate) mod code;
+pub mod code;
 mod profile;
+mod sys;
 mod table;
 
 use std::os::fd::OwnedFd;
@@ -15,29 +16,30 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 
 use bpf::Assembler;
-pub(crate) use profile::profile;
+pub use profile::profile;
+pub use sys::listen;
 use table::{TABLE, Verdict};
 
 /// What a sandbox is to the filter.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Character {
+pub struct Character {
     /// It may make namespaces of its own.
-    pub(crate) nested: bool,
+    pub nested: bool,
     /// It may, and nobody outside gets what it writes: files may have set-user-ID bits, and device nodes that are whiteouts may
     /// be made, as images have both.
-    pub(crate) leaves_nothing: bool,
+    pub leaves_nothing: bool,
     /// It is root by name only: what only root can do to owners and ids succeeds without effect,
     /// as package managers want it.
-    pub(crate) root_by_name: bool,
+    pub root_by_name: bool,
     /// What it makes belongs to another user and group on the host than its processes do: it may then not
     /// set group ids either. (For others it may: a shared directory has that bit.)
-    pub(crate) owner_is_other: bool,
+    pub owner_is_other: bool,
     /// It has views, and init moves directories in them that the kernel does not.
-    pub(crate) moves: bool,
+    pub moves: bool,
     /// An engine's own kernel answers its calls.
-    pub(crate) own_kernel: bool,
+    pub own_kernel: bool,
     /// The user and the group that it is, where there is no other.
-    pub(crate) ids: Option<(u32, u32)>,
+    pub ids: Option<(u32, u32)>,
 }
 
 impl Character {
@@ -48,7 +50,7 @@ impl Character {
 }
 
 /// Returns the filter as a program.
-pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
+fn program(character: Character) -> Vec<libc::sock_filter> {
     let mut assembler = Assembler::new(character);
     assembler.check_architecture();
     assembler.search(&ranges(character));
@@ -60,16 +62,16 @@ pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
 ///
 /// # Errors
 /// Returns the error of `seccomp(2)`; `EINVAL` where the kernel lacks filters.
-pub(crate) fn load(character: Character) -> Result<Option<OwnedFd>, Errno> {
+pub fn load(character: Character) -> Result<Option<OwnedFd>, Errno> {
     if character.moves {
-        match crate::sys::seccomp_listen(&program(character)) {
+        match sys::listen(&program(character)) {
             // A kernel before 5.19, where a signal would have a call made twice; or somebody around
             // this boundary hears of calls, and there can be only one.
             Err(Errno::INVAL | Errno::BUSY) => {}
             listening => return listening.map(Some),
         }
     }
-    crate::sys::seccomp_load(&program(Character { moves: false, ..character }))?;
+    sys::load(&program(Character { moves: false, ..character }))?;
     Ok(None)
 }
 

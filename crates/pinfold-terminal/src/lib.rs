@@ -8,6 +8,7 @@ pub mod input;
 pub mod notices;
 pub mod notify;
 pub mod page;
+pub mod progress;
 pub mod prompt_overlay;
 pub mod screen;
 pub mod sequences;

@@ -4,6 +4,7 @@ mod choice;
 mod deferred;
 mod options;
 mod output;
+mod suggest;
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +48,7 @@ pub(crate) use choice::choice;
 use deferred::{Deferred, DeferredCommands};
 pub(crate) use options::{LearnArgs, PolicyArgs, RunArgs, cpus};
 pub(crate) use output::Output;
+pub(crate) use suggest::suggest;
 
 /// Run coding agents unattended and safely on your own repository.
 #[derive(Debug, Parser)]

@@ -30,7 +30,6 @@ mod network;
 mod nss;
 mod policy;
 mod print;
-mod progress;
 mod review;
 mod run;
 mod secret;
@@ -75,7 +74,10 @@ fn main() -> ExitCode {
     }
     completions::answer(Cli::command);
     let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
-    let outcome = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        cli::suggest(error, Cli::command(), std::env::args_os().collect()).exit()
+    });
+    let outcome = match cli.command {
         Command::Run(args) => run::run(args.0, false, &launcher),
         Command::Learn(args) => run::run(args.0.run, true, &launcher),
         Command::Exec(args) => exec::exec(args.0),

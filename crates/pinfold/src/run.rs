@@ -17,10 +17,10 @@ use pinfold_session::detach::{self, Front, Side, Started};
 use pinfold_session::prepare::{Progress, Wanted};
 use pinfold_session::{Outcome, Timeline, Who};
 use pinfold_terminal::notify;
+use pinfold_terminal::progress::{ProgressLine, Share};
 
 use crate::cli::RunArgs;
 use crate::exit::Failure;
-use crate::progress::{ProgressLine, Share};
 use crate::{hindsight, image, network, policy, review, snapshot};
 use result::ResultFile;
 

@@ -17,13 +17,13 @@ use pinfold_session::snapshot::{
     Building, Event, KEPT, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_terminal::notify;
+use pinfold_terminal::progress::{ProgressLine, Share};
 use pinfold_worktree::workspace::Workspace;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
 use crate::print::{self, say};
-use crate::progress::{ProgressLine, Share};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {

@@ -1,10 +1,11 @@
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{CommandFactory as _, Parser as _};
 use clap_mangen::Man;
 
-use super::Cli;
+use super::{Cli, suggest};
 
 /// Where the reference of the command line lies.
 const REFERENCE: &str = "../../docs/reference/command-line.md";
@@ -61,6 +62,29 @@ fn overview_lists_each_command_once_with_its_own_description() {
         let found = overview.lines().filter(|found| *found == line).count();
         assert_eq!(found, 1, "data/help.txt needs the line {line:?}");
     }
+}
+
+#[test]
+fn misspelt_command_gets_the_nearest_one_and_an_agent_its_own() {
+    let said = |words: &[&str]| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let error = Cli::try_parse_from(&words).unwrap_err();
+        suggest(error, Cli::command(), words).to_string()
+    };
+    for (words, meant) in [
+        (vec!["pinfold", "rnu"], "run"),
+        (vec!["pinfold", "snapshto"], "snapshot"),
+        (vec!["pinfold", "docter", "x"], "doctor"),
+        (vec!["pinfold", "task", "lnad"], "land"),
+    ] {
+        let said = said(&words);
+        assert!(said.contains(&format!("a similar subcommand exists: '{meant}'")), "{said}");
+    }
+    // Which is nearer to `ps`.
+    let said_of_an_agent = said(&["pinfold", "pi"]);
+    assert!(said_of_an_agent.contains("'pinfold run pi' starts"), "{said_of_an_agent}");
+    let said_of_none = said(&["pinfold", "xyzzy"]);
+    assert!(!said_of_none.contains("tip:"), "{said_of_none}");
 }
 
 #[test]

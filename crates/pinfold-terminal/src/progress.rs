@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use pinfold_terminal::notify;
+use crate::notify;
 
 /// The least time between two drawings of the same step.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -17,9 +17,11 @@ const NARROWEST_BAR: usize = 5;
 
 /// How much of something is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) done: u64,
-    pub(crate) of: u64,
+pub struct Share {
+    /// How much is done, in any unit.
+    pub done: u64,
+    /// How much there is, in the same unit.
+    pub of: u64,
 }
 
 impl Share {
@@ -32,7 +34,7 @@ impl Share {
 
 /// The line. Its end removes it from a terminal.
 #[derive(Debug, Default)]
-pub(crate) struct ProgressLine {
+pub struct ProgressLine {
     shown: RefCell<Option<Shown>>,
 }
 
@@ -45,7 +47,7 @@ struct Shown {
 
 impl ProgressLine {
     /// Shows a step of unknown length.
-    pub(crate) fn step(&self, words: &str) {
+    pub fn step(&self, words: &str) {
         if !self.begins(words) {
             return;
         }
@@ -58,7 +60,7 @@ impl ProgressLine {
 
     /// Shows how far a step has come: `detail` in words, and its share as a bar. If standard error is
     /// not a terminal, only the beginning of the step is shown.
-    pub(crate) fn share(&self, words: &str, detail: &str, share: Share) {
+    pub fn share(&self, words: &str, detail: &str, share: Share) {
         let is_over = share.done >= share.of;
         let is_new = self.begins(words);
         if is_drawn() {
@@ -71,7 +73,7 @@ impl ProgressLine {
     }
 
     /// Removes the line from a terminal.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         if self.shown.take().is_some() && is_drawn() {
             notify::put(format_args!("\r\x1b[K"));
         }

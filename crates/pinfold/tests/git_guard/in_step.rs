@@ -71,6 +71,22 @@ fn branch_that_is_checked_out_stays_while_the_session_is_in_a_rebase() {
     }
 }
 
+/// What the user staged stays, and the session's commits are no change to be committed again.
+#[test]
+fn checkout_follows_its_own_branch_if_the_session_ends_in_a_rebase() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("echo s >s; git add s");
+        let script = "git config user.name a; git config user.email a@example.org; \
+                      echo b >b; git add b; git commit -qm mine b; git branch -q series; \
+                      git checkout -q series; echo c >c; git add c; git commit -qm two c; \
+                      GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q --autostash -i HEAD~1 2>/dev/null; true";
+        let (_, stderr) = text(&case.inside(script));
+        let look = "git symbolic-ref HEAD; git log -1 --format=%s; git diff --cached --name-status";
+        assert_eq!(case.host(look), "refs/heads/main\nmine\nA\ts\n", "{site}: {stderr}");
+    }
+}
+
 /// The host has them for a moment only.
 #[test]
 fn file_that_a_session_makes_and_removes_is_no_change() {

@@ -94,8 +94,11 @@ impl Collect<'_> {
                     let branch = theirs.head.branch.clone();
                     let is_in_use =
                         ours.head.branch == branch || self.is_stopped(worktree).is_some();
-                    let in_use = branch.filter(|_| is_in_use).into_iter().chain(our_branch);
-                    followed.stay.extend(in_use.map(|branch| (branch, why.clone())));
+                    followed.stay.extend(branch.filter(|_| is_in_use).map(|branch| (branch, why)));
+                    match self.follow_own(state, worktree, plan, sides) {
+                        Ok(branch) => followed.branches.extend(branch),
+                        Err(why) => followed.stay.extend(our_branch.map(|branch| (branch, why))),
+                    }
                 }
             }
         }
@@ -108,14 +111,54 @@ impl Collect<'_> {
         state: &mut State,
         worktree: &Worktree,
         plan: &Plan<'_>,
+        sides: Sides<'_>,
+        locked: Locked,
+    ) -> Result<Option<String>, String> {
+        match self.is_stopped(worktree) {
+            Some(why) => Err(why),
+            None => self.follow_to(state, worktree, plan, sides, locked),
+        }
+    }
+
+    /// Has one follow the branch that the host has checked out, if the session moved that and stands elsewhere at its end.
+    /// What is staged on the host stays. Returns the branch if it was moved.
+    fn follow_own(
+        &self,
+        state: &mut State,
+        worktree: &Worktree,
+        plan: &Plan<'_>,
+        Sides { last, ours, theirs }: Sides<'_>,
+    ) -> Result<Option<String>, String> {
+        let branch =
+            ours.head.branch.as_ref().filter(|own| theirs.head.branch.as_ref() != Some(*own));
+        let moved = branch.and_then(|branch| Some((branch, plan.theirs.refs.get(branch)?)));
+        let Some((branch, commit)) =
+            moved.filter(|(_, new)| ours.head.commit.as_ref() != Some(*new))
+        else {
+            return Ok(None);
+        };
+        if let Some(why) = self.is_stopped_on_host(worktree) {
+            return Err(why);
+        }
+        let tree = |commit: &Option<String>| commit.as_ref().and_then(|it| self.tree_of(it));
+        let from = tree(&last.head.commit).or_else(|| last.tree.clone());
+        let last = Side { head: last.head.clone(), tree: from };
+        let head = Head { branch: Some(branch.clone()), commit: Some(commit.clone()) };
+        let theirs = Side { tree: tree(&head.commit), head };
+        let sides = Sides { last: &last, ours, theirs: &theirs };
+        self.follow_to(state, worktree, plan, sides, Locked::Throughout)
+    }
+
+    fn follow_to(
+        &self,
+        state: &mut State,
+        worktree: &Worktree,
+        plan: &Plan<'_>,
         Sides { last, ours, theirs }: Sides<'_>,
         locked: Locked,
     ) -> Result<Option<String>, String> {
         let branch = theirs.head.branch.as_ref();
         if let Some(why) = self.refuses(branch.map(String::as_str)) {
-            return Err(why);
-        }
-        if let Some(why) = self.is_stopped(worktree) {
             return Err(why);
         }
         // An attempt that was interrupted may have moved it already.
@@ -216,6 +259,15 @@ impl Collect<'_> {
 
     /// Returns why the host's working tree cannot follow now: somebody is in the middle of something.
     fn is_stopped(&self, worktree: &Worktree) -> Option<String> {
+        self.is_stopped_on_host(worktree).or_else(|| {
+            let copy = self.private_of(worktree)?;
+            let mut all = STOPPED.iter().chain(&OF_OTHERS);
+            let stopped = all.find(|name| kind_at(&copy, name).is_some())?;
+            Some(format!("a command was stopped in it ({stopped})"))
+        })
+    }
+
+    fn is_stopped_on_host(&self, worktree: &Worktree) -> Option<String> {
         let opened = worktree.git.open().ok()?;
         let is_there = |name: &&&'static str| kind_at(&opened, name).is_some();
         if let Some(name) = OF_OTHERS.iter().find(is_there) {
@@ -225,13 +277,8 @@ impl Collect<'_> {
         let may_be_finished = |name: &str| {
             self.phase == Phase::End && self.copied.is_as_copied(&worktree.path_of(name))
         };
-        if STOPPED.iter().filter(is_there).any(|name| !may_be_finished(name)) {
-            return Some("a merge is stopped on the host".to_owned());
-        }
-        let copy = self.private_of(worktree)?;
-        let mut all = STOPPED.iter().chain(&OF_OTHERS);
-        let stopped = all.find(|name| kind_at(&copy, name).is_some())?;
-        Some(format!("a command was stopped in it ({stopped})"))
+        let is_merging = STOPPED.iter().filter(is_there).any(|name| !may_be_finished(name));
+        is_merging.then(|| "a merge is stopped on the host".to_owned())
     }
 
     fn private_of(&self, worktree: &Worktree) -> Option<OwnedFd> {

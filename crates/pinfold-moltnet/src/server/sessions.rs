@@ -12,7 +12,7 @@ use super::document::{attempt_key, load, notes};
 use super::query::Query;
 use super::runtime::id_of;
 use super::service::Service;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use pinfold_content::{Uuid, Value, read, times};
 
 /// The largest session, in bytes.
@@ -40,8 +40,11 @@ impl<S: Store> Service<S> {
         // The file first: a note without one would be a promise. What would be refused is not written.
         self.store.read(|transaction| may_keep(transaction, caller, id))?;
         let digest = name_of(bytes);
-        self.write_file(id.task, &file_of(id, &digest), bytes).map_err(|_| Problem::internal())?;
-        let (session, old) = self.store.write(|transaction| {
+        // One of its own for each upload: of two at once each is whole.
+        let file = Uuid::generate().map_err(|_| Problem::internal())?;
+        let file = format!("session-{}-{file}", id.number);
+        self.write_file(id.task, &file, bytes).map_err(|_| Problem::internal())?;
+        let written = self.store.write(|transaction| {
             may_keep(transaction, caller, id)?;
             let now = transaction.now();
             let key = attempt_key(id.task, id.number);
@@ -62,29 +65,32 @@ impl<S: Store> Service<S> {
                 ("checkpointKind", "attempt_final".into()),
                 ("uploadedAt", times::write(now).into()),
             ]);
-            let old = transaction.note(notes::SESSION, &key)?;
-            let note = Note { key, content: session.to_string() };
+            let old = kept(transaction, &key)?;
+            let content = Value::object([("file", file.as_str().into()), ("session", session)]);
+            let note = Note { key, content: content.to_string() };
             transaction.set_note(notes::SESSION, &note, Some(id.task))?;
-            Ok::<_, Problem>((session, old))
+            Ok((Kept(content).session()?, old))
+        });
+        let (session, old) = written.inspect_err(|problem: &Problem| {
+            // After an error of the store it may be the one that the note names.
+            if matches!(problem.kind, Kind::Conflict | Kind::Forbidden | Kind::NotFound) {
+                self.remove_session(id, &file);
+            }
         })?;
-        let old = old.and_then(|text| read(&text).ok());
-        if let Some(old) =
-            old.as_ref().and_then(|old| old.text_of("sha256")).filter(|it| *it != digest)
-        {
-            // What is left takes space until the task is removed.
-            let _ = fs::remove_file(self.directory(id.task).join(file_of(id, &old)));
+        if let Some(file) = old.and_then(|old| old.file()) {
+            self.remove_session(id, &file);
         }
         Ok(session)
     }
 
+    /// Removes a file that no note names. What is left takes space until the task is removed.
+    fn remove_session(&self, id: AttemptId, file: &str) {
+        let _ = fs::remove_file(self.directory(id.task).join(file));
+    }
+
     /// Returns what is known of the session of an attempt.
     pub(super) fn session(&self, caller: &Caller, id: AttemptId) -> Result<Value, Problem> {
-        self.store.read(|transaction| {
-            load(transaction, caller, id.task)?;
-            let note = transaction.note(notes::SESSION, &attempt_key(id.task, id.number))?;
-            let missing = || Problem::not_found("Runtime session not found");
-            read(&note.ok_or_else(missing)?).map_err(|_| Problem::internal())
-        })
+        self.kept_session(caller, id)?.session()
     }
 
     /// Returns the session of an attempt itself.
@@ -93,16 +99,56 @@ impl<S: Store> Service<S> {
         caller: &Caller,
         id: AttemptId,
     ) -> Result<Content, Problem> {
-        let about = self.session(caller, id)?;
-        let digest = about.text_of("sha256").unwrap_or_default().into_owned();
-        let missing = || Problem::not_found("Runtime session not found");
-        let path = self.directory(id.task).join(file_of(id, &digest));
-        let bytes = fs::read(path).map_err(|_| missing())?;
-        if name_of(&bytes) != digest {
-            return Err(Problem::internal());
+        let mut kept = self.kept_session(caller, id)?;
+        loop {
+            let file = kept.file().ok_or_else(Problem::internal)?;
+            match fs::read(self.directory(id.task).join(&file)) {
+                Ok(bytes) => {
+                    let about = kept.session()?;
+                    let is_it = about.text_of("sha256").is_some_and(|it| it == name_of(&bytes));
+                    return if is_it {
+                        Ok(Content { about, bytes })
+                    } else {
+                        Err(Problem::internal())
+                    };
+                }
+                Err(_) => {
+                    // Another one may have taken its place since.
+                    let now = self.kept_session(caller, id)?;
+                    if now.file().as_ref() == Some(&file) {
+                        return Err(Problem::internal());
+                    }
+                    kept = now;
+                }
+            }
         }
-        Ok(Content { about, bytes })
     }
+
+    fn kept_session(&self, caller: &Caller, id: AttemptId) -> Result<Kept, Problem> {
+        self.store.read(|transaction| {
+            load(transaction, caller, id.task)?;
+            let found = kept(transaction, &attempt_key(id.task, id.number))?;
+            found.ok_or_else(|| Problem::not_found("Runtime session not found"))
+        })
+    }
+}
+
+/// What is kept of a session: the name of its file, and what clients are shown.
+struct Kept(Value);
+
+impl Kept {
+    fn file(&self) -> Option<String> {
+        self.0.text_of("file").map(|file| file.into_owned())
+    }
+
+    fn session(&self) -> Result<Value, Problem> {
+        self.0.get("session").cloned().ok_or_else(Problem::internal)
+    }
+}
+
+fn kept(transaction: &mut impl Transaction, key: &str) -> Result<Option<Kept>, Problem> {
+    let note = transaction.note(notes::SESSION, key)?;
+    note.map(|text| read(&text).map(Kept)).transpose().map_err(|_| Problem::internal())
 }
 
 /// Checks that the caller claimed an attempt, and that it has started.
@@ -117,9 +163,4 @@ fn may_keep(
         return Err(Problem::conflict(what));
     }
     Ok(())
-}
-
-/// Returns the name of the file of a session. A new content has another one, so that a reader gets one of both.
-fn file_of(id: AttemptId, digest: &str) -> String {
-    format!("session-{}-{digest}", id.number)
 }

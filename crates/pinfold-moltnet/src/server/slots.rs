@@ -2,7 +2,7 @@
 //! server only remembers them.
 
 use pinfold_host::digest::name_of;
-use pinfold_tasks::{Note, Store, Timestamp, Transaction};
+use pinfold_tasks::{Note, Store, TaskId, Timestamp, Transaction};
 
 use super::attempts::AttemptId;
 use super::caller::Caller;
@@ -10,7 +10,7 @@ use super::document::{load, notes};
 use super::query::Query;
 use super::runtime::{SESSION_TTL, id_of};
 use super::service::{Service, check};
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use pinfold_content::{Object, Value, read};
 
 /// The most slots of one agent. A further one takes the place of the one that was not used for the longest time.
@@ -18,13 +18,15 @@ const MOST: u32 = 1_000;
 /// How many slots a list has, and may have.
 const LISTED: u32 = 20;
 const MOST_LISTED: u32 = 200;
+
 impl<S: Store> Service<S> {
     /// Notes that a slot is in use.
     pub(super) fn begin_slot(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         check("beginSlot", body)?;
         let key = key(caller, body);
         self.store.write(|transaction| {
-            check_attempt(transaction, caller, body, "lastTaskId", "lastAttemptN")?;
+            let (task, number) =
+                attempt_of(transaction, caller, body, "lastTaskId", "lastAttemptN")?;
             let now = transaction.now();
             let before = found(transaction, &key)?;
             let created =
@@ -41,8 +43,8 @@ impl<S: Store> Service<S> {
                 ("slotKey", given("slotKey")),
                 ("taskType", given("taskType")),
                 ("state", "active".into()),
-                ("lastTaskId", given("lastTaskId")),
-                ("lastAttemptN", given("lastAttemptN")),
+                ("lastTaskId", task),
+                ("lastAttemptN", number),
                 ("sessionDir", given("sessionDir")),
                 ("sessionPath", given("sessionPath")),
                 ("workspaceRowId", workspace.get("id").cloned().unwrap_or(Value::Null)),
@@ -63,12 +65,11 @@ impl<S: Store> Service<S> {
         check("finishSlot", body)?;
         let key = key(caller, body);
         self.store.write(|transaction| {
-            check_attempt(transaction, caller, body, "taskId", "attemptN")?;
+            let (task, number) = attempt_of(transaction, caller, body, "taskId", "attemptN")?;
             let found = found(transaction, &key)?;
             let slot = found.as_ref().and_then(|it| it.get("slot")).and_then(Value::as_object);
             let is_same = |slot: &&Object| {
-                slot.get("lastTaskId") == body.get("taskId")
-                    && slot.get("lastAttemptN") == body.get("attemptN")
+                slot.get("lastTaskId") == Some(&task) && slot.get("lastAttemptN") == Some(&number)
             };
             let changed = || Problem::conflict("Runtime slot changed before finish");
             let slot = slot.filter(is_same).ok_or_else(changed)?;
@@ -132,25 +133,27 @@ fn key(caller: &Caller, body: &Value) -> String {
     format!("{}/{}", caller.agent.id, name_of(parts.as_bytes()))
 }
 
-/// Checks that an attempt that a request names is one of the caller's team.
-fn check_attempt(
+/// Returns the task and the number of an attempt that a request names, which has to be one of the caller's team.
+fn attempt_of(
     transaction: &mut impl Transaction,
     caller: &Caller,
     body: &Value,
     task: &str,
     number: &str,
-) -> Result<(), Problem> {
+) -> Result<(Value, Value), Problem> {
     let missing = |field: &str, what: &str| {
         Problem::field(field, format!("{what} does not exist in the team of the key"))
     };
-    let id = body.text_of(task).unwrap_or_default().to_ascii_lowercase();
-    let id = id.parse().map_err(|_| missing(task, "Task"))?;
-    let (record, _) = load(transaction, caller, id).map_err(|_| missing(task, "Task"))?;
-    let attempt = body.get(number).and_then(Value::as_count).unwrap_or_default();
-    if (1..=u64::from(record.task.attempts)).contains(&attempt) {
-        return Ok(());
-    }
-    Err(missing(number, "Attempt"))
+    let id = body.text_of(task).and_then(|id| id.to_ascii_lowercase().parse::<TaskId>().ok());
+    let id = id.ok_or_else(|| missing(task, "Task"))?;
+    let (record, _) = load(transaction, caller, id).map_err(|problem| match problem.kind {
+        Kind::NotFound => missing(task, "Task"),
+        _ => problem,
+    })?;
+    let given = body.get(number).and_then(Value::as_count);
+    let attempt = given.filter(|it| (1..=u64::from(record.task.attempts)).contains(it));
+    let attempt = attempt.ok_or_else(|| missing(number, "Attempt"))?;
+    Ok((id.to_string().into(), attempt.into()))
 }
 
 /// Returns until when a slot is kept that is used now, in milliseconds since the epoch.

@@ -95,7 +95,11 @@ fn slot_is_of_an_attempt_that_is_there_and_of_its_agent() {
         finish(&agent, "k", &task).problem(),
         (409, "Runtime slot changed before finish".to_owned())
     );
-    begin(&agent, "k", &task, "").ok();
+    // An id is one however it is written.
+    let begun = begin(&agent, "k", &task.to_uppercase(), "").ok();
+    assert_eq!(begun.text_of("lastTaskId").unwrap(), task);
+    assert_eq!(latest(&agent, &task.to_uppercase(), 1).status, 200);
+    finish(&agent, "k", &task).ok();
     // Another attempt has the slot by now.
     let second = agent.create("");
     agent.begin(&second);
@@ -158,4 +162,34 @@ fn session_of_an_attempt_is_kept_until_its_task_goes() {
     assert!(read(std::str::from_utf8(&gone.body).unwrap()).is_ok());
     assert!(!directory.exists());
     assert_eq!(agent.get(&path).status, 404);
+}
+
+/// Whichever comes last, its content is there.
+#[test]
+fn uploads_at_once_leave_one_whole_session() {
+    let scene = Scene::new();
+    let agent = scene.client("a");
+    let task = agent.create("");
+    agent.begin(&task);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (agent, task) = (&agent, &task);
+            scope.spawn(move || {
+                // Two of them upload the same.
+                let content = vec![b'a' + number / 2; 1 << 20];
+                for _ in 0..8 {
+                    keep(agent, task, "sessionKind=root", &content).ok();
+                }
+            });
+        }
+        let path = format!("/runtime-sessions/{task}/1/content");
+        for _ in 0..16 {
+            let got = agent.get(&path);
+            assert!(got.status == 404 || got.body.len() == 1 << 20, "{}", got.status);
+        }
+    });
+    let got = agent.get(&format!("/runtime-sessions/{task}/1/content"));
+    assert_eq!((got.status, got.body.len()), (200, 1 << 20));
+    let directory = scene.directory.path().join("artifacts").join(&task);
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "files stay that nobody finds");
 }

@@ -19,9 +19,8 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::{HostProgram, Launcher, lend};
 use pinfold_host::sessions::lock;
 use pinfold_policy::path::HostPath;
-use rustix::fs::FlockOperation;
-
 use pinfold_worktree::workspace::git_outside;
+use rustix::fs::FlockOperation;
 
 /// What the copy of an index is called by. The session may be live, and has a copy of its own.
 const STAGING: &str = "accept";

@@ -12,11 +12,11 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{Escaped, InsidePath};
 use pinfold_policy::settings::{Settings, ShadowMode};
 use pinfold_protect::restrict::{Protect, Substitute};
+use pinfold_worktree::workspace::Workspace;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::GuardError;
-use pinfold_worktree::workspace::Workspace;
 
 /// Where private shadows lie inside, before they are put over what they shadow.
 const STAGE: &str = "/run/pinfold/shadow";

@@ -9,7 +9,6 @@ use pinfold_policy::authority::{Authority, RootKind};
 use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
-
 use pinfold_worktree::workspace::GIT_OUTSIDE;
 
 /// One root to walk.

@@ -13,13 +13,13 @@ use pinfold_protect::own::Own;
 use pinfold_protect::tracked::Tracked;
 use pinfold_protect::trusted::Trusted;
 use pinfold_rootfs::etc_files;
+use pinfold_worktree::workspace::Workspace;
 
 use super::refuse;
 use super::state::Guard;
 use crate::GuardError;
 use crate::generated::{self, Generated};
 use crate::shadow;
-use pinfold_worktree::workspace::Workspace;
 
 /// What a run would have restricted here and now.
 #[derive(Debug)]

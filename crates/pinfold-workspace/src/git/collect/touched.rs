@@ -6,13 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::refs::shell_word;
 use pinfold_git::state::State;
-use pinfold_git::worktrees::{self, Worktree};
-use pinfold_names::{Folded, Protection, Site};
+use pinfold_git::worktrees;
+use pinfold_names::{Folded, Protection, Site, fold};
 use pinfold_policy::path::Escaped;
 
 use super::Collect;
@@ -139,13 +141,7 @@ impl Collect<'_> {
             return Vec::new();
         }
         let tops = worktrees::list(&self.copied.host, self.tops);
-        let below = |top: &Worktree| {
-            self.named
-                .iter()
-                .filter_map(|path| path.strip_prefix(&top.top).ok())
-                .collect::<Vec<_>>()
-        };
-        tops.iter().flat_map(below).filter(|path| !path.as_os_str().is_empty()).collect()
+        tops.iter().flat_map(|top| below(&top.top, self.named)).collect()
     }
 
     /// Finds mode and object of each of these paths in a commit.
@@ -166,14 +162,31 @@ impl Collect<'_> {
     }
 }
 
+/// Returns those of the paths that lie in a directory, relative to it. It is found by device and inode: a mount or a link
+/// leads to it under another name.
+fn below<'p>(top: &Path, paths: &'p [PathBuf]) -> Vec<&'p Path> {
+    let id = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
+    let Some(wanted) = id(top) else { return Vec::new() };
+    let relative = |path: &'p PathBuf| {
+        let above = path.ancestors().skip(1).find(|above| id(above) == Some(wanted))?;
+        path.strip_prefix(above).ok()
+    };
+    paths.iter().filter_map(relative).collect()
+}
+
+/// Returns a path with its case folded: a directory may fold that of names (ext4, casefold).
+fn folded(path: &Path) -> PathBuf {
+    OsStr::from_bytes(&fold(path.as_os_str().as_bytes())).into()
+}
+
 /// Returns whether this is named, or lies in what is.
 fn is_named(named: &[&Path], path: &Path) -> bool {
-    named.iter().any(|named| path.starts_with(named))
+    named.iter().any(|named| folded(path).starts_with(folded(named)))
 }
 
 /// Returns whether what is named lies in this: a link in the place of a directory leads elsewhere.
 fn holds(named: &[&Path], path: &Path) -> bool {
-    named.iter().any(|named| named.starts_with(path))
+    named.iter().any(|named| folded(named).starts_with(folded(path)))
 }
 
 /// Returns whether tools run what lies at this path, or in a directory above it, by themselves.
@@ -208,7 +221,21 @@ mod tests {
         let named = ["certs/ca.crt", "hooks"].map(Path::new);
         let is = |path: &str| is_named(&named, path.as_ref()) || holds(&named, path.as_ref());
         assert!(is("certs/ca.crt") && is("certs") && is("hooks/pre-commit") && is("hooks"));
+        assert!(is("Certs/CA.crt") && is("HOOKS/x"));
         assert!(!is("certs/ca.crt2") && !is("certs/other") && !is("hook"));
+    }
+
+    #[test]
+    fn what_is_named_is_found_below_a_directory_by_any_name_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        fs::create_dir_all(real.join("certs")).unwrap();
+        std::os::unix::fs::symlink(&real, dir.path().join("link")).unwrap();
+        let named = [real.join("certs/ca.crt"), dir.path().join("other/ca.crt"), real.clone()];
+        for top in ["real", "link"] {
+            assert_eq!(below(&dir.path().join(top), &named), [Path::new("certs/ca.crt")], "{top}");
+        }
+        assert!(below(&dir.path().join("none"), &named).is_empty());
     }
 
     #[test]

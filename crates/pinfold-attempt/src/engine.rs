@@ -131,10 +131,7 @@ impl LocalEngine {
     /// # Errors
     /// Returns why the branch stays where it is.
     pub fn publish(&self, spec: &TaskSpec, completion: &Completion) -> Result<(), String> {
-        match self.try_to_publish(spec, completion)? {
-            Published::Moved => Ok(()),
-            Published::Kept(why) => Err(why),
-        }
+        self.try_to_publish(spec, completion)?.moved()
     }
 
     /// Does the same, and tells a branch that stays from an error, after which it can be repeated.
@@ -253,10 +250,7 @@ impl Engine for LocalEngine {
         if let Some(notes) = &self.unpublished {
             notes.forget(claimed.holder.task, claimed.holder.attempt);
         }
-        match published {
-            Published::Moved => Ok(()),
-            Published::Kept(why) => Err(why),
-        }
+        published.moved()
     }
 }
 

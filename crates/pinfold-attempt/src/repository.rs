@@ -37,6 +37,19 @@ pub enum Published {
     Kept(String),
 }
 
+impl Published {
+    /// Returns that the branch has the result.
+    ///
+    /// # Errors
+    /// Returns why the branch stays where it is.
+    pub(crate) fn moved(self) -> Result<(), String> {
+        match self {
+            Self::Moved => Ok(()),
+            Self::Kept(why) => Err(why),
+        }
+    }
+}
+
 impl Repository {
     /// Finds the repository that a directory is in.
     ///

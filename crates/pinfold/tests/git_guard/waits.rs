@@ -47,3 +47,56 @@ fn neither_tags_nor_stashes_bring_what_tools_run() {
         }
     }
 }
+
+#[test]
+fn commits_that_later_ones_take_back_wait_as_well() {
+    let take_back = format!("{PLANT} git commit -qm taken-back;");
+    for site in sites() {
+        for (script, waits) in [
+            (take_back.clone(), "main"),
+            (take_back.replace(".envrc", ".mcp.json"), "main"),
+            (format!("git checkout -q -b side; {take_back} git tag v1; git branch -D side;"), "v1"),
+            (
+                format!(
+                    "git checkout -q -b side; {PLANT} git reset -q --hard; git checkout -q main; \
+                         git merge -q -s ours -m merged side; git branch -D side;"
+                ),
+                "main",
+            ),
+            (format!("git checkout -q --orphan root; {take_back} git checkout -q main"), "root"),
+        ] {
+            let case = site.repository();
+            let (_, stderr) = text(&case.inside(&script));
+            assert!(
+                stderr.contains("changes .envrc") || stderr.contains("changes .mcp.json"),
+                "{site}: {script}: {stderr}"
+            );
+            assert!(stderr.contains(waits), "{site}: {script}: {stderr}");
+            // Another session names the commit, if it has it.
+            let (_, stderr) = text(&case.inside(
+                "for c in $(git rev-list --all); do git branch v-$c $c; git tag t-$c $c; done",
+            ));
+            let look = "git log --branches --tags --format=%s -- .envrc .mcp.json";
+            assert_eq!(case.host(look), "", "{site}: {script}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn rebased_branch_of_the_host_with_protected_files_comes_out() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git checkout -q -b feature; for i in 1 2 3; do echo $i > .envrc; git add -f .envrc; \
+             git commit -qm $i; done; git checkout -q main; echo m > m; git add m; git commit -qm m",
+        );
+        let script = "git worktree add -q -b rebased /tmp/w feature; git -C /tmp/w rebase -q main; \
+                      git worktree remove /tmp/w";
+        let (_, stderr) = text(&case.inside(script));
+        assert_eq!(
+            case.host("git log --format=%s rebased"),
+            "3\n2\n1\nm\nfirst\n",
+            "{site}: {stderr}"
+        );
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! A branch or tag with such a commit would put the file into the checkout at the next `git checkout`,
 //! and a stash at the next `git stash pop`. So it waits until the user has looked. A file that a branch or HEAD of the host had at the start,
-//! with this very content at this very path, is nothing new.
+//! with this very content at this very path, is nothing new. Each commit is judged: what the last one removes again
+//! is in the history, and a later session could name that commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -22,8 +23,17 @@ use super::Collect;
 /// Branches whose content at the start is compared at most.
 const MOST_TIPS: usize = 256;
 
-/// How the mode of a submodule begins git-ls-tree(1)'s line.
-const SUBMODULE: &str = "160000 ";
+/// Paths whose earlier content is looked up at most.
+const MOST_PATHS: usize = 100;
+
+/// The mode of a submodule.
+const SUBMODULE: &str = "160000";
+
+/// The mode of what a commit removes.
+const REMOVED: &str = "000000";
+
+/// How git-diff-tree(1) lists the changes of many commits, for merges against each parent.
+const OF_COMMITS: [&str; 5] = ["--stdin", "-r", "-m", "--root", "--no-commit-id"];
 
 /// Has git-diff-tree(1) list every submodule. Otherwise it leaves out those that `.gitmodules` of the
 /// host's index ignores (`submodule.NAME.ignore`), which a session can write.
@@ -40,7 +50,8 @@ pub(super) fn reason_with(path: &str, command: &str) -> String {
 }
 
 impl Collect<'_> {
-    /// Returns the first protected path that the commits up to `new` change and that is new to the host.
+    /// Returns the first protected path that one of the commits up to `new` puts somewhere as the host does not know it.
+    /// What a later commit takes back counts as well: any commit can be checked out.
     pub(super) fn touches_protected(
         &self,
         state: &State,
@@ -50,9 +61,20 @@ impl Collect<'_> {
         if commits.trim().is_empty() {
             return Ok(None);
         }
-        let how = ["--stdin", "-r", "-m", "--root", "--no-commit-id"];
-        let names = self.changed(&how, commits.as_bytes())?;
-        self.first_new(state, new, names)
+        let changes = self.changes(&OF_COMMITS, commits.as_bytes())?;
+        let unknown = self.unknown(state, &changes)?;
+        if unknown.is_empty() {
+            return Ok(None);
+        }
+        let paths = unknown.iter().map(|change| change.path).collect();
+        let at_the_end = self.content(new, &paths)?;
+        let stays = |change: &Change<'_>| at_the_end.get(change.path) == Some(&change.entry);
+        if let Some(change) = unknown.iter().find(|change| stays(change)) {
+            return Ok(Some(change.shown()));
+        }
+        let earlier = self.earlier(state, &unknown)?;
+        let known: BTreeSet<Change<'_>> = parse(&earlier).collect();
+        Ok(unknown.iter().find(|change| !known.contains(*change)).map(Change::shown))
     }
 
     /// Returns the same for a stash: its working tree, and what was staged and untracked, are commits of
@@ -86,52 +108,54 @@ impl Collect<'_> {
             Some(from) => from.to_owned(),
             None => self.host().run(&empty, Some(b""))?.trim().to_owned(),
         };
-        let names = self.changed(&["-r", &from, to], b"")?;
-        self.first_new(state, to, names)
+        let changes = self.changes(&["-r", &from, to], b"")?;
+        Ok(self.unknown(state, &changes)?.first().map(Change::shown))
     }
 
-    fn changed(&self, how: &[&str], input: &[u8]) -> Result<Vec<u8>, String> {
-        let words =
-            [&["diff-tree", "--no-renames", ALL_SUBMODULES, "--name-only", "-z"], how].concat();
+    /// Returns what the host's commits did at the paths of these changes. Rebasing a branch of the host makes commits
+    /// with content that only commits below its tip had.
+    fn earlier(&self, state: &State, unknown: &BTreeSet<Change<'_>>) -> Result<Vec<u8>, String> {
+        let paths: BTreeSet<&str> =
+            unknown.iter().filter_map(|change| change.path.to_str()).collect();
+        if paths.is_empty() || paths.len() > MOST_PATHS {
+            return Ok(Vec::new());
+        }
+        let paths: Vec<&str> = paths.into_iter().collect();
+        let words = ["--literal-pathspecs", "rev-list", "--full-history", "--stdin", "--"];
+        let tips: String = branches(state).map(|tip| format!("{tip}\n")).collect();
+        let commits = self.host().run(&[&words[..], &paths].concat(), Some(tips.as_bytes()))?;
+        self.changes(&OF_COMMITS, commits.as_bytes())
+    }
+
+    /// Returns what git-diff-tree(1) prints about changes, for [`parse`].
+    fn changes(&self, how: &[&str], input: &[u8]) -> Result<Vec<u8>, String> {
+        let words = [&["diff-tree", "--no-renames", ALL_SUBMODULES, "--raw", "-z"], how].concat();
         self.host().run_with(&words, &[], Some(input))
     }
 
-    /// Returns the first of these paths that is protected and whose content in `tree` no branch had.
-    fn first_new(
+    /// Returns the changes of protected paths to what no branch had at the start.
+    fn unknown<'c>(
         &self,
         state: &State,
-        tree: &str,
-        names: Vec<u8>,
-    ) -> Result<Option<String>, String> {
-        let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        changes: &'c [u8],
+    ) -> Result<BTreeSet<Change<'c>>, String> {
         let named = self.named_below();
-        let paths: BTreeSet<PathBuf> = names
-            .map(|name| PathBuf::from(OsStr::from_bytes(name)))
-            .filter(|path| {
-                is_protected(self.protection, path) || is_named(&named, path) || holds(&named, path)
-            })
-            .collect();
-        if paths.is_empty() {
-            return Ok(None);
-        }
-        let now = self.content(tree, &paths)?;
-        let mut before: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
-        for tip in branches(state).take(MOST_TIPS) {
-            for (path, object) in self.content(tip, &paths)? {
-                before.entry(path).or_default().insert(object);
-            }
-        }
-        let is_new = |(path, object): &(&PathBuf, &String)| {
-            !before.get(*path).is_some_and(|known| known.contains(*object))
-        };
+        let is_protected =
+            |path: &Path| is_protected(self.protection, path) || is_named(&named, path);
         // What lies in a submodule is judged by the commits of that.
-        let is_of_submodule = |(path, object): &(&PathBuf, &String)| {
-            object.starts_with(SUBMODULE)
-                && !is_protected(self.protection, path)
-                && !is_named(&named, path)
+        let judged = |change: &Change<'_>| {
+            is_protected(change.path) || (holds(&named, change.path) && !change.is_submodule())
         };
-        let mut new = now.iter().filter(|entry| !is_of_submodule(entry));
-        Ok(new.find(is_new).map(|(path, _)| Escaped(path).to_string()))
+        let mut unknown: BTreeSet<Change<'_>> = parse(changes).filter(judged).collect();
+        for tip in branches(state).take(MOST_TIPS) {
+            if unknown.is_empty() {
+                break;
+            }
+            let paths = unknown.iter().map(|change| change.path).collect();
+            let known = self.content(tip, &paths)?;
+            unknown.retain(|change| known.get(change.path) != Some(&change.entry));
+        }
+        Ok(unknown)
     }
 
     /// Returns what something names in a working tree of the repository, relative to that. A checkout puts a file of any
@@ -144,22 +168,64 @@ impl Collect<'_> {
         tops.iter().flat_map(|top| below(&top.top, self.named)).collect()
     }
 
-    /// Finds mode and object of each of these paths in a commit.
+    /// Finds each of these paths in a commit or a tree.
     fn content(
         &self,
-        commit: &str,
-        paths: &BTreeSet<PathBuf>,
-    ) -> Result<BTreeMap<PathBuf, String>, String> {
-        let listed = self.host().run_with(&["ls-tree", "-r", "-z", commit], &[], None)?;
-        let entries = listed.split(|byte| *byte == 0);
-        let entry = |entry: &[u8]| {
-            let at = entry.iter().position(|byte| *byte == b'\t')?;
-            let path = PathBuf::from(OsStr::from_bytes(&entry[at + 1..]));
-            let object = String::from_utf8_lossy(&entry[..at]).into_owned();
-            paths.contains(&path).then_some((path, object))
+        tree: &str,
+        paths: &BTreeSet<&Path>,
+    ) -> Result<BTreeMap<PathBuf, Entry>, String> {
+        let listed = self.host().run_with(&["ls-tree", "-r", "-z", tree], &[], None)?;
+        // `MODE TYPE OBJECT`, a tab, the path.
+        let entry = |line: &[u8]| {
+            let at = line.iter().position(|byte| *byte == b'\t')?;
+            let path = Path::new(OsStr::from_bytes(&line[at + 1..]));
+            let mut words = line[..at].split(|byte| *byte == b' ').map(String::from_utf8_lossy);
+            let entry = Entry { mode: words.next()?.into(), object: words.nth(1)?.into() };
+            paths.contains(path).then(|| (path.to_owned(), entry))
         };
-        Ok(entries.filter_map(entry).collect())
+        Ok(listed.split(|byte| *byte == 0).filter_map(entry).collect())
     }
+}
+
+/// What a path is: its mode, in octal digits, and its object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    mode: String,
+    object: String,
+}
+
+/// A path, and what a commit puts there.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Change<'c> {
+    path: &'c Path,
+    entry: Entry,
+}
+
+impl Change<'_> {
+    fn is_submodule(&self) -> bool {
+        self.entry.mode == SUBMODULE
+    }
+
+    fn shown(&self) -> String {
+        Escaped(self.path).to_string()
+    }
+}
+
+/// Reads what git-diff-tree(1) prints with `--raw -z`. What a commit removes is left out.
+fn parse(changes: &[u8]) -> impl Iterator<Item = Change<'_>> {
+    let mut fields = changes.split(|byte| *byte == 0);
+    std::iter::from_fn(move || {
+        let entry = fields.find(|field| field.starts_with(b":"))?;
+        Some((entry, Path::new(OsStr::from_bytes(fields.next()?))))
+    })
+    .filter_map(|(entry, path)| {
+        // `:MODE MODE OBJECT OBJECT STATUS`, each before and after.
+        let words: Vec<_> =
+            entry.split(|byte| *byte == b' ').map(String::from_utf8_lossy).collect();
+        let (mode, object) = (words.get(1)?, words.get(3)?);
+        let entry = Entry { mode: mode.to_string(), object: object.to_string() };
+        (entry.mode != REMOVED).then_some(Change { path, entry })
+    })
 }
 
 /// Returns those of the paths that lie in a directory, relative to it. It is found by device and inode: a mount or a link

@@ -141,7 +141,8 @@ impl<'a> Attempt<'a> {
         for Branches { work, verify, .. } in &self.earlier {
             let kept = self.work.repository.discard_worktree(work, Unsaved::Keep, self.work.host);
             let failed = self.work.repository.discard(verify, self.work.host).err();
-            let named = kept.unwrap_or_else(Some).into_iter().chain(failed);
+            let kept = kept.unwrap_or_else(|why| Some(why.to_string()));
+            let named = kept.into_iter().chain(failed.map(|why| why.to_string()));
             named.for_each(|what| say(&Line::Progress(format!("of an earlier attempt: {what}"))));
         }
     }

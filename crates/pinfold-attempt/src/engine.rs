@@ -130,7 +130,7 @@ impl LocalEngine {
     ///
     /// # Errors
     /// Returns why the branch stays where it is.
-    pub fn publish(&self, spec: &TaskSpec, completion: &Completion) -> Result<(), String> {
+    pub fn publish(&self, spec: &TaskSpec, completion: &Completion) -> Result<(), Refusal> {
         self.try_to_publish(spec, completion)?.moved()
     }
 
@@ -139,16 +139,15 @@ impl LocalEngine {
         &self,
         spec: &TaskSpec,
         completion: &Completion,
-    ) -> Result<Published, String> {
-        let output: Output =
-            serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
+    ) -> Result<Published, Refusal> {
+        let output: Output = serde_json::from_str(&completion.output).map_err(Refusal::of)?;
         if !output.is_changed() {
             return Ok(Published::Moved);
         }
-        let spec = self.admit(spec).map_err(|refusal| refusal.to_string())?;
+        let spec = self.admit(spec)?;
         let directory = spec.repository.as_deref().ok_or("the task has no repository")?;
         let repository = Repository::of(directory, self.host())?;
-        let name = |text: &str| text.parse().map_err(|error| format!("{error}"));
+        let name = |text: &str| text.parse().map_err(Refusal::of);
         let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
         repository.publish(&branch, &attempt, &output.commit)
     }
@@ -245,7 +244,7 @@ impl Engine for LocalEngine {
         ending
     }
 
-    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String> {
+    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), Refusal> {
         let published = self.try_to_publish(&claimed.spec, completion)?;
         if let Some(notes) = &self.unpublished {
             notes.forget(claimed.holder.task, claimed.holder.attempt);

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use pinfold_git::refs::is_object;
-use pinfold_host::Host;
+use pinfold_host::{Host, Refusal};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
 use pinfold_worktree::dedicated::Unsaved;
@@ -72,9 +72,9 @@ pub fn land(
         .ok_or_else(|| NotLanded::setup(format!("there is no branch {}", order.onto)))?;
     let tip = order.tip.clone().unwrap_or_else(|| at.clone());
     let result = &order.output.commit;
-    if !is_object(result) || repository.commit(result).as_ref() != Ok(result) {
+    if !is_object(result) || repository.commit(result).ok().as_ref() != Some(result) {
         let what = "the commit of the result is not in this repository; fetch its branch first";
-        return Err(NotLanded::setup(what.to_owned()));
+        return Err(NotLanded::setup(what));
     }
     if repository.has(&tip, result) {
         let notes = finish_killed(order, &repository, host)?;
@@ -352,7 +352,7 @@ fn begin_of(task: &str) -> String {
 }
 
 /// Removes the branches and worktrees of landings of a task.
-fn clean_up(repository: &Repository, task: &str, host: Host<'_>) -> Result<(), String> {
+fn clean_up(repository: &Repository, task: &str, host: Host<'_>) -> Result<(), Refusal> {
     for branch in repository.beginning_with(&begin_of(task))? {
         repository.discard(&branch, host)?;
     }

@@ -1,5 +1,6 @@
 //! What the agent is asked.
 
+use pinfold_host::Refusal;
 use std::fmt::Write as _;
 
 use pinfold_specs::Comment;
@@ -19,7 +20,7 @@ You work alone on a branch of your own, in the current directory. Nobody answers
 ///
 /// # Errors
 /// Returns a reason if it would be too long.
-pub fn first(spec: &TaskSpec) -> Result<String, String> {
+pub fn first(spec: &TaskSpec) -> Result<String, Refusal> {
     let mut prompt = format!("{}\n\n{PLACE}", spec.brief.trim());
     if !spec.verify.is_empty() {
         prompt.push_str(
@@ -31,9 +32,9 @@ pub fn first(spec: &TaskSpec) -> Result<String, String> {
     }
     if prompt.len() > LONGEST {
         let what = "brief and commands have more than 96 KiB together";
-        return Err(format!(
+        return Err(Refusal::new(format!(
             "{what}; put long material into files of the repository, and name them"
-        ));
+        )));
     }
     Ok(prompt)
 }
@@ -70,7 +71,7 @@ pub(crate) fn of_spec(
     spec: &TaskSpec,
     failed: Option<&(Step, String)>,
     comments: &[Comment],
-) -> Result<String, String> {
+) -> Result<String, Refusal> {
     let mut prompt = SPEC_TASK.to_owned();
     if !spec.verify.is_empty() {
         prompt
@@ -93,7 +94,7 @@ pub(crate) fn of_spec(
         let _ = write!(prompt, "\n\nComment of {author}:\n\n{}", indented(body));
     }
     if prompt.len() > LONGEST {
-        Err("commands and comments have more than 96 KiB together".to_owned())
+        Err("commands and comments have more than 96 KiB together".into())
     } else {
         Ok(prompt)
     }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::worktrees;
-use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
+use pinfold_host::{Host, Refusal};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
 use pinfold_worktree::dedicated::{Dedicated, Unsaved};
@@ -42,10 +42,10 @@ impl Published {
     ///
     /// # Errors
     /// Returns why the branch stays where it is.
-    pub(crate) fn moved(self) -> Result<(), String> {
+    pub(crate) fn moved(self) -> Result<(), Refusal> {
         match self {
             Self::Moved => Ok(()),
-            Self::Kept(why) => Err(why),
+            Self::Kept(why) => Err(why.into()),
         }
     }
 }
@@ -55,12 +55,12 @@ impl Repository {
     ///
     /// # Errors
     /// Returns a reason if it is in no repository, or if no git can be used.
-    pub fn of(directory: &Path, host: Host<'_>) -> Result<Self, String> {
+    pub fn of(directory: &Path, host: Host<'_>) -> Result<Self, Refusal> {
         let workspace = Workspace::around(directory, &host.places.home)
-            .map_err(|error| format!("{}: {error}", Escaped(directory)))?;
+            .map_err(Refusal::about(Escaped(directory)))?;
         let none = format!("{} is in no git repository", Escaped(directory));
         let directory = std::fs::canonicalize(workspace.git_directory()).map_err(|_| none)?;
-        let git = Anchor::of(&directory).map_err(|error| error.to_string())?;
+        let git = Anchor::of(&directory)?;
         let writable = [workspace.root.as_path().to_owned(), directory];
         let program = host
             .launcher
@@ -85,12 +85,11 @@ impl Repository {
     ///
     /// # Errors
     /// Returns an error for a name that stands for no commit.
-    pub fn commit(&self, name: &str) -> Result<String, String> {
+    pub fn commit(&self, name: &str) -> Result<String, Refusal> {
         let name = format!("{name}^{{commit}}");
         let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
-        self.host()
-            .line(&words)
-            .ok_or_else(|| format!("{} has no commit {name}", Escaped(self.top())))
+        let none = || Refusal::new(format!("{} has no commit {name}", Escaped(self.top())));
+        self.host().line(&words).ok_or_else(none)
     }
 
     /// Returns the commit of a branch, if there is such a branch.
@@ -108,7 +107,7 @@ impl Repository {
         &self,
         base: Option<&BranchName>,
         earlier: Option<&BranchName>,
-    ) -> Result<String, String> {
+    ) -> Result<String, Refusal> {
         match (base, earlier.and_then(|branch| self.branch(branch))) {
             (Some(base), _) => self.commit(&base.reference()),
             (None, Some(commit)) => Ok(commit),
@@ -121,7 +120,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn commits(&self, base: &str, commit: &str) -> Result<Vec<(String, String)>, String> {
+    pub fn commits(&self, base: &str, commit: &str) -> Result<Vec<(String, String)>, Refusal> {
         let range = format!("{base}..{commit}");
         let listed = ["rev-list", "--reverse", MOST_COMMITS, "--end-of-options", &range];
         let listed = self.host().run(&listed, None)?;
@@ -181,7 +180,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn branches_with(&self, commit: &str) -> Result<Vec<BranchName>, String> {
+    pub fn branches_with(&self, commit: &str) -> Result<Vec<BranchName>, Refusal> {
         let words = ["for-each-ref", "--format=%(refname)", "--contains", commit, "refs/heads"];
         let listed = self.host().run_with(&words, &AS_IT_IS, None)?;
         let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -196,7 +195,7 @@ impl Repository {
     }
 
     /// Returns the parents of a commit, whatever stands in its place.
-    pub(crate) fn parents(&self, commit: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn parents(&self, commit: &str) -> Result<Vec<String>, Refusal> {
         let words = ["rev-list", "--no-walk", "--parents", "--end-of-options", commit];
         let listed = self.host().run_with(&words, &AS_IT_IS, None)?;
         let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -207,7 +206,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says.
-    pub(crate) fn advance(&self, branch: &BranchName, from: &str, to: &str) -> Result<(), String> {
+    pub(crate) fn advance(&self, branch: &BranchName, from: &str, to: &str) -> Result<(), Refusal> {
         self.update(&["update-ref", "-m", "pinfold task land", &branch.reference(), to, from])
     }
 
@@ -215,7 +214,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says; there must be no such branch.
-    pub fn create(&self, branch: &BranchName, commit: &str) -> Result<(), String> {
+    pub fn create(&self, branch: &BranchName, commit: &str) -> Result<(), Refusal> {
         let nothing = "0".repeat(commit.len());
         self.update(&["update-ref", "--", &branch.reference(), commit, &nothing])
     }
@@ -224,7 +223,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn remove(&self, branch: &BranchName, commit: &str) -> Result<(), String> {
+    pub fn remove(&self, branch: &BranchName, commit: &str) -> Result<(), Refusal> {
         self.update(&["update-ref", "-d", &branch.reference(), commit])
     }
 
@@ -237,22 +236,21 @@ impl Repository {
         branch: &BranchName,
         unsaved: Unsaved,
         host: Host<'_>,
-    ) -> Result<Option<String>, String> {
-        Dedicated::discard(&self.workspace, branch, unsaved, host)
-            .map_err(|error| error.to_string())
+    ) -> Result<Option<String>, Refusal> {
+        Dedicated::discard(&self.workspace, branch, unsaved, host).map_err(Refusal::of)
     }
 
     /// Removes a branch that was made for one check, and its worktree.
     ///
     /// # Errors
     /// Returns what kept them from being removed.
-    pub(crate) fn discard(&self, branch: &BranchName, host: Host<'_>) -> Result<(), String> {
+    pub(crate) fn discard(&self, branch: &BranchName, host: Host<'_>) -> Result<(), Refusal> {
         self.discard_worktree(branch, Unsaved::Discard, host)?;
         self.branch(branch).map_or(Ok(()), |at| self.remove(branch, &at))
     }
 
     /// Returns the branches whose names begin so.
-    pub(crate) fn beginning_with(&self, beginning: &str) -> Result<Vec<BranchName>, String> {
+    pub(crate) fn beginning_with(&self, beginning: &str) -> Result<Vec<BranchName>, Refusal> {
         let pattern = format!("refs/heads/{beginning}*");
         let listed = self.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None)?;
         let name = |line: &str| line.strip_prefix("refs/heads/")?.parse().ok();
@@ -264,7 +262,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn waiting(&self, branch: &BranchName) -> Result<Vec<String>, String> {
+    pub fn waiting(&self, branch: &BranchName) -> Result<Vec<String>, Refusal> {
         let pattern = format!("refs/pinfold/*/heads/{branch}");
         let listed = self.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None)?;
         let session =
@@ -282,7 +280,7 @@ impl Repository {
         branch: &BranchName,
         attempt: &BranchName,
         commit: &str,
-    ) -> Result<Published, String> {
+    ) -> Result<Published, Refusal> {
         let keep = |why: &str| {
             let what = format!("branch {branch} {why}; the result is on branch {attempt}");
             Ok(Published::Kept(what))
@@ -333,7 +331,8 @@ impl Repository {
         self.host().line(&["symbolic-ref", "-q", &branch.reference()])
     }
 
-    fn update(&self, words: &[&str]) -> Result<(), String> {
-        self.host().run(words, None).map(drop)
+    fn update(&self, words: &[&str]) -> Result<(), Refusal> {
+        self.host().run(words, None)?;
+        Ok(())
     }
 }

@@ -88,7 +88,7 @@ impl LocalEngine {
                         Ok(Published::Moved) => say(id, None),
                         Ok(Published::Kept(why)) => say(id, Some(&why)),
                         Err(why) => {
-                            say(id, Some(&why));
+                            say(id, Some(&why.to_string()));
                             continue;
                         }
                     }

@@ -10,6 +10,7 @@
 
 mod upkeep;
 
+use pinfold_host::Refusal;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub enum DispatchError {
 }
 
 /// Publishes an accepted result, as its worker does. Returns why it did not.
-pub type Publish<'a> = dyn Fn(&TaskSpec, &Completion) -> Result<(), String> + 'a;
+pub type Publish<'a> = dyn Fn(&TaskSpec, &Completion) -> Result<(), Refusal> + 'a;
 
 /// What a dispatcher works with.
 pub struct Dispatcher<'a, S, E: ?Sized> {

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_host::Refusal;
 use pinfold_host::digest::digest_of_file;
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
@@ -29,7 +30,7 @@ pub trait JobMaker {
     ///
     /// # Errors
     /// Returns why there are none, without any of them.
-    fn secrets(&self) -> Result<Vec<SecretVariable>, String>;
+    fn secrets(&self) -> Result<Vec<SecretVariable>, Refusal>;
 }
 
 /// Jobs that start this program's worker for one attempt.
@@ -75,17 +76,19 @@ impl JobMaker for NodeJobs<'_> {
         !self.secrets.is_empty()
     }
 
-    fn secrets(&self) -> Result<Vec<SecretVariable>, String> {
+    fn secrets(&self) -> Result<Vec<SecretVariable>, Refusal> {
         self.secrets.iter().map(|id| self.secret(id)).collect()
     }
 }
 
 impl NodeJobs<'_> {
-    fn secret(&self, id: &SecretId) -> Result<SecretVariable, String> {
-        let resolved = self.store.resolve(id, self.runner).map_err(|error| error.to_string())?;
+    fn secret(&self, id: &SecretId) -> Result<SecretVariable, Refusal> {
+        let resolved = self.store.resolve(id, self.runner).map_err(Refusal::of)?;
         // Its server gives a new token each time: two machines that refresh it end each other's.
         if let Place::Login(_) = resolved.found.place {
-            return Err(format!("{id} is a login, which stays on this machine; set a key"));
+            return Err(Refusal::new(format!(
+                "{id} is a login, which stays on this machine; set a key"
+            )));
         }
         let auth = resolved.found.auth;
         let known = fallbacks_for(id.as_str()).find(|fallback| fallback.auth == auth);

@@ -111,7 +111,7 @@ impl Scheduler for Kubernetes {
     }
 
     fn submit(&self, request: &JobRequest) -> Result<JobId, SchedulerError> {
-        let job = manifest::job(request, &self.settings).map_err(SchedulerError::Refused)?;
+        let job = manifest::job(request, &self.settings)?;
         let text = job.to_string();
         let printed =
             self.run(&["create", "--filename=-", "--output=json"], Some(text.as_bytes()))?;
@@ -124,7 +124,7 @@ impl Scheduler for Kubernetes {
     }
 
     fn find_submitted(&self, request: &JobRequest) -> Result<Vec<JobId>, SchedulerError> {
-        let job = manifest::job(request, &self.settings).map_err(SchedulerError::Refused)?;
+        let job = manifest::job(request, &self.settings)?;
         let name = name_of(&request.name);
         let printed =
             self.run(&["get", "job", &name, "--ignore-not-found", "--output=json"], None)?;

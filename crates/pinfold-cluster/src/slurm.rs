@@ -150,7 +150,7 @@ impl Scheduler for Slurm {
     }
 
     fn submit(&self, request: &JobRequest) -> Result<JobId, SchedulerError> {
-        let text = script(request).map_err(SchedulerError::Refused)?;
+        let text = script(request)?;
         let mut output = OsString::from("--output=");
         output.push(self.output_of(&request.name));
         let minutes = (request.longest + SPARE).as_secs().div_ceil(60);

@@ -12,6 +12,7 @@ use pinfold_cluster::{
     JobRequest, JobState, PlacedAttempt, RunId, Scheduler, SchedulerError, SecretVariable,
     TicketKey,
 };
+use pinfold_host::Refusal;
 use pinfold_tasks::{
     Answer, AttemptStatus, Claim, Completion, Draft, Failure, Holder, Note, Queue, Request,
     Source as _, SqliteStore, Status, Stop, Store as _, SystemClock, TaskId, TaskSpec, Token,
@@ -117,7 +118,7 @@ impl JobMaker for Jobs {
         self.0.is_some()
     }
 
-    fn secrets(&self) -> Result<Vec<SecretVariable>, String> {
+    fn secrets(&self) -> Result<Vec<SecretVariable>, Refusal> {
         let variable = |value: &str| SecretVariable {
             name: "KEY".to_owned(),
             value: Zeroizing::new(value.to_owned()),
@@ -305,7 +306,7 @@ fn result_of_a_job_that_was_killed_after_its_acceptance_is_published() {
     let (queue, script, published) = (queue(), Script::new(), RefCell::new(Vec::new()));
     let publish = |spec: &TaskSpec, completion: &Completion| {
         published.borrow_mut().push((spec.title.clone(), completion.output.clone()));
-        Err("it is checked out".to_owned())
+        Err("it is checked out".into())
     };
     let said = RefCell::new(Vec::new());
     let observer = |event: &DispatchEvent<'_>| {

@@ -6,10 +6,9 @@ use crate::config::Setting;
 use crate::layout::REBUILT;
 use crate::refs::{is_branch, is_object, is_reference};
 use crate::remotes::remotes;
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_policy::path::Escaped;
-
-use crate::opened::words;
 
 /// Bytes of what git lists of a repository.
 const LONGEST_LIST: u64 = 16 << 20;
@@ -51,18 +50,18 @@ impl Foreign {
     ///
     /// # Errors
     /// Returns what cannot be read or used.
-    pub fn from(out: &Path, size: u64) -> Result<Self, String> {
-        let directory = open_directory(out).map_err(words)?;
-        let bytes = |name: &str| -> Result<Vec<u8>, String> {
+    pub fn from(out: &Path, size: u64) -> Result<Self, Refusal> {
+        let directory = open_directory(out)?;
+        let bytes = |name: &str| -> Result<Vec<u8>, Refusal> {
             let content = read_bounded(&directory, Path::new(name), LONGEST_LIST)
-                .map_err(|unread| format!("{name} {unread}"))?;
+                .map_err(|unread| Refusal::new(format!("{name} {unread}")))?;
             Ok(content.map(|content| content.bytes).unwrap_or_default())
         };
         let text =
-            |name: &str| Ok::<_, String>(String::from_utf8_lossy(&bytes(name)?).into_owned());
+            |name: &str| Ok::<_, Refusal>(String::from_utf8_lossy(&bytes(name)?).into_owned());
         let format = text("format")?.trim().to_owned();
         if !matches!(format.as_str(), "sha1" | "sha256") {
-            return Err("it cannot be rebuilt: its hash function is unknown".to_owned());
+            return Err("it cannot be rebuilt: its hash function is unknown".into());
         }
         let reference = |line: &str| {
             let (object, name) = line.split_once(' ')?;

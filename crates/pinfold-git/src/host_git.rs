@@ -1,7 +1,10 @@
 //! The host's own git on the host's own repository.
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::{fmt, io};
 
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::owner_at;
 use pinfold_host::launcher::{HostProgram, Spot};
@@ -22,8 +25,8 @@ impl HostGit<'_> {
     /// been put in its place since is another one.
     ///
     /// # Errors
-    /// Returns the error of it when it fails, or why the directory is not opened.
-    pub fn run(self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, String> {
+    /// Returns why it did not run, or what it said when it failed.
+    pub fn run(self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, GitError> {
         let said = self.run_with(arguments, &[], input)?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
@@ -37,8 +40,8 @@ impl HostGit<'_> {
         arguments: &[&str],
         more: &[(&str, &str)],
         input: Option<&[u8]>,
-    ) -> Result<Vec<u8>, String> {
-        let directory = self.directory.open().map_err(|error| error.to_string())?;
+    ) -> Result<Vec<u8>, GitError> {
+        let directory = self.directory.open().map_err(GitError::Directory)?;
         // No command here needs the working tree, and one of a submodule may be gone.
         let place = ["--git-dir", ".", "--work-tree", ".", "-c", NO_HOOKS, "-c", NO_MONITOR];
         let mut argv: Vec<OsString> = vec![self.program.path().into()];
@@ -56,16 +59,52 @@ impl HostGit<'_> {
             .program
             .launcher()
             .run_in(spot, owner, &argv, &variables, input)
-            .map_err(|error| error.to_string())?;
+            .map_err(GitError::Start)?;
         if output.code == Some(0) {
             return Ok(output.stdout.to_vec());
         }
-        Err(String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string())
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(GitError::Failed(said.trim().escape_debug().to_string()))
     }
 
     /// Returns one line of what it writes; `None` when it fails or writes none.
     pub fn line(self, arguments: &[&str]) -> Option<String> {
         let line = self.run(arguments, None).ok()?.trim().to_owned();
         (!line.is_empty()).then_some(line)
+    }
+}
+
+/// Why the host's git did not do what it was asked for.
+#[derive(Debug)]
+pub enum GitError {
+    /// The git directory cannot be opened.
+    Directory(io::Error),
+    /// git cannot be started, or what it wrote not be read.
+    Start(io::Error),
+    /// It failed, and wrote this to its standard error.
+    Failed(String),
+}
+
+impl fmt::Display for GitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) | Self::Start(error) => error.fmt(f),
+            Self::Failed(said) => f.write_str(said),
+        }
+    }
+}
+
+impl Error for GitError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Directory(error) | Self::Start(error) => Some(error),
+            Self::Failed(_) => None,
+        }
+    }
+}
+
+impl From<GitError> for Refusal {
+    fn from(error: GitError) -> Self {
+        Self::of(error)
     }
 }

@@ -1,12 +1,13 @@
 //! A directory that is filled by descriptor.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, mkdirat, openat};
 
-use crate::opened::{held, words};
+use crate::opened::held;
 
 /// A new directory in a workspace, held open: another session there can put a link in the place of
 /// any name, but what is written goes to this very directory.
@@ -26,15 +27,15 @@ impl NewDirectory {
         above: &OwnedFd,
         name: impl AsRef<Path>,
         owner: Option<(u32, u32)>,
-    ) -> Result<Self, String> {
+    ) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = name.as_ref();
-        mkdirat(above, name, Mode::from_raw_mode(0o777)).map_err(words)?;
-        let opened = openat(above, name, flags, Mode::empty()).map_err(words)?;
-        let is_empty = fs::read_dir(held(&opened)).map_err(words)?.next().is_none();
-        let found = rustix::fs::fstat(&opened).map_err(words)?;
+        mkdirat(above, name, Mode::from_raw_mode(0o777))?;
+        let opened = openat(above, name, flags, Mode::empty())?;
+        let is_empty = fs::read_dir(held(&opened))?.next().is_none();
+        let found = rustix::fs::fstat(&opened)?;
         if !is_empty || found.st_uid != rustix::process::geteuid().as_raw() {
-            return Err("another directory took its place".to_owned());
+            return Err(io::Error::other("another directory took its place"));
         }
         give(&opened, owner)?;
         Ok(Self { opened, owner })
@@ -44,7 +45,7 @@ impl NewDirectory {
     ///
     /// # Errors
     /// Returns the errors of [`Self::below`].
-    pub fn directory(&self, name: &str) -> Result<Self, String> {
+    pub fn directory(&self, name: &str) -> io::Result<Self> {
         Self::below(&self.opened, name, self.owner)
     }
 
@@ -52,7 +53,7 @@ impl NewDirectory {
     ///
     /// # Errors
     /// Returns the error of `openat(2)` or `fchown(2)`.
-    pub fn file(&self, name: &str, mode: u32) -> Result<File, String> {
+    pub fn file(&self, name: &str, mode: u32) -> io::Result<File> {
         Self::file_in(&self.opened, name, mode, self.owner)
     }
 
@@ -65,17 +66,18 @@ impl NewDirectory {
         name: &str,
         mode: u32,
         owner: Option<(u32, u32)>,
-    ) -> Result<File, String> {
+    ) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let made = openat(directory, name, flags, Mode::from_raw_mode(mode)).map_err(words)?;
+        let made = openat(directory, name, flags, Mode::from_raw_mode(mode))?;
         give(&made, owner)?;
         Ok(File::from(made))
     }
 }
 
-fn give(made: &OwnedFd, owner: Option<(u32, u32)>) -> Result<(), String> {
+fn give(made: &OwnedFd, owner: Option<(u32, u32)>) -> io::Result<()> {
     let Some((uid, gid)) = owner else { return Ok(()) };
-    rustix::fs::fchown(made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).map_err(words)
+    rustix::fs::fchown(made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ pub struct Kept {
 
 impl Kept {
     /// Names what was not taken over and why, without an opt-in.
-    pub fn new(what: String, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { what, adopt: None, why: why.into(), opt_in: None }
+    pub fn new(what: String, why: impl ToString) -> Self {
+        Self { what, adopt: None, why: why.to_string().into(), opt_in: None }
     }
 
     /// Names it, with the command that puts it back.

@@ -9,12 +9,14 @@
 //! The index goes first and the branch follows, as in git itself. After a kill in between, the session's
 //! changes are staged. In the other order the next commit would take them back.
 
+use std::error::Error;
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{owner_at, read_bounded};
 use rustix::fs::{
@@ -23,7 +25,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::host_git::HostGit;
+use crate::host_git::{GitError, HostGit};
 
 const INDEX: &str = "index";
 const LOCK: &str = "index.lock";
@@ -59,16 +61,62 @@ pub enum Locked {
     Throughout,
 }
 
-/// Why nothing was changed, if the index was written in the meantime, as `git status` does.
-pub const STAGED_SINCE: &str = "something was staged in the meantime";
+/// Why an index was not changed.
+#[derive(Debug)]
+pub enum StagingError {
+    /// Another git works there.
+    Busy,
+    /// The index was written since it was copied, as `git status` does.
+    StagedSince,
+    /// What was asked of git failed.
+    Git(GitError),
+    /// A file cannot be read or written: what it is, and why.
+    File(&'static str, io::Error),
+    /// What was to be done with the index in its place failed, and the index cannot be put back.
+    NotPutBack(GitError, io::Error),
+}
+
+impl fmt::Display for StagingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("git is working there"),
+            Self::StagedSince => f.write_str("something was staged in the meantime"),
+            Self::Git(error) => error.fmt(f),
+            Self::File(what, error) => write!(f, "{what}: {error}"),
+            Self::NotPutBack(why, error) => write!(f, "{why}; the index: {error}"),
+        }
+    }
+}
+
+impl Error for StagingError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Busy | Self::StagedSince => None,
+            Self::Git(error) | Self::NotPutBack(error, _) => Some(error),
+            Self::File(_, error) => Some(error),
+        }
+    }
+}
+
+impl From<GitError> for StagingError {
+    fn from(error: GitError) -> Self {
+        Self::Git(error)
+    }
+}
+
+impl From<StagingError> for Refusal {
+    fn from(error: StagingError) -> Self {
+        Self::of(error)
+    }
+}
 
 impl<'a> Staging<'a> {
     /// Copies the index of a working tree of the repository at `common`. `session` identifies the copy
     /// from others: two processes with the same one must exclude each other, with all programs that they start.
     ///
     /// # Errors
-    /// Returns the file system's error, in words.
-    pub fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, String> {
+    /// Returns the file system's error.
+    pub fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, StagingError> {
         Self::make(git, common, session, Locked::Briefly)
     }
 
@@ -81,16 +129,17 @@ impl<'a> Staging<'a> {
         common: &Anchor,
         session: &str,
         locked: Locked,
-    ) -> Result<Self, String> {
-        let directory = git.directory.open().map_err(|error| error.to_string())?;
-        let objects = common.open_below(Path::new("objects")).map_err(|error| error.to_string())?;
+    ) -> Result<Self, StagingError> {
+        let failed = |error| StagingError::File("the git directory", error);
+        let directory = git.directory.open().map_err(failed)?;
+        let objects = common.open_below(Path::new("objects")).map_err(failed)?;
         // git removes what is left of it with other temporary files (git-prune(1)).
         let name = format!("tmp_pinfold_index_{session}");
         let up: String = git
             .directory
             .path()
             .strip_prefix(common.path())
-            .map_err(|it| it.to_string())?
+            .map_err(|error| failed(io::Error::other(error)))?
             .components()
             .map(|_| "../")
             .collect();
@@ -103,7 +152,8 @@ impl<'a> Staging<'a> {
         }
         staging.before = statat(&staging.directory, INDEX, AtFlags::SYMLINK_NOFOLLOW).ok();
         if staging.before.is_some() {
-            staging.copy_index().map_err(|error| format!("the index cannot be copied: {error}"))?;
+            let failed = |error| StagingError::File("the index cannot be copied", error);
+            staging.copy_index().map_err(failed)?;
         }
         Ok(staging)
     }
@@ -149,7 +199,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+    fn run(&self, arguments: &[&str]) -> Result<String, GitError> {
         let said = self.git.run_with(arguments, &[("GIT_INDEX_FILE", &self.path)], None)?;
         Ok(String::from_utf8_lossy(&said).trim().to_owned())
     }
@@ -166,7 +216,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// Returns what git says where the user staged something else.
-    pub fn merge(&self, from: Option<&str>, to: &str) -> Result<(), String> {
+    pub fn merge(&self, from: Option<&str>, to: &str) -> Result<(), GitError> {
         match from {
             Some(from) if self.before.is_some() => self.run(&["read-tree", "-i", "-m", from, to]),
             _ => self.run(&["read-tree", "-i", "-m", to]),
@@ -178,7 +228,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn reset(&self, tree: &str) -> Result<(), String> {
+    pub fn reset(&self, tree: &str) -> Result<(), GitError> {
         self.run(&["read-tree", "-i", "--reset", tree]).map(|_| ())
     }
 
@@ -188,19 +238,22 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// Returns why nothing was changed: git works there, somebody changed the index since it was
     /// copied, or what `act` says.
-    pub fn install(mut self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    pub fn install(
+        mut self,
+        act: impl FnOnce() -> Result<(), GitError>,
+    ) -> Result<(), StagingError> {
         if !self.is_locked {
             self.lock()?;
         }
         if !self.is_unchanged() {
-            return Err(STAGED_SINCE.to_owned());
+            return Err(StagingError::StagedSince);
         }
-        let failed = |error: io::Error| format!("the index: {error}");
+        let failed = |error| StagingError::File("the index", error);
         let old = self.before.as_ref().map(|_| self.open_index()).transpose().map_err(failed)?;
         let is_there = self.put_in_place().map_err(failed)?;
         act().map_err(|why| match self.put_back(old, is_there) {
-            Ok(()) => why,
-            Err(error) => format!("{why}; {}", failed(error)),
+            Ok(()) => StagingError::Git(why),
+            Err(error) => StagingError::NotPutBack(why, error),
         })
     }
 
@@ -226,10 +279,10 @@ impl<'a> Staging<'a> {
     }
 
     /// Takes the lock.
-    fn lock(&mut self) -> Result<(), String> {
+    fn lock(&mut self) -> Result<(), StagingError> {
         self.wait_for_lock().map_err(|errno| match errno {
-            Errno::EXIST => "git is working there".to_owned(),
-            errno => format!("{LOCK}: {errno}"),
+            Errno::EXIST => StagingError::Busy,
+            errno => StagingError::File(LOCK, errno.into()),
         })?;
         self.is_locked = true;
         Ok(())

@@ -14,6 +14,7 @@ mod messages;
 mod output;
 mod task;
 
+use pinfold_host::Refusal;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::time::Duration;
@@ -86,12 +87,11 @@ impl<'a> Remote<'a> {
     ///
     /// # Errors
     /// Returns what the server or the network says.
-    pub fn check(&self) -> Result<(), String> {
-        let who =
-            self.calls.send(&Call::get("/agents/whoami")).map_err(|error| error.to_string())?;
+    pub fn check(&self) -> Result<(), Refusal> {
+        let who = self.calls.send(&Call::get("/agents/whoami")).map_err(Refusal::of)?;
         match who.text_of("identityId") {
             Some(_) => Ok(()),
-            None => Err("the server does not say who the worker is".to_owned()),
+            None => Err("the server does not say who the worker is".into()),
         }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Says once why a task is not worked on here.
-    fn skip(&self, item: &Value, why: &str) {
+    fn skip(&self, item: &Value, why: &Refusal) {
         let id: String = item.text_of("id").unwrap_or_default().chars().take(64).collect();
         let mut skipped = self.skipped.lock();
         if skipped.len() < MOST_SKIPPED && skipped.insert(id.clone()) {
@@ -220,7 +220,8 @@ impl<'a> Remote<'a> {
     fn complete(&self, holder: &Holder, completion: &Completion) -> Result<Answer, Error> {
         let (path, _) = self.path(holder, "complete")?;
         self.flush(holder.task);
-        let work = (self.config.describe)(completion).map_err(Error::Local)?;
+        let work =
+            (self.config.describe)(completion).map_err(|why| Error::Local(why.to_string()))?;
         let body = {
             let held = self.held.lock();
             let held = held.get(&holder.task).ok_or(Error::Gone)?;

@@ -5,7 +5,6 @@
 //! another name; a repository there stops being one. What is moved is written down first.
 //! `pinfold adopt` lists it and puts it back.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,6 +17,7 @@ use std::time::SystemTime;
 
 use pinfold_git::refs::shell_word;
 use pinfold_git::settled::Kept;
+use pinfold_host::Refusal;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
@@ -329,7 +329,7 @@ pub fn remove_all(places: &Places, is_live: &dyn Fn(&str) -> bool) -> io::Result
 
 /// Returns what is reported of something that was set aside, with the command that puts it back from where the
 /// user is.
-pub fn kept(path: &Path, why: impl Into<Cow<'static, str>>) -> Kept {
+pub fn kept(path: &Path, why: impl ToString) -> Kept {
     let current = std::env::current_dir().ok().filter(|it| it.parent().is_some());
     let near = current
         .as_ref()
@@ -347,9 +347,9 @@ pub fn kept(path: &Path, why: impl Into<Cow<'static, str>>) -> Kept {
 /// Puts back what was set aside last from a path. Returns the path.
 ///
 /// # Errors
-/// Returns why it stays where it is, in words.
-pub fn adopt(places: &Places, path: &Path) -> Result<PathBuf, String> {
-    let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", Escaped(path)))?;
+/// Returns why it stays where it is.
+pub fn adopt(places: &Places, path: &Path) -> Result<PathBuf, Refusal> {
+    let path = std::path::absolute(path).map_err(Refusal::about(Escaped(path)))?;
     // What lies above may be reached through a link.
     let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
     let path =
@@ -358,9 +358,9 @@ pub fn adopt(places: &Places, path: &Path) -> Result<PathBuf, String> {
     let aside = found.ok_or_else(|| format!("nothing was set aside from {}", Escaped(&path)))?;
     aside.put_back().map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            format!("{} is there; move it away first", Escaped(&aside.path))
+            Refusal::new(format!("{} is there; move it away first", Escaped(&aside.path)))
         }
-        _ => format!("{} cannot be put back: {error}", Escaped(&aside.path)),
+        _ => Refusal::new(format!("{} cannot be put back", Escaped(&aside.path))).because(error),
     })?;
     Ok(aside.path)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits};
+use pinfold_host::Refusal;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Ended;
 
@@ -102,16 +103,18 @@ impl Scratch {
     /// Runs it to its end. The process that does must have one thread.
     ///
     /// # Errors
-    /// Returns what went wrong, in words.
-    pub fn run(self) -> Result<(), String> {
+    /// Returns why it does not start, or what it wrote when it failed.
+    pub fn run(self) -> Result<(), Refusal> {
         let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
-        let (errors, writer) = pipe.map_err(|errno| errno.to_string())?;
-        let words = |error: Error| error.to_string();
-        let stdio = errors_only(writer).map_err(|error| error.to_string())?;
-        let (plan, program) = self.plan().map_err(words)?;
-        match run_quietly(plan, &program, stdio).map_err(words)? {
+        let (errors, writer) = pipe?;
+        let stdio = errors_only(writer)?;
+        let (plan, program) = self.plan().map_err(Refusal::of)?;
+        match run_quietly(plan, &program, stdio).map_err(Refusal::of)? {
             Ended::Code(0) => Ok(()),
-            ended => Err(format!("{} ({ended:?})", in_one_line(&read_errors(errors)))),
+            ended => {
+                let said = in_one_line(&read_errors(errors));
+                Err(Refusal::new(format!("{said} ({ended:?})")))
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use pinfold_boundary::ownership::hand_over;
 use pinfold_git::config::{Setting, write};
 use pinfold_git::known::safe;
 use pinfold_git::refs::{is_component, is_object};
+use pinfold_host::Refusal;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_hostexec::git::{Doing, Task};
@@ -67,7 +68,7 @@ impl Stage {
         launcher: Launcher,
     ) -> Result<Option<Outcome>, RunError> {
         let task = Task::read(place).map_err(RunError::System)?;
-        let said = |what: String| RunError::refused(what, None);
+        let said = |what: Refusal| RunError::refused(what.to_string(), None);
         match self {
             Self::Look => {
                 look(&task).map_err(said)?;
@@ -82,10 +83,9 @@ impl Stage {
     }
 }
 
-fn look(task: &Task) -> Result<(), String> {
-    let words = |error: io::Error| error.to_string();
+fn look(task: &Task) -> Result<(), Refusal> {
     let out = task.place.join("out");
-    hand_over(&out).map_err(words)?;
+    hand_over(&out)?;
     let own = Path::new(LIVE).join(&task.own);
     let mut scratch = Scratch::new(REFERENCES, "")
         .place(LIVE, &task.common, Access::Read)
@@ -96,7 +96,7 @@ fn look(task: &Task) -> Result<(), String> {
         scratch = scratch.place(&inside.to_string_lossy(), host, Access::Read);
     }
     scratch.run()?;
-    make(task).map_err(words)?;
+    make(task)?;
     match task.doing {
         Doing::Push => preview(task),
         Doing::Fetch | Doing::Ask | Doing::Look => Ok(()),
@@ -204,13 +204,12 @@ fn hook(task: &Task, content: &str) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-fn preview(task: &Task) -> Result<(), String> {
+fn preview(task: &Task) -> Result<(), Refusal> {
     let Some(remote) = &task.remote else { return Ok(()) };
-    let words = |error: io::Error| error.to_string();
-    configure(task, Some(KNOWN), HOOKS).map_err(words)?;
-    hook(task, NOTE_MOVES).map_err(words)?;
-    hand_over(&task.place.join("git")).map_err(words)?;
-    hand_over(&task.place.join("known")).map_err(words)?;
+    configure(task, Some(KNOWN), HOOKS)?;
+    hook(task, NOTE_MOVES)?;
+    hand_over(&task.place.join("git"))?;
+    hand_over(&task.place.join("known"))?;
     let args = task.args.iter().map(|arg| OsString::from_vec(arg.clone()));
     let mut scratch = Scratch::new(PREVIEW_PUSH, "")
         .arguments(args)
@@ -229,12 +228,11 @@ fn preview(task: &Task) -> Result<(), String> {
     scratch.run()
 }
 
-fn pack(task: &Task) -> Result<(), String> {
+fn pack(task: &Task) -> Result<(), Refusal> {
     let Some(remote) = &task.remote else { return Ok(()) };
-    let words = |error: io::Error| error.to_string();
-    let moved = task.moved(&remote.name).map_err(words)?;
+    let moved = task.moved(&remote.name)?;
     let wanted: String = moved.values().map(|object| format!("{object}\n")).collect();
-    fs::write(task.place.join("out/wanted"), wanted).map_err(words)?;
+    fs::write(task.place.join("out/wanted"), wanted)?;
     let mut scratch = Scratch::new(PACK, "")
         .place(GIT, &task.place.join("git"), Access::Read)
         .place(OUT, &task.place.join("out"), Access::Write)

@@ -1,5 +1,6 @@
 //! Where attempts run.
 
+use pinfold_host::Refusal;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -24,7 +25,7 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// Returns what the user has to know. The result is accepted all the same.
-    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String>;
+    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), Refusal>;
 }
 
 /// How an attempt ended.

@@ -363,7 +363,12 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
         let observer = self.worker.observer;
         match &report {
             Request::Complete(_, completion) => {
-                let note = self.worker.engine.accepted(&claimed, completion).err();
+                let note = self
+                    .worker
+                    .engine
+                    .accepted(&claimed, completion)
+                    .err()
+                    .map(|why| why.to_string());
                 observer(&WorkerEvent::Completed(&claimed, note.as_deref()));
             }
             Request::Fail(_, failure) => observer(&WorkerEvent::Failed(&claimed, failure)),

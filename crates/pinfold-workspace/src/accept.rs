@@ -14,6 +14,7 @@ use pinfold_git::host_git::HostGit;
 use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, shell_word};
 use pinfold_git::staging::Staging;
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{HostProgram, Launcher, lend};
@@ -57,12 +58,12 @@ impl Repository {
     /// Returns the one whose working tree is at this path.
     ///
     /// # Errors
-    /// Returns, in words, that it or git is missing.
-    pub fn at(top: &HostPath, launcher: &Launcher) -> Result<Self, String> {
+    /// Returns that it or git is missing.
+    pub fn at(top: &HostPath, launcher: &Launcher) -> Result<Self, Refusal> {
         let program = launcher.find("git", &[]).ok_or("there is no git on this machine")?;
         let none = || format!("{top} is not a git repository");
         let dot = top.as_path().join(".git");
-        let common = match git_outside(top.as_path()).map_err(|error| error.to_string())? {
+        let common = match git_outside(top.as_path()).map_err(Refusal::of)? {
             Some(outside) => outside,
             None if dot.is_dir() => dot,
             None => pointer::gitdir(&dot).ok_or_else(none)?,
@@ -78,7 +79,7 @@ impl Repository {
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn waiting(&self) -> Result<Vec<Waiting>, String> {
+    pub fn waiting(&self) -> Result<Vec<Waiting>, Refusal> {
         let format = "--format=%(objectname) %(refname)";
         let listed = self.git().run(&["for-each-ref", format, "refs/pinfold"], None)?;
         let waiting = |line: &str| {
@@ -94,8 +95,8 @@ impl Repository {
     /// Moves a branch to where it waits. Others must be excluded.
     ///
     /// # Errors
-    /// Returns why it stays where it is, in words, with the hint.
-    pub fn accept(&self, waiting: &Waiting) -> Result<(), String> {
+    /// Returns why it stays where it is, and the command that merges it.
+    pub fn accept(&self, waiting: &Waiting) -> Result<(), Refusal> {
         let Waiting { session, branch, commit } = waiting;
         let (name, kept) = (format!("refs/heads/{branch}"), kept(waiting));
         let git = self.git();
@@ -125,12 +126,12 @@ impl Repository {
     }
 
     /// Returns the git directory of the working tree in which a branch is checked out.
-    fn checked_out(&self, name: &str) -> Result<Option<Anchor>, String> {
+    fn checked_out(&self, name: &str) -> Result<Option<Anchor>, Refusal> {
         let mut all = vec![self.common.clone()];
         let linked = std::fs::read_dir(self.common.path().join("worktrees"));
         for entry in linked.into_iter().flatten().flatten() {
             let path = Path::new("worktrees").join(entry.file_name());
-            all.push(self.common.below(&path).map_err(|error| error.to_string())?);
+            all.push(self.common.below(&path)?);
         }
         Ok(all.into_iter().find(|directory| {
             let git = HostGit { program: &self.program, directory };

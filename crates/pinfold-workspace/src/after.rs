@@ -298,7 +298,7 @@ impl After<'_> {
                     self.gone.insert(path.to_owned());
                 }
             }
-            Err(why) => self.set_aside_for(path, why.into(), None),
+            Err(why) => self.set_aside_for(path, why.to_string().into(), None),
         }
     }
 

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::layout::PROTECTED;
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::file_id::Moment;
 use pinfold_policy::authority::Reason;
@@ -93,16 +94,16 @@ impl ProtectedDir {
         reason: &Reason,
         hidden: &HashSet<PathBuf>,
         budget: &mut Budget,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refusal> {
         let copy = directory.join(number.to_string());
         let is_placeholder = fs::symlink_metadata(path).is_err();
         let within = hidden.iter().filter_map(|it| it.strip_prefix(path).ok().map(Path::to_owned));
         let hidden: Vec<PathBuf> = within.collect();
         let (entries, host) = if is_placeholder {
-            fs::create_dir(&copy).map_err(|error| error.to_string())?;
+            fs::create_dir(&copy)?;
             (BTreeMap::new(), None)
         } else {
-            let host = Anchor::of(path).map_err(|error| error.to_string())?;
+            let host = Anchor::of(path)?;
             (copy::copy(&host, &copy, &hidden, budget)?, Some(host))
         };
         let (why, opt_in) = (reason.text.clone().into_owned(), reason.opt_in.clone());

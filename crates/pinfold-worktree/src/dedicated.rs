@@ -13,11 +13,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pinfold_git::refs::shell_word;
-use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory, owner_at};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Spot;
+use pinfold_host::{Host, Refusal};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
@@ -172,8 +172,8 @@ impl Dedicated {
         standing: &Standing,
         beginning: Option<&Beginning>,
     ) -> Result<(), DedicatedError> {
-        let failed = |said| DedicatedError::Make { top: self.top.clone(), said };
-        let top = self.top.to_str().ok_or_else(|| failed("its name is not UTF-8".to_owned()))?;
+        let failed = |source| DedicatedError::Make { top: self.top.clone(), source };
+        let top = self.top.to_str().ok_or_else(|| failed("its name is not UTF-8".into()))?;
         let mut words = vec!["worktree", "add", "-q", "--no-checkout"];
         if *standing == Standing::Gone {
             words.push("--force");
@@ -184,7 +184,7 @@ impl Dedicated {
         }
         // What is checked out in part where the caller stands is so in a new worktree, too.
         let git = self.repository.git_at(&self.repository.here);
-        git.run(&words, None).map(|_| ()).map_err(failed)
+        git.run(&words, None).map(|_| ()).map_err(|error| failed(error.into()))
     }
 
     /// Returns where a new branch begins: where the only remote that has it has it, or where the caller
@@ -207,26 +207,26 @@ impl Dedicated {
     }
 
     fn fill(&self) -> Result<Vec<String>, DedicatedError> {
-        let failed = |said| DedicatedError::Files {
+        let failed = |source| DedicatedError::Files {
             branch: self.branch.clone(),
             top: self.top.clone(),
-            said,
+            source,
         };
-        let missing = || failed("git does not know it".to_owned());
+        let missing = || failed("git does not know it".into());
         let own = self.repository.listed(&self.top).ok_or_else(missing)?.git;
         let commit = self.repository.commit(&own, "HEAD").ok_or_else(missing)?;
         let files = self.files(&own);
         files.prepare(&self.places)?;
-        let filled = files.fill(&commit).map_err(|said| {
+        let filled = files.fill(&commit).map_err(|source| {
             if files.lacks_objects() {
                 DedicatedError::Partial {
                     branch: self.branch.clone(),
                     top: self.top.clone(),
                     root: self.repository.root.clone(),
-                    said,
+                    source,
                 }
             } else {
-                failed(said)
+                failed(source)
             }
         });
         files.clear()?;
@@ -264,7 +264,7 @@ impl Dedicated {
         }
     }
 
-    fn remove(&self) -> Result<(), String> {
+    fn remove(&self) -> Result<(), Refusal> {
         let top = self.top.to_str().ok_or("its name is not UTF-8")?;
         // Package managers leave directories that their owner cannot change; git would stop half-way.
         let closed = ["find", ".", "-type", "d", "!", "-perm", "-700"];
@@ -283,7 +283,8 @@ impl Dedicated {
         }
         // Without --force git would look at its files here, with the repository's configuration.
         let words = ["worktree", "remove", "--force", "--", top];
-        self.repository.host().run(&words, None).map(|_| ())
+        self.repository.host().run(&words, None)?;
+        Ok(())
     }
 
     /// Removes the worktree if it was made for a run, no other session works in it, and nothing is
@@ -330,12 +331,12 @@ impl Dedicated {
             (true, Unsaved::Keep) => match dedicated.has_unsaved(&own) {
                 Ok(false) => None,
                 Ok(true) => Some("it has changes that are not committed".to_owned()),
-                Err(why) => Some(why),
+                Err(why) => Some(why.to_string()),
             },
         };
         if why.is_none() {
             let top = dedicated.top.clone();
-            dedicated.remove().map_err(|said| DedicatedError::Remove { top, said })?;
+            dedicated.remove().map_err(|source| DedicatedError::Remove { top, source })?;
             dedicated.record.forget()?;
         }
         let top = dedicated.top.clone();
@@ -344,7 +345,7 @@ impl Dedicated {
     }
 
     /// Returns whether something in it is not in the commit that its branch is at.
-    fn has_unsaved(&self, own: &Anchor) -> Result<bool, String> {
+    fn has_unsaved(&self, own: &Anchor) -> Result<bool, Refusal> {
         let commit = self.repository.commit(own, "HEAD").ok_or("it has no commit")?;
         Ok(!self.is_clean(own, &commit)?)
     }
@@ -356,9 +357,9 @@ impl Dedicated {
             None => self.remove().map(|()| None),
             Some(why) => Ok(Some(why)),
         });
-        match removed {
-            Ok(None) => format!("removed the worktree {top}: nothing in it was new"),
-            Ok(Some(why)) | Err(why) => {
+        match removed.unwrap_or_else(|why| Some(why.to_string())) {
+            None => format!("removed the worktree {top}: nothing in it was new"),
+            Some(why) => {
                 let root = shell_word(&self.repository.root.to_string_lossy());
                 let path = shell_word(&self.top.to_string_lossy());
                 let command = format!("git -C {root} worktree remove {path}");
@@ -368,12 +369,12 @@ impl Dedicated {
     }
 
     /// Returns why it is not removed, if there is a reason.
-    fn why_it_stays(&self) -> Result<Option<String>, String> {
+    fn why_it_stays(&self) -> Result<Option<String>, Refusal> {
         let repository = &self.repository;
         let Some(own) = repository.listed(&self.top).map(|it| it.git) else {
             return Ok(Some("git does not know it any more".to_owned()));
         };
-        let directory = own.open().map_err(|error| error.to_string())?;
+        let directory = own.open()?;
         if kind_at(&directory, "locked").is_some() {
             return Ok(Some("it is locked".to_owned()));
         }
@@ -391,7 +392,7 @@ impl Dedicated {
     }
 
     /// Returns whether another branch, or what is checked out in the main worktree, has the commit.
-    fn is_merged(&self, own: &Anchor, commit: &str) -> Result<bool, String> {
+    fn is_merged(&self, own: &Anchor, commit: &str) -> Result<bool, Refusal> {
         let git = self.repository.host();
         let branch = self.repository.git_at(own).line(&["symbolic-ref", "-q", "HEAD"]);
         let contains = format!("--contains={commit}");
@@ -405,24 +406,22 @@ impl Dedicated {
     }
 
     /// Asks in a process of its own: a boundary starts from one with one thread.
-    fn is_clean(&self, own: &Anchor, commit: &str) -> Result<bool, String> {
+    fn is_clean(&self, own: &Anchor, commit: &str) -> Result<bool, Refusal> {
         let files = self.files(own);
-        files.prepare(&self.places).map_err(|error| error.to_string())?;
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        files.prepare(&self.places)?;
+        let program = std::env::current_exe()?;
         let mut argv: Vec<OsString> = vec![program.into(), "look-at-worktree".into()];
         argv.extend([&files.git, &files.own, &files.top, &files.out].map(|path| path.into()));
         argv.push(commit.into());
-        let output = self
-            .repository
-            .program
-            .launcher()
-            .run_to_end(&argv, &[], None)
-            .map_err(|error| error.to_string());
-        files.clear().map_err(|error| error.to_string())?;
+        let output = self.repository.program.launcher().run_to_end(&argv, &[], None);
+        files.clear()?;
         let output = output?;
         match output.code {
             Some(0) => Ok(output.stdout.as_slice() == b"clean\n"),
-            _ => Err(String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string()),
+            _ => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                Err(Refusal::new(said.trim().escape_debug()))
+            }
         }
     }
 }

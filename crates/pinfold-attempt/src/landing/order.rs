@@ -86,8 +86,8 @@ impl NotLanded {
         Self { obstacle, tip: None, why: why.into() }
     }
 
-    pub(super) fn setup(why: String) -> Self {
-        Self::new(Obstacle::Failed, why)
+    pub(super) fn setup(why: impl ToString) -> Self {
+        Self::new(Obstacle::Failed, why.to_string())
     }
 }
 

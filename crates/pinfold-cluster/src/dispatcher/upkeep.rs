@@ -263,7 +263,7 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
         };
         let spec = self.queue.spec(name.task)?;
         if let Err(why) = publish(&spec, &completion) {
-            (self.observer)(&DispatchEvent::Unpublished(name, &why));
+            (self.observer)(&DispatchEvent::Unpublished(name, &why.to_string()));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use serde_json::{Map, Value, json};
 
 use super::SPARE;
-use crate::scheduler::{JobName, JobRequest};
+use crate::scheduler::{JobName, JobRequest, SchedulerError};
 use crate::settings::KubernetesSettings;
 
 /// The container that the worker runs in.
@@ -33,7 +33,10 @@ pub(super) fn name_of(name: &JobName) -> String {
 ///
 /// # Errors
 /// Returns an error for a path that is not UTF-8, which JSON cannot carry.
-pub(super) fn job(request: &JobRequest, settings: &KubernetesSettings) -> Result<Value, String> {
+pub(super) fn job(
+    request: &JobRequest,
+    settings: &KubernetesSettings,
+) -> Result<Value, SchedulerError> {
     let labels = json!({
         MANAGED.0: MANAGED.1,
         TASK: request.name.task.to_string(),
@@ -64,7 +67,7 @@ pub(super) fn job(request: &JobRequest, settings: &KubernetesSettings) -> Result
     }))
 }
 
-fn container(request: &JobRequest, settings: &KubernetesSettings) -> Result<Value, String> {
+fn container(request: &JobRequest, settings: &KubernetesSettings) -> Result<Value, SchedulerError> {
     let state = text(request.state.as_os_str())?;
     let mut command = vec!["/usr/bin/env".to_owned(), "-i".to_owned()];
     for (name, value) in &request.environment {
@@ -162,8 +165,9 @@ fn list(table: &Map<String, Value>, key: &str) -> Vec<Value> {
     table.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-fn text(word: &OsStr) -> Result<&str, String> {
-    word.to_str().ok_or_else(|| "a path of the job is not UTF-8".to_owned())
+fn text(word: &OsStr) -> Result<&str, SchedulerError> {
+    let refused = || SchedulerError::Refused("a path of the job is not UTF-8".to_owned());
+    word.to_str().ok_or_else(refused)
 }
 
 /// Returns a word that Kubernetes passes on as it is: it fills in `$(NAME)` in commands, and takes `$$` for `$`.

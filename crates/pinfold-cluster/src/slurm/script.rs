@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::quoted;
-use crate::scheduler::JobRequest;
+use crate::scheduler::{JobRequest, SchedulerError};
 
 /// What Slurm says of the node and its part of it (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"), as options of the command.
 const ALLOCATION: &str =
@@ -14,7 +14,7 @@ const ALLOCATION: &str =
 ///
 /// # Errors
 /// Returns an error for a null byte, which sbatch does not take.
-pub(crate) fn script(request: &JobRequest) -> Result<String, String> {
+pub(crate) fn script(request: &JobRequest) -> Result<String, SchedulerError> {
     let mut script = format!("#!/bin/sh\n# {}\nexec /usr/bin/env -i", request.name).into_bytes();
     for (name, value) in &request.environment {
         script.push(b' ');
@@ -33,6 +33,6 @@ pub(crate) fn script(request: &JobRequest) -> Result<String, String> {
     script.push(b'\n');
     match String::from_utf8(script) {
         Ok(script) if !script.contains('\0') => Ok(script),
-        _ => Err("a path of the job is not UTF-8".to_owned()),
+        _ => Err(SchedulerError::Refused("a path of the job is not UTF-8".to_owned())),
     }
 }

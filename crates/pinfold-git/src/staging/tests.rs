@@ -4,8 +4,8 @@ use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_host::wrappers::Wrappers;
 
-use super::{Locked, Staging};
-use crate::host_git::HostGit;
+use super::{Locked, Staging, StagingError};
+use crate::host_git::{GitError, HostGit};
 
 /// A repository with a commit of two files, of which the second one is not staged.
 struct Case {
@@ -59,9 +59,9 @@ fn branch_moves_after_the_index_and_a_branch_that_stays_takes_it_back() {
     let said = staging.install(|| {
         // A kill here leaves the changes staged: no later commit takes them back.
         assert_eq!(case.staged(), "a\nb\n");
-        Err("it moved".to_owned())
+        Err(GitError::Failed("it moved".to_owned()))
     });
-    assert_eq!(said, Err("it moved".to_owned()));
+    assert_eq!(said.unwrap_err().to_string(), "it moved");
     assert_eq!((case.staged(), case.names()), ("a\n".to_owned(), Vec::new()));
     let staging = Staging::make(case.git(), &case.git, "s", Locked::Throughout).unwrap();
     staging.reset("HEAD").unwrap();
@@ -76,7 +76,7 @@ fn index_that_was_missing_is_missing_again_if_the_branch_stays() {
     fs::remove_file(&index).unwrap();
     let staging = Staging::copy(case.git(), &case.git, "s").unwrap();
     staging.reset("HEAD").unwrap();
-    staging.install(|| Err(String::new())).unwrap_err();
+    staging.install(|| Err(GitError::Failed(String::new()))).unwrap_err();
     assert!(!index.exists());
 }
 
@@ -101,6 +101,6 @@ fn everything_that_a_kill_left_is_removed_by_the_next_attempt() {
     // Of another session nothing is.
     left("other");
     let staging = Staging::copy(case.git(), &case.git, "s").unwrap();
-    assert_eq!(staging.install(|| Ok(())), Err("git is working there".to_owned()));
+    assert!(matches!(staging.install(|| Ok(())), Err(StagingError::Busy)));
     assert_eq!(case.names().len(), 3);
 }

@@ -1,6 +1,7 @@
 //! What a worker takes from a server, and what it says of results.
 
 use pinfold_egress::WayOut;
+use pinfold_host::Refusal;
 use pinfold_tasks::{Completion, TaskSpec};
 
 use super::credentials::Credentials;
@@ -24,9 +25,9 @@ pub struct RemoteConfig<'a> {
     /// What every task has: repository, agent, limits and verification. Title and brief come from the server.
     pub template: TaskSpec,
     /// Decides whether a task can be worked on here.
-    pub check: &'a (dyn Fn(&TaskSpec) -> Result<(), String> + Sync),
+    pub check: &'a (dyn Fn(&TaskSpec) -> Result<(), Refusal> + Sync),
     /// Describes the result of an attempt.
-    pub describe: &'a (dyn Fn(&Completion) -> Result<Work, String> + Sync),
+    pub describe: &'a (dyn Fn(&Completion) -> Result<Work, Refusal> + Sync),
     /// Says whether the worker is to end. A claim looks at many tasks of a server that may be slow.
     pub is_ending: &'a (dyn Fn() -> bool + Sync),
     /// Takes lines for people.

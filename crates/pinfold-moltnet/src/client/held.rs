@@ -1,5 +1,6 @@
 //! An attempt that this worker holds.
 
+use pinfold_host::Refusal;
 use std::time::Duration;
 
 use pinfold_tasks::{Claimed, Holder, TaskId, TaskSpec, Token};
@@ -17,11 +18,11 @@ pub(super) struct Held {
 
 impl Held {
     /// Reads the answer to a claim of a task.
-    pub(super) fn read(answer: &Value, offered: Offered, token: Token) -> Result<Self, String> {
+    pub(super) fn read(answer: &Value, offered: Offered, token: Token) -> Result<Self, Refusal> {
         let attempt = answer.get("attempt").ok_or("it has no attempt")?;
         let id = attempt.text_of("taskId").unwrap_or_default();
         if id.to_ascii_lowercase() != offered.id.to_string() {
-            return Err("it is about another task".to_owned());
+            return Err("it is about another task".into());
         }
         let number = attempt
             .get("attemptN")

@@ -1,5 +1,6 @@
 //! A task as a server offers it: what of it is used, and what is refused.
 
+use pinfold_host::Refusal;
 use std::fmt::Write as _;
 
 use pinfold_policy::path::is_plain;
@@ -30,34 +31,37 @@ impl Offered {
     ///
     /// # Errors
     /// Returns why it is not worked on here.
-    pub(super) fn read(task: &Value, config: &RemoteConfig<'_>) -> Result<Self, String> {
+    pub(super) fn read(task: &Value, config: &RemoteConfig<'_>) -> Result<Self, Refusal> {
         let id: TaskId =
             task.text_of("id").unwrap_or_default().parse().map_err(|_| "its id is not a UUID")?;
         let kind = task.text_of("taskType").unwrap_or_default().into_owned();
         if !TYPES.contains(&kind.as_str()) {
-            return Err(format!("this worker does {} tasks alone", TYPES.join(" and ")));
+            return Err(Refusal::new(format!(
+                "this worker does {} tasks alone",
+                TYPES.join(" and ")
+            )));
         }
         let input = task.get("input").ok_or("it has no input")?;
         let input_cid = Cid::of_json(input).to_string();
         if task.text_of("inputCid").is_none_or(|given| given != input_cid) {
-            return Err("its input is not what its inputCid says".to_owned());
+            return Err("its input is not what its inputCid says".into());
         }
         if task.text_of("status").is_none_or(|status| status != "queued") {
-            return Err("it is not queued".to_owned());
+            return Err("it is not queued".into());
         }
         let trust = task.text_of("requiredExecutorTrustLevel");
         if trust.is_some_and(|trust| trust != "selfDeclared") {
-            return Err("it asks for an executor that proves what it is".to_owned());
+            return Err("it asks for an executor that proves what it is".into());
         }
         let profiles = task.get("allowedProfiles").and_then(Value::as_array);
         if profiles.is_some_and(|profiles| !profiles.is_empty()) {
-            return Err("it is for certain runtime profiles alone".to_owned());
+            return Err("it is for certain runtime profiles alone".into());
         }
         if input.given("continueFrom").is_some() {
-            return Err("it continues the session of another task".to_owned());
+            return Err("it continues the session of another task".into());
         }
         if input.get("execution").and_then(|it| it.given("revision")).is_some() {
-            return Err("it names a revision to begin at".to_owned());
+            return Err("it names a revision to begin at".into());
         }
         let spec = spec(task, input, &config.template)?;
         (config.check)(&spec)?;
@@ -96,7 +100,7 @@ fn local(address: &str, id: TaskId) -> TaskId {
 }
 
 /// Returns what is asked of the agent: the template's task, with a title, a brief and less time.
-fn spec(task: &Value, input: &Value, template: &TaskSpec) -> Result<TaskSpec, String> {
+fn spec(task: &Value, input: &Value, template: &TaskSpec) -> Result<TaskSpec, Refusal> {
     let brief = brief(input)?;
     let first = brief.lines().next().unwrap_or_default().to_owned();
     let title: String = task
@@ -122,7 +126,7 @@ fn spec(task: &Value, input: &Value, template: &TaskSpec) -> Result<TaskSpec, St
 }
 
 /// Returns the brief, with what belongs to it.
-fn brief(input: &Value) -> Result<String, String> {
+fn brief(input: &Value) -> Result<String, Refusal> {
     let mut brief = text(input, "brief").ok_or("it has no brief")?;
     if let Some(expected) = text(input, "expectedOutput") {
         let _ = write!(brief, "\n\nExpected output:\n\n{expected}");
@@ -146,8 +150,8 @@ fn brief(input: &Value) -> Result<String, String> {
         }
     }
     match brief.trim() {
-        "" => Err("its brief is empty".to_owned()),
-        brief if brief.len() > TaskSpec::LONGEST_BRIEF => Err("its brief is too long".to_owned()),
+        "" => Err("its brief is empty".into()),
+        brief if brief.len() > TaskSpec::LONGEST_BRIEF => Err("its brief is too long".into()),
         brief => Ok(brief.to_owned()),
     }
 }
@@ -207,6 +211,7 @@ pub(super) mod tests {
 
     fn offered(input: &str, more: &str) -> Result<Offered, String> {
         Offered::read(&task(input, more), &config("http://127.0.0.1"))
+            .map_err(|why| why.to_string())
     }
 
     #[test]
@@ -246,7 +251,7 @@ pub(super) mod tests {
         let mut other = task(r#"{"brief":"x"}"#, "").to_string();
         other = other.replace(r#""brief":"x""#, r#""brief":"y""#);
         let error = Offered::read(&read(&other).unwrap(), &config("http://127.0.0.1"));
-        assert!(error.err().unwrap().contains("inputCid"));
+        assert!(error.err().unwrap().to_string().contains("inputCid"));
         for wrong in ["null", "1", "{}", r#"{"id":"../../x"}"#, r#"{"id":1}"#] {
             let value = read(wrong).unwrap();
             assert!(Offered::read(&value, &config("http://127.0.0.1")).is_err(), "{wrong}");

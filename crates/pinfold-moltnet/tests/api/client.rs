@@ -1,5 +1,6 @@
 //! The client: against this server, against recorded requests, and against a server that means harm.
 
+use pinfold_host::Refusal;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
@@ -34,12 +35,12 @@ impl Engine for Scripted {
         }
     }
 
-    fn accepted(&self, _: &Claimed, _: &Completion) -> Result<(), String> {
+    fn accepted(&self, _: &Claimed, _: &Completion) -> Result<(), Refusal> {
         Ok(())
     }
 }
 
-fn describe(completion: &Completion) -> Result<Work, String> {
+fn describe(completion: &Completion) -> Result<Work, Refusal> {
     let commits = vec![("0123456789abcdef".to_owned(), "Do it".to_owned())];
     Ok(Work { branch: "task/x".to_owned(), summary: completion.output.clone(), commits })
 }
@@ -332,7 +333,7 @@ fn token_that_ended_early_is_renewed_once_and_a_request_that_came_too_soon_is_se
         if request.contains("/oauth2/token") { ok(TOKEN) } else { http(401, "", "{}") }
     });
     let (error, _) = server.with(|remote| remote.check().unwrap_err());
-    assert!(error.contains("rejected the credentials"), "{error}");
+    assert!(error.to_string().contains("rejected the credentials"), "{error}");
     assert_eq!(server.asked.lock().unwrap().len(), 4);
 }
 
@@ -345,14 +346,14 @@ fn credentials_follow_no_redirect_and_are_in_no_message() {
     });
     let (error, said) = server.with(|remote| remote.check().unwrap_err());
     assert!(elsewhere.asked.lock().unwrap().is_empty());
-    assert!(!error.contains(CANARY) && said.is_empty(), "{error}");
+    assert!(!error.to_string().contains(CANARY) && said.is_empty(), "{error}");
     // A server that repeats the secret does not get it into a message either.
     let server = Scripts::new(|request| {
         let body = request.split_once("\r\n\r\n").unwrap().1.to_owned();
         http(400, "", &format!(r#"{{"error":"{body}"}}"#))
     });
     let (error, _) = server.with(|remote| remote.check().unwrap_err());
-    assert!(!error.contains(CANARY), "{error}");
+    assert!(!error.to_string().contains(CANARY), "{error}");
 }
 
 #[test]

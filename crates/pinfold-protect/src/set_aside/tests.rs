@@ -108,7 +108,7 @@ fn file_set_aside_leaves_the_workspace_and_is_restored_unchanged() {
     assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 0);
     assert_eq!(list(&case.places).len(), 2);
     fs::write(case.path("run.sh"), "other").unwrap();
-    let said = adopt(&case.places, &case.path("run.sh")).unwrap_err();
+    let said = adopt(&case.places, &case.path("run.sh")).unwrap_err().to_string();
     assert!(said.ends_with("run.sh is there; move it away first"), "{said}");
     fs::remove_file(case.path("run.sh")).unwrap();
     assert_eq!(adopt(&case.places, &case.path("run.sh")).unwrap(), case.path("run.sh"));
@@ -116,7 +116,7 @@ fn file_set_aside_leaves_the_workspace_and_is_restored_unchanged() {
     assert_eq!((fs::read(case.path("run.sh")).unwrap(), mode("run.sh")), (b"x".to_vec(), 0o750));
     adopt(&case.places, &case.path("d")).unwrap();
     assert_eq!(mode("d"), 0o311);
-    let said = adopt(&case.places, &case.path("d")).unwrap_err();
+    let said = adopt(&case.places, &case.path("d")).unwrap_err().to_string();
     assert!(said.starts_with("nothing was set aside"), "{said}");
     assert!(list(&case.places).is_empty());
 }

@@ -1,3 +1,4 @@
+use pinfold_host::Refusal;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ impl Engine for Scripted {
         ending
     }
 
-    fn accepted(&self, _: &Claimed, _: &Completion) -> Result<(), String> {
+    fn accepted(&self, _: &Claimed, _: &Completion) -> Result<(), Refusal> {
         self.accepted.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }

@@ -205,7 +205,7 @@ impl JobMaker for BareJobs {
         false
     }
 
-    fn secrets(&self) -> Result<Vec<SecretVariable>, String> {
+    fn secrets(&self) -> Result<Vec<SecretVariable>, pinfold_host::Refusal> {
         Ok(Vec::new())
     }
 }

@@ -22,6 +22,7 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::special_files;
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::{self, Worktree};
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::launcher::{HostProgram, Spot};
 use pinfold_names::Protection;
@@ -92,7 +93,7 @@ impl Collect<'_> {
         &self,
         state: Option<State>,
         settled: &mut Settled,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         // To make the state of a start takes as long as to copy its references.
         if state.is_none() && self.copied.own_stamps.is_some() && self.copied.is_unchanged() {
             return Ok(());
@@ -104,10 +105,10 @@ impl Collect<'_> {
     /// Brings both sides in step.
     ///
     /// # Errors
-    /// Returns what went wrong, in words. What was not taken over is in the private directory still.
-    pub(crate) fn collect(&self, state: &mut State, settled: &mut Settled) -> Result<(), String> {
+    /// Returns what went wrong. What was not taken over is in the private directory still.
+    pub(crate) fn collect(&self, state: &mut State, settled: &mut Settled) -> Result<(), Refusal> {
         // The session could put a link in its place.
-        open_directory(&self.copied.private).map_err(|errno| format!("the copy: {errno}"))?;
+        open_directory(&self.copied.private).map_err(Refusal::about("the copy"))?;
         let all = worktrees::list(&self.copied.host, self.tops);
         // An attempt that was interrupted may have moved the references already.
         let is_first = !state.is_complete && self.copied.own_stamps.is_some();
@@ -116,13 +117,13 @@ impl Collect<'_> {
             return Ok(());
         }
         for git in [self.copied.private.as_path(), self.copied.host.path()] {
-            special_files::refuse(git).map_err(|error| error.to_string())?;
+            special_files::refuse(git)?;
         }
         let _ = fs::remove_dir_all(&self.out);
-        let make = |path: &Path| fs::create_dir(path).map_err(|error| error.to_string());
+        let make = |path: &Path| fs::create_dir(path).map_err(Refusal::from);
         make(&self.out)?;
         [ASKED, SAID, CHECKED].iter().try_for_each(|name| make(&self.out.join(name)))?;
-        pinfold_boundary::ownership::hand_over(&self.out).map_err(|error| error.to_string())?;
+        pinfold_boundary::ownership::hand_over(&self.out)?;
         let done = self.both_ways(state, all, settled);
         let _ = fs::remove_dir_all(&self.out);
         done
@@ -133,7 +134,7 @@ impl Collect<'_> {
         state: &mut State,
         all: Vec<Worktree>,
         settled: &mut Settled,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let (within, elsewhere): (Vec<Worktree>, Vec<Worktree>) =
             all.into_iter().partition(|worktree| worktree.within);
         let ours = self.ours(&within)?;
@@ -160,7 +161,7 @@ impl Collect<'_> {
     }
 
     /// Returns what the host holds.
-    fn ours(&self, within: &[Worktree]) -> Result<Held, String> {
+    fn ours(&self, within: &[Worktree]) -> Result<Held, Refusal> {
         let kinds = ["refs/heads", "refs/tags", "refs/remotes", "refs/stash"];
         let format = "--format=%(objectname) %(refname) %(symref)";
         let listed = self.host().run(&[&["for-each-ref", format], &kinds[..]].concat(), None)?;
@@ -191,7 +192,7 @@ impl Collect<'_> {
     }
 
     /// Returns what the private directory holds. The objects that only it has are packed.
-    fn export(&self, ours: &Held, within: &[Worktree]) -> Result<Held, String> {
+    fn export(&self, ours: &Held, within: &[Worktree]) -> Result<Held, Refusal> {
         let stashes = ours.stashes.iter().map(|stash| &stash.commit);
         let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes);
         self.write("tips", &tips.map(|object| format!("{object}\n")).collect::<String>())?;
@@ -258,7 +259,7 @@ impl Collect<'_> {
         state: &State,
         ours: &Held,
         theirs: &Held,
-    ) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
+    ) -> Result<(Vec<String>, BTreeMap<String, String>), Refusal> {
         let moved = moved(state, theirs);
         let is_news = moved.clone().next().is_some()
             || self.phase == Phase::End
@@ -329,35 +330,31 @@ impl Collect<'_> {
         self.copied.host.path().display()
     }
 
-    fn keep(&self, settled: &mut Settled, what: String, why: String) {
+    fn keep(&self, settled: &mut Settled, what: String, why: impl ToString) {
         settled.kept.push(Kept::new(what, why));
     }
 
     /// Runs one part in a process of its own that stands in the host's git directory.
-    fn helper(&self, part: &str) -> Result<(), String> {
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let host = self.copied.host.open().map_err(|error| error.to_string())?;
+    fn helper(&self, part: &str) -> Result<(), Refusal> {
+        let own = std::env::current_exe()?;
+        let host = self.copied.host.open()?;
         let paths = [Path::new("."), &self.copied.private, &self.copied.base, &self.out];
         let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), part.into()];
         argv.extend(paths.map(|path| path.into()));
         let spot = Spot { path: self.copied.host.path(), opened: &host };
-        let output = self
-            .git
-            .launcher()
-            .run_in(spot, None, &argv, &[], None)
-            .map_err(|error| error.to_string())?;
+        let output = self.git.launcher().run_in(spot, None, &argv, &[], None)?;
         match output.code {
             Some(0) => Ok(()),
-            _ => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            _ => Err(String::from_utf8_lossy(&output.stderr).trim().into()),
         }
     }
 
-    fn write(&self, name: &str, content: &str) -> Result<(), String> {
-        fs::write(self.out.join(ASKED).join(name), content).map_err(|error| error.to_string())
+    fn write(&self, name: &str, content: &str) -> Result<(), Refusal> {
+        Ok(fs::write(self.out.join(ASKED).join(name), content)?)
     }
 
-    fn read(&self, part: &str, name: &str) -> Result<String, String> {
-        let out = open_directory(&self.out.join(part)).map_err(|errno| errno.to_string())?;
+    fn read(&self, part: &str, name: &str) -> Result<String, Refusal> {
+        let out = open_directory(&self.out.join(part))?;
         let content = read_bounded(out, Path::new(name), LONGEST_LIST)
             .map_err(|unread| format!("{name} {unread}"))?;
         Ok(content.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))

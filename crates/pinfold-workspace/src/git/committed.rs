@@ -15,6 +15,7 @@ use pinfold_git::host_git::HostGit;
 use pinfold_git::layout::REBUILT;
 use pinfold_git::pointer::line;
 use pinfold_git::refs::is_object;
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
@@ -133,7 +134,7 @@ impl<'a> Repository<'a> {
     ///
     /// # Errors
     /// Returns what git says.
-    pub(crate) fn is_of_user(&self) -> Result<bool, String> {
+    pub(crate) fn is_of_user(&self) -> Result<bool, Refusal> {
         let asked = ["config", "--bool", "--default", "false", "--get", REBUILT];
         Ok(self.git().run(&asked, None)?.trim() == "false")
     }
@@ -148,7 +149,7 @@ impl<'a> Repository<'a> {
     ///
     /// # Errors
     /// Returns what git says.
-    pub(crate) fn committed(&self, paths: &[&Path]) -> Result<Committed, String> {
+    pub(crate) fn committed(&self, paths: &[&Path]) -> Result<Committed, Refusal> {
         let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
         let mut committed = Committed::default();
         for commit in self.different(&names)? {
@@ -164,7 +165,7 @@ impl<'a> Repository<'a> {
     ///
     /// # Errors
     /// Returns the errors of [`Self::committed`].
-    pub(crate) fn deletions(&self, paths: &[&Path]) -> Result<Option<Deletions>, String> {
+    pub(crate) fn deletions(&self, paths: &[&Path]) -> Result<Option<Deletions>, Refusal> {
         let Some(head) = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]) else {
             return Ok(None);
         };
@@ -174,7 +175,7 @@ impl<'a> Repository<'a> {
             return Ok(None);
         }
         let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
-        let list = |commit: &String| -> Result<HashMap<PathBuf, Blob>, String> {
+        let list = |commit: &String| -> Result<HashMap<PathBuf, Blob>, Refusal> {
             Ok(self.list(commit, &names)?.into_iter().collect())
         };
         let base = match &origins[..] {
@@ -193,7 +194,7 @@ impl<'a> Repository<'a> {
     ///
     /// # Errors
     /// Returns the errors of [`Self::committed`].
-    pub(crate) fn switched(&self, paths: &[&Path]) -> Result<Vec<Switched>, String> {
+    pub(crate) fn switched(&self, paths: &[&Path]) -> Result<Vec<Switched>, Refusal> {
         let Some(start) = self.head.as_ref().filter(|start| !self.is_plainly_at(start)) else {
             return Ok(Vec::new());
         };
@@ -234,7 +235,7 @@ impl<'a> Repository<'a> {
     }
 
     /// Returns the commits of the user's that a commit of a session's was made on, or the commit itself.
-    fn origins(&self, head: &String) -> Result<Vec<String>, String> {
+    fn origins(&self, head: &String) -> Result<Vec<String>, Refusal> {
         if self.commits.contains(head) {
             return Ok(vec![head.clone()]);
         }
@@ -248,7 +249,7 @@ impl<'a> Repository<'a> {
     }
 
     /// Returns the commits that do not all have the same at these paths: most branches differ elsewhere.
-    fn different(&self, names: &[&str]) -> Result<Vec<&String>, String> {
+    fn different(&self, names: &[&str]) -> Result<Vec<&String>, Refusal> {
         if names.is_empty() || self.commits.is_empty() {
             return Ok(Vec::new());
         }
@@ -261,7 +262,7 @@ impl<'a> Repository<'a> {
         let said = self.git().run(&how, Some(asked.as_bytes()))?;
         let lines: Vec<&str> = said.lines().collect();
         if lines.len() != self.commits.len() * names.len() {
-            return Err("git did not answer for each commit".to_owned());
+            return Err("git did not answer for each commit".into());
         }
         // Of one that is missing git says what was asked for.
         let object = |line: &&str| is_object(line).then(|| (*line).to_owned());
@@ -275,7 +276,7 @@ impl<'a> Repository<'a> {
     }
 
     /// Returns the files of a commit at these paths, each with its mode and object.
-    fn list(&self, commit: &str, names: &[&str]) -> Result<Vec<(PathBuf, Blob)>, String> {
+    fn list(&self, commit: &str, names: &[&str]) -> Result<Vec<(PathBuf, Blob)>, Refusal> {
         if names.is_empty() {
             return Ok(Vec::new());
         }

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::Refusal;
 use pinfold_rootfs::scratch::{Access, Scratch};
 use rustix::fs::{Mode, OFlags};
 
@@ -113,7 +114,7 @@ done </q/asked/bring-heads";
 ///
 /// # Errors
 /// Returns what went wrong, in words.
-pub fn export(import: &Import) -> Result<(), String> {
+pub fn export(import: &Import) -> Result<(), Refusal> {
     let said = import.out.join(SAID);
     over_copy(import, EXPORT, Access::Read).place(OUT, &said, Access::Write).run()
 }
@@ -122,7 +123,7 @@ pub fn export(import: &Import) -> Result<(), String> {
 ///
 /// # Errors
 /// Returns what went wrong, in words; the next attempt may succeed.
-pub fn bring(import: &Import) -> Result<(), String> {
+pub fn bring(import: &Import) -> Result<(), Refusal> {
     over_copy(import, BRING, Access::Write).run()
 }
 
@@ -142,11 +143,11 @@ fn over_copy(import: &Import, script: &str, access: Access) -> Scratch {
 ///
 /// # Errors
 /// Returns what went wrong, in words.
-pub fn check(import: &Import) -> Result<(), String> {
+pub fn check(import: &Import) -> Result<(), Refusal> {
     /// As many objects are stored one by one.
     const FEW: u32 = 100;
     let said = import.out.join(SAID);
-    let objects = objects_in(&said.join("pack")).map_err(|error| error.to_string())?;
+    let objects = objects_in(&said.join("pack"))?;
     let how = match objects {
         0 => "",
         1..FEW => "few",
@@ -206,7 +207,7 @@ pub fn read_repository(
     copy: &Path,
     out: &Path,
     borrowed: &[(PathBuf, PathBuf)],
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let scratch = Scratch::new(READ, "")
         .place_itself(COPY, copy, Access::Read)
         .place(OUT, out, Access::Write)

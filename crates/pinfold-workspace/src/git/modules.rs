@@ -17,8 +17,9 @@ use pinfold_git::baseline::Start;
 use pinfold_git::foreign::Foreign;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::index::Index;
-use pinfold_git::opened::{held, words};
+use pinfold_git::opened::held;
 use pinfold_git::settled::{Kept, Settled};
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory};
 use pinfold_host::file_id::FileId;
@@ -218,14 +219,14 @@ impl Modules<'_> {
         module: &Module<'_>,
         made: &mut Made,
         settled: &mut Settled,
-    ) -> Result<Anchor, String> {
+    ) -> Result<Anchor, Refusal> {
         if !name::is_harmless(&module.name) {
-            return Err("its name is not used on the host".to_owned());
+            return Err("its name is not used on the host".into());
         }
-        let above = module.parent.host.open().map_err(words)?;
+        let above = module.parent.host.open()?;
         match taken(&above, &module.name) {
             Taken::Conflict => {
-                Err("its name conflicts with another one in `.git/modules` of the host".to_owned())
+                Err("its name conflicts with another one in `.git/modules` of the host".into())
             }
             Taken::There => {
                 if self.phase == Phase::End {
@@ -233,9 +234,9 @@ impl Modules<'_> {
                 }
                 self.update(module, &above, made, settled)
             }
-            Taken::Free if made.directories.len() + made.failed.len() >= MOST => {
-                Err(format!("more than {MOST} submodules of a session are not rebuilt"))
-            }
+            Taken::Free if made.directories.len() + made.failed.len() >= MOST => Err(Refusal::new(
+                format!("more than {MOST} submodules of a session are not rebuilt"),
+            )),
             Taken::Free => {
                 let theirs = Start::read(&module.private);
                 let read = self.read(module)?;
@@ -253,9 +254,8 @@ impl Modules<'_> {
         above: &OwnedFd,
         made: &mut Made,
         settled: &mut Settled,
-    ) -> Result<Anchor, String> {
-        let host =
-            module.parent.host.below(&Path::new("modules").join(&module.name)).map_err(words)?;
+    ) -> Result<Anchor, Refusal> {
+        let host = module.parent.host.below(&Path::new("modules").join(&module.name))?;
         self.connect(module, &host)?;
         // Commits of one that was there at the start cross by themselves.
         if self.phase == Phase::Live || self.copied.iter().any(|copied| copied.host == host) {
@@ -284,23 +284,24 @@ impl Modules<'_> {
 
     /// Has the host's git directory lead to the working tree, if it leads nowhere (after
     /// `git submodule deinit`).
-    fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), String> {
+    fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), Refusal> {
         match config_of(host)?.last("core.worktree") {
             Some(named)
                 if pinfold_git::pointer::normal(&host.path().join(&named)) == module.tree.path =>
             {
                 Ok(())
             }
-            Some(_) => Err("its git directory on the host has another working tree".to_owned()),
+            Some(_) => Err("its git directory on the host has another working tree".into()),
             None => {
                 let path = module.tree.from(host.path()).ok_or("its path cannot be written")?;
                 let git = HostGit { program: self.git, directory: host };
-                git.run(&["config", "--local", "core.worktree", &path], None).map(|_| ())
+                git.run(&["config", "--local", "core.worktree", &path], None)?;
+                Ok(())
             }
         }
     }
 
-    fn read(&self, module: &Module<'_>) -> Result<Foreign, String> {
+    fn read(&self, module: &Module<'_>) -> Result<Foreign, Refusal> {
         let mut read = self.reader.read(&module.private)?;
         // These are written again where they are needed.
         read.left_out.retain(|what| what != "core.worktree");

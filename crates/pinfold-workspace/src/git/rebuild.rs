@@ -12,8 +12,9 @@ use std::path::Path;
 
 use pinfold_git::foreign::{Foreign, WorkTree};
 use pinfold_git::new_directory::NewDirectory;
-use pinfold_git::opened::{held, words};
+use pinfold_git::opened::held;
 use pinfold_git::settled::{Kept, Settled};
+use pinfold_host::Refusal;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::HostProgram;
 use pinfold_host::sessions::remove_private;
@@ -56,13 +57,13 @@ impl Rebuild<'_> {
     ///
     /// # Errors
     /// Returns why it cannot be rebuilt; it is unchanged then, and must be set aside.
-    pub(crate) fn at(&self, path: &Path, settled: &mut Settled) -> Result<Rebuilt, String> {
+    pub(crate) fn at(&self, path: &Path, settled: &mut Settled) -> Result<Rebuilt, Refusal> {
         let git = self.git.ok_or("git on the host is needed to rebuild it")?;
         let (parent, name) = path.parent().zip(path.file_name()).ok_or("it has no name")?;
-        let above = open_directory(parent).map_err(words)?;
-        let owner = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(words)?;
+        let above = open_directory(parent)?;
+        let owner = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(owner.st_mode) != FileType::Directory {
-            return Err("it is not a directory".to_owned());
+            return Err("it is not a directory".into());
         }
         let mut read = self.reader.read(path)?;
         let new = format!(".pinfold-new-{}", self.session);
@@ -74,11 +75,12 @@ impl Rebuild<'_> {
         let is_root = rustix::process::geteuid().is_root();
         let owner = is_root.then_some((owner.st_uid, owner.st_gid));
         let made = NewDirectory::below(&above, &new, owner)
+            .map_err(Refusal::from)
             .and_then(|top| self.reader.make(&top, &read, tree))
             .and_then(|()| if is_bare { Ok(()) } else { index(git, &parent.join(&new), &at) });
         let _ = fs::remove_dir_all(&self.reader.out);
         let replaced = made.and_then(|()| {
-            renameat_with(&above, &new, &above, name, RenameFlags::EXCHANGE).map_err(words)
+            renameat_with(&above, &new, &above, name, RenameFlags::EXCHANGE).map_err(Refusal::from)
         });
         if replaced.is_err() {
             let _ = fs::remove_dir_all(&at);

@@ -128,7 +128,7 @@ impl Guard {
                     let collect = repositories.collecting(copied, git, Phase::End);
                     collect.collect_at_end(state, settled)
                 }
-                None => Err("there is no git on the host".to_owned()),
+                None => Err("there is no git on the host".into()),
             };
             if let Err(error) = collected {
                 let kept = copied.keep(&self.session);

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::file_id::Moment;
 use ring::digest::{SHA256, digest};
@@ -45,17 +46,17 @@ pub(super) fn copy(
     to: &Path,
     hidden: &[PathBuf],
     budget: &mut Budget,
-) -> Result<BTreeMap<PathBuf, Entry>, String> {
-    let tree = Tree::of(host.open().map_err(|error| error.to_string())?);
-    let node = tree.node_of_root().map_err(|errno| errno.to_string())?;
+) -> Result<BTreeMap<PathBuf, Entry>, Refusal> {
+    let tree = Tree::of(host.open()?);
+    let node = tree.node_of_root()?;
     let mut found = Vec::new();
     let mut left = Budget { ..*budget };
     list(&tree, Path::new(""), hidden, &mut left, DEEPEST, &mut found)?;
-    make_directory(to, &node).map_err(|error| error.to_string())?;
+    make_directory(to, &node)?;
     let mut entries = BTreeMap::new();
     for (path, node) in found {
         let copied = one(&tree, &path, &node, &to.join(&path));
-        let entry = copied.map_err(|error| format!("{}: {error}", path.display()))?;
+        let entry = copied.map_err(Refusal::about(path.display()))?;
         entries.insert(path, entry);
     }
     *budget = left;
@@ -70,7 +71,7 @@ fn list(
     left: &mut Budget,
     depth: usize,
     found: &mut Vec<(PathBuf, Node)>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let too_large = || {
         let bytes = MOST_BYTES >> 20;
         format!(
@@ -78,7 +79,7 @@ fn list(
         )
     };
     let depth = depth.checked_sub(1).ok_or_else(too_large)?;
-    let failed = |errno| format!("{}: {errno}", path.display());
+    let failed = |errno| Refusal::new(path.display()).because(errno);
     let directory = tree.directory(path).map_err(failed)?;
     for name in names(&directory).map_err(failed)? {
         let path = path.join(&name);

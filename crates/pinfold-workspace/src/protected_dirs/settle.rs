@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::{Kept, Settled};
+use pinfold_host::Refusal;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
@@ -71,7 +72,7 @@ pub fn settle(settling: &Settling<'_>, dirs: &[ProtectedDir], settled: &mut Sett
     }
 }
 
-fn one(settling: &Settling<'_>, dir: &ProtectedDir, settled: &mut Settled) -> Result<(), String> {
+fn one(settling: &Settling<'_>, dir: &ProtectedDir, settled: &mut Settled) -> Result<(), Refusal> {
     // The sandbox could put a link in the place of any directory on the way.
     let opened = open_directory(&dir.copy);
     let tree = opened.map_err(|errno| format!("the sandbox moved its copy ({errno})"))?;
@@ -183,7 +184,7 @@ fn report(
     tree: &Tree,
     judged: &Judged,
     settled: &mut Settled,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     if !judged.applied.is_empty() {
         let count = judged.applied.len();
         let files = if count == 1 { "file" } else { "files" };
@@ -210,12 +211,11 @@ fn report(
     if is_gone || units.len() > MOST_NAMED || units.contains(Path::new("")) {
         return set_aside_as_a_whole(settling, dir, settled);
     }
-    let top = tree.directory(Path::new("")).map_err(|errno| errno.to_string())?;
+    let top = tree.directory(Path::new(""))?;
     for unit in units {
         let whole = dir.path.join(&unit);
         give_back(dir, &dir.copy.join(&unit));
-        let taken =
-            settling.aside.take_beneath(&top, &unit, &whole).map_err(|error| error.to_string());
+        let taken = settling.aside.take_beneath(&top, &unit, &whole).map_err(Refusal::from);
         let why = judged.left.iter().find(|(path, why)| *path == unit && why.is_some());
         settled.kept.push(match (taken, why.and_then(|(_, why)| *why)) {
             (Ok(()), Some(why)) => kept(&whole, why),
@@ -236,12 +236,12 @@ fn set_aside_as_a_whole(
     settling: &Settling<'_>,
     dir: &ProtectedDir,
     settled: &mut Settled,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let parent = dir.copy.parent().ok_or("it has no directory")?;
-    let parent = open_directory(parent).map_err(|errno| errno.to_string())?;
+    let parent = open_directory(parent)?;
     let name = Path::new(dir.copy.file_name().ok_or("it has no name")?);
     give_back(dir, &dir.copy);
-    settling.aside.take(&parent, name, &dir.path).map_err(|error| error.to_string())?;
+    settling.aside.take(&parent, name, &dir.path)?;
     settled.kept.push(of_class(dir, &dir.path));
     Ok(())
 }

@@ -224,8 +224,8 @@ impl Review {
                     let collect = self.collecting(&copied, &tops, git, &protection, &named);
                     collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
-                (Some(_), Err(error)) => Err(error.to_string()),
-                (None, _) => Err("there is no git on the host".to_owned()),
+                (Some(_), Err(error)) => Err(error.into()),
+                (None, _) => Err("there is no git on the host".into()),
             };
             if let Err(error) = collected {
                 failed = true;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::record::as_bytes;
 use super::seen::write_whole;
@@ -99,7 +100,7 @@ impl Journal {
         let mut skipped = Vec::new();
         for step in &self.steps {
             if let Err(why) = work.step(step) {
-                skipped.push(Skipped { path: step.path.clone(), why });
+                skipped.push(Skipped { path: step.path.clone(), why: why.to_string() });
             }
         }
         skipped
@@ -109,7 +110,30 @@ impl Journal {
 /// What the owner of a directory needs to change what is in it.
 pub(crate) const OWNER: u32 = 0o700;
 
-const CHANGED: &str = "it was changed in the meantime";
+/// Why a step is not done.
+#[derive(Debug, Error)]
+enum StepError {
+    #[error("it was changed in the meantime")]
+    Changed,
+    #[error("it has no name")]
+    NoName,
+    #[error("a symbolic link is in its path")]
+    Link,
+    #[error("it contains new or remaining files")]
+    NotEmpty,
+    #[error(transparent)]
+    System(Errno),
+}
+
+impl From<Errno> for StepError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::LOOP => Self::Link,
+            Errno::NOTEMPTY => Self::NotEmpty,
+            errno => Self::System(errno),
+        }
+    }
+}
 
 struct Work<'a> {
     workspace: &'a Tree,
@@ -120,29 +144,22 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn step(&mut self, step: &Step) -> Result<(), String> {
-        let said = |errno: Errno| match errno {
-            Errno::LOOP => "a symbolic link is in its path".to_owned(),
-            Errno::NOTEMPTY => "it contains new or remaining files".to_owned(),
-            errno => errno.to_string(),
-        };
-        let Some(name) = step.path.file_name() else {
-            return Err("it has no name".to_owned());
-        };
+    fn step(&mut self, step: &Step) -> Result<(), StepError> {
+        let name = step.path.file_name().ok_or(StepError::NoName)?;
         let above = match self.above(&step.path) {
             Ok(above) => above,
             // With the directory it is gone, too.
             Err(Errno::NOENT | Errno::NOTDIR) if step.action.may_be_gone() => return Ok(()),
-            Err(errno) => return Err(said(errno)),
+            Err(errno) => return Err(errno.into()),
         };
-        let now = node_at(above, name).map_err(said)?;
+        let now = node_at(above, name)?;
         match &step.action {
-            Action::Remove { expected } => remove(above, name, now, expected).map_err(said)?,
+            Action::Remove { expected } => remove(above, name, now, expected),
             Action::RemoveDirectory => match now {
                 Some(now) if now.is_directory() => {
                     self.above = None;
-                    let above = self.above(&step.path).map_err(said)?;
-                    rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).map_err(said)?;
+                    let above = self.above(&step.path)?;
+                    rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)?;
                     Ok(())
                 }
                 _ => Ok(()),
@@ -150,49 +167,48 @@ impl Work<'_> {
             Action::MakeDirectory => match now {
                 None => {
                     let mode = Mode::from_raw_mode(0o700);
-                    rustix::fs::mkdirat(above, name, mode).map_err(said)?;
+                    rustix::fs::mkdirat(above, name, mode)?;
                     Ok(())
                 }
                 Some(now) if now.is_directory() => Ok(()),
-                Some(_) => Err(CHANGED),
+                Some(_) => Err(StepError::Changed),
             },
             Action::Put { staged, expected } => {
                 let Some(staging) = self.staging else { return Ok(()) };
                 let staged = staged.to_string();
-                if node_at(staging, OsStr::new(&staged)).map_err(said)?.is_none() {
+                if node_at(staging, OsStr::new(&staged))?.is_none() {
                     return Ok(());
                 }
-                let above = self.above(&step.path).map_err(said)?;
+                let above = self.above(&step.path)?;
                 if identity(now.as_ref()) == *expected {
-                    rustix::fs::renameat(staging, &staged, above, name).map_err(said)?;
+                    rustix::fs::renameat(staging, &staged, above, name)?;
                     Ok(())
                 } else {
-                    Err(CHANGED)
+                    Err(StepError::Changed)
                 }
             }
             Action::Open => match now {
                 Some(now) if now.is_directory() => {
-                    set_mode(above, name, now.mode | OWNER).map_err(said)?;
+                    set_mode(above, name, now.mode | OWNER)?;
                     Ok(())
                 }
                 _ => Ok(()),
             },
             Action::Close { mode } => match now {
                 Some(now) if now.is_directory() => {
-                    set_mode(above, name, *mode).map_err(said)?;
+                    set_mode(above, name, *mode)?;
                     Ok(())
                 }
                 _ => Ok(()),
             },
             Action::Finish { mode, attributes, owner } => match now {
                 Some(now) if now.is_directory() => {
-                    finish(above, name, &now, *mode, attributes, *owner).map_err(said)?;
+                    finish(above, name, &now, *mode, attributes, *owner)?;
                     Ok(())
                 }
-                _ => Err(CHANGED),
+                _ => Err(StepError::Changed),
             },
         }
-        .map_err(str::to_owned)
     }
 
     fn above(&mut self, path: &Path) -> Result<&OwnedFd, Errno> {
@@ -221,14 +237,14 @@ fn remove(
     name: &OsStr,
     now: Option<Node>,
     expected: &str,
-) -> Result<Result<(), &'static str>, Errno> {
+) -> Result<(), StepError> {
     match now {
         Some(now) if identity(Some(&now)) == expected => {
             rustix::fs::unlinkat(above, name, AtFlags::empty())?;
-            Ok(Ok(()))
+            Ok(())
         }
-        Some(now) if !now.is_directory() => Ok(Err(CHANGED)),
-        _ => Ok(Ok(())),
+        Some(now) if !now.is_directory() => Err(StepError::Changed),
+        _ => Ok(()),
     }
 }
 

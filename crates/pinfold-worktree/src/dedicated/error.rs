@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use pinfold_git::refs::shell_word;
+use pinfold_host::Refusal;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
 use thiserror::Error;
@@ -63,31 +64,31 @@ pub enum DedicatedError {
     #[error("{} does not exist yet: `pinfold run` makes it", Escaped(.0))]
     NotMade(PathBuf),
     /// Git does not make it.
-    #[error("cannot make the worktree {}: {said}", Escaped(.top))]
+    #[error("cannot make the worktree {}: {source}", Escaped(.top))]
     Make {
         top: PathBuf,
         /// What git says.
-        said: String,
+        source: Refusal,
     },
     /// Git does not remove it.
-    #[error("cannot remove the worktree {}: {said}", Escaped(.top))]
+    #[error("cannot remove the worktree {}: {source}", Escaped(.top))]
     Remove {
         top: PathBuf,
         /// What git says.
-        said: String,
+        source: Refusal,
     },
     /// The files cannot be written.
-    #[error("cannot check out {branch} in {}: {said}", Escaped(.top))]
+    #[error("cannot check out {branch} in {}: {source}", Escaped(.top))]
     Files {
         branch: BranchName,
         top: PathBuf,
         /// What git says.
-        said: String,
+        source: Refusal,
     },
     /// The same, where the repository has left objects at a remote.
     #[error(
         "cannot check out {branch} in {}: the repository is a partial clone, and for a worktree \
-         nothing is fetched: {said}",
+         nothing is fetched: {source}",
         Escaped(.top)
     )]
     Partial {
@@ -95,7 +96,7 @@ pub enum DedicatedError {
         top: PathBuf,
         root: PathBuf,
         /// What git says.
-        said: String,
+        source: Refusal,
     },
     /// Pinfold's own record of it.
     #[error(transparent)]

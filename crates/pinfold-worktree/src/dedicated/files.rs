@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::config::{self, Config};
 use pinfold_git::{index, lfs, user_config};
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
@@ -147,30 +148,29 @@ impl WorktreeFiles {
     /// overwritten. Returns what is not as a user would have it.
     ///
     /// # Errors
-    /// Returns what went wrong, in words.
-    pub(super) fn fill(&self, commit: &str) -> Result<Vec<String>, String> {
+    /// Returns what went wrong.
+    pub(super) fn fill(&self, commit: &str) -> Result<Vec<String>, Refusal> {
         self.scratch(FILL, commit, Access::Write).run()?;
-        let words = |error: io::Error| error.to_string();
-        let out = open_directory(&self.out).map_err(|errno| errno.to_string())?;
+        let out = open_directory(&self.out)?;
         let index = read_bounded(out, Path::new("index"), index::LARGEST)
-            .map_err(|unread| format!("the index {unread}"))?
+            .map_err(|unread| Refusal::new(format!("the index {unread}")))?
             .ok_or("git has written no index")?;
-        let own = open_directory(&self.own).map_err(|errno| errno.to_string())?;
-        index::install(&own, &index.bytes, "new").map_err(words)?;
-        let filters = read(&self.out, "filters").map_err(words)?;
+        let own = open_directory(&self.own)?;
+        index::install(&own, &index.bytes, "new")?;
+        let filters = read(&self.out, "filters")?;
         let filters = String::from_utf8_lossy(&filters).trim().replace('\n', ", ");
         let mut notes = Vec::new();
         if !filters.is_empty() {
             let filters = filters.escape_debug();
             notes.push(format!("files with a filter ({filters}) are as they were committed"));
         }
-        if !read(&self.out, "pointers").map_err(words)?.is_empty() {
+        if !read(&self.out, "pointers")?.is_empty() {
             notes.push(
                 "files of Git LFS whose content was never fetched are as they were committed"
                     .into(),
             );
         }
-        if !read(&self.out, "submodules").map_err(words)?.is_empty() {
+        if !read(&self.out, "submodules")?.is_empty() {
             notes.push("submodules are not checked out".to_owned());
         }
         Ok(notes)
@@ -179,10 +179,10 @@ impl WorktreeFiles {
     /// Returns whether the worktree is as this commit: for a process with one thread, after `prepare`.
     ///
     /// # Errors
-    /// Returns what went wrong, in words.
-    pub fn is_clean(&self, commit: &str) -> Result<bool, String> {
+    /// Returns what went wrong.
+    pub fn is_clean(&self, commit: &str) -> Result<bool, Refusal> {
         self.scratch(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
-        let state = read(&self.out, "state").map_err(|error| error.to_string())?;
+        let state = read(&self.out, "state")?;
         Ok(state == b"clean\n")
     }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use parking_lot::Mutex;
 use pinfold_attempt::{LocalEngine, log_of};
 use pinfold_cluster::{JobName, PlacedAttempt, RunId, TicketError, TicketKey, placement, ship_log};
+use pinfold_host::Refusal;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::limits::{ByteSize, WallTime};
@@ -161,7 +162,7 @@ impl Engine for NodeEngine<'_> {
         })
     }
 
-    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), String> {
+    fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), Refusal> {
         self.local.accepted(claimed, completion)
     }
 }

@@ -206,7 +206,7 @@ impl Intake<'_> {
     ) -> Result<bool, Failure> {
         let spec = self.spec(request);
         if let Err(reason) = first_prompt(&spec) {
-            self.refuse(mailbox, name, &reason);
+            self.refuse(mailbox, name, &reason.to_string());
             return Ok(false);
         }
         // Another group that asks for the same does not take its id.

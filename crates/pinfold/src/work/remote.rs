@@ -6,6 +6,7 @@ use clap::Args;
 use pinfold_attempt::{Output, Repository, first_prompt};
 use pinfold_content::Uuid;
 use pinfold_host::Host;
+use pinfold_host::Refusal;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_moltnet::{Credentials, Remote, RemoteConfig, WayOut, Work};
@@ -120,9 +121,8 @@ fn template(args: &RemoteArgs, places: &Places) -> Result<TaskSpec, Failure> {
 }
 
 /// Describes the result of an attempt to the server.
-fn describe(completion: &Completion, directory: &Path, host: Host<'_>) -> Result<Work, String> {
-    let output: Output =
-        serde_json::from_str(&completion.output).map_err(|error| error.to_string())?;
+fn describe(completion: &Completion, directory: &Path, host: Host<'_>) -> Result<Work, Refusal> {
+    let output: Output = serde_json::from_str(&completion.output).map_err(Refusal::of)?;
     let repository = Repository::of(directory, host)?;
     let commits = repository.commits(&output.base, &output.commit)?;
     let subjects: Vec<String> = commits

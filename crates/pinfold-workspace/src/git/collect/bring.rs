@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use pinfold_git::index::Index;
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::Worktree;
+use pinfold_host::Refusal;
 
 use super::super::import::ASKED;
 use super::{Collect, Held};
@@ -21,7 +22,7 @@ impl Collect<'_> {
         state: &mut State,
         within: &[Worktree],
         theirs: &Held,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         // What was moved a moment ago is the host's by now.
         let ours = self.ours(within)?;
         let mut next = state.clone();
@@ -53,7 +54,7 @@ impl Collect<'_> {
 
     /// Puts the host's index where the scratch sandbox finds it. What is hidden from the session is
     /// marked in it, so that git there skips it.
-    fn copy_index(&self, number: usize, worktree: &Worktree) -> Result<(), String> {
+    fn copy_index(&self, number: usize, worktree: &Worktree) -> Result<(), Refusal> {
         let path = worktree.git.path().join("index");
         let read = || {
             let mut file = File::open(&path)?;
@@ -61,7 +62,7 @@ impl Collect<'_> {
             file.read_to_end(&mut bytes).map(|_| (bytes, modified))
         };
         let read: io::Result<_> = read();
-        let (bytes, modified) = read.map_err(|error| format!("{}: {error}", path.display()))?;
+        let (bytes, modified) = read.map_err(Refusal::about(path.display()))?;
         let hidden = self.hidden.iter().filter_map(|path| path.strip_prefix(&worktree.top).ok());
         let marked = Index::of(worktree.git.path(), bytes.clone())
             .and_then(|index| index.without(hidden))
@@ -71,7 +72,7 @@ impl Collect<'_> {
         let written = File::create(to).and_then(|mut file| {
             file.write_all(&marked).and_then(|()| file.set_modified(modified))
         });
-        written.map_err(|error| error.to_string())
+        written.map_err(Refusal::from)
     }
 }
 

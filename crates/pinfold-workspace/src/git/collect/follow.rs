@@ -1,16 +1,18 @@
 //! The host's HEAD and index follow a working tree in which the session worked.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{Head, shell_word};
 use pinfold_git::settled::Settled;
-use pinfold_git::staging::{Locked, STAGED_SINCE, Staging};
+use pinfold_git::staging::{Locked, Staging, StagingError};
 use pinfold_git::stamp::{OF_STOPPED, STOPPED};
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::Worktree;
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{kind_at, open_directory};
 use rustix::fs::{AtFlags, unlinkat};
 
@@ -42,7 +44,7 @@ struct Sides<'a> {
 
 impl Collect<'_> {
     /// Returns where a working tree of the host's is, and what is staged in it.
-    pub(super) fn side_of(&self, worktree: &Worktree) -> Result<Side, String> {
+    pub(super) fn side_of(&self, worktree: &Worktree) -> Result<Side, Refusal> {
         let git = HostGit { program: self.git, directory: &worktree.git };
         let head = Head {
             branch: git.line(&["symbolic-ref", "-q", "HEAD"]),
@@ -76,7 +78,7 @@ impl Collect<'_> {
             let sides = Sides { last: &last, ours, theirs };
             let mut moved = self.follow(state, worktree, plan, sides, Locked::Briefly);
             // Editors and prompts have `git status` write the index every now and then.
-            if moved.as_ref().is_err_and(|why| why == STAGED_SINCE) {
+            if moved.as_ref().is_err_and(is_staged_since) {
                 moved = self.follow(state, worktree, plan, sides, Locked::Throughout);
             }
             match moved {
@@ -90,6 +92,7 @@ impl Collect<'_> {
                     followed.branches.extend(our_branch);
                 }
                 Err(why) => {
+                    let why = why.to_string();
                     self.keep_head(worktree, &last, theirs, &why, settled);
                     let branch = theirs.head.branch.clone();
                     let is_in_use =
@@ -97,7 +100,10 @@ impl Collect<'_> {
                     followed.stay.extend(branch.filter(|_| is_in_use).map(|branch| (branch, why)));
                     match self.follow_own(state, worktree, plan, sides) {
                         Ok(branch) => followed.branches.extend(branch),
-                        Err(why) => followed.stay.extend(our_branch.map(|branch| (branch, why))),
+                        Err(why) => {
+                            let stays = |branch| (branch, why.to_string());
+                            followed.stay.extend(our_branch.map(stays));
+                        }
                     }
                 }
             }
@@ -113,9 +119,9 @@ impl Collect<'_> {
         plan: &Plan<'_>,
         sides: Sides<'_>,
         locked: Locked,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Refusal> {
         match self.is_stopped(worktree) {
-            Some(why) => Err(why),
+            Some(why) => Err(why.into()),
             None => self.follow_to(state, worktree, plan, sides, locked),
         }
     }
@@ -128,7 +134,7 @@ impl Collect<'_> {
         worktree: &Worktree,
         plan: &Plan<'_>,
         Sides { last, ours, theirs }: Sides<'_>,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Refusal> {
         let branch =
             ours.head.branch.as_ref().filter(|own| theirs.head.branch.as_ref() != Some(*own));
         let moved = branch.and_then(|branch| Some((branch, plan.theirs.refs.get(branch)?)));
@@ -138,7 +144,7 @@ impl Collect<'_> {
             return Ok(None);
         };
         if let Some(why) = self.is_stopped_on_host(worktree) {
-            return Err(why);
+            return Err(why.into());
         }
         let tree = |commit: &Option<String>| commit.as_ref().and_then(|it| self.tree_of(it));
         let from = tree(&last.head.commit).or_else(|| last.tree.clone());
@@ -156,17 +162,17 @@ impl Collect<'_> {
         plan: &Plan<'_>,
         Sides { last, ours, theirs }: Sides<'_>,
         locked: Locked,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Refusal> {
         let branch = theirs.head.branch.as_ref();
         if let Some(why) = self.refuses(branch.map(String::as_str)) {
-            return Err(why);
+            return Err(why.into());
         }
         // An attempt that was interrupted may have moved it already.
         if ours.head != last.head && ours.head != theirs.head {
-            return Err("the host's branch moved in the meantime".to_owned());
+            return Err("the host's branch moved in the meantime".into());
         }
         if let Some(path) = branch.and_then(|branch| plan.touched.get(branch)) {
-            return Err(touched::reason(path, self.session));
+            return Err(touched::reason(path, self.session).into());
         }
         if branch.is_none()
             && let Some(new) =
@@ -175,10 +181,10 @@ impl Collect<'_> {
         {
             let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
             let command = format!("git checkout {}", shell_word(&kept));
-            return Err(touched::reason_with(&path, &command));
+            return Err(touched::reason_with(&path, &command).into());
         }
         if branch.is_some_and(|branch| plan.held.contains_key(branch)) {
-            return Err("its branch is checked out in another worktree".to_owned());
+            return Err("its branch is checked out in another worktree".into());
         }
         let our = branch.and_then(|branch| plan.ours.refs.get(branch));
         let new = theirs.head.commit.as_ref();
@@ -186,16 +192,16 @@ impl Collect<'_> {
         if let Some(branch) = branch.filter(|_| moves)
             && (our != state.refs.get(branch) || !plan.forward.contains(branch))
         {
-            return Err("it is not a fast-forward of the host's branch".to_owned());
+            return Err("it is not a fast-forward of the host's branch".into());
         }
         let git = HostGit { program: self.git, directory: &worktree.git };
         let staging = Staging::make(git, &self.copied.host, self.session, locked)?;
         if last.tree != theirs.tree {
             let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
             if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {
-                return Err(format!(
+                return Err(Refusal::new(format!(
                     "{path} is staged in it, which tools run or trust by themselves"
-                ));
+                )));
             }
             let is_as_at_the_start = self.copied.is_as_copied(&worktree.path_of("index"));
             // A conflict that the session resolved.
@@ -242,7 +248,7 @@ impl Collect<'_> {
     ) {
         if theirs.head == last.head {
             let what = format!("what was staged in {}", worktree.top.display());
-            return self.keep(settled, what, why.to_owned());
+            return self.keep(settled, what, why);
         }
         // A branch is kept by its own name.
         let Some(commit) = theirs.head.commit.as_ref().filter(|_| theirs.head.branch.is_none())
@@ -254,7 +260,7 @@ impl Collect<'_> {
             return self.keep(settled, format!("HEAD of {}", worktree.top.display()), error);
         }
         let what = format!("HEAD of {}, kept as {kept}", worktree.top.display());
-        self.keep(settled, what, why.to_owned());
+        self.keep(settled, what, why);
     }
 
     /// Returns why the host's working tree cannot follow now: somebody is in the middle of something.
@@ -307,3 +313,9 @@ impl Collect<'_> {
 
 /// The object that git-update-ref(1) takes for "it must not be there".
 const NONE: &str = "0000000000000000000000000000000000000000";
+
+/// Returns whether this is why an index was not moved: somebody wrote it since it was copied.
+fn is_staged_since(why: &Refusal) -> bool {
+    let source = why.source().and_then(|source| source.downcast_ref());
+    matches!(source, Some(StagingError::StagedSince))
+}

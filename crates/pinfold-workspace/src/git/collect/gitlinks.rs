@@ -10,6 +10,7 @@ use std::path::Path;
 
 use pinfold_git::state::State;
 use pinfold_git::worktrees::Worktree;
+use pinfold_host::Refusal;
 
 use super::touched::ALL_SUBMODULES;
 use super::{Collect, Held, Phase, moved};
@@ -22,7 +23,7 @@ impl Collect<'_> {
         state: &State,
         within: &[Worktree],
         theirs: &Held,
-    ) -> Result<Held, String> {
+    ) -> Result<Held, Refusal> {
         let mut crossing = theirs.clone();
         if self.phase == Phase::End {
             return Ok(crossing);
@@ -54,7 +55,7 @@ impl Collect<'_> {
 
     /// Returns whether a commit or tree has a submodule that another one lacks and whose working tree
     /// was not checked out at the start.
-    fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, String> {
+    fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, Refusal> {
         let new = format!("{new}^{{tree}}");
         // A tag may name anything.
         if self.host().line(&["rev-parse", "-q", "--verify", &new]).is_none() {

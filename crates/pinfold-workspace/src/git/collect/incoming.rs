@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, owner_at};
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
@@ -20,19 +21,19 @@ const LARGEST: u64 = 8 << 30;
 impl Collect<'_> {
     /// Copies packs and loose objects from the scratch sandbox's directory into the host's. An
     /// object that the host has already is never replaced.
-    pub(super) fn store_incoming(&self) -> Result<(), String> {
+    pub(super) fn store_incoming(&self) -> Result<(), Refusal> {
         let incoming = self.out.join(CHECKED).join("incoming");
         if fs::symlink_metadata(&incoming).is_err() {
             return Ok(());
         }
-        let words = |error: io::Error| format!("its objects cannot be stored: {error}");
-        let objects = self.copied.host.open_below(Path::new("objects")).map_err(words)?;
-        for entry in fs::read_dir(&incoming).map_err(words)? {
-            let name = entry.map_err(words)?.file_name();
+        let failed = |error: io::Error| Refusal::new("its objects cannot be stored").because(error);
+        let objects = self.copied.host.open_below(Path::new("objects")).map_err(failed)?;
+        for entry in fs::read_dir(&incoming).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
             let Some(name) = name.to_str() else { continue };
             let is_loose = name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
             if is_loose || name == "pack" {
-                store(&incoming.join(name), &objects, name).map_err(words)?;
+                store(&incoming.join(name), &objects, name).map_err(failed)?;
             }
         }
         Ok(())
@@ -42,22 +43,24 @@ impl Collect<'_> {
 impl Collect<'_> {
     /// Copies files of Git LFS that the session made to the host, each only if its content has the
     /// hash that is its name (git-lfs, docs/spec.md).
-    pub(super) fn store_large_files(&self) -> Result<(), String> {
-        let words = |error: io::Error| format!("files of Git LFS cannot be stored: {error}");
+    pub(super) fn store_large_files(&self) -> Result<(), Refusal> {
+        let failed =
+            |error: io::Error| Refusal::new("files of Git LFS cannot be stored").because(error);
         let Ok(own) = open_directory(&self.copied.private.join("lfs/objects")) else {
             return Ok(());
         };
         let mut left = MOST_LARGE_FILES;
-        for first in list(&own).map_err(words)?.iter().filter(|name| is_pair(name)) {
+        for first in list(&own).map_err(failed)?.iter().filter(|name| is_pair(name)) {
             let Ok(first_directory) = open_below(&own, first) else { continue };
-            for second in list(&first_directory).map_err(words)?.iter().filter(|name| is_pair(name))
+            for second in
+                list(&first_directory).map_err(failed)?.iter().filter(|name| is_pair(name))
             {
                 let Ok(directory) = open_below(&first_directory, second) else { continue };
-                for name in list(&directory).map_err(words)? {
+                for name in list(&directory).map_err(failed)? {
                     let is_place = name.starts_with(&format!("{first}{second}"));
                     left = left.checked_sub(1).ok_or("there are too many files of Git LFS")?;
                     if is_place && is_digest(&name) {
-                        self.store_large_file(&directory, &name).map_err(words)?;
+                        self.store_large_file(&directory, &name).map_err(failed)?;
                     }
                 }
             }

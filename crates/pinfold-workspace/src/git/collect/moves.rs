@@ -3,6 +3,7 @@
 use pinfold_git::refs::{Taken, shell_word};
 use pinfold_git::settled::Settled;
 use pinfold_git::state::State;
+use pinfold_host::Refusal;
 
 use super::follow::Followed;
 use super::{Collect, Phase, Plan, moved, touched};
@@ -29,7 +30,7 @@ impl Collect<'_> {
         plan: &Plan<'_>,
         followed: &Followed,
         settled: &mut Settled,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         // What the host moved is the host's from then on.
         let State { made, refs, .. } = &mut *state;
         made.retain(|name| plan.ours.refs.get(name) == refs.get(name));

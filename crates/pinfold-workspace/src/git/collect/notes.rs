@@ -6,6 +6,7 @@ use pinfold_git::refs::{Stash, shell_word};
 use pinfold_git::settled::Settled;
 use pinfold_git::state::State;
 use pinfold_git::worktrees;
+use pinfold_host::Refusal;
 
 use super::super::import::CHECKED;
 use super::{Collect, Held, touched};
@@ -21,7 +22,7 @@ impl Collect<'_> {
         ours: &Held,
         theirs: &Held,
         settled: &mut Settled,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let proper = self.read(CHECKED, "stashes")?;
         let is_new = |stash: &&Stash| !ours.stashes.iter().any(|our| our.commit == stash.commit);
         let is_proper = |stash: &&Stash| proper.lines().any(|commit| commit == stash.commit);

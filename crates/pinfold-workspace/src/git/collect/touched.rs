@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use pinfold_git::refs::shell_word;
 use pinfold_git::state::State;
 use pinfold_git::worktrees;
+use pinfold_host::Refusal;
 use pinfold_names::{Folded, Protection, Site, fold};
 use pinfold_policy::path::Escaped;
 
@@ -56,7 +57,7 @@ impl Collect<'_> {
         &self,
         state: &State,
         new: &str,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Refusal> {
         let commits = self.host().run(&["rev-list", "--stdin"], Some(&not(state, new)))?;
         if commits.trim().is_empty() {
             return Ok(None);
@@ -83,7 +84,7 @@ impl Collect<'_> {
         &self,
         state: &State,
         stash: &str,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Refusal> {
         for part in ["", "^2", "^3"] {
             let part = format!("{stash}{part}^{{commit}}");
             let Some(commit) = self.host().line(&["rev-parse", "-q", "--verify", &part]) else {
@@ -102,7 +103,7 @@ impl Collect<'_> {
         state: &State,
         from: Option<&str>,
         to: &str,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Refusal> {
         let empty = ["hash-object", "-t", "tree", "--stdin"];
         let from = match from {
             Some(from) => from.to_owned(),
@@ -114,7 +115,7 @@ impl Collect<'_> {
 
     /// Returns what the host's commits did at the paths of these changes. Rebasing a branch of the host makes commits
     /// with content that only commits below its tip had.
-    fn earlier(&self, state: &State, unknown: &BTreeSet<Change<'_>>) -> Result<Vec<u8>, String> {
+    fn earlier(&self, state: &State, unknown: &BTreeSet<Change<'_>>) -> Result<Vec<u8>, Refusal> {
         let paths: BTreeSet<&str> =
             unknown.iter().filter_map(|change| change.path.to_str()).collect();
         if paths.is_empty() || paths.len() > MOST_PATHS {
@@ -128,9 +129,9 @@ impl Collect<'_> {
     }
 
     /// Returns what git-diff-tree(1) prints about changes, for [`parse`].
-    fn changes(&self, how: &[&str], input: &[u8]) -> Result<Vec<u8>, String> {
+    fn changes(&self, how: &[&str], input: &[u8]) -> Result<Vec<u8>, Refusal> {
         let words = [&["diff-tree", "--no-renames", ALL_SUBMODULES, "--raw", "-z"], how].concat();
-        self.host().run_with(&words, &[], Some(input))
+        Ok(self.host().run_with(&words, &[], Some(input))?)
     }
 
     /// Returns the changes of protected paths to what no branch had at the start.
@@ -138,7 +139,7 @@ impl Collect<'_> {
         &self,
         state: &State,
         changes: &'c [u8],
-    ) -> Result<BTreeSet<Change<'c>>, String> {
+    ) -> Result<BTreeSet<Change<'c>>, Refusal> {
         let named = self.named_below();
         let is_protected =
             |path: &Path| is_protected(self.protection, path) || is_named(&named, path);
@@ -173,7 +174,7 @@ impl Collect<'_> {
         &self,
         tree: &str,
         paths: &BTreeSet<&Path>,
-    ) -> Result<BTreeMap<PathBuf, Entry>, String> {
+    ) -> Result<BTreeMap<PathBuf, Entry>, Refusal> {
         let listed = self.host().run_with(&["ls-tree", "-r", "-z", tree], &[], None)?;
         // `MODE TYPE OBJECT`, a tab, the path.
         let entry = |line: &[u8]| {

@@ -6,13 +6,13 @@ use std::path::{Component, Path, PathBuf};
 
 use pinfold_git::config::Config;
 use pinfold_git::pointer::normal;
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, owner_at, read_beneath};
 use rustix::fs::{AtFlags, renameat, unlinkat};
 
 use super::find::below;
 use super::name::is_harmless;
 use pinfold_git::new_directory::NewDirectory;
-use pinfold_git::opened::words;
 
 /// The top of a working tree, held open.
 pub(super) struct Tree {
@@ -52,16 +52,17 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the error of the call that failed.
-    pub(super) fn write(&self, git: &Path, session: &str) -> Result<(), String> {
+    pub(super) fn write(&self, git: &Path, session: &str) -> Result<(), Refusal> {
         let to = relative(&self.path, git).ok_or("its path cannot be written")?;
         let owner =
             if rustix::process::geteuid().is_root() { owner_at(&self.opened, ".") } else { None };
         let name = format!(".pinfold-new-{session}");
         let _ = unlinkat(&self.opened, &name, AtFlags::empty());
         let mut file = NewDirectory::file_in(&self.opened, &name, 0o644, owner)?;
-        let written = file.write_all(format!("gitdir: {to}\n").as_bytes()).map_err(words);
-        let placed = written
-            .and_then(|()| renameat(&self.opened, &name, &self.opened, ".git").map_err(words));
+        let written = file.write_all(format!("gitdir: {to}\n").as_bytes()).map_err(Refusal::from);
+        let placed = written.and_then(|()| {
+            renameat(&self.opened, &name, &self.opened, ".git").map_err(Refusal::from)
+        });
         if placed.is_err() {
             let _ = unlinkat(&self.opened, &name, AtFlags::empty());
         }

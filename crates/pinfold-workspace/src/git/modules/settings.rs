@@ -6,11 +6,11 @@ use pinfold_git::baseline::Start;
 use pinfold_git::config::Config;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::layout::REBUILT;
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::read_beneath;
 
 use super::{Made, Module, Modules};
-use pinfold_git::opened::words;
 
 impl Modules<'_> {
     /// Writes the host's settings for the submodule, unless the host has them. Without
@@ -21,11 +21,10 @@ impl Modules<'_> {
     ///
     /// # Errors
     /// Returns what cannot be read, or what git says.
-    pub(super) fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), String> {
+    pub(super) fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), Refusal> {
         let parent = &module.parent.host;
         let config = config_of(parent)?;
-        let own =
-            config_of(&parent.below(&Path::new("modules").join(&module.name)).map_err(words)?)?;
+        let own = config_of(&parent.below(&Path::new("modules").join(&module.name))?)?;
         let name = module.name.to_str().ok_or("its name is not UTF-8 text")?;
         let key = |key: &str| format!("submodule.{name}.{key}");
         let has_any = |keys: &[&str]| keys.iter().any(|it| config.last(&key(it)).is_some());
@@ -55,8 +54,8 @@ impl Modules<'_> {
 ///
 /// # Errors
 /// Returns why it is not read.
-pub(super) fn config_of(git: &Anchor) -> Result<Config, String> {
-    let opened = git.open().map_err(words)?;
-    let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
+pub(super) fn config_of(git: &Anchor) -> Result<Config, Refusal> {
+    let opened = git.open()?;
+    let content = read_beneath(&opened, Path::new("config")).map_err(Refusal::of)?;
     Ok(content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default())
 }

@@ -11,7 +11,7 @@ use pinfold_git::config::write;
 use pinfold_git::foreign::{Foreign, WorkTree};
 use pinfold_git::host_git::HostGit;
 use pinfold_git::new_directory::NewDirectory;
-use pinfold_git::opened::words;
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::{HostProgram, Launcher};
@@ -37,28 +37,28 @@ impl Reader {
     ///
     /// # Errors
     /// Returns why it cannot be rebuilt.
-    pub(crate) fn read(&self, path: &Path) -> Result<Foreign, String> {
+    pub(crate) fn read(&self, path: &Path) -> Result<Foreign, Refusal> {
         let size = size_of(path, &mut MOST_ENTRIES.clone())?;
         if size > LARGEST {
-            return Err(format!(
+            return Err(Refusal::new(format!(
                 "it is a new repository of {} MB, too large to be rebuilt by itself",
                 size >> 20
-            ));
+            )));
         }
         let _ = fs::remove_dir_all(&self.out);
-        DirBuilder::new().mode(0o700).create(&self.out).map_err(words)?;
-        pinfold_boundary::ownership::hand_over(&self.out).map_err(words)?;
-        let own = std::env::current_exe().map_err(words)?;
+        DirBuilder::new().mode(0o700).create(&self.out)?;
+        pinfold_boundary::ownership::hand_over(&self.out)?;
+        let own = std::env::current_exe()?;
         let mut argv: Vec<OsString> = vec![own.into(), "read-repository".into()];
         argv.extend([path.into(), self.out.clone().into_os_string()]);
         for (host, inside) in &self.borrowed {
             argv.extend([host.into(), inside.into()]);
         }
-        let output = self.launcher.run_to_end(&argv, &[], None).map_err(words)?;
+        let output = self.launcher.run_to_end(&argv, &[], None)?;
         if output.code != Some(0) {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.trim().lines().last().unwrap_or_default();
-            return Err(format!("it cannot be rebuilt: {}", last.escape_debug()));
+            return Err(Refusal::new(format!("it cannot be rebuilt: {}", last.escape_debug())));
         }
         Foreign::from(&self.out, size)
     }
@@ -72,7 +72,7 @@ impl Reader {
         git: &NewDirectory,
         read: &Foreign,
         tree: WorkTree<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let objects = git.directory("objects")?;
         let packs = objects.directory("pack")?;
         objects.directory("info")?;
@@ -80,10 +80,10 @@ impl Reader {
         for kind in ["heads", "tags"] {
             refs.directory(kind)?;
         }
-        let put = |name: &str, content: &[u8]| -> Result<(), String> {
-            git.file(name, 0o644)?.write_all(content).map_err(words)
+        let put = |name: &str, content: &[u8]| -> Result<(), Refusal> {
+            git.file(name, 0o644)?.write_all(content).map_err(Refusal::from)
         };
-        let out = open_directory(&self.out).map_err(words)?;
+        let out = open_directory(&self.out)?;
         for (from, to) in read.pack_files() {
             copy(&out, Path::new(&from), packs.file(&to, 0o444)?)?;
         }
@@ -101,11 +101,11 @@ impl Reader {
 ///
 /// # Errors
 /// Returns what git says, or that another directory took its place.
-pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), String> {
-    let directory = Anchor::of(path).map_err(words)?;
-    let opened = File::open(at).map_err(words)?;
-    if Anchor::held(path, &opened).map_err(words)? != directory {
-        return Err("another directory took its place".to_owned());
+pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), Refusal> {
+    let directory = Anchor::of(path)?;
+    let opened = File::open(at)?;
+    if Anchor::held(path, &opened)? != directory {
+        return Err("another directory took its place".into());
     }
     let host = HostGit { program: git, directory: &directory };
     if host.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]).is_some() {
@@ -115,25 +115,25 @@ pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), Str
 }
 
 /// Returns bytes of the files in a directory that may hold anything, following no link.
-fn size_of(directory: &Path, left: &mut usize) -> Result<u64, String> {
+fn size_of(directory: &Path, left: &mut usize) -> Result<u64, Refusal> {
     let mut size = 0;
-    for entry in fs::read_dir(directory).map_err(words)? {
-        let entry = entry.map_err(words)?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
         *left = left.checked_sub(1).ok_or("it holds too many files to be rebuilt by itself")?;
-        let found = entry.metadata().map_err(words)?;
+        let found = entry.metadata()?;
         size += if found.is_dir() { size_of(&entry.path(), left)? } else { found.len() };
     }
     Ok(size)
 }
 
 /// Copies a file that a scratch sandbox wrote.
-fn copy(from: &OwnedFd, name: &Path, mut to: File) -> Result<(), String> {
+fn copy(from: &OwnedFd, name: &Path, mut to: File) -> Result<(), Refusal> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(from, name, flags, Mode::empty()).map_err(words)?);
-    if !file.metadata().map_err(words)?.is_file() {
-        return Err("the scratch sandbox left no file".to_owned());
+    let file = File::from(openat(from, name, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err("the scratch sandbox left no file".into());
     }
     // Objects of a shallow clone may be packed less tightly than they were.
-    let copied = io::copy(&mut io::Read::take(file, 4 * LARGEST), &mut to).map_err(words)?;
-    if copied == 4 * LARGEST { Err("its objects are too large".to_owned()) } else { Ok(()) }
+    let copied = io::copy(&mut io::Read::take(file, 4 * LARGEST), &mut to)?;
+    if copied == 4 * LARGEST { Err("its objects are too large".into()) } else { Ok(()) }
 }

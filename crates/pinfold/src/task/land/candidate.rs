@@ -1,6 +1,7 @@
 //! Which results may land, and where.
 
 use pinfold_attempt::Output as Outcome;
+use pinfold_host::Refusal;
 use pinfold_policy::settings::BranchName;
 use pinfold_tasks::{Landing, LandingState, QueueError, Task, TaskId, TaskSpec};
 
@@ -49,7 +50,7 @@ impl Run<'_> {
         }
         let onto = match self.args.onto.clone().map_or_else(|| self.began_at(&spec, &outcome), Ok) {
             Ok(onto) => onto,
-            Err(why) => return unfit(Outlook::Failed, &why),
+            Err(why) => return unfit(Outlook::Failed, &why.to_string()),
         };
         // A row of somebody else's says where its work began.
         if let Some(admission) = self.admission.as_ref().filter(|_| self.args.onto.is_none())
@@ -79,13 +80,13 @@ impl Run<'_> {
 
     /// Returns the branch that the work began at. One that was accepted before that was written down began at the only
     /// branch that has its base.
-    fn began_at(&self, spec: &TaskSpec, outcome: &Outcome) -> Result<BranchName, String> {
+    fn began_at(&self, spec: &TaskSpec, outcome: &Outcome) -> Result<BranchName, Refusal> {
         if let Some(recorded) = &outcome.base_branch {
-            return recorded.parse().map_err(|error| format!("{error}"));
+            return recorded.parse().map_err(Refusal::of);
         }
         let say = "say --onto BRANCH";
         if spec.branch.is_some() {
-            return Err(format!("began at its own branch; {say}"));
+            return Err(Refusal::new(format!("began at its own branch; {say}")));
         }
         let branches = self.repository.branches_with(&outcome.base)?;
         let is_result = |name: &BranchName| {
@@ -95,9 +96,9 @@ impl Run<'_> {
         let mut others = branches.into_iter().filter(|name| !is_result(name));
         match (others.next(), others.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => Err(format!("began at no branch; {say}")),
+            (None, _) => Err(Refusal::new(format!("began at no branch; {say}"))),
             (Some(one), Some(other)) => {
-                Err(format!("began at {one}, {other} or another branch; {say}"))
+                Err(Refusal::new(format!("began at {one}, {other} or another branch; {say}")))
             }
         }
     }

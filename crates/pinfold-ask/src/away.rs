@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use pinfold_host::Host;
+use pinfold_host::Refusal;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
 use pinfold_host::io::small_thread;
@@ -62,7 +63,7 @@ pub struct Away {
 
 /// Follows a link of another session: returns its question, or nothing once it is answered.
 type OtherSessions =
-    Arc<dyn Fn(&str, &str, Visit) -> Result<Option<Pending>, String> + Send + Sync>;
+    Arc<dyn Fn(&str, &str, Visit) -> Result<Option<Pending>, Refusal> + Send + Sync>;
 
 impl Away {
     /// Returns the ways of the settings, if there are any. `other` follows links of other sessions of this user's.
@@ -70,7 +71,7 @@ impl Away {
         settings: &AskSettings,
         host: Host<'_>,
         of: OfSession,
-        other: impl Fn(&str, &str, Visit) -> Result<Option<Pending>, String> + Send + Sync + 'static,
+        other: impl Fn(&str, &str, Visit) -> Result<Option<Pending>, Refusal> + Send + Sync + 'static,
     ) -> Option<Self> {
         let webhook = Webhook::find(settings, host);
         let command: Vec<OsString> =
@@ -187,7 +188,7 @@ impl Courier {
             *links_at = self.find_port().unwrap_or_else(|why| {
                 // Who has the port now may have been sent a link that was for a session.
                 self.links.revoke();
-                self.report(&why);
+                self.report(&why.to_string());
                 LinksAt::Nowhere
             });
         }
@@ -197,14 +198,14 @@ impl Courier {
     ///
     /// # Errors
     /// Returns why nobody serves links.
-    fn find_port(&self) -> Result<LinksAt, String> {
+    fn find_port(&self) -> Result<LinksAt, Refusal> {
         let Away { port, places, of, .. } = &self.away;
         let listener = match loopback::listen(*port, places, &of.private) {
             Ok(listener) => listener,
             Err(NoListener::OtherSession(port)) => return Ok(LinksAt::OtherSession(port)),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(Refusal::of(error)),
         };
-        let failed = |error: io::Error| format!("answer links are not served: {error}");
+        let failed = |error: io::Error| Refusal::new("answer links are not served").because(error);
         let port = listener.local_addr().map_err(failed)?.port();
         let (links, is_over) = (Arc::clone(&self.links), Arc::clone(&self.is_over));
         let own = self.away.of.id.clone();
@@ -229,7 +230,7 @@ impl Courier {
         let ways =
             usize::from(self.away.webhook.is_some()) + usize::from(!self.away.command.is_empty());
         let failed = Arc::new(Mutex::new(0));
-        let go = |way: fn(&Self, u64, &[u8]) -> Result<(), String>| {
+        let go = |way: fn(&Self, u64, &[u8]) -> Result<(), Refusal>| {
             let (courier, body, failed) =
                 (Arc::clone(self), Arc::clone(&body), Arc::clone(&failed));
             let id = pending.id;
@@ -256,13 +257,13 @@ impl Courier {
         }
     }
 
-    fn post(&self, id: u64, body: &[u8]) -> Result<(), String> {
+    fn post(&self, id: u64, body: &[u8]) -> Result<(), Refusal> {
         let id = format!("{}-{id}", self.away.of.id);
         self.away.webhook.as_ref().map_or(Ok(()), |webhook| webhook.post(&id, body))
     }
 
     /// Gives the question to the user's command. What it prints may be the answer.
-    fn run(&self, id: u64, body: &[u8]) -> Result<(), String> {
+    fn run(&self, id: u64, body: &[u8]) -> Result<(), Refusal> {
         let Some(deadline) = self.approvals.deadline(id) else { return Ok(()) };
         let patience = deadline.saturating_duration_since(Instant::now());
         let bounds = Bounds { patience, most: MOST_PRINTED };
@@ -271,12 +272,12 @@ impl Courier {
             Ok(output) => output,
             // Nobody waits for its answer any more.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
-            Err(error) => return Err(format!("the command cannot be run: {error}")),
+            Err(error) => return Err(Refusal::new(format!("the command cannot be run: {error}"))),
         };
         if output.code != Some(0) {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = said.lines().next().unwrap_or_default();
-            return Err(format!("the command failed: {}", line(said.as_bytes())));
+            return Err(Refusal::new(format!("the command failed: {}", line(said.as_bytes()))));
         }
         let Some(answer) = printed(&output.stdout)? else { return Ok(()) };
         // It may have been answered since, which is fine.
@@ -354,7 +355,7 @@ impl Courier {
 ///
 /// # Errors
 /// Returns what it printed instead.
-fn printed(output: &[u8]) -> Result<Option<Answer>, String> {
+fn printed(output: &[u8]) -> Result<Option<Answer>, Refusal> {
     let output = String::from_utf8_lossy(output);
     let text = output.trim();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -367,7 +368,7 @@ fn printed(output: &[u8]) -> Result<Option<Answer>, String> {
         ("deny", reason) => Ok(Some(Answer::Deny { reason: Some(reason.to_owned()) })),
         _ => {
             let first: String = text.chars().take(80).collect();
-            Err(format!("the command printed no answer: {}", line(first.as_bytes())))
+            Err(Refusal::new(format!("the command printed no answer: {}", line(first.as_bytes()))))
         }
     }
 }
@@ -378,12 +379,12 @@ mod tests {
 
     #[test]
     fn only_whole_words_answer() {
-        assert_eq!(printed(b""), Ok(None));
-        assert_eq!(printed(b" \n"), Ok(None));
-        assert_eq!(printed(b"once\n"), Ok(Some(Answer::Once)));
-        assert_eq!(printed(b"always"), Ok(Some(Answer::Always)));
+        let answer = |output: &[u8]| printed(output).unwrap();
+        assert!(answer(b"").is_none() && answer(b" \n").is_none());
+        assert_eq!(answer(b"once\n"), Some(Answer::Once));
+        assert_eq!(answer(b"always"), Some(Answer::Always));
         let reason = Some("use the mirror".to_owned());
-        assert_eq!(printed(b"deny use the mirror\n"), Ok(Some(Answer::Deny { reason })));
+        assert_eq!(answer(b"deny use the mirror\n"), Some(Answer::Deny { reason }));
         for output in [&b"yes"[..], b"once more", b"onceonce", b"{}", b"\xffonce", b"ONCE"] {
             assert!(printed(output).is_err(), "{output:?}");
         }

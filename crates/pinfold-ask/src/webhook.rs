@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use pinfold_egress::{Connector, Failure, Offer, WayOut};
 use pinfold_host::Host;
+use pinfold_host::Refusal;
 use pinfold_policy::settings::AskSettings;
 use pinfold_secrets::{SecretId, Store};
 use pinfold_terminal::notify;
@@ -27,7 +28,7 @@ const AGENT: &str = concat!("pinfold/", env!("CARGO_PKG_VERSION"));
 const ENCODED: &str = "whsec_";
 
 /// Reads the secret that signs, as it is now.
-type ReadSecret = Box<dyn Fn() -> Result<Zeroizing<String>, String> + Send + Sync>;
+type ReadSecret = Box<dyn Fn() -> Result<Zeroizing<String>, Refusal> + Send + Sync>;
 
 /// Where questions are posted to.
 pub(crate) struct Webhook {
@@ -44,7 +45,7 @@ impl Webhook {
         let id = SecretId::new(name.value.clone());
         let secret: ReadSecret = Box::new(move || {
             let id = id.as_ref().map_err(ToString::to_string)?;
-            let resolved = store.resolve(id, &launcher).map_err(|error| error.to_string())?;
+            let resolved = store.resolve(id, &launcher).map_err(Refusal::of)?;
             Ok(Zeroizing::new(resolved.secret.expose().to_owned()))
         });
         if let Err(error) = secret() {
@@ -61,12 +62,12 @@ impl Webhook {
     ///
     /// # Errors
     /// Returns why it did not arrive, without the URL.
-    pub(crate) fn post(&self, id: &str, body: &[u8]) -> Result<(), String> {
+    pub(crate) fn post(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
         let secret = (self.secret)()?;
         let url: Uri = self.url.parse().map_err(|_| "the webhook's URL is not one".to_owned())?;
-        let way = WayOut::from_environment().map_err(|error| error.to_string())?;
+        let way = WayOut::from_environment().map_err(Refusal::of)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
+        let runtime = runtime.map_err(Refusal::of)?;
         let client = Client::builder(TokioExecutor::new()).build(Connector::new(way, Offer::Http1));
         runtime.block_on(async {
             let mut failure = String::new();
@@ -86,7 +87,7 @@ impl Webhook {
                     Err(_) => failure = "the webhook does not answer".to_owned(),
                 }
             }
-            Err(failure)
+            Err(failure.into())
         })
     }
 }
@@ -95,9 +96,9 @@ impl Webhook {
 ///
 /// # Errors
 /// Returns what cannot be sent.
-fn signed(url: &Uri, id: &str, body: &[u8], secret: &str) -> Result<Request<Full<Bytes>>, String> {
+fn signed(url: &Uri, id: &str, body: &[u8], secret: &str) -> Result<Request<Full<Bytes>>, Refusal> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let time = now.map_err(|error| error.to_string())?.as_secs().to_string();
+    let time = now.map_err(Refusal::of)?.as_secs().to_string();
     let signature = signature(secret, id, &time, body)?;
     let mut request = Request::new(Full::new(Bytes::copy_from_slice(body)));
     *request.method_mut() = Method::POST;
@@ -108,7 +109,7 @@ fn signed(url: &Uri, id: &str, body: &[u8], secret: &str) -> Result<Request<Full
     for (name, value) in
         [("webhook-id", id), ("webhook-timestamp", &time), ("webhook-signature", &signature)]
     {
-        let value = HeaderValue::from_str(value).map_err(|error| error.to_string())?;
+        let value = HeaderValue::from_str(value).map_err(Refusal::of)?;
         headers.insert(name, value);
     }
     Ok(request)
@@ -118,7 +119,7 @@ fn signed(url: &Uri, id: &str, body: &[u8], secret: &str) -> Result<Request<Full
 ///
 /// # Errors
 /// Returns an error for a secret that is not encoded as it says.
-fn signature(secret: &str, id: &str, time: &str, body: &[u8]) -> Result<String, String> {
+fn signature(secret: &str, id: &str, time: &str, body: &[u8]) -> Result<String, Refusal> {
     let key = match secret.strip_prefix(ENCODED) {
         Some(encoded) => {
             let key = BASE64.decode(encoded.as_bytes());
@@ -162,7 +163,7 @@ mod tests {
             }
         });
         let webhook = Webhook { url, secret: Box::new(|| Ok(Zeroizing::new("key".to_owned()))) };
-        let failure = webhook.post("a-1", b"{}").unwrap_err();
+        let failure = webhook.post("a-1", b"{}").unwrap_err().to_string();
         answering.join().unwrap();
         assert!(failure.contains("307") && !failure.contains("s3cret"), "{failure}");
         elsewhere.set_nonblocking(true).unwrap();
@@ -179,7 +180,7 @@ mod tests {
             "1614265330",
             br#"{"test": 2432232314}"#,
         );
-        assert_eq!(signed.as_deref(), Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
+        assert_eq!(signed.unwrap(), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         assert!(signature("whsec_!", "a", "1", b"").is_err());
     }
 }

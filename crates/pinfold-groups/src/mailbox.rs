@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{list_beneath, open_directory, read_bounded};
 use pinfold_host::digest::name_of;
 use pinfold_policy::path::Escaped;
@@ -100,15 +101,15 @@ impl Mailbox {
     ///
     /// # Errors
     /// Returns what is wrong with it, in words for the agent.
-    pub fn read(&self, name: &OsStr) -> Result<Option<Found>, String> {
+    pub fn read(&self, name: &OsStr) -> Result<Option<Found>, Refusal> {
         let path = Path::new(TASKS).join(name);
         let content = read_bounded(&self.directory, &path, LONGEST)
             .map_err(|unread| format!("the file {unread}"))?;
         let Some(content) = content else { return Ok(None) };
         if !is_name(name) {
-            return Err(format!(
+            return Err(Refusal::new(format!(
                 "the name is not of at most {LONGEST_NAME} letters, digits, '-' and '_'"
-            ));
+            )));
         }
         let request = Request::read(&content.bytes)?;
         let digest = name_of(&[name.as_bytes(), b"\0", &content.bytes].concat());

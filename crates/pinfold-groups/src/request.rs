@@ -1,5 +1,6 @@
 //! What a request may say.
 
+use pinfold_host::Refusal;
 use pinfold_policy::path::is_plain;
 use serde::Deserialize;
 
@@ -68,7 +69,7 @@ impl Request {
     ///
     /// # Errors
     /// Returns what is wrong with it.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Refusal> {
         let invalid = |error: serde_json::Error| error.to_string();
         let kind = serde_json::from_slice::<Kind>(bytes).map_err(invalid)?.kind;
         let request = match kind.as_deref() {
@@ -89,11 +90,13 @@ impl Request {
                     .find(|(kind, _)| *kind == other)
                     .map(|(_, why)| *why)
                     .unwrap_or("only task and schedule_task are");
-                return Err(format!("messages of the type {other:?} are not taken: {why}"));
+                return Err(Refusal::new(format!(
+                    "messages of the type {other:?} are not taken: {why}"
+                )));
             }
         };
         if request.brief.trim().is_empty() {
-            return Err("the brief is empty".to_owned());
+            return Err("the brief is empty".into());
         }
         Ok(request)
     }
@@ -142,7 +145,8 @@ mod tests {
         assert_eq!(read(scheduled).unwrap().schedule, Some(Schedule::Every(60)));
         assert!(read(r#"{"type": "task", "brief": "x"}"#).unwrap().schedule.is_none());
         for kind in ["message", "register_group", "cancel_task", "deploy", "\\u001b[31m"] {
-            let error = read(&format!(r#"{{"type": "{kind}", "folder": "x"}}"#)).unwrap_err();
+            let error =
+                read(&format!(r#"{{"type": "{kind}", "folder": "x"}}"#)).unwrap_err().to_string();
             assert!(error.contains("not taken") && !error.contains('\u{1b}'), "{error}");
         }
         for text in [

@@ -1,5 +1,6 @@
 //! When a request is due: once, after each interval, or as cron(8) has it. All times are UTC.
 
+use pinfold_host::Refusal;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The shortest interval, in seconds,
@@ -38,7 +39,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Returns what is wrong.
-    pub(crate) fn read(kind: &str, value: &str) -> Result<Self, String> {
+    pub(crate) fn read(kind: &str, value: &str) -> Result<Self, Refusal> {
         match kind {
             "once" => {
                 let time = humantime::parse_rfc3339_weak(value).map_err(|_| {
@@ -53,11 +54,15 @@ impl Schedule {
                 })?;
                 match Duration::from_millis(millis).as_secs() {
                     seconds @ SHORTEST..=LONGEST => Ok(Self::Every(seconds)),
-                    _ => Err(format!("the interval is not between a minute and a year: {value}")),
+                    _ => Err(Refusal::new(format!(
+                        "the interval is not between a minute and a year: {value}"
+                    ))),
                 }
             }
             "cron" => Cron::read(value).map(|cron| Self::Cron(Box::new(cron))),
-            other => Err(format!("schedule_type {other:?} is neither cron, interval nor once")),
+            other => Err(Refusal::new(format!(
+                "schedule_type {other:?} is neither cron, interval nor once"
+            ))),
         }
     }
 
@@ -88,10 +93,12 @@ impl Schedule {
 }
 
 impl Cron {
-    fn read(line: &str) -> Result<Self, String> {
+    fn read(line: &str) -> Result<Self, Refusal> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields[..] else {
-            return Err(format!("schedule_value {line:?} has not the five fields of cron"));
+            return Err(Refusal::new(format!(
+                "schedule_value {line:?} has not the five fields of cron"
+            )));
         };
         let mut weekdays_read = field(weekdays, 0, 7)?;
         // Sunday is both.
@@ -127,7 +134,7 @@ impl Cron {
 }
 
 /// Reads a field: `*`, numbers, ranges, lists of them, each with a step.
-fn field(text: &str, least: u64, most: u64) -> Result<u64, String> {
+fn field(text: &str, least: u64, most: u64) -> Result<u64, Refusal> {
     let wrong = || format!("{text:?} is no field of cron between {least} and {most}");
     let number = |text: &str| {
         // Neither a sign nor blanks.
@@ -140,7 +147,7 @@ fn field(text: &str, least: u64, most: u64) -> Result<u64, String> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => match step.parse::<usize>() {
                 Ok(step @ 1..=60) => (range, step),
-                _ => return Err(wrong()),
+                _ => return Err(wrong().into()),
             },
             None => (part, 1),
         };
@@ -151,7 +158,7 @@ fn field(text: &str, least: u64, most: u64) -> Result<u64, String> {
             None => (number(range)?, number(range)?),
         };
         if from > to {
-            return Err(wrong());
+            return Err(wrong().into());
         }
         (from..=to).step_by(step).for_each(|number| set |= 1 << number);
     }

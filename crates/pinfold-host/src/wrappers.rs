@@ -14,6 +14,7 @@ mod error;
 mod launch;
 mod program;
 
+use crate::Refusal;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use self::program::Program;
 /// A wrapper in the program that embeds this crate. It gives what is launched instead, or why nothing
 /// may be.
 pub type Function =
-    dyn Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static;
+    dyn Fn(Context, Option<&Subject>) -> Result<Context, Refusal> + Send + Sync + 'static;
 
 #[derive(Clone)]
 enum How {
@@ -52,7 +53,7 @@ impl fmt::Debug for Wrapper {
 }
 
 /// Where the wrappers of the settings come from; the error says which file is wrong.
-pub type Source = fn() -> Result<Vec<WrapperSetting>, String>;
+pub type Source = fn() -> Result<Vec<WrapperSetting>, Refusal>;
 
 #[derive(Debug, Default)]
 struct Registry {
@@ -87,7 +88,7 @@ impl Wrappers {
     pub fn register(
         &self,
         id: &str,
-        function: impl Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static,
+        function: impl Fn(Context, Option<&Subject>) -> Result<Context, Refusal> + Send + Sync + 'static,
         label: Option<&str>,
     ) -> Result<(), WrapError> {
         let mut registry = self.0.lock();

@@ -92,7 +92,7 @@ impl<'a> Keeper<'a> {
         iteration: u32,
     ) -> Result<TakenBack, Refusal> {
         let mut taken = TakenBack::default();
-        let accepted = returned.map_err(str::to_owned).and_then(|text| self.accept(text));
+        let accepted = returned.map_err(Refusal::new).and_then(|text| self.accept(text));
         let new = match accepted {
             Ok(new) => {
                 if returned.is_ok_and(|text| !text.starts_with(self.known.front())) {
@@ -162,17 +162,14 @@ impl<'a> Keeper<'a> {
     ///
     /// # Errors
     /// Returns what is wrong with it, in words that follow "it".
-    fn accept(&self, text: &str) -> Result<Document, String> {
+    fn accept(&self, text: &str) -> Result<Document, Refusal> {
         if text.len() > self.home.most() {
-            return Err(format!("has more than {} KiB", self.home.most() >> 10));
+            return Err(Refusal::new(format!("has more than {} KiB", self.home.most() >> 10)));
         }
         let body = body_of(text).ok_or("has front matter that does not end")?;
-        let new = self
-            .known
-            .with_body(body)
-            .map_err(|refusal| format!("is no specification: {refusal}"))?;
+        let new = self.known.with_body(body).map_err(Refusal::about("is no specification"))?;
         if new.text().len() > self.home.most() {
-            Err(format!("has more than {} KiB", self.home.most() >> 10))
+            Err(Refusal::new(format!("has more than {} KiB", self.home.most() >> 10)))
         } else {
             Ok(new)
         }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::{Host, Refusal};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::Base;
@@ -54,8 +54,8 @@ pub(crate) fn own() -> Result<Settings, Failure> {
 ///
 /// # Errors
 /// Returns the errors of [`own`].
-pub(crate) fn wrappers() -> Result<Vec<WrapperSetting>, String> {
-    let settings = own().map_err(Failure::into_error)?;
+pub(crate) fn wrappers() -> Result<Vec<WrapperSetting>, Refusal> {
+    let settings = own().map_err(|failure| Refusal::new(failure.into_error()))?;
     Ok(settings.wrappers.into_iter().map(|wrapper| wrapper.value).collect())
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use pinfold_boundary::managed::{Container, Lacks, Manager, Mount};
 use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::Refusal;
 use pinfold_host::launcher::{Launcher, find};
 
 use super::{EMPTY, LABEL, leftovers};
@@ -35,21 +36,20 @@ impl Apple {
     }
 
     /// Has something done that is done at once; what it answers.
-    fn command(&self, words: &[String]) -> Result<String, String> {
+    fn command(&self, words: &[String]) -> Result<String, Refusal> {
         let program = self.launcher.find(PROGRAM, &self.not_in).ok_or("it is not installed")?;
         let argv =
             [program.path().as_os_str().to_owned()].into_iter().chain(words.iter().map(Into::into));
-        let output =
-            self.launcher.run_keeping(argv.collect(), &[]).map_err(|error| error.to_string())?;
+        let output = self.launcher.run_keeping(argv.collect(), &[]).map_err(Refusal::of)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match output.code {
             Some(0) => Ok(text(&output.stdout)),
-            _ => Err(text(&output.stderr).lines().last().unwrap_or("it says nothing").to_owned()),
+            _ => Err(text(&output.stderr).lines().last().unwrap_or("it says nothing").into()),
         }
     }
 
     /// Makes the image, which has nothing in it, if it is not there.
-    fn make_empty(&self, container: &Container) -> Result<(), String> {
+    fn make_empty(&self, container: &Container) -> Result<(), Refusal> {
         if self.command(&words(&["image", "inspect", EMPTY])).is_ok() {
             return Ok(());
         }
@@ -57,12 +57,13 @@ impl Apple {
         let file = context.join("Dockerfile");
         let made = std::fs::create_dir_all(&context)
             .and_then(|()| std::fs::write(&file, format!("FROM scratch\nLABEL {LABEL}=none\n")));
-        made.map_err(|error| format!("{}: {error}", file.display()))?;
+        made.map_err(Refusal::about(file.display()))?;
         let place = context.display().to_string();
         self.command(&words(&["build", "--quiet", "--tag", EMPTY, &place])).map(drop)
     }
 
-    fn error(&self, said: String) -> LaunchError {
+    fn error(&self, said: &Refusal) -> LaunchError {
+        let said = said.to_string();
         let hint = "`container system start` starts it".to_owned();
         LaunchError::Engine { engine: self.name(), said, hint: Some(hint) }
     }
@@ -89,7 +90,7 @@ impl Manager for Apple {
             }
             Err(what) => {
                 let hint = Some("`container system start` starts it".to_owned());
-                vec![Finding { what, hint, fatal: true }]
+                vec![Finding { what: what.to_string(), hint, fatal: true }]
             }
         }
     }
@@ -98,7 +99,7 @@ impl Manager for Apple {
         let started = self.make_empty(container).and_then(|()| self.command(&run(container)?));
         started.map(drop).map_err(|said| {
             self.remove(container);
-            self.error(said)
+            self.error(&said)
         })
     }
 
@@ -117,7 +118,7 @@ fn words(words: &[&str]) -> Vec<String> {
 ///
 /// # Errors
 /// Returns an error for a path that its options have no way to say.
-fn run(container: &Container) -> Result<Vec<String>, String> {
+fn run(container: &Container) -> Result<Vec<String>, Refusal> {
     let (uid, gid) = container.user;
     let fixed = ["run", "--detach", "--rm", "--read-only", "--network=none", "--no-dns"];
     let mut said = words(&fixed);
@@ -137,10 +138,13 @@ fn run(container: &Container) -> Result<Vec<String>, String> {
 }
 
 /// Returns a mount as fields between commas, without a way to quote one.
-fn bound(Mount { from, to, is_writable }: &Mount) -> Result<String, String> {
+fn bound(Mount { from, to, is_writable }: &Mount) -> Result<String, Refusal> {
     let source = from.as_path().display().to_string();
     if source.contains(',') {
-        return Err(format!("{}: it cannot mount what has a comma in its path", from.escaped()));
+        return Err(Refusal::new(format!(
+            "{}: it cannot mount what has a comma in its path",
+            from.escaped()
+        )));
     }
     let access = if *is_writable { "" } else { ",readonly" };
     Ok(format!("type=bind,source={source},target={to}{access}"))
@@ -225,6 +229,9 @@ mod tests {
     #[test]
     fn a_path_that_no_option_can_say_is_refused() {
         let error = run(&container("/Users/a/x,readonly")).unwrap_err();
-        assert_eq!(error, "/Users/a/x,readonly: it cannot mount what has a comma in its path");
+        assert_eq!(
+            error.to_string(),
+            "/Users/a/x,readonly: it cannot mount what has a comma in its path"
+        );
     }
 }

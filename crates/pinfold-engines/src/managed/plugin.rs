@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::Refusal;
 use pinfold_host::process;
 use pinfold_policy::path::HostPath;
 use serde::{Deserialize, Serialize};
@@ -84,10 +85,12 @@ impl Plugin {
         verb: &str,
         mut question: Value,
         patience: Duration,
-    ) -> Result<T, String> {
-        let failed =
-            |what: &str| format!("{}, asked to {verb}: {}", self.program.escaped(), plain(what));
-        let file = self.file().map_err(|what| failed(&what))?;
+    ) -> Result<T, Refusal> {
+        let failed = |what: &str| {
+            let what = plain(what);
+            Refusal::new(format!("{}, asked to {verb}: {what}", self.program.escaped()))
+        };
+        let file = self.file().map_err(|what| failed(&what.to_string()))?;
         question["version"] = VERSION.into();
         let arguments = [verb.to_owned()];
         let question = question.to_string();
@@ -115,17 +118,17 @@ impl Plugin {
     }
 
     /// Returns its file, which no sandbox may have written.
-    fn file(&self) -> Result<PathBuf, String> {
-        let file =
-            std::fs::canonicalize(self.program.as_path()).map_err(|error| error.to_string())?;
+    fn file(&self) -> Result<PathBuf, Refusal> {
+        let file = std::fs::canonicalize(self.program.as_path()).map_err(Refusal::of)?;
         if self.not_in.iter().any(|root| file.starts_with(root)) {
-            Err("it is in the workspace, where a session may have changed it".to_owned())
+            Err("it is in the workspace, where a session may have changed it".into())
         } else {
             Ok(file)
         }
     }
 
-    fn error(&self, said: String) -> LaunchError {
+    fn error(&self, said: &Refusal) -> LaunchError {
+        let said = said.to_string();
         let hint = "docs/guides/plugins.md says what a plug-in is asked".to_owned();
         LaunchError::Engine { engine: self.name(), said, hint: Some(hint) }
     }
@@ -169,7 +172,7 @@ impl Manager for Plugin {
 
     fn lacks(&self) -> Result<Lacks, LaunchError> {
         let asked = self.ask::<Capabilities>("capabilities", json!({}), self.patience.quick);
-        let Capabilities { cpus, memory } = asked.map_err(|said| self.error(said))?;
+        let Capabilities { cpus, memory } = asked.map_err(|said| self.error(&said))?;
         let lacks =
             |has: bool| (!has).then(|| format!("{} does not enforce it", self.program.escaped()));
         Ok(Lacks { cpus: lacks(cpus), memory: lacks(memory) })
@@ -178,7 +181,7 @@ impl Manager for Plugin {
     fn probe(&self) -> Vec<Finding> {
         let fatal = |what, hint| vec![Finding { what, hint, fatal: true }];
         match self.ask::<Available>("is_available", json!({}), self.patience.quick) {
-            Err(what) => return fatal(what, None),
+            Err(what) => return fatal(what.to_string(), None),
             Ok(Available { available: false, reason, hint }) => {
                 let reason = reason.unwrap_or_else(|| "it says no more".to_owned());
                 let what =
@@ -188,7 +191,7 @@ impl Manager for Plugin {
             Ok(_) => {}
         }
         match self.ask::<Listed>("list", json!({}), self.patience.quick) {
-            Err(what) => fatal(what, None),
+            Err(what) => fatal(what.to_string(), None),
             Ok(Listed { containers }) => leftovers(containers.iter().map(String::as_str), |name| {
                 format!(
                     "echo '{{\"version\":1,\"name\":\"{name}\"}}' | {} stop",
@@ -200,11 +203,11 @@ impl Manager for Plugin {
 
     fn start(&self, container: &Container) -> Result<(), LaunchError> {
         let ready = self.ask::<Done>("ensure_running", json!({}), self.patience.long);
-        let Done {} = ready.map_err(|said| self.error(said))?;
+        let Done {} = ready.map_err(|said| self.error(&said))?;
         let question = json!({ "container": asked(container) });
         let Done {} = self.ask("launch", question, self.patience.long).map_err(|said| {
             self.remove(container);
-            self.error(said)
+            self.error(&said)
         })?;
         Ok(())
     }

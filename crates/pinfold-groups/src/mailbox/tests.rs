@@ -38,6 +38,7 @@ impl Scene {
             let read = match self.mailbox.read(&name) {
                 Ok(read) => Ok(read?.request.brief),
                 Err(reason) => {
+                    let reason = reason.to_string();
                     self.mailbox.set_aside(&name, &reason).unwrap();
                     Err(reason)
                 }
@@ -64,7 +65,7 @@ fn requests_are_read_in_the_order_of_their_names_and_unfinished_ones_not_at_all(
     scene.mailbox.remove(OsStr::new("1.json")).unwrap();
     scene.mailbox.remove(OsStr::new("1.json")).unwrap();
     assert_eq!(scene.sweep().len(), 1);
-    assert_eq!(scene.mailbox.read(OsStr::new("1.json")), Ok(None));
+    assert!(scene.mailbox.read(OsStr::new("1.json")).unwrap().is_none());
 }
 
 #[test]

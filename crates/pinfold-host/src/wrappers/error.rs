@@ -5,6 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use super::bounds::{LARGEST, PATIENCE};
+use crate::Refusal;
 
 /// Why nothing was launched.
 #[derive(Debug, Error)]
@@ -12,7 +13,7 @@ use super::bounds::{LARGEST, PATIENCE};
 pub enum WrapError {
     /// The settings cannot be read.
     #[error("the wrappers of launches cannot be read: {0}")]
-    Settings(String),
+    Settings(Refusal),
     /// A wrapper refuses, or fails.
     #[error("the wrapper {id} {wrong}")]
     Wrapper {
@@ -28,7 +29,7 @@ pub enum WrapError {
 pub enum Wrong {
     /// It says no.
     #[error("refuses the launch: {0}")]
-    Refused(String),
+    Refused(Refusal),
     /// Its program cannot be started, or talked to.
     #[error("cannot be asked: {0}")]
     Io(#[source] io::Error),

@@ -46,7 +46,7 @@ fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
         "the wrapper one cannot be asked about a launch with an argument that is not UTF-8"
     );
 
-    wrappers.register("two", |_, _| Err("not today".to_owned()), None).unwrap();
+    wrappers.register("two", |_, _| Err("not today".into()), None).unwrap();
     let error = wrappers.wrap("host", launch(&["program"])).unwrap_err();
     assert_eq!(error.to_string(), "the wrapper two refuses the launch: not today");
 }

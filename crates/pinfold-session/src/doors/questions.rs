@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pinfold_ask::{Away, ConnectionTerms, Connections, Desk, OfSession, SavedHosts};
 use pinfold_egress::Doorkeeper;
+use pinfold_host::Refusal;
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::SessionState;
@@ -64,7 +65,7 @@ pub(crate) fn desk(
     };
     let away =
         Away::find(&settings.ask, request.host(), of_session, move |session, token, visit| {
-            control::by_link(&places, session, token, visit).map_err(|error| error.to_string())
+            control::by_link(&places, session, token, visit).map_err(Refusal::of)
         });
     Desk::new(terminal, away).map(Some).map_err(RunError::System)
 }

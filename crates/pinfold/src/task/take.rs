@@ -131,7 +131,7 @@ impl Intake<'_> {
                 Ok(None) => continue,
                 Ok(Some(found)) => found,
                 Err(reason) => {
-                    self.refuse(&mailbox, &name, &reason);
+                    self.refuse(&mailbox, &name, &reason.to_string());
                     continue;
                 }
             };

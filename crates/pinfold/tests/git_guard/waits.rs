@@ -18,7 +18,7 @@ fn a_detached_head_brings_nothing_that_tools_run() {
         let (_, stderr) = text(&case.inside(&format!("git checkout -q --detach; {PLANT} sleep 2")));
         assert_eq!(case.host(USE), "", "{site}: {stderr}");
         assert_eq!(case.host("git log -1 --format=%s"), "first\n", "{site}: {stderr}");
-        assert!(stderr.contains("changes .envrc"), "{site}: {stderr}");
+        assert!(stderr.contains("change .envrc"), "{site}: {stderr}");
     }
 }
 
@@ -68,7 +68,7 @@ fn commits_that_later_ones_take_back_wait_as_well() {
             let case = site.repository();
             let (_, stderr) = text(&case.inside(&script));
             assert!(
-                stderr.contains("changes .envrc") || stderr.contains("changes .mcp.json"),
+                stderr.contains("change .envrc") || stderr.contains("change .mcp.json"),
                 "{site}: {script}: {stderr}"
             );
             assert!(stderr.contains(waits), "{site}: {script}: {stderr}");

@@ -47,7 +47,9 @@ pub(super) fn reason(path: &str, session: &str) -> String {
 
 /// Returns the same with another command.
 pub(super) fn reason_with(path: &str, command: &str) -> String {
-    format!("it changes {path}, which tools run or trust by themselves; `{command}` takes it")
+    format!(
+        "its commits change {path}, which tools run or trust by themselves; `{command}` takes it"
+    )
 }
 
 impl Collect<'_> {

@@ -21,10 +21,11 @@ pub use engine::Engine;
 pub use enter::run_as_init;
 pub use machine::{init_path, open_doors, start_init};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::{HostPath, InsidePath};
 
+use self::program::NotIn;
 use self::runtime::Runtime;
 use crate::namespace::{self, Wall};
 use crate::plan::{Entry, Landlock, LaunchPlan, Place};
@@ -40,7 +41,7 @@ const SUBCOMMAND: &str = "container-init";
 pub struct Container {
     engine: Engine,
     init: HostPath,
-    not_in: Vec<PathBuf>,
+    not_in: NotIn,
 }
 
 impl Container {
@@ -48,14 +49,18 @@ impl Container {
     /// inside, which calls [`run_as_init`].
     #[must_use]
     pub fn new(engine: Engine, init: HostPath) -> Self {
-        Self { engine, init, not_in: Vec::new() }
+        Self { engine, init, not_in: NotIn::NOTHING }
     }
 
     /// Returns the same, with no engine's program taken from these directories, in which a sandbox may
-    /// have written.
+    /// have written. `is_within` says whether a file without links in its path lies in one of them.
     #[must_use]
-    pub fn not_in(self, directories: Vec<PathBuf>) -> Self {
-        Self { not_in: directories, ..self }
+    pub fn not_in(
+        self,
+        directories: Vec<PathBuf>,
+        is_within: fn(&Path, &[PathBuf]) -> bool,
+    ) -> Self {
+        Self { not_in: NotIn::new(directories, is_within), ..self }
     }
 }
 

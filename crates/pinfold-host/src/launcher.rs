@@ -32,6 +32,7 @@ use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
 use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
+use crate::within::is_within;
 use crate::wrappers::{Launch, Wrappers};
 
 /// How long a program on the host may take.
@@ -311,7 +312,7 @@ pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let candidates = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let real = candidates.filter_map(|directory| fs::canonicalize(directory.join(name)).ok());
-    let mut safe = real.filter(|file| !not_in.iter().any(|root| file.starts_with(root)));
+    let mut safe = real.filter(|file| !is_within(file, not_in));
     safe.find(|file| file.is_file())
 }
 

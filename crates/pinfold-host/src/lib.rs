@@ -13,6 +13,7 @@ pub mod io;
 pub mod ipc;
 pub mod launcher;
 pub mod memo;
+pub mod mount_points;
 pub mod note;
 pub mod orphans;
 pub mod owned;
@@ -23,6 +24,7 @@ mod refusal;
 pub mod session_id;
 pub mod sessions;
 pub mod sys;
+pub mod within;
 pub mod wrappers;
 
 pub use host::Host;

@@ -8,7 +8,10 @@ use rustix::io::Errno;
 
 /// An error that says what was refused, why, and what the user can do about it.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct Refusal(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     /// Missing where the source says all.
     what: Option<String>,
     source: Option<Box<dyn Error + Send + Sync>>,
@@ -19,13 +22,13 @@ impl Refusal {
     /// Refuses something; `what` says what, and why if there is no source.
     #[must_use]
     pub fn new(what: impl ToString) -> Self {
-        Self { what: Some(what.to_string()), source: None, hint: None }
+        Self(Box::new(Parts { what: Some(what.to_string()), source: None, hint: None }))
     }
 
     /// Refuses because of an error that says all.
     #[must_use]
     pub fn of(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { what: None, source: Some(source.into()), hint: None }
+        Self(Box::new(Parts { what: None, source: Some(source.into()), hint: None }))
     }
 
     /// Returns what makes a refusal of an error, for `map_err`; `what` says what could not be done, or to what.
@@ -38,27 +41,27 @@ impl Refusal {
     /// Adds the error that is the reason. It is shown after what was refused.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.0.source = Some(source.into());
         self
     }
 
     /// Adds what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Option<String>>) -> Self {
-        self.hint = hint.into();
+        self.0.hint = hint.into();
         self
     }
 
     /// Returns what the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+        self.0.hint.as_deref()
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.what, &self.source) {
+        match (&self.0.what, &self.0.source) {
             (Some(what), Some(source)) => write!(f, "{what}: {source}"),
             (Some(what), None) => f.write_str(what),
             (None, Some(source)) => source.fmt(f),
@@ -69,7 +72,7 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::open_directory;
+use pinfold_host::within::is_within;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, RootKind};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
@@ -142,6 +143,6 @@ impl PathMap {
     }
 
     fn is_writable(&self, path: &Path) -> bool {
-        self.writable.iter().any(|root| path.starts_with(root))
+        is_within(path, &self.writable)
     }
 }

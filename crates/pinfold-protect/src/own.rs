@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use pinfold_host::directories::{OWN_NAME, Places, absolute_variable, account_home, resolved};
 use pinfold_host::io::AtPath as _;
-use pinfold_rootfs::mount_points::{self, Alias, Mount};
+use pinfold_host::mount_points::{self, Alias, Mount};
 
 use std::fs::{self, Metadata};
 use std::io;

@@ -7,7 +7,7 @@ pub mod etc_files;
 pub mod extra;
 pub mod interpreter;
 pub mod linked;
-pub mod mount_points;
+
 pub mod node_tools;
 pub mod own;
 pub mod podman;

@@ -12,6 +12,7 @@ use pinfold_boundary::{Boundary, Feature};
 use pinfold_engines::managed::{Apple, CommandLine, Plugin};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, own_program};
+use pinfold_host::within::is_within;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::ImageEngine;
@@ -244,7 +245,7 @@ impl Choice {
             Self::Managed(engine) => {
                 Box::new(Managed::new(CommandLine::new(launcher.clone(), engine, not_in), init))
             }
-            Self::Own(engine) => Box::new(Container::new(engine, init).not_in(not_in)),
+            Self::Own(engine) => Box::new(Container::new(engine, init).not_in(not_in, is_within)),
         })
     }
 }

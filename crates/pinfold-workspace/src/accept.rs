@@ -60,7 +60,10 @@ impl Repository {
     /// # Errors
     /// Returns that it or git is missing.
     pub fn at(top: &HostPath, launcher: &Launcher) -> Result<Self, Refusal> {
-        let program = launcher.find("git", &[]).ok_or("there is no git on this machine")?;
+        let own = [top.as_path().to_owned()];
+        let program = launcher
+            .find("git", &own)
+            .ok_or("there is no git in PATH outside of the repository")?;
         let none = || format!("{top} is not a git repository");
         let dot = top.as_path().join(".git");
         let common = match git_outside(top.as_path()).map_err(Refusal::of)? {

@@ -31,14 +31,34 @@ impl Program {
     }
 }
 
-/// Looks a name up along the caller's PATH, and where administrators' programs are; none is taken from these
-/// directories, in which a sandbox may have written.
-pub(super) fn find(name: &str, not_in: &[PathBuf]) -> Option<Program> {
+/// Directories in which a sandbox may have written, and what says whether a file lies in one of them.
+#[derive(Debug, Clone)]
+pub(super) struct NotIn {
+    directories: Vec<PathBuf>,
+    is_within: fn(&Path, &[PathBuf]) -> bool,
+}
+
+impl NotIn {
+    /// Leaves nothing out.
+    pub(super) const NOTHING: Self = Self { directories: Vec::new(), is_within: |_, _| false };
+
+    /// Leaves these directories out, of which `is_within` says what lies in them.
+    pub(super) fn new(directories: Vec<PathBuf>, is_within: fn(&Path, &[PathBuf]) -> bool) -> Self {
+        Self { directories, is_within }
+    }
+
+    fn is_safe(&self, file: &Path) -> bool {
+        !(self.is_within)(file, &self.directories)
+    }
+}
+
+/// Looks a name up along the caller's PATH, and where administrators' programs are.
+pub(super) fn find(name: &str, not_in: &NotIn) -> Option<Program> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let all = own.chain(MORE.iter().map(PathBuf::from));
     let real = all.filter_map(|directory| std::fs::canonicalize(directory.join(name)).ok());
-    let mut safe = real.filter(|file| !not_in.iter().any(|root| file.starts_with(root)));
+    let mut safe = real.filter(|file| not_in.is_safe(file));
     safe.find_map(|file| open(&file))
 }
 

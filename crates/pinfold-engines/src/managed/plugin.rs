@@ -10,6 +10,7 @@ use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::Refusal;
 use pinfold_host::process;
+use pinfold_host::within::is_within;
 use pinfold_policy::path::HostPath;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -120,7 +121,7 @@ impl Plugin {
     /// Returns its file, which no sandbox may have written.
     fn file(&self) -> Result<PathBuf, Refusal> {
         let file = std::fs::canonicalize(self.program.as_path()).map_err(Refusal::of)?;
-        if self.not_in.iter().any(|root| file.starts_with(root)) {
+        if is_within(&file, &self.not_in) {
             Err("it is in the workspace, where a session may have changed it".into())
         } else {
             Ok(file)

@@ -1,18 +1,20 @@
 //! On whose behalf launches are made, and what it could change.
 
+use std::path::{Path, PathBuf};
+
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::Authority;
-use pinfold_policy::path::HostPath;
 use serde_json::json;
 
 use super::Subject;
 use crate::audit::GrantRecord;
+use crate::within::is_within;
 
 #[derive(Debug)]
 pub(super) struct Bearer {
     pub(super) subject: Subject,
     /// What the sandbox may write to.
-    writable: Vec<HostPath>,
+    writable: Vec<PathBuf>,
 }
 
 impl Bearer {
@@ -22,12 +24,12 @@ impl Bearer {
         let writable = authority.grants().filter(|grant| changes(grant.access.union(grant.ask)));
         Self {
             subject: Subject { name: authority.subject().to_string(), grants: json!(grants) },
-            writable: writable.map(|grant| grant.root.host.clone()).collect(),
+            writable: writable.map(|grant| grant.root.host.as_path().to_owned()).collect(),
         }
     }
 
     /// Returns whether the sandbox may write to this path, or to what it lies in.
-    pub(super) fn may_change(&self, path: &HostPath) -> bool {
-        self.writable.iter().any(|root| path.starts_with(root))
+    pub(super) fn may_change(&self, path: &Path) -> bool {
+        is_within(path, &self.writable)
     }
 }

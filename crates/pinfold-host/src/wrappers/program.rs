@@ -6,7 +6,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::WrapperSetting;
 use serde_json::{Value, json};
 
@@ -108,8 +107,7 @@ impl Program {
         let arguments = self.setting.arguments.iter().map(Path::new);
         let named_files = arguments.filter(|argument| argument.is_absolute()).chain([program]);
         for path in named_files.flat_map(steps) {
-            let host = HostPath::new(&path).map_err(|error| Wrong::Untrusted(error.to_string()))?;
-            if bearer.is_some_and(|bearer| bearer.may_change(&host)) {
+            if bearer.is_some_and(|bearer| bearer.may_change(&path)) {
                 return Err(named(&path, "can be changed by a session"));
             }
         }

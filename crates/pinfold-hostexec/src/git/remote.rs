@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::known::Known;
+use pinfold_host::within::is_within;
 use pinfold_policy::network::{Endpoint, HostName, NetworkRule, SecretRule, Spots};
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::ssh::SshKey;
@@ -199,8 +200,7 @@ fn here(path: &Path, context: &Context) -> Result<Way, Refusal> {
     let shown = line(path.as_os_str().as_encoded_bytes());
     let path = fs::canonicalize(path)
         .map_err(|error| Refusal::new(format!("the remote {shown} cannot be opened: {error}")))?;
-    let is_writable = context.path_map.writable().iter().any(|root| path.starts_with(root));
-    if is_writable {
+    if is_within(&path, context.path_map.writable()) {
         let why = format!("the remote {shown} is where the sandbox can write");
         return Err(Refusal::new(why).hint("it needs nothing of the host: go to it from inside"));
     }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 pub(super) use identity::{id, is_id};
 
-use crate::mount_points;
 use crate::userland::{CONFIGURATION, PROGRAMS, is_nested};
+use pinfold_host::mount_points;
 
 const PIECES: &str = include_str!("../../data/host-pieces.txt");
 

@@ -7,12 +7,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
+use pinfold_host::mount_points;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
-use pinfold_rootfs::mount_points;
 
 use super::names::Names;
 use super::record::{Record, VERSION};

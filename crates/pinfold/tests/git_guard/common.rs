@@ -168,6 +168,17 @@ impl Case {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Returns a command that sees what lies at `from` also at `at`. Root alone can mount that.
+    pub(crate) fn with_mount(&self, from: &Path, at: &Path, argv: &[&str]) -> Command {
+        const SCRIPT: &str = "mount --bind \"$1\" \"$2\"; exec setpriv --reuid \"$3\" --regid \"$4\" \
+                              --clear-groups sh -c 'shift 4; cd \"$PWD\"; exec \"$@\"' sh \"$@\"";
+        let mut command = User { uid: 0, gid: 0 }.command("unshare");
+        command.current_dir(&self.path).env("HOME", self.outer.path().join("home"));
+        command.args(["--mount", "/bin/sh", "-ec", SCRIPT, "sh"]).args([from, at]);
+        command.args([self.user.uid.to_string(), self.user.gid.to_string()]).args(argv);
+        command
+    }
+
     /// Runs another command of pinfold.
     pub(crate) fn pinfold_itself(&self, arguments: &[&str]) -> Output {
         self.command(executable()).args(arguments).output().unwrap()

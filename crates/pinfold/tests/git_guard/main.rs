@@ -9,6 +9,7 @@ mod empty;
 mod in_step;
 mod masks;
 mod misleading;
+mod mounted;
 mod moved;
 mod nested;
 mod private;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_host::beneath::join_beneath;
+use crate::beneath::join_beneath;
 
 /// A mount: a directory or file of a file system, and where it is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,18 @@ pub fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
     Some(join_beneath(&mount.root, below))
 }
 
+/// Returns whether what lies at a path lies in a directory, or in what is mounted in that. Neither path has links.
+pub fn is_mounted_in(mounts: &[Mount], path: &Path, directory: &Path) -> bool {
+    let Some((own, below)) = holding(mounts, path) else { return false };
+    let place = join_beneath(&own.root, below);
+    let of_directory = holding(mounts, directory)
+        .map(|(mount, below)| (&mount.device, join_beneath(&mount.root, below)));
+    let within = mounts.iter().filter(|mount| mount.point.starts_with(directory));
+    let mut all =
+        of_directory.into_iter().chain(within.map(|mount| (&mount.device, mount.root.clone())));
+    all.any(|(device, root)| *device == own.device && place.starts_with(root))
+}
+
 /// Returns the mount that a path lies in, and the rest of the path.
 fn holding<'m, 'p>(mounts: &'m [Mount], path: &'p Path) -> Option<(&'m Mount, &'p Path)> {
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
@@ -100,4 +112,46 @@ fn unescape(path: &[u8]) -> PathBuf {
         rest = if byte.is_some() { &after[3..] } else { after };
     }
     PathBuf::from(OsString::from_vec(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(device: &str, root: &str, point: &str) -> Mount {
+        Mount::of(device, Path::new(root), point.into())
+    }
+
+    #[test]
+    fn what_is_mounted_elsewhere_lies_where_its_file_system_has_it() {
+        let mounts = [
+            mount("8:1", "/", "/"),
+            mount("8:2", "/@home", "/home"),
+            mount("8:2", "/@home/u/work", "/mnt/all"),
+            mount("8:2", "/@home/u/work/bin", "/opt/tools"),
+            mount("8:2", "/@home/u", "/mnt/above"),
+            mount("8:3", "/sub", "/home/u/work/disk"),
+            mount("8:3", "/", "/mnt/disk"),
+            mount("8:3", "/other", "/mnt/other"),
+        ];
+        let is = |path: &str| is_mounted_in(&mounts, path.as_ref(), "/home/u/work".as_ref());
+        for path in [
+            "/home/u/work/bin/git",
+            "/mnt/all/bin/git",
+            "/opt/tools/git",
+            "/mnt/above/work/bin/git",
+            "/mnt/disk/sub/bin/git",
+        ] {
+            assert!(is(path), "{path}");
+        }
+        for path in [
+            "/home/u/bin/git",
+            "/usr/bin/git",
+            "/mnt/above/bin/git",
+            "/mnt/disk/git",
+            "/mnt/other/git",
+        ] {
+            assert!(!is(path), "{path}");
+        }
+    }
 }

@@ -41,7 +41,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Starts programs on the host: no shell, an environment that is built, a time limit. Each launch goes
 /// through the wrappers and is recorded. Clones share the wrappers and the log.
 #[derive(Debug, Clone)]
-pub struct Launcher(Arc<Shared>);
+pub struct Launcher {
+    shared: Arc<Shared>,
+    /// The `PATH` of what is started, if that is not the caller's.
+    path: Option<OsString>,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -57,17 +61,17 @@ impl Launcher {
     /// Returns a launcher whose launches these wrappers handle.
     #[must_use]
     pub fn new(wrappers: Wrappers) -> Self {
-        Self(Arc::new(Shared { wrappers, audit: Mutex::new(None) }))
+        Self { shared: Arc::new(Shared { wrappers, audit: Mutex::new(None) }), path: None }
     }
 
     /// Records launches in this log from now on.
     pub fn record_in(&self, audit: &Arc<Audit>) {
-        *self.0.audit.lock() = Some(Arc::clone(audit));
+        *self.shared.audit.lock() = Some(Arc::clone(audit));
     }
 
     /// Makes launches for a session of this authority from now on.
     pub fn act_for(&self, authority: &Authority) {
-        self.0.wrappers.act_for(authority);
+        self.shared.wrappers.act_for(authority);
     }
 
     /// Has the wrappers handle what is to be launched inside.
@@ -75,14 +79,20 @@ impl Launcher {
     /// # Errors
     /// Returns a refusal if a wrapper refuses or fails.
     pub fn wrapped(&self, boundary: &str, launch: Launch) -> Result<Launch, Refusal> {
-        self.0.wrappers.wrapped(boundary, launch)
+        self.shared.wrappers.wrapped(boundary, launch)
     }
 
     /// Finds the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
-    /// have written.
+    /// have written. What the program starts by name is not found in them either.
     #[must_use]
     pub fn find(&self, name: &str, not_in: &[PathBuf]) -> Option<HostProgram> {
-        find(name, not_in).map(|path| self.program(path))
+        let directories = search_path(not_in);
+        let path = find_in(&directories, name, not_in)?;
+        let mut program = self.program(path);
+        if !not_in.is_empty() {
+            program.launcher.path = std::env::join_paths(directories).ok();
+        }
+        Some(program)
     }
 
     /// Returns a program whose file was found before.
@@ -93,7 +103,7 @@ impl Launcher {
 
     /// Returns the log, of no session where none exists yet.
     fn audit(&self) -> io::Result<Arc<Audit>> {
-        let mut audit = self.0.audit.lock();
+        let mut audit = self.shared.audit.lock();
         if let Some(audit) = &*audit {
             return Ok(Arc::clone(audit));
         }
@@ -114,11 +124,12 @@ impl Launcher {
         let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
         let mut env: Vec<(OsString, OsString)> = given.collect();
         for name in kept.filter(|name| variables.iter().all(|(given, _)| given != *name)) {
-            env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+            let own = self.path.clone().filter(|_| *name == "PATH");
+            env.extend(own.or_else(|| std::env::var_os(name)).map(|value| (name.into(), value)));
         }
         let cwd = spot.map_or(Path::new("/"), |spot| spot.path);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
-        let launch = self.0.wrappers.wrap(HOST, launch)?;
+        let launch = self.shared.wrappers.wrap(HOST, launch)?;
         record_launch(&*self.audit()?, Purpose::Host, &launch)?;
         let here = match spot {
             Some(spot) if launch.cwd == spot.path => of_descriptor(spot.opened.as_fd()),
@@ -170,7 +181,7 @@ impl Launcher {
     ) -> io::Result<Launch> {
         let env = environment_with(variables);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
-        let launch = self.0.wrappers.wrap(HOST, launch)?;
+        let launch = self.shared.wrappers.wrap(HOST, launch)?;
         record_launch(&*self.audit()?, Purpose::Host, &launch)?;
         Ok(launch)
     }
@@ -307,11 +318,30 @@ fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
 }
 
 /// Returns the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
-/// have written: an activated environment in a workspace puts such a directory first.
+/// have written.
 pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let candidates = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-    let real = candidates.filter_map(|directory| fs::canonicalize(directory.join(name)).ok());
+    find_in(&search_path(not_in), name, not_in)
+}
+
+/// Returns the directories of the user's `PATH`, without links and without those in which a sandbox may
+/// have written: an activated environment in a workspace puts such a directory first.
+#[must_use]
+pub fn search_path(not_in: &[PathBuf]) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let real = directories.filter_map(|directory| fs::canonicalize(directory).ok());
+    let mut safe: Vec<PathBuf> = Vec::new();
+    for directory in real.filter(|directory| !is_within(directory, not_in)) {
+        if !safe.contains(&directory) {
+            safe.push(directory);
+        }
+    }
+    safe
+}
+
+fn find_in(directories: &[PathBuf], name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
+    let files = directories.iter().map(|directory| directory.join(name));
+    let real = files.filter_map(|file| fs::canonicalize(file).ok());
     let mut safe = real.filter(|file| !is_within(file, not_in));
     safe.find(|file| file.is_file())
 }
@@ -319,5 +349,28 @@ pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
 impl RunCommand for Launcher {
     fn run(&self, argv: &[String], stdin: Option<&Secret>) -> io::Result<CommandOutput> {
         self.run_to_end(argv, &[], stdin.map(|secret| secret.expose().as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_starts_by_name_is_not_found_where_a_sandbox_may_have_written() {
+        let Some(left_out) = search_path(&[]).into_iter().find(|it| !it.join("sh").exists()) else {
+            return;
+        };
+        let launcher = Launcher::new(Wrappers::none());
+        let path_of = |not_in: &[PathBuf]| {
+            let sh = launcher.find("sh", not_in).unwrap();
+            let argv = [sh.path().as_os_str(), "-c".as_ref(), "echo \"$PATH\"".as_ref()];
+            let said = sh.launcher().run_to_end(&argv, &[], None).unwrap();
+            let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+            std::env::split_paths(&said).collect::<Vec<_>>()
+        };
+        assert!(path_of(&[]).iter().any(|it| fs::canonicalize(it).is_ok_and(|it| it == left_out)));
+        assert!(!path_of(std::slice::from_ref(&left_out)).contains(&left_out));
+        assert_eq!(find("sh", &[PathBuf::from("/")]), None);
     }
 }

@@ -1,6 +1,5 @@
 //! Where on the host a command of the sandbox's may run, and where its program is looked for.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::open_directory;
+use pinfold_host::launcher::search_path;
 use pinfold_host::within::is_within;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, RootKind};
@@ -117,18 +117,9 @@ impl PathMap {
     }
 
     /// Returns the user's `PATH` without what is relative, and without directories that the sandbox can
-    /// write to: an activated environment in a workspace puts such a directory first.
+    /// write to.
     pub(crate) fn search_path(&self) -> Vec<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-        let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-        let real = directories.filter_map(|directory| fs::canonicalize(directory).ok());
-        let mut safe: Vec<PathBuf> = Vec::new();
-        for directory in real.filter(|directory| !self.is_writable(directory)) {
-            if !safe.contains(&directory) {
-                safe.push(directory);
-            }
-        }
-        safe
+        search_path(&self.writable)
     }
 
     /// Returns the program of this name.

@@ -40,7 +40,7 @@ impl Apple {
         let program = self.launcher.find(PROGRAM, &self.not_in).ok_or("it is not installed")?;
         let argv =
             [program.path().as_os_str().to_owned()].into_iter().chain(words.iter().map(Into::into));
-        let output = self.launcher.run_keeping(argv.collect(), &[]).map_err(Refusal::of)?;
+        let output = program.launcher().run_keeping(argv.collect(), &[])?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match output.code {
             Some(0) => Ok(text(&output.stdout)),

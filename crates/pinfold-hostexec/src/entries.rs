@@ -63,3 +63,34 @@ pub fn entries(settings: &HostExec) -> Result<Vec<Entry>, EntriesError> {
     }
     Ok(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use pinfold_policy::origin::{Origin, Valued};
+
+    use super::*;
+
+    #[test]
+    fn sandbox_that_may_not_ask_has_neither_door_nor_programs() {
+        assert!(door(&HostExec::default()).is_none());
+        assert!(entries(&HostExec::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn each_name_leads_to_the_one_program_once() {
+        let by_flag = Origin::Flag { name: "--host-exec" };
+        let name = |name: &str| Valued::new(name.to_owned(), by_flag.clone());
+        let settings = HostExec {
+            enabled: Valued::new(true, by_flag.clone()),
+            on_path: ["git", "gh", "git", "pinfold-host"].map(name).into(),
+            ..HostExec::default()
+        };
+        assert!(door(&settings).is_some());
+        let entries = entries(&settings).unwrap();
+        let shown: Vec<String> = entries.iter().map(|entry| entry.path.to_string()).collect();
+        assert_eq!(shown, [PROGRAM, "/run/pinfold/bin/gh", "/run/pinfold/bin/git"]);
+        let is_link =
+            |entry: &Entry| matches!(&entry.place, Place::Symlink(to) if to == "pinfold-host");
+        assert!(entries[1..].iter().all(is_link));
+    }
+}

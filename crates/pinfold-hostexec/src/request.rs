@@ -211,3 +211,20 @@ fn toml_text(text: &str) -> String {
     quoted.push('"');
     quoted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::toml_text;
+
+    #[test]
+    fn argument_is_quoted_so_that_toml_reads_the_same() {
+        let plain =
+            ["", "main", "a \"b\" \\ c", "x\n\t\u{1b}[0m", "\u{202e}", "\u{10ffff}", "]] #"];
+        for text in plain {
+            let quoted = toml_text(text);
+            assert!(quoted.chars().all(pinfold_policy::path::is_plain), "{quoted}");
+            let document = format!("key = {quoted}").parse::<toml::Table>().unwrap();
+            assert_eq!(document["key"].as_str(), Some(text), "{quoted}");
+        }
+    }
+}

@@ -92,3 +92,64 @@ impl SavedRules {
         self.0.remove(rule)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> SavedRule {
+        SavedRule {
+            repository: "/work/.git".into(),
+            executable: "git".to_owned(),
+            args: ["push", "origin", "a b"].map(str::to_owned).into(),
+            cwd: "/work".into(),
+            remote: Some("git@github.com:a/b".to_owned()),
+            references: vec!["refs/heads/a".to_owned(), "refs/heads/b".to_owned()],
+        }
+    }
+
+    #[test]
+    fn rule_allows_fewer_references_and_nothing_else() {
+        let fewer = SavedRule { references: vec!["refs/heads/a".to_owned()], ..rule() };
+        assert!(rule().covers(&fewer) && rule().covers(&rule()) && !fewer.covers(&rule()));
+        let none = SavedRule { references: Vec::new(), ..rule() };
+        assert!(rule().covers(&none));
+        for other in [
+            SavedRule { repository: "/other/.git".into(), ..rule() },
+            SavedRule { executable: "gh".to_owned(), ..rule() },
+            SavedRule { args: vec!["push".to_owned()], ..rule() },
+            SavedRule { cwd: "/work/sub".into(), ..rule() },
+            SavedRule { remote: None, ..rule() },
+        ] {
+            assert!(!rule().covers(&other), "{other}");
+        }
+    }
+
+    #[test]
+    fn rule_is_shown_as_one_line_that_no_name_can_break() {
+        let shown = rule().to_string();
+        assert_eq!(
+            shown,
+            "git push origin 'a b' in /work to git@github.com:a/b, refs/heads/a refs/heads/b"
+        );
+        let hostile = SavedRule {
+            args: vec!["x\n\u{1b}[2J".to_owned()],
+            cwd: "/work\n/\u{202e}".into(),
+            remote: Some("h\r\u{7}".to_owned()),
+            ..rule()
+        };
+        let shown = hostile.to_string();
+        assert!(
+            !shown.chars().any(|letter| letter.is_control() || letter == '\u{202e}'),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn rule_with_a_word_of_a_later_version_is_refused() {
+        let text = serde_json::to_string(&rule()).unwrap();
+        assert_eq!(serde_json::from_str::<SavedRule>(&text).unwrap(), rule());
+        let more = text.replacen('{', r#"{"anyRemote":true,"#, 1);
+        assert!(serde_json::from_str::<SavedRule>(&more).is_err());
+    }
+}

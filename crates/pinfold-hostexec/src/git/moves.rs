@@ -75,4 +75,20 @@ mod tests {
         assert_eq!(moves[0].shown(""), "makes refs/heads/a at 1111111111");
         assert_eq!(moves[1].shown(""), "deletes refs/heads/b, which is at 1111111111");
     }
+
+    #[test]
+    fn forced_move_says_what_is_lost_and_no_name_breaks_its_line() {
+        let (one, two) = ("1".repeat(40), "2".repeat(40));
+        let text = format!("refs/heads/a {two} refs/heads/a {one}\n");
+        let moves = parse_moves(&text);
+        assert_eq!(moves[0].shown(""), "moves refs/heads/a from 1111111111 to 2222222222");
+        assert!(
+            moves[0].is_forced("refs/heads/b\nrefs/heads/a")
+                && !moves[0].is_forced("refs/heads/ab")
+        );
+        assert!(moves[0].shown("refs/heads/a").ends_with("by force: what is there now is lost"));
+        assert_eq!(moves[0].line(), text);
+        let odd = parse_moves(&format!("x {two} refs/heads/\u{1b}[2Ja {one}\n"));
+        assert!(!odd[0].shown("").contains('\u{1b}'));
+    }
 }

@@ -5,10 +5,10 @@ mod direct;
 mod lease;
 mod own_program;
 mod record;
+mod search_path;
 mod watched;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -28,11 +28,12 @@ pub use self::direct::{
 pub use self::lease::lend;
 pub use self::own_program::own_program;
 pub use self::record::{record_exec, record_launch};
+use self::search_path::SearchPath;
+pub use self::search_path::{find, search_path};
 use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
 use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
-use crate::within::is_within;
 use crate::wrappers::{Launch, Wrappers};
 
 /// How long a program on the host may take.
@@ -43,8 +44,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Launcher {
     shared: Arc<Shared>,
-    /// The `PATH` of what is started, if that is not the caller's.
-    path: Option<OsString>,
+    /// Where programs are looked for, if that is not the caller's whole `PATH`.
+    path: Option<Arc<SearchPath>>,
 }
 
 #[derive(Debug)]
@@ -86,13 +87,24 @@ impl Launcher {
     /// have written. What the program starts by name is not found in them either.
     #[must_use]
     pub fn find(&self, name: &str, not_in: &[PathBuf]) -> Option<HostProgram> {
-        let directories = search_path(not_in);
-        let path = find_in(&directories, name, not_in)?;
-        let mut program = self.program(path);
-        if !not_in.is_empty() {
-            program.launcher.path = std::env::join_paths(directories).ok();
-        }
-        Some(program)
+        let launcher = self.leaving_out(not_in);
+        let path = match &launcher.path {
+            Some(path) => path.find(name)?,
+            None => find(name, &[])?,
+        };
+        Some(HostProgram { path, launcher })
+    }
+
+    /// Returns a launcher for which these directories, in which a sandbox may have written, are not on `PATH`: neither
+    /// for what it starts nor for what that starts.
+    #[must_use]
+    pub fn leaving_out(&self, directories: &[PathBuf]) -> Self {
+        let left_out = match &self.path {
+            Some(path) => path.more(directories),
+            None => (!directories.is_empty()).then(|| directories.to_vec()),
+        };
+        let path = left_out.map(|all| Arc::new(SearchPath::without(all)));
+        Self { shared: Arc::clone(&self.shared), path: path.or_else(|| self.path.clone()) }
     }
 
     /// Returns a program whose file was found before.
@@ -124,8 +136,11 @@ impl Launcher {
         let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
         let mut env: Vec<(OsString, OsString)> = given.collect();
         for name in kept.filter(|name| variables.iter().all(|(given, _)| given != *name)) {
-            let own = self.path.clone().filter(|_| *name == "PATH");
-            env.extend(own.or_else(|| std::env::var_os(name)).map(|value| (name.into(), value)));
+            let value = match &self.path {
+                Some(path) if *name == "PATH" => Some(path.value()),
+                _ => std::env::var_os(name),
+            };
+            env.extend(value.map(|value| (name.into(), value)));
         }
         let cwd = spot.map_or(Path::new("/"), |spot| spot.path);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
@@ -139,6 +154,10 @@ impl Launcher {
             .argv
             .split_first()
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        if self.path.as_ref().is_some_and(|path| !path.has(program)) {
+            let why = "it is not on PATH, or only in a workspace, where a session may have written";
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         let mut command = command(program);
         command.args(arguments).env_clear().envs(launch.env).current_dir(here);
         Ok(command)
@@ -317,35 +336,6 @@ fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
 }
 
-/// Returns the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
-/// have written.
-pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
-    find_in(&search_path(not_in), name, not_in)
-}
-
-/// Returns the directories of the user's `PATH`, without links and without those in which a sandbox may
-/// have written: an activated environment in a workspace puts such a directory first.
-#[must_use]
-pub fn search_path(not_in: &[PathBuf]) -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-    let real = directories.filter_map(|directory| fs::canonicalize(directory).ok());
-    let mut safe: Vec<PathBuf> = Vec::new();
-    for directory in real.filter(|directory| !is_within(directory, not_in)) {
-        if !safe.contains(&directory) {
-            safe.push(directory);
-        }
-    }
-    safe
-}
-
-fn find_in(directories: &[PathBuf], name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
-    let files = directories.iter().map(|directory| directory.join(name));
-    let real = files.filter_map(|file| fs::canonicalize(file).ok());
-    let mut safe = real.filter(|file| !is_within(file, not_in));
-    safe.find(|file| file.is_file())
-}
-
 impl RunCommand for Launcher {
     fn run(&self, argv: &[String], stdin: Option<&Secret>) -> io::Result<CommandOutput> {
         self.run_to_end(argv, &[], stdin.map(|secret| secret.expose().as_bytes()))
@@ -354,6 +344,8 @@ impl RunCommand for Launcher {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -59,6 +59,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::wrappers::Wrappers;
 use pinfold_secrets::Store;
+use pinfold_session::prepare;
 
 fn main() -> ExitCode {
     pinfold_host::sys::remember_ignored_signals();
@@ -74,6 +75,9 @@ fn main() -> ExitCode {
     }
     completions::answer(Cli::command);
     let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
+    // An activated environment puts a directory of the workspace first on PATH.
+    let here = Places::find().map(|places| prepare::workspace_here(&places)).unwrap_or_default();
+    let launcher = launcher.leaving_out(&here);
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         cli::suggest(error, Cli::command(), std::env::args_os().collect()).exit()
     });

@@ -1,6 +1,7 @@
 //! The command line, groups of settings, the Node guard and wrappers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+mod activated;
 mod audit;
 mod checks;
 mod documented;

@@ -1,0 +1,73 @@
+//! Where programs are looked for on the host.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::within::is_within;
+
+/// The directories of the caller's `PATH` that may be searched.
+#[derive(Debug)]
+pub(super) struct SearchPath {
+    /// Directories in which a sandbox may have written.
+    left_out: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl SearchPath {
+    /// Leaves out what lies in these directories.
+    pub(super) fn without(left_out: Vec<PathBuf>) -> Self {
+        Self { directories: search_path(&left_out), left_out }
+    }
+
+    /// Returns what this leaves out and these, if that is more.
+    pub(super) fn more(&self, directories: &[PathBuf]) -> Option<Vec<PathBuf>> {
+        let is_new = |one: &&PathBuf| !self.left_out.iter().any(|root| one.starts_with(root));
+        let new: Vec<PathBuf> = directories.iter().filter(is_new).cloned().collect();
+        (!new.is_empty()).then(|| [self.left_out.clone(), new].concat())
+    }
+
+    /// Returns the file of the program of this name.
+    pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
+        let files = self.directories.iter().map(|directory| directory.join(name));
+        let real = files.filter_map(|file| fs::canonicalize(file).ok());
+        let mut safe = real.filter(|file| !is_within(file, &self.left_out));
+        safe.find(|file| file.is_file())
+    }
+
+    /// Returns whether there is a file of this name. A name with a slash says itself where it is.
+    pub(super) fn has(&self, name: &OsStr) -> bool {
+        name.as_bytes().contains(&b'/')
+            || self.directories.iter().any(|directory| directory.join(name).exists())
+    }
+
+    /// Returns the value of `PATH` for what is started.
+    pub(super) fn value(&self) -> OsString {
+        self.directories.iter().map(|it| it.as_os_str()).collect::<Vec<_>>().join(":".as_ref())
+    }
+}
+
+/// Returns the directories of the user's `PATH`, without links and without those in which a sandbox may
+/// have written: an activated environment in a workspace puts such a directory first.
+#[must_use]
+pub fn search_path(not_in: &[PathBuf]) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let real = directories.filter_map(|directory| fs::canonicalize(directory).ok());
+    // `PATH` has no way to say a colon.
+    let can_be_said = |directory: &Path| !directory.as_os_str().as_bytes().contains(&b':');
+    let mut safe: Vec<PathBuf> = Vec::new();
+    for directory in real.filter(|it| can_be_said(it) && !is_within(it, not_in)) {
+        if !safe.contains(&directory) {
+            safe.push(directory);
+        }
+    }
+    safe
+}
+
+/// Returns the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
+/// have written.
+pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
+    SearchPath::without(not_in.to_vec()).find(name)
+}

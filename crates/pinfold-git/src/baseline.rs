@@ -163,6 +163,11 @@ impl Start {
         Some(Head { branch, commit })
     }
 
+    /// Returns the commits that HEADs were at.
+    pub fn head_commits(&self) -> impl Iterator<Item = String> {
+        self.heads.keys().filter_map(|name| self.head(name)?.commit)
+    }
+
     /// Returns whether a branch, of the repository or of a remote, names another commit than HEAD does.
     /// It is found out once.
     pub fn has_other_commits(&self) -> bool {

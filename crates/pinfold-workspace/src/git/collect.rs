@@ -34,10 +34,14 @@ mod bring;
 mod follow;
 mod gitlinks;
 mod incoming;
+mod judged;
 mod moves;
 mod notes;
+mod recorded;
 mod touched;
 mod unchanged;
+
+pub(crate) use recorded::inner_first;
 
 /// Bytes of what git lists for a repository; a reference takes about a hundred.
 const LONGEST_LIST: u64 = 256 << 20;
@@ -54,6 +58,8 @@ pub(crate) enum Phase {
 /// Which repository, and with which programs.
 pub(crate) struct Collect<'a> {
     pub(crate) copied: &'a Copied,
+    /// All of the session's, that one among them: submodules are repositories of their own.
+    pub(crate) all: &'a [Copied],
     pub(crate) git: &'a HostProgram,
     pub(crate) session: &'a str,
     /// The only reference of the host's that the session may move, if there is one such.
@@ -296,12 +302,7 @@ impl Collect<'_> {
         let is_own =
             |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
         may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
-        let mut touched = BTreeMap::new();
-        for (name, new) in moved {
-            if let Some(path) = self.touches_protected(state, new)? {
-                touched.insert(name.clone(), path);
-            }
-        }
+        let touched = self.judge(state, moved)?;
         Ok((may_move, touched))
     }
 

@@ -20,7 +20,7 @@ use pinfold_host::launcher::HostProgram;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-use super::collect::{Collect, Phase};
+use super::collect::{Collect, Phase, inner_first};
 use super::modules::{self, Made};
 use crate::guard::Repositories;
 
@@ -163,8 +163,11 @@ impl<'a> Watch<'a> {
         let modules = self.repositories.modules(self.git, Phase::Live, None, None);
         // What came and what did not is said at the end.
         modules.bring(&mut self.modules, &mut Settled::default());
-        for (number, copied) in self.repositories.copied().iter().enumerate() {
-            let Some(state) = self.states.get_mut(number) else { continue };
+        let all = self.repositories.copied();
+        for number in inner_first(all.iter().map(|copied| copied.host.path())) {
+            let (copied, Some(state)) = (&all[number], self.states.get_mut(number)) else {
+                continue;
+            };
             let collect: Collect<'_> = self.repositories.collecting(copied, self.git, Phase::Live);
             let mut settled = Settled::default();
             if collect.collect(state, &mut settled).is_err() {

@@ -16,7 +16,7 @@ use pinfold_protect::set_aside::SetAside;
 
 use super::state::Guard;
 use crate::after::{self, Looked};
-use crate::git::collect::Phase;
+use crate::git::collect::{Phase, inner_first};
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
 use crate::git::sync::Synced;
@@ -111,18 +111,18 @@ impl Guard {
     fn collect(
         &self,
         git: Option<&HostProgram>,
-        states: Vec<State>,
+        mut states: Vec<State>,
         settled: &mut Settled,
         patience: &Patience,
     ) {
         let repositories = self.repositories();
-        let mut states = states.into_iter();
-        for copied in repositories.copied() {
+        let all = repositories.copied();
+        for number in inner_first(all.iter().map(|copied| copied.host.path())) {
+            let (copied, state) = (&all[number], states.get_mut(number).map(std::mem::take));
             if patience.is_over() {
                 settled.is_cut = true;
                 return;
             }
-            let state = states.next();
             let collected = match git {
                 Some(git) => {
                     let collect = repositories.collecting(copied, git, Phase::End);

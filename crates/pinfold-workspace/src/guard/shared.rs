@@ -45,6 +45,7 @@ impl Repositories {
     ) -> Collect<'a> {
         Collect {
             copied,
+            all: &self.copied,
             git,
             session: &self.session,
             only: self.only.as_deref(),

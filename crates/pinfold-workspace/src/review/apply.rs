@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
+use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
 use pinfold_host::note::Note;
@@ -22,7 +23,7 @@ use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::record::Judge;
 use super::stage::{Places, Staging};
 use super::tree::{Node, Tree, attributes};
-use crate::git::collect::{Collect, Phase};
+use crate::git::collect::{Collect, Phase, inner_first};
 use crate::git::private::Copied;
 
 /// What is to be taken over.
@@ -186,6 +187,7 @@ impl Review {
     fn collecting<'a>(
         &'a self,
         copied: &'a Copied,
+        all: &'a [Copied],
         tops: &'a [(PathBuf, PathBuf)],
         git: &'a HostProgram,
         protection: &'a Protection,
@@ -194,6 +196,7 @@ impl Review {
         let out = self.directory.join(format!("out-{}", copied.number));
         Collect {
             copied,
+            all,
             git,
             session: &self.session,
             only: None,
@@ -218,13 +221,17 @@ impl Review {
         let named = self.record.named.iter();
         let named: Vec<PathBuf> = named.map(|it| self.record.workspace.join(&it.path)).collect();
         let mut failed = false;
-        for (host, copied) in self.copied() {
+        let found: Vec<(&Path, io::Result<Copied>)> = self.copied().collect();
+        let all: Vec<Copied> =
+            found.iter().filter_map(|(_, copied)| copied.as_ref().ok()).cloned().collect();
+        for number in inner_first(found.iter().map(|(host, _)| *host)) {
+            let (host, copied) = &found[number];
             let collected = match (&git, copied) {
                 (Some(git), Ok(copied)) => {
-                    let collect = self.collecting(&copied, &tops, git, &protection, &named);
+                    let collect = self.collecting(copied, &all, &tops, git, &protection, &named);
                     collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
-                (Some(_), Err(error)) => Err(error.into()),
+                (Some(_), Err(error)) => Err(Refusal::new(error)),
                 (None, _) => Err("there is no git on the host".into()),
             };
             if let Err(error) = collected {

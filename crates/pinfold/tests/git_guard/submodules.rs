@@ -322,3 +322,81 @@ fn a_clone_with_submodules_works_on_the_host_afterwards() {
         }
     }
 }
+
+#[test]
+fn commit_of_a_submodule_that_waits_is_recorded_nowhere_on_the_host() {
+    const PLANT: &str = "cd known; b=$(echo evil | git hash-object -w --stdin); \
+        git update-index --add --cacheinfo 100644,$b,.envrc; git commit -qm planted; p=$(git rev-parse HEAD); \
+        git reset -q --hard HEAD~; cd ..; ";
+    let bump = "git update-index --cacheinfo 160000,$p,known; ";
+    let elsewhere = "git -C known branch planted $p; printf '[submodule \"known\"]\\npath = other\\nurl = x\\n' \
+        >.gitmodules; git add .gitmodules; git update-index --add --cacheinfo 160000,$p,other; git commit -qm bump";
+    for site in sites() {
+        for script in [
+            format!("git -C known branch planted $p; {bump} git commit -qm bump"),
+            format!(
+                "git -C known branch planted $p; git checkout -q -b bump; {bump} git commit -qm bump"
+            ),
+            format!("git -C known branch planted $p; {bump} true"),
+            format!("{bump} git stash -q"),
+            // No branch of the submodule has it until the next session.
+            format!("{bump} git commit -qm bump; echo $p >planted"),
+            elsewhere.to_owned(),
+        ] {
+            let case = prepared(&site);
+            let stderr = inside(&case, &format!("{PLANT}{script}; git -C known checkout -q main"));
+            inside(&case, "! test -e planted || git -C known branch planted $(cat planted) || :");
+            let looked = case.host(
+                "git stash pop -q 2>/dev/null || :; git checkout -q -f bump 2>/dev/null || :; \
+                 git submodule --quiet update --init known other 2>/dev/null || git submodule --quiet update || :; \
+                 ls -A known other 2>/dev/null | grep envrc || :",
+            );
+            assert_eq!(looked, "", "{site}, {script}: {stderr}");
+            assert!(stderr.contains("the submodule "), "{site}, {script}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn commit_of_a_new_submodule_that_it_is_not_at_is_not_recorded_on_the_host() {
+    for site in sites() {
+        for submodule in ["vendor", "later"] {
+            let case = prepared(&site);
+            let lib = format!("{}/lib", outer(&case));
+            let script = format!(
+                "git submodule --quiet update --init later; git submodule --quiet add {lib} vendor; \
+                 git commit -qm new; git tag plain; cd {submodule}; \
+                 b=$(echo evil | git hash-object -w --stdin); git checkout -q -b planted; \
+                 git update-index --add --cacheinfo 100644,$b,.envrc; git commit -qm planted; \
+                 p=$(git rev-parse HEAD); git checkout -q -f main; cd ..; git checkout -q -b bump; \
+                 git update-index --cacheinfo 160000,$p,{submodule}; git commit -qm bump"
+            );
+            let stderr = inside(&case, &script);
+            let looked = case.host(
+                "git branch; git tag; git checkout -q -f bump 2>/dev/null || :; \
+                 git submodule --quiet update; ls -A vendor later 2>/dev/null | grep envrc || :",
+            );
+            assert_eq!(looked, "* main\nplain\n", "{site}, {submodule}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn commit_of_a_submodule_and_what_records_it_come_out_together() {
+    for site in sites() {
+        let case = prepared(&site);
+        // What the user has checked out, no branch has.
+        case.host(
+            "cd known; git checkout -q --detach; mkdir .vscode; echo {} >.vscode/tasks.json; git add -f .vscode; \
+             git -c user.name=a -c user.email=b commit -qm mine; cd ..; git commit -qam mine",
+        );
+        let script = "cd known; echo more >>lib; git commit -qam more; cd ..; git commit -qam bump";
+        let stderr = inside(&case, script);
+        assert_eq!(
+            case.host("git log -1 --format=%s; git status --porcelain"),
+            "bump\n",
+            "{stderr}"
+        );
+        assert_eq!(case.host("git -C known log -1 --format=%s"), "more\n", "{site}: {stderr}");
+    }
+}

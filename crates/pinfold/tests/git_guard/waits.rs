@@ -100,3 +100,35 @@ fn rebased_branch_of_the_host_with_protected_files_comes_out() {
         );
     }
 }
+
+#[test]
+fn tag_of_a_tree_with_what_tools_run_waits() {
+    for site in sites() {
+        let case = site.repository();
+        let script = format!(
+            "{PLANT} t=$(git rev-parse HEAD^{{tree}}); git reset -q --hard HEAD~; git tag v1 $t; \
+             git tag -a -m x v2 $t; git tag -a -m x v3 v2 2>/dev/null; git tag v4 HEAD^{{tree}}; git tag v5 $b"
+        );
+        let (_, stderr) = text(&case.inside(&script));
+        assert_eq!(case.host("git tag"), "v4\nv5\n", "{site}: {stderr}");
+        assert!(
+            stderr.contains("refs/tags/v1 in ") && stderr.contains("changes .envrc"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn commits_on_a_detached_head_of_the_host_come_out_although_no_branch_has_its_files() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git checkout -q --detach; mkdir .vscode; echo {} >.vscode/tasks.json; git add -f .vscode; \
+             git commit -qm mine",
+        );
+        let (_, stderr) =
+            text(&case.inside("git commit -q --allow-empty -m work; git branch side"));
+        let shown = case.host("git log --format=%s; git log -1 --format=%s side");
+        assert_eq!(shown, "work\nmine\nfirst\nwork\n", "{site}: {stderr}");
+    }
+}

@@ -54,7 +54,7 @@ impl Collect<'_> {
     }
 
     /// Returns whether a commit or tree has a submodule that another one lacks and whose working tree
-    /// was not checked out at the start.
+    /// was not checked out at the start, or records a commit that none has on the host yet.
     fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, Refusal> {
         let new = format!("{new}^{{tree}}");
         // A tag may name anything.
@@ -69,32 +69,42 @@ impl Collect<'_> {
             }
             None => self.host().run_with(&["ls-tree", "-r", "-z", &new], &[], None)?,
         };
-        Ok(gitlinks(&listed, last.is_some()).any(|path| !self.is_checked_out(path)))
+        let mut links = gitlinks(&listed, last.is_some());
+        Ok(links.any(|(path, commit)| !self.is_checked_out(path) || self.can_be_made(path, commit)))
     }
 
     /// Returns whether the session could not write the `.git` of a submodule, which was there at the
     /// start.
     fn is_checked_out(&self, path: &Path) -> bool {
+        self.own_tops().all(|top| self.tops.iter().any(|(other, _)| *other == top.join(path)))
+    }
+
+    /// Returns the tops of the repository's working trees.
+    pub(super) fn own_tops(&self) -> impl Iterator<Item = &Path> {
         let host = self.copied.host.path();
-        let of_this = |git: &Path| git == host || git.starts_with(host.join("worktrees"));
-        let tops = self.tops.iter().filter(|(_, git)| of_this(git));
-        tops.into_iter().all(|(top, _)| self.tops.iter().any(|(other, _)| *other == top.join(path)))
+        let is_own = move |git: &Path| git == host || git.starts_with(host.join("worktrees"));
+        self.tops.iter().filter(move |(_, git)| is_own(git)).map(|(top, _)| top.as_path())
     }
 }
 
-/// Returns the paths of submodules in what git-diff-tree(1), or git-ls-tree(1), lists.
-fn gitlinks(listed: &[u8], is_diff: bool) -> impl Iterator<Item = &Path> {
+/// Returns the paths and commits of submodules in what git-diff-tree(1), or git-ls-tree(1), lists.
+fn gitlinks(listed: &[u8], is_diff: bool) -> impl Iterator<Item = (&Path, &str)> {
     let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let path = |bytes| Path::new(OsStr::from_bytes(bytes));
+    fn word(entry: &[u8], number: usize) -> &str {
+        let word = entry.split(|byte| *byte == b' ').nth(number);
+        str::from_utf8(word.unwrap_or_default()).unwrap_or_default()
+    }
+    let is_link = |entry, mode| word(entry, mode) == "160000";
     std::iter::from_fn(move || {
         let field = fields.next()?;
         if is_diff {
-            let is_link = field.split(|byte| *byte == b' ').nth(1) == Some(b"160000");
             let name = fields.next()?;
-            return Some(is_link.then(|| path(name)));
+            return Some(is_link(field, 1).then(|| (path(name), word(field, 3))));
         }
         let at = field.iter().position(|byte| *byte == b'\t')?;
-        Some(field.starts_with(b"160000 ").then(|| path(&field[at + 1..])))
+        let (entry, name) = (&field[..at], &field[at + 1..]);
+        Some(is_link(entry, 0).then(|| (path(name), word(entry, 2))))
     })
     .flatten()
 }
@@ -106,9 +116,9 @@ mod tests {
     #[test]
     fn only_submodules_are_listed() {
         let diff = b":000000 100644 0 a A\0file\0:000000 160000 0 b A\0sub\nmodule\0:160000 000000 b 0 D\0gone\0";
-        let paths: Vec<&Path> = gitlinks(diff, true).collect();
-        assert_eq!(paths, [Path::new("sub\nmodule")]);
+        let found: Vec<_> = gitlinks(diff, true).collect();
+        assert_eq!(found, [(Path::new("sub\nmodule"), "b")]);
         let tree = b"100644 blob a\tfile\x00160000 commit b\tsub\0";
-        assert_eq!(gitlinks(tree, false).collect::<Vec<_>>(), [Path::new("sub")]);
+        assert_eq!(gitlinks(tree, false).collect::<Vec<_>>(), [(Path::new("sub"), "b")]);
     }
 }

@@ -27,6 +27,9 @@ const MOST_TIPS: usize = 256;
 /// Paths whose earlier content is looked up at most.
 const MOST_PATHS: usize = 100;
 
+/// Recorded commits of submodules that are judged at most.
+const MOST_RECORDED: usize = 256;
+
 /// The mode of a submodule.
 const SUBMODULE: &str = "160000";
 
@@ -60,9 +63,9 @@ impl Collect<'_> {
         state: &State,
         new: &str,
     ) -> Result<Option<String>, Refusal> {
-        let commits = self.host().run(&["rev-list", "--stdin"], Some(&not(state, new)))?;
-        if commits.trim().is_empty() {
-            return Ok(None);
+        let commits = self.new_commits(state, std::iter::once(new))?;
+        if commits.is_empty() {
+            return self.names_protected(state, new);
         }
         let changes = self.changes(&OF_COMMITS, commits.as_bytes())?;
         let unknown = self.unknown(state, &changes)?;
@@ -78,6 +81,47 @@ impl Collect<'_> {
         let earlier = self.earlier(state, &unknown)?;
         let known: BTreeSet<Change<'_>> = parse(&earlier).collect();
         Ok(unknown.iter().find(|change| !known.contains(*change)).map(Change::shown))
+    }
+
+    /// Returns the first such path in all commits up to these, whatever the history of the host has.
+    pub(super) fn first_unknown<'n>(
+        &self,
+        state: &State,
+        new: impl Iterator<Item = &'n str>,
+    ) -> Result<Option<String>, Refusal> {
+        let commits = self.new_commits(state, new)?;
+        if commits.is_empty() {
+            return Ok(None);
+        }
+        let changes = self.changes(&OF_COMMITS, commits.as_bytes())?;
+        Ok(self.unknown(state, &changes)?.first().map(Change::shown))
+    }
+
+    /// Lists the commits up to these that the host did not have at the start.
+    fn new_commits<'n>(
+        &self,
+        state: &State,
+        new: impl Iterator<Item = &'n str>,
+    ) -> Result<String, Refusal> {
+        let mut wanted: String = new.map(|new| format!("{new}\n")).collect();
+        if wanted.is_empty() {
+            return Ok(wanted);
+        }
+        wanted.extend(self.known(state).into_iter().map(|tip| format!("^{tip}\n")));
+        Ok(self.host().run(&["rev-list", "--stdin"], Some(wanted.as_bytes()))?)
+    }
+
+    /// Returns the same for what has no new commits. A tag may name a tree: `git checkout v1 -- .` puts its files in place.
+    fn names_protected(&self, state: &State, new: &str) -> Result<Option<String>, Refusal> {
+        let peeled =
+            |to: &str| self.host().line(&["rev-parse", "-q", "--verify", &format!("{new}^{to}")]);
+        if peeled("{commit}").is_some() {
+            return Ok(None);
+        }
+        match peeled("{tree}") {
+            Some(tree) => self.stages_protected(state, None, &tree),
+            None => Ok(None),
+        }
     }
 
     /// Returns the same for a stash: its working tree, and what was staged and untracked, are commits of
@@ -125,7 +169,7 @@ impl Collect<'_> {
         }
         let paths: Vec<&str> = paths.into_iter().collect();
         let words = ["--literal-pathspecs", "rev-list", "--full-history", "--stdin", "--"];
-        let tips: String = branches(state).map(|tip| format!("{tip}\n")).collect();
+        let tips: String = self.known(state).iter().map(|tip| format!("{tip}\n")).collect();
         let commits = self.host().run(&[&words[..], &paths].concat(), Some(tips.as_bytes()))?;
         self.changes(&OF_COMMITS, commits.as_bytes())
     }
@@ -147,10 +191,10 @@ impl Collect<'_> {
             |path: &Path| is_protected(self.protection, path) || is_named(&named, path);
         // What lies in a submodule is judged by the commits of that.
         let judged = |change: &Change<'_>| {
-            is_protected(change.path) || (holds(&named, change.path) && !change.is_submodule())
+            is_protected(change.path) || change.is_submodule() || holds(&named, change.path)
         };
         let mut unknown: BTreeSet<Change<'_>> = parse(changes).filter(judged).collect();
-        for tip in branches(state).take(MOST_TIPS) {
+        for tip in self.known(state).iter().take(MOST_TIPS) {
             if unknown.is_empty() {
                 break;
             }
@@ -158,7 +202,23 @@ impl Collect<'_> {
             let known = self.content(tip, &paths)?;
             unknown.retain(|change| known.get(change.path) != Some(&change.entry));
         }
+        let (recorded, mut unknown): (BTreeSet<_>, BTreeSet<_>) = unknown
+            .into_iter()
+            .partition(|change| change.is_submodule() && !is_protected(change.path));
+        for (number, change) in recorded.into_iter().enumerate() {
+            let is_judged = number < MOST_RECORDED;
+            if !is_judged || self.records_protected(change.path, &change.entry.object)? {
+                unknown.insert(change);
+                break;
+            }
+        }
         Ok(unknown)
+    }
+
+    /// Returns the commits of HEADs and branches at the start. Tags do not count: they come with what is fetched.
+    fn known(&self, state: &State) -> BTreeSet<String> {
+        let branches = state.start.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
+        branches.map(|(_, tip)| tip.clone()).chain(self.copied.start.head_commits()).collect()
     }
 
     /// Returns what something names in a working tree of the repository, relative to that. A checkout puts a file of any
@@ -210,7 +270,8 @@ impl Change<'_> {
     }
 
     fn shown(&self) -> String {
-        Escaped(self.path).to_string()
+        let path = Escaped(self.path);
+        if self.is_submodule() { format!("the submodule {path}") } else { path.to_string() }
     }
 }
 
@@ -267,18 +328,6 @@ fn is_protected(protection: &Protection, path: &Path) -> bool {
             && protection.classify(&top, path).is_some_and(|class| class.executed().is_some())
     };
     path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)
-}
-
-/// Returns what git-rev-list(1) reads: the commits up to `new` that the host did not have at the start.
-fn not(state: &State, new: &str) -> Vec<u8> {
-    let known = branches(state).map(|object| format!("^{object}\n"));
-    std::iter::once(format!("{new}\n")).chain(known).collect::<String>().into_bytes()
-}
-
-/// Returns the commits of the branches at the start. Tags do not count: they come with what is fetched.
-fn branches(state: &State) -> impl Iterator<Item = &String> {
-    let heads = state.start.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
-    heads.map(|(_, object)| object)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! References as data: what git in a throwaway boundary listed, which nobody has to believe.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,13 @@ pub fn parse_refs(listed: &str) -> Refs {
     let pairs = listed.lines().filter_map(|line| line.split_once(' '));
     let valid = pairs.filter(|(object, name)| is_object(object) && is_name(name));
     valid.map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
+}
+
+/// Returns the others of these lines: object and reference, which a repository has under a name that is not used.
+pub fn parse_unused(listed: &str) -> BTreeSet<(String, String)> {
+    let pairs = listed.lines().filter_map(|line| line.split_once(' '));
+    let unused = pairs.filter(|(object, name)| is_object(object) && !is_name(name));
+    unused.map(|(object, name)| (object.to_owned(), name.to_owned())).collect()
 }
 
 /// Lines of number, commit, tree of the index and branch, `-` for what is missing; by number.
@@ -70,10 +77,11 @@ pub fn is_object(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns a branch or a tag, by the strict part of git-check-ref-format(1).
+/// Returns a branch or a tag, by the strict part of git-check-ref-format(1). As in git, HEAD is a name of neither
+/// (git-branch(1), git-tag(1)): whether it means that or where the working tree is depends on the command.
 pub fn is_name(name: &str) -> bool {
-    let kinds = ["refs/heads/", "refs/tags/"];
-    kinds.iter().any(|kind| name.starts_with(kind)) && name.split('/').all(is_component)
+    let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"));
+    short.is_some_and(|short| short != "HEAD") && name.split('/').all(is_component)
 }
 
 /// Returns whether this is the full name of a branch.
@@ -143,9 +151,14 @@ mod tests {
     fn lines_that_are_no_references_are_left_out() {
         let listed = format!(
             "{ONE} refs/heads/a\n{ONE} refs/heads/../x\n{ONE} refs/remotes/o/a\nxyz refs/heads/b\n\
-             {ONE} refs/heads/a b\n{ONE} refs/heads/-x\n{ONE} refs/tags/x.lock\n"
+             {ONE} refs/heads/a b\n{ONE} refs/heads/-x\n{ONE} refs/tags/x.lock\n\
+             {ONE} refs/heads/HEAD\n{ONE} refs/tags/HEAD\n{ONE} refs/heads/a/HEAD\n"
         );
-        assert_eq!(parse_refs(&listed).into_keys().collect::<Vec<_>>(), ["refs/heads/a"]);
+        let used = ["refs/heads/a", "refs/heads/a/HEAD"];
+        assert_eq!(parse_refs(&listed).into_keys().collect::<Vec<_>>(), used);
+        let unused: Vec<String> = parse_unused(&listed).into_iter().map(|(_, name)| name).collect();
+        assert!(unused.contains(&"refs/heads/HEAD".to_owned()), "{unused:?}");
+        assert!(unused.len() == 7 && !unused.contains(&"refs/heads/a".to_owned()), "{unused:?}");
     }
 
     #[test]

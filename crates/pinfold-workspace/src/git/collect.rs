@@ -17,7 +17,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
-use pinfold_git::refs::{Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes};
+use pinfold_git::refs::{
+    Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
+};
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::special_files;
 use pinfold_git::state::{Side, State};
@@ -83,6 +85,8 @@ struct Held {
     /// References of the host's that name others; they are left alone.
     symbolic: BTreeSet<String>,
     remotes: Refs,
+    /// Branches and tags under names that are not used, each after its object.
+    unused: BTreeSet<(String, String)>,
     /// The newest first.
     stashes: Vec<Stash>,
     /// The working trees in the order of the list.
@@ -155,6 +159,7 @@ impl Collect<'_> {
         if self.phase == Phase::End {
             // A session that goes on may take its stash back.
             self.store_stashes(state, &ours, &theirs, settled)?;
+            self.keep_unused(&ours, &theirs, settled)?;
             self.note_deleted(state, &ours, &theirs, settled);
             self.note_worktrees(settled);
             return Ok(());
@@ -193,8 +198,9 @@ impl Collect<'_> {
             .collect();
         let trees =
             within.iter().map(|worktree| self.side_of(worktree)).collect::<Result<_, _>>()?;
-        let (refs, stashes) = (parse_refs(&listed), parse_stashes(&stashes));
-        Ok(Held { refs, symbolic, remotes, stashes, trees })
+        let (refs, unused) = (parse_refs(&listed), parse_unused(&listed));
+        let stashes = parse_stashes(&stashes);
+        Ok(Held { refs, symbolic, remotes, unused, stashes, trees })
     }
 
     /// Returns what the private directory holds. The objects that only it has are packed.
@@ -207,7 +213,8 @@ impl Collect<'_> {
         };
         self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
         self.helper("export")?;
-        let mut refs = parse_refs(&self.read(SAID, "refs")?);
+        let listed = self.read(SAID, "refs")?;
+        let (mut refs, unused) = (parse_refs(&listed), parse_unused(&listed));
         refs.retain(|name, _| !ours.symbolic.contains(name));
         let sides = parse_sides(&self.read(SAID, "heads")?);
         let side = |number: usize| {
@@ -222,7 +229,7 @@ impl Collect<'_> {
         let trees = (0..within.len()).map(side).collect();
         let stashes = parse_stashes(&self.read(SAID, "stash")?);
         let (symbolic, remotes) = (BTreeSet::new(), Refs::new());
-        Ok(Held { refs, symbolic, remotes, stashes, trees })
+        Ok(Held { refs, symbolic, remotes, unused, stashes, trees })
     }
 
     /// Completes, the first time, what the working trees had in common at the start: where HEAD was, and
@@ -269,10 +276,11 @@ impl Collect<'_> {
         let moved = moved(state, theirs);
         let is_news = moved.clone().next().is_some()
             || self.phase == Phase::End
-                && theirs
+                && (theirs
                     .stashes
                     .iter()
                     .any(|it| !ours.stashes.iter().any(|our| our.commit == it.commit))
+                    || !theirs.unused.is_subset(&ours.unused))
             || theirs.trees.iter().ne(&ours.trees);
         if !is_news {
             return Ok((Vec::new(), BTreeMap::new()));
@@ -289,7 +297,9 @@ impl Collect<'_> {
         };
         self.write("stash", &lines(&mut stashes.clone()))?;
         // All that may come to be named on the host.
-        self.write("new", &lines(&mut theirs.refs.values().chain(stashes).chain(heads)))?;
+        let unused = theirs.unused.difference(&ours.unused).map(|(object, _)| object);
+        let mut all = theirs.refs.values().chain(stashes).chain(heads).chain(unused);
+        self.write("new", &lines(&mut all))?;
         self.helper("check")?;
         self.store_incoming()?;
         self.store_large_files()?;

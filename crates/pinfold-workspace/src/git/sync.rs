@@ -145,7 +145,10 @@ impl<'a> Watch<'a> {
         for copied in self.repositories.copied() {
             for git in [copied.host.path(), &copied.private] {
                 let mut left = MOST_WATCHED;
-                let _ = inotify::add_watch(watch, git, flags);
+                // The private `refs` has no `heads` until the session makes a branch.
+                for directory in [git.to_owned(), git.join("refs")] {
+                    let _ = inotify::add_watch(watch, directory, flags);
+                }
                 for name in ["refs/heads", "refs/tags", "refs/remotes", "worktrees", "reftable"] {
                     add(watch, &git.join(name), flags, &mut left, 0);
                 }

@@ -11,6 +11,7 @@ mod masks;
 mod misleading;
 mod mounted;
 mod moved;
+mod names;
 mod nested;
 mod private;
 mod protected;

@@ -187,6 +187,11 @@ impl Collect<'_> {
             return Err("its branch is checked out in another worktree".into());
         }
         let our = branch.and_then(|branch| plan.ours.refs.get(branch));
+        if let Some(why) =
+            branch.filter(|_| our.is_none()).and_then(|it| plan.ours.is_ambiguous(it))
+        {
+            return Err(why.into());
+        }
         let new = theirs.head.commit.as_ref();
         let moves = branch.is_some() && our != new;
         if let Some(branch) = branch.filter(|_| moves)

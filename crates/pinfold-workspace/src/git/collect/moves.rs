@@ -1,12 +1,13 @@
 //! References of the host that move as the session moved its own.
 
+use pinfold_git::host_git::GitError;
 use pinfold_git::refs::{Taken, shell_word};
 use pinfold_git::settled::Settled;
 use pinfold_git::state::State;
 use pinfold_host::Refusal;
 
 use super::follow::Followed;
-use super::{Collect, Phase, Plan, moved, touched};
+use super::{Collect, Held, Phase, Plan, moved, touched};
 
 /// A reference that the session moved.
 #[derive(Clone, Copy)]
@@ -22,6 +23,44 @@ struct Reference<'a> {
     kept: &'a str,
 }
 
+/// A command of git-update-ref(1) for a reference.
+struct Step {
+    name: String,
+    /// The object that it has in the session, or had.
+    new: String,
+    command: String,
+    end: End,
+}
+
+/// What becomes of a reference of the session's.
+enum End {
+    Moved {
+        is_made: bool,
+    },
+    /// It is kept under another name, for this reason.
+    Kept(String),
+    Deleted,
+}
+
+impl Held {
+    /// Returns why a new branch or tag is not made: the short name is also that of something of another kind. Then it depends
+    /// on the command which of them `git merge NAME` or `git checkout NAME` takes (gitrevisions(7)).
+    pub(super) fn is_ambiguous(&self, name: &str) -> Option<String> {
+        let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"))?;
+        let is_other = |kind: &str| {
+            let other = format!("{kind}{short}");
+            other != name && (self.refs.contains_key(&other) || self.remotes.contains_key(&other))
+        };
+        let kinds = [
+            ("refs/heads/", "branch"),
+            ("refs/tags/", "tag"),
+            ("refs/remotes/", "remote-tracking branch"),
+        ];
+        let (_, kind) = kinds.into_iter().find(|(kind, _)| is_other(kind))?;
+        Some(format!("the host has a {kind} of this name"))
+    }
+}
+
 impl Collect<'_> {
     /// Moves what the session moved, except what is checked out in its working trees.
     pub(super) fn move_refs(
@@ -35,7 +74,7 @@ impl Collect<'_> {
         let State { made, refs, .. } = &mut *state;
         made.retain(|name| plan.ours.refs.get(name) == refs.get(name));
         let taken = Taken::new(&plan.ours.refs);
-        let mut commands = String::new();
+        let mut steps = Vec::new();
         let has_time = |name: &String| {
             let stays = self.phase == Phase::Live && followed.stay.contains_key(name);
             stays || followed.branches.contains(name)
@@ -50,40 +89,91 @@ impl Collect<'_> {
                 state.refs.insert(name, new);
                 continue;
             }
-            let kept = format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..]);
+            let kept = self.kept_as(&name);
             let is_own = state.made.contains(&name);
             let reference = Reference { name: &name, is_own, our, last, kept: &kept };
-            let why = match self.obstacle(plan, followed, &taken, reference) {
-                Some(why) => why,
-                None => {
-                    match our {
-                        Some(old) => commands.push_str(&format!("update {name} {new} {old}\n")),
-                        None => {
-                            commands.push_str(&format!("create {name} {new}\n"));
-                            state.made.insert(name.clone());
-                        }
-                    }
-                    state.refs.insert(name, new);
-                    continue;
-                }
+            let why = self.obstacle(plan, followed, &taken, reference);
+            let command = match (&why, our) {
+                (Some(_), _) => format!("update {kept} {new}\n"),
+                (None, Some(old)) => format!("update {name} {new} {old}\n"),
+                (None, None) => format!("create {name} {new}\n"),
             };
-            commands.push_str(&format!("update {kept} {new}\n"));
-            state.refs.insert(name.clone(), new);
-            if state.held.insert(name.clone()) || self.phase == Phase::End {
-                self.keep(settled, format!("{name} in {}, kept as {kept}", self.place()), why);
-            }
+            let end = why.map_or(End::Moved { is_made: our.is_none() }, End::Kept);
+            steps.push(Step { name, new, command, end });
         }
         for (name, old) in deleted(state, plan) {
-            commands.push_str(&format!("delete {name} {old}\n"));
-            state.refs.remove(&name);
-            state.made.remove(&name);
+            let command = format!("delete {name} {old}\n");
+            steps.push(Step { name, new: old, command, end: End::Deleted });
         }
+        let mut failed = Vec::new();
+        self.take(state, &steps, settled, &mut failed);
+        match failed.pop() {
+            // What did not move is tried again.
+            Some((_, why)) if self.phase == Phase::Live => return Err(why.into()),
+            last => failed.extend(last),
+        }
+        // A deletion that failed is reported as one that is left to the user.
+        let failed = failed.into_iter().filter(|(step, _)| !matches!(step.end, End::Deleted));
+        for (Step { name, new, .. }, why) in failed {
+            let kept = self.kept_as(name);
+            self.update_refs(&format!("update {kept} {new}\n"))?;
+            self.keep(settled, format!("{name} in {}, kept as {kept}", self.place()), why);
+        }
+        Ok(())
+    }
+
+    /// Takes steps. git does all at once or nothing, such as where another git has locked one of the references; then
+    /// each half by itself.
+    fn take<'s>(
+        &self,
+        state: &mut State,
+        steps: &'s [Step],
+        settled: &mut Settled,
+        failed: &mut Vec<(&'s Step, GitError)>,
+    ) {
+        let commands: String = steps.iter().map(|step| step.command.as_str()).collect();
+        match (self.update_refs(&commands), steps) {
+            (Ok(()), _) => steps.iter().for_each(|step| self.note(state, step, settled)),
+            (Err(why), [step]) => failed.push((step, why)),
+            (Err(_), _) => {
+                let (one, other) = steps.split_at(steps.len() / 2);
+                self.take(state, one, settled, failed);
+                self.take(state, other, settled, failed);
+            }
+        }
+    }
+
+    fn update_refs(&self, commands: &str) -> Result<(), GitError> {
         if commands.is_empty() {
             return Ok(());
         }
-        self.host()
-            .run(&["update-ref", "-m", &self.reason(), "--stdin"], Some(commands.as_bytes()))?;
-        Ok(())
+        let words = ["update-ref", "-m", &self.reason(), "--stdin"];
+        self.host().run(&words, Some(commands.as_bytes())).map(drop)
+    }
+
+    /// Notes that a step was taken: only now it is common to both sides.
+    fn note(&self, state: &mut State, Step { name, new, end, .. }: &Step, settled: &mut Settled) {
+        match end {
+            End::Deleted => {
+                state.refs.remove(name);
+                state.made.remove(name);
+                return;
+            }
+            End::Moved { is_made: true } => drop(state.made.insert(name.clone())),
+            End::Moved { is_made: false } => {}
+            End::Kept(why) => {
+                if state.held.insert(name.clone()) || self.phase == Phase::End {
+                    let what =
+                        format!("{name} in {}, kept as {}", self.place(), self.kept_as(name));
+                    self.keep(settled, what, why);
+                }
+            }
+        }
+        state.refs.insert(name.clone(), new.clone());
+    }
+
+    fn kept_as(&self, name: &str) -> String {
+        format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..])
     }
 
     /// Returns why a reference does not move, if so.
@@ -122,6 +212,11 @@ impl Collect<'_> {
         }
         if our.is_none() && taken.is_in_the_way_of(name) {
             return Some("a reference of the host has the same beginning".to_owned());
+        }
+        if our.is_none()
+            && let Some(why) = plan.ours.is_ambiguous(name)
+        {
+            return Some(why);
         }
         if our != last || !plan.forward.iter().any(|forward| forward == name) {
             return Some("it is not a fast-forward of the host's branch".to_owned());

@@ -1,5 +1,6 @@
 //! Stashes, and what the sandbox deleted or made that is reported to the user.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::refs::{Stash, shell_word};
@@ -7,12 +8,16 @@ use pinfold_git::settled::Settled;
 use pinfold_git::state::State;
 use pinfold_git::worktrees;
 use pinfold_host::Refusal;
+use pinfold_policy::path::Escaped;
 
 use super::super::import::CHECKED;
 use super::{Collect, Held, touched};
 
 /// More new stashes than these are not put on the host's list, but below `refs/pinfold/`.
 const MOST_STASHES: usize = 100;
+
+/// References under names that are not used and that are kept at most.
+const MOST_UNUSED: usize = 100;
 
 impl Collect<'_> {
     /// Puts new stashes on the host's list, as git-stash(1) "store" does.
@@ -85,6 +90,34 @@ impl Collect<'_> {
         let commands: Vec<String> = names.iter().rev().map(drop).collect();
         let what = format!("dropping of {} in {}", names.join(", "), self.place());
         self.keep(settled, what, format!("`{}` does it here too", commands.join(" && ")));
+    }
+
+    /// Keeps branches and tags under names that the host gets none under.
+    pub(super) fn keep_unused(
+        &self,
+        ours: &Held,
+        theirs: &Held,
+        settled: &mut Settled,
+    ) -> Result<(), Refusal> {
+        let below = format!("refs/pinfold/{}/unused", self.session);
+        let unused: Vec<_> = theirs.unused.difference(&ours.unused).collect();
+        // Several may name one object.
+        let mut commands = BTreeSet::new();
+        for (object, name) in unused.iter().take(MOST_UNUSED) {
+            commands.insert(format!("update {below}/{object} {object}\n"));
+            let name = Escaped(Path::new(name));
+            let what = format!("{name} in {}, kept as {below}/{object}", self.place());
+            self.keep(settled, what, "no reference gets such a name on the host");
+        }
+        if let Some(more) = unused.len().checked_sub(MOST_UNUSED).filter(|more| *more > 0) {
+            let what = format!("{more} more references in {}", self.place());
+            self.keep(settled, what, "no reference gets such names on the host");
+        }
+        if !commands.is_empty() {
+            let commands: String = commands.into_iter().collect();
+            self.host().run(&["update-ref", "--stdin"], Some(commands.as_bytes()))?;
+        }
+        Ok(())
     }
 
     /// Branches and tags that the session deleted.

@@ -316,12 +316,14 @@ impl Repository {
         Ok(Published::Moved)
     }
 
-    /// Returns the top of the working tree in which a branch is checked out.
+    /// Returns the top of the working tree in which a branch is checked out, or a rebase of it is stopped.
     pub(crate) fn checkout(&self, branch: &BranchName) -> Option<PathBuf> {
         let all = worktrees::list(&self.git, &[]).into_iter();
         let mut those = all.filter(|worktree| {
             let git = HostGit { program: &self.program, directory: &worktree.git };
-            git.line(&["symbolic-ref", "-q", "HEAD"]).is_some_and(|head| head == branch.reference())
+            let head = git.line(&["symbolic-ref", "-q", "HEAD"]);
+            let used = head.or_else(|| worktrees::rebased(&worktree.git));
+            used.is_some_and(|used| used == branch.reference())
         });
         those.next().map(|worktree| worktree.top)
     }

@@ -13,7 +13,7 @@ use pinfold_host::beneath::{list_beneath, open_directory, read_beneath};
 use crate::config::Config;
 use crate::layout::CONFIGS;
 use crate::pointer::{line, normal};
-use crate::refs::is_component;
+use crate::refs::{is_branch, is_component};
 
 /// One working tree, as the host knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,19 @@ fn one(git: &Anchor, id: &str, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> 
     let is_this = |(other, led): &(PathBuf, PathBuf)| is_same(other, &top) && is_same(led, own);
     let within = is_component(id) && tops.iter().any(is_this);
     Some(Worktree { git, head: format!("worktrees/{id}/HEAD"), top, within })
+}
+
+/// Where a stopped rebase has the branch that it moves when it ends, and resets when it is aborted (git-rebase(1)).
+const REBASED: [&str; 2] = ["rebase-merge/head-name", "rebase-apply/head-name"];
+
+/// Returns the branch that is in use in the working tree with this git directory although HEAD is detached: a rebase is stopped
+/// on it. git moves no such branch either.
+pub fn rebased(git: &Anchor) -> Option<String> {
+    let opened = git.open().ok()?;
+    let read = |name| read_beneath(&opened, Path::new(name)).ok().flatten();
+    let content = REBASED.into_iter().find_map(read)?;
+    let name = String::from_utf8(content.bytes).ok()?.trim_end().to_owned();
+    is_branch(&name).then_some(name)
 }
 
 /// Returns whether two paths lead to one directory; what a pointer file names may lead through links.

@@ -14,6 +14,7 @@ use pinfold_git::host_git::HostGit;
 use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, shell_word};
 use pinfold_git::staging::Staging;
+use pinfold_git::worktrees;
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::directories::Places;
@@ -102,6 +103,12 @@ impl Repository {
     pub fn accept(&self, waiting: &Waiting) -> Result<(), Refusal> {
         let Waiting { session, branch, commit } = waiting;
         let (name, kept) = (format!("refs/heads/{branch}"), kept(waiting));
+        let is_rebased = |git: &Anchor| worktrees::rebased(git).as_deref() == Some(&name);
+        if self.working_trees()?.iter().any(is_rebased) {
+            return Err(
+                format!("a rebase of {branch} is stopped; finish or abort that first").into()
+            );
+        }
         let git = self.git();
         let old = git.line(&["rev-parse", "-q", "--verify", &name]);
         let reason = format!("pinfold accept {session}");
@@ -130,16 +137,21 @@ impl Repository {
 
     /// Returns the git directory of the working tree in which a branch is checked out.
     fn checked_out(&self, name: &str) -> Result<Option<Anchor>, Refusal> {
+        Ok(self.working_trees()?.into_iter().find(|directory| {
+            let git = HostGit { program: &self.program, directory };
+            git.line(&["symbolic-ref", "-q", "HEAD"]).as_deref() == Some(name)
+        }))
+    }
+
+    /// Returns the git directories of the working trees.
+    fn working_trees(&self) -> Result<Vec<Anchor>, Refusal> {
         let mut all = vec![self.common.clone()];
         let linked = std::fs::read_dir(self.common.path().join("worktrees"));
         for entry in linked.into_iter().flatten().flatten() {
             let path = Path::new("worktrees").join(entry.file_name());
             all.push(self.common.below(&path)?);
         }
-        Ok(all.into_iter().find(|directory| {
-            let git = HostGit { program: &self.program, directory };
-            git.line(&["symbolic-ref", "-q", "HEAD"]).as_deref() == Some(name)
-        }))
+        Ok(all)
     }
 }
 

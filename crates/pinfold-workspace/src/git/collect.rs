@@ -320,7 +320,8 @@ impl Collect<'_> {
     fn checked_out<'w>(&self, elsewhere: &'w [Worktree]) -> HashMap<String, &'w Worktree> {
         let branch = |worktree: &'w Worktree| {
             let git = HostGit { program: self.git, directory: &worktree.git };
-            Some((git.line(&["symbolic-ref", "-q", "HEAD"])?, worktree))
+            let head = git.line(&["symbolic-ref", "-q", "HEAD"]);
+            Some((head.or_else(|| worktrees::rebased(&worktree.git))?, worktree))
         };
         elsewhere.iter().filter_map(branch).collect()
     }

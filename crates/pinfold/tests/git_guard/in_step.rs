@@ -240,3 +240,33 @@ fn a_host_that_asks_for_its_status_all_the_time_gets_the_commits() {
         assert_eq!(case.host(look), "in\n", "{site}: {stderr}");
     }
 }
+
+/// What a session commits is neither reset by `git rebase --abort`, nor in the way of `git rebase --continue`.
+#[test]
+fn branch_stays_whose_rebase_is_stopped_on_the_host() {
+    let work = "git update-ref refs/heads/topic $(git commit-tree -m work -p topic topic^{tree})";
+    for site in sites() {
+        for directory in [".", "../elsewhere"] {
+            let case = site.repository();
+            case.host(
+                "git checkout -q -b topic; git commit -q --allow-empty -m topic; git checkout -q main; \
+                 git worktree add -q --detach ../elsewhere",
+            );
+            let rebase =
+                format!("cd {directory}; git checkout -q topic; git rebase -q -x false HEAD~ || :");
+            case.host(&rebase);
+            let script = format!(
+                "git rebase --abort 2>/dev/null; git checkout -q main; {work}; git branch side topic"
+            );
+            let (_, stderr) = text(&case.inside(&script));
+            case.host(&format!("cd {directory}; git rebase --abort"));
+            let shown = case.host("git log -1 --format=%s topic; git log -1 --format=%s side");
+            assert_eq!(shown, "topic\nwork\n", "{site}, {directory}: {stderr}");
+            let session =
+                case.host("git for-each-ref --format='%(refname)' refs/pinfold | cut -d/ -f3");
+            let accepted = case.pinfold_itself(&["accept", session.trim()]);
+            assert!(accepted.status.success(), "{site}, {directory}: {}", text(&accepted).1);
+            assert_eq!(case.host("git log -1 --format=%s topic"), "work\n", "{site}, {directory}");
+        }
+    }
+}

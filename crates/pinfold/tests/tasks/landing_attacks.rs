@@ -301,3 +301,21 @@ fn landing_that_is_asked_to_end_leaves_the_base_where_it_was() {
         assert!(!scene.left().0.iter().any(|name| name.contains(".merge")));
     }
 }
+
+/// `git rebase --abort` would reset the branch, and with it what landed.
+#[test]
+fn branch_is_not_landed_on_while_its_rebase_is_stopped() {
+    for user in people() {
+        let scene = Scene::new(user);
+        accepted(&scene, "echo right >answer", &PASSES);
+        scene.git(&["commit", "-q", "--allow-empty", "-m", "mine"]);
+        let main = scene.git(&["rev-parse", "main"]);
+        scene.git(&["-c", "alias.stop=!git rebase -q -x false HEAD~ || :", "stop"]);
+        let said = land(&scene, 3);
+        assert!(said.contains("what is checked out in"), "{said}");
+        scene.git(&["rebase", "--abort"]);
+        assert_eq!(scene.git(&["rev-parse", "main"]), main, "{said}");
+        land(&scene, 0);
+        assert_eq!(scene.git(&["show", "main:answer"]), "right");
+    }
+}

@@ -11,7 +11,7 @@ use pinfold_git::settled::Settled;
 use pinfold_git::staging::{Locked, Staging, StagingError};
 use pinfold_git::stamp::{OF_STOPPED, STOPPED};
 use pinfold_git::state::{Side, State};
-use pinfold_git::worktrees::Worktree;
+use pinfold_git::worktrees::{self, Worktree};
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{kind_at, open_directory};
 use rustix::fs::{AtFlags, unlinkat};
@@ -33,6 +33,9 @@ pub(super) struct Followed {
 
 /// Why a branch stays that the host has checked out while the session works on another one.
 const CHECKED_OUT: &str = "it is checked out on the host";
+
+/// Why a branch stays that `git rebase --abort` on the host would reset, and a rebase that ends there would not move.
+const REBASED: &str = "a rebase of it is stopped on the host";
 
 /// A working tree three times: as it was the last time, and as the host and the session have it now.
 #[derive(Clone, Copy)]
@@ -62,6 +65,8 @@ impl Collect<'_> {
         settled: &mut Settled,
     ) -> Followed {
         let mut followed = Followed::default();
+        let rebased = within.iter().filter_map(|worktree| worktrees::rebased(&worktree.git));
+        followed.stay.extend(rebased.map(|branch| (branch, REBASED.to_owned())));
         for (number, worktree) in within.iter().enumerate() {
             let (ours, theirs) = (&plan.ours.trees[number], &plan.theirs.trees[number]);
             let our_branch = ours.head.branch.clone();

@@ -1,6 +1,7 @@
 //! From the base of an attempt to its result.
 
 use pinfold_host::Host;
+use pinfold_policy::settings::InvalidBranch;
 use pinfold_tasks::{TaskSpec, Usage, from_stored};
 use pinfold_worktree::dedicated::Unsaved;
 
@@ -31,17 +32,17 @@ struct Attempt<'a> {
 }
 
 impl Branches {
-    fn of(job: &Job, attempt: u32, spec: &TaskSpec) -> Result<Self, Failed> {
-        let own = || format!("task/{}", job.task.split('-').next().unwrap_or_default());
-        let result = spec.branch.as_ref().map_or_else(&own, ToString::to_string);
-        let named = |text: String| {
-            text.parse().map_err(|error| Failed::setup("the branch of the attempt", error))
-        };
+    /// Returns the branches of an attempt at a task with this id.
+    ///
+    /// # Errors
+    /// Returns an error for an id that no branch can be called after.
+    pub(crate) fn of(task: &str, attempt: u32, spec: &TaskSpec) -> Result<Self, InvalidBranch> {
+        let own = format!("task/{}", task.split('-').next().unwrap_or_default());
         Ok(Self {
             // Of the task even if it names a branch: others may name the same.
-            work: named(format!("{}.attempt-{}", own(), attempt))?,
-            verify: named(format!("{}.verify-{}", own(), attempt))?,
-            result: named(result)?,
+            work: format!("{own}.attempt-{attempt}").parse()?,
+            verify: format!("{own}.verify-{attempt}").parse()?,
+            result: spec.branch.clone().map_or_else(|| own.parse(), Ok)?,
         })
     }
 }
@@ -56,10 +57,13 @@ impl<'a> Attempt<'a> {
             .ok_or_else(|| Failed::setup("the task", "it has no repository"))?;
         let of_git = |error| Failed::setup("the repository", error);
         let repository = Repository::of(&directory, host).map_err(of_git)?;
-        let names = Branches::of(job, job.attempt, &spec)?;
+        let named = |attempt| {
+            Branches::of(&job.task, attempt, &spec)
+                .map_err(|error| Failed::setup("the branch of the attempt", error))
+        };
+        let names = named(job.attempt)?;
         let earlier = (1..job.attempt).rev().take(TaskSpec::MOST_STEPS);
-        let earlier =
-            earlier.map(|attempt| Branches::of(job, attempt, &spec)).collect::<Result<_, _>>()?;
+        let earlier = earlier.map(named).collect::<Result<_, _>>()?;
         // Only a branch that the task names is gone on from. One that is called as the task is, is there if a server offers
         // the task again. What an agent made of the tests there is not what they are restored from.
         let base = repository.begin_at(spec.base.as_ref(), spec.branch.as_ref()).map_err(of_git)?;

@@ -11,7 +11,8 @@ use pinfold_host::launcher::{Launcher, start_worker};
 use pinfold_host::{Host, Refusal};
 use pinfold_policy::settings::FlagLimits;
 use pinfold_tasks::{
-    Claimed, Completion, Ending, Engine, Failure, Stop, TaskId, TaskSpec, Usage, code, to_stored,
+    Claimed, Completion, Ending, Engine, Failure, Holder, Stop, TaskId, TaskSpec, Usage, code,
+    to_stored,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,8 +20,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::admission::Admission;
 use crate::job::{Job, Line, Output, memory_of};
-use crate::repository::{Published, Repository};
+use crate::repository::{Existing, Published, Repository};
 use crate::unpublished::Unpublished;
+use crate::work::Branches;
 
 /// The hidden command that carries out an attempt: it reads a [`Job`] and writes [`Line`]s.
 pub const COMMAND: &str = "attempt";
@@ -126,17 +128,27 @@ impl LocalEngine {
         Ok((child, output))
     }
 
-    /// Moves the branch of a task to its accepted result, if that changed something. Repeating it changes nothing.
+    /// Moves the branch of a task to the accepted result of an attempt, if that changed something. Repeating it changes
+    /// nothing.
     ///
     /// # Errors
     /// Returns why the branch stays where it is.
-    pub fn publish(&self, spec: &TaskSpec, completion: &Completion) -> Result<(), Refusal> {
-        self.try_to_publish(spec, completion)?.moved()
+    pub fn publish(
+        &self,
+        task: TaskId,
+        attempt: u32,
+        spec: &TaskSpec,
+        completion: &Completion,
+    ) -> Result<(), Refusal> {
+        self.try_to_publish(task, attempt, spec, completion)?.moved()
     }
 
-    /// Does the same, and tells a branch that stays from an error, after which it can be repeated.
+    /// Does the same, and distinguishes a branch that stays from an error, which can be repeated. The result may be a row
+    /// that others have written: no branch moves or goes but those of the attempt.
     pub(crate) fn try_to_publish(
         &self,
+        task: TaskId,
+        attempt: u32,
         spec: &TaskSpec,
         completion: &Completion,
     ) -> Result<Published, Refusal> {
@@ -145,11 +157,17 @@ impl LocalEngine {
             return Ok(Published::Moved);
         }
         let spec = self.admit(spec)?;
+        let branches = Branches::of(&task.to_string(), attempt, &spec);
+        let branches = branches.map_err(Refusal::of)?;
+        let (result, work) = (branches.result.as_str(), branches.work.as_str());
+        if output.branch != result || output.attempt_branch != work {
+            let what = format!("branch {result} stays where it is, as the result names others");
+            return Ok(Published::Kept(format!("{what}; the result is on branch {work}")));
+        }
         let directory = spec.repository.as_deref().ok_or("the task has no repository")?;
         let repository = Repository::of(directory, self.host())?;
-        let name = |text: &str| text.parse().map_err(Refusal::of);
-        let (branch, attempt) = (name(&output.branch)?, name(&output.attempt_branch)?);
-        repository.publish(&branch, &attempt, &output.commit)
+        let existing = if spec.branch.is_some() { Existing::Advances } else { Existing::Stays };
+        repository.publish(&branches, &output.commit, existing)
     }
 
     /// Carries out an attempt as [`Engine::carry_out`] does, with these variables in its process.
@@ -245,9 +263,10 @@ impl Engine for LocalEngine {
     }
 
     fn accepted(&self, claimed: &Claimed, completion: &Completion) -> Result<(), Refusal> {
-        let published = self.try_to_publish(&claimed.spec, completion)?;
+        let Holder { task, attempt, .. } = claimed.holder;
+        let published = self.try_to_publish(task, attempt, &claimed.spec, completion)?;
         if let Some(notes) = &self.unpublished {
-            notes.forget(claimed.holder.task, claimed.holder.attempt);
+            notes.forget(task, attempt);
         }
         published.moved()
     }

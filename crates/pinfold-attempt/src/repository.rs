@@ -13,6 +13,8 @@ use pinfold_policy::settings::BranchName;
 use pinfold_worktree::dedicated::{Dedicated, Unsaved};
 use pinfold_worktree::workspace::Workspace;
 
+use crate::work::Branches;
+
 /// The most commits of a result that are looked at.
 const MOST_COMMITS: &str = "--max-count=500";
 /// The longest commit whose message is read, in bytes.
@@ -35,6 +37,15 @@ pub enum Published {
     Moved,
     /// It stays where it is, for this reason.
     Kept(String),
+}
+
+/// What becomes of a branch that is there before the result is put on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It moves forward: the user or the task names it.
+    Advances,
+    /// It stays. It is called after a task, and others may choose an id that begins like another task's.
+    Stays,
 }
 
 impl Published {
@@ -271,16 +282,18 @@ impl Repository {
     }
 
     /// Moves the branch of a task to an accepted result, and removes the branch of the attempt. Only forward: what
-    /// others put on the branch stays, and so does a branch that is checked out.
+    /// others put on the branch stays, and so does a branch that is checked out. What the attempt did not commit is no
+    /// result of it.
     ///
     /// # Errors
     /// Returns what git says.
-    pub fn publish(
+    pub(crate) fn publish(
         &self,
-        branch: &BranchName,
-        attempt: &BranchName,
+        branches: &Branches,
         commit: &str,
+        existing: Existing,
     ) -> Result<Published, Refusal> {
+        let Branches { result: branch, work: attempt, .. } = branches;
         let keep = |why: &str| {
             let what = format!("branch {branch} {why}; the result is on branch {attempt}");
             Ok(Published::Kept(what))
@@ -289,27 +302,34 @@ impl Repository {
         if let Some(other) = self.alias(branch) {
             return keep(&format!("is another name for {other}, so it stays where it is"));
         }
-        if self.checkout(branch).is_some() {
-            return keep("is checked out, so it stays where it is");
-        }
-        let moved = match self.branch(branch) {
-            Some(old) if old == commit => Ok(()),
-            Some(old) => {
-                let is_behind = ["merge-base", "--is-ancestor", &old, commit];
-                if self.host().run(&is_behind, None).is_err() {
-                    return keep("has commits that the result lacks");
-                }
-                self.update(&["update-ref", "--", &branch.reference(), commit, &old])
+        let (old, worked) = (self.branch(branch), self.branch(attempt));
+        // Published before, and its branch may have moved on.
+        let is_there = old.as_ref().is_some_and(|old| self.has(old, commit));
+        if !is_there {
+            if worked.as_deref() != Some(commit) {
+                return keep("stays where it is, as the result is not what the attempt committed");
             }
-            None => self.create(branch, commit),
-        };
-        // Another worker may publish it in the same moment.
-        moved.or_else(|said| match self.branch(branch) {
-            Some(now) if now == commit => Ok(()),
-            _ => Err(said),
-        })?;
+            if self.checkout(branch).is_some() {
+                return keep("is checked out, so it stays where it is");
+            }
+            let moved = match (&old, existing) {
+                (None, _) => self.create(branch, commit),
+                (Some(_), Existing::Stays) => {
+                    return keep("was there before the result, so it stays where it is");
+                }
+                (Some(old), Existing::Advances) if self.has(commit, old) => {
+                    self.update(&["update-ref", "--", &branch.reference(), commit, old])
+                }
+                (Some(_), Existing::Advances) => return keep("has commits that the result lacks"),
+            };
+            // Another worker may publish it in the same moment.
+            moved.or_else(|said| match self.branch(branch) {
+                Some(now) if now == commit => Ok(()),
+                _ => Err(said),
+            })?;
+        }
         // It is gone already if this is repeated.
-        if self.branch(attempt).as_deref() == Some(commit) {
+        if worked.as_deref() == Some(commit) {
             let removed = self.remove(attempt, commit);
             removed.or_else(|said| self.branch(attempt).map_or(Ok(()), |_| Err(said)))?;
         }

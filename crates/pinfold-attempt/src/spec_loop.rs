@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::failed::{Failed, RESULT_WAITS, TIME_IS_OVER};
 use crate::job::{Output, Step};
 use crate::prompt;
-use crate::repository::{Published, Repository};
+use crate::repository::{Existing, Published, Repository};
 use crate::sandbox::{Ended, RunSpec};
 use crate::verify::Verified;
 use crate::work::{Branches, Work};
@@ -350,7 +350,7 @@ fn end(
     cleaned?;
     let LoopEnd::Done(output, _) = ended else { return Ok(ended) };
     let note = if output.is_changed() {
-        match work.repository.publish(result, own, &output.commit) {
+        match work.repository.publish(&work.branches, &output.commit, Existing::Advances) {
             Ok(Published::Moved) => None,
             Ok(Published::Kept(why)) => Some(why),
             Err(error) => Some(format!("branch {result} stays where it is: {error}")),

@@ -84,7 +84,7 @@ impl LocalEngine {
                 let mut attempts = queue.attempts(id)?.into_iter();
                 let accepted = attempts.find(|it| it.number == attempt);
                 if let Some(completion) = accepted.and_then(|it| it.completion) {
-                    match self.try_to_publish(&queue.spec(id)?, &completion) {
+                    match self.try_to_publish(id, attempt, &queue.spec(id)?, &completion) {
                         Ok(Published::Moved) => say(id, None),
                         Ok(Published::Kept(why)) => say(id, Some(&why)),
                         Err(why) => {

@@ -71,8 +71,8 @@ pub enum DispatchError {
     Random(#[from] std::io::Error),
 }
 
-/// Publishes an accepted result, as its worker does. Returns why it did not.
-pub type Publish<'a> = dyn Fn(&TaskSpec, &Completion) -> Result<(), Refusal> + 'a;
+/// Publishes the accepted result of a job, as its worker does. Returns why it did not.
+pub type Publish<'a> = dyn Fn(&JobName, &TaskSpec, &Completion) -> Result<(), Refusal> + 'a;
 
 /// What a dispatcher works with.
 pub struct Dispatcher<'a, S, E: ?Sized> {

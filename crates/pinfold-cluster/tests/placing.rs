@@ -304,7 +304,7 @@ fn lease_of_a_claimed_attempt_decides_whatever_the_scheduler_says() {
 #[test]
 fn result_of_a_job_that_was_killed_after_its_acceptance_is_published() {
     let (queue, script, published) = (queue(), Script::new(), RefCell::new(Vec::new()));
-    let publish = |spec: &TaskSpec, completion: &Completion| {
+    let publish = |_: &JobName, spec: &TaskSpec, completion: &Completion| {
         published.borrow_mut().push((spec.title.clone(), completion.output.clone()));
         Err("it is checked out".into())
     };

@@ -262,7 +262,7 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
             return Ok(());
         };
         let spec = self.queue.spec(name.task)?;
-        if let Err(why) = publish(&spec, &completion) {
+        if let Err(why) = publish(name, &spec, &completion) {
             (self.observer)(&DispatchEvent::Unpublished(name, &why.to_string()));
         }
         Ok(())

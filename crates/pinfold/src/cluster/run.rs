@@ -43,7 +43,9 @@ pub(super) fn run(
     let most = site.settings.most;
     let engine = LocalEngine::new(places.clone(), launcher.clone(), queue.store().variables());
     let engine = engine.admitting(task_queue::admission(&queue, places, None)?);
-    let publish = |spec: &TaskSpec, completion: &Completion| engine.publish(spec, completion);
+    let publish = |name: &JobName, spec: &TaskSpec, completion: &Completion| {
+        engine.publish(name.task, name.attempt, spec, completion)
+    };
     let mut dispatcher = Dispatcher::new(&queue, &*site.scheduler, &jobs, most, &report);
     // A pod may see another repository by the same path.
     if site.settings.kubernetes.is_none() {

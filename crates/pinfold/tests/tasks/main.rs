@@ -13,4 +13,5 @@ mod queue;
 mod scene;
 mod server;
 mod team;
+mod team_attacks;
 mod verification;

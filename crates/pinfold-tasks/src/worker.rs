@@ -17,8 +17,6 @@ use crate::source::Source;
 
 pub use machine::{Action, Answer, Request, WorkerMachine, WorkerSettings};
 
-/// How long a worker that ends tries to give its task back.
-const FAREWELL: Duration = Duration::from_secs(10);
 /// How long a worker whose lease ended while it reported a result asks whether the result counts, and how often.
 const VERDICT: Duration = Duration::from_secs(60);
 const VERDICT_PAUSE: Duration = Duration::from_secs(1);
@@ -209,11 +207,11 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
     fn run(mut self) {
         loop {
             if self.farewell.is_none() && self.worker.stop.is_set() {
-                self.farewell = Some(boot_time() + FAREWELL);
+                self.farewell = Some(boot_time() + self.worker.settings.farewell);
                 self.attempt.iter().for_each(Attempt::end);
             }
             if self.is_over() {
-                return;
+                return self.report_unanswered();
             }
             // One that ends asks for nothing new.
             if self.farewell.is_none() || self.machine.is_busy() {
@@ -243,6 +241,19 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
             }
             Until::Stopped => false,
         }
+    }
+
+    /// Says that the queue did not answer what was reported before the worker had to end.
+    fn report_unanswered(&mut self) {
+        let Some(Attempt { claimed, report: Some(report), .. }) = self.attempt.take() else {
+            return;
+        };
+        let why = match report {
+            Request::Complete(..) => "the worker ended before the queue answered its result",
+            _ => "the worker ended before the queue took the task back",
+        };
+        (self.worker.observer)(&WorkerEvent::Lost(&claimed, why));
+        self.leave(false);
     }
 
     fn take(&mut self, event: Event) {

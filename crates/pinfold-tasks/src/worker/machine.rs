@@ -27,6 +27,8 @@ pub struct WorkerSettings {
     pub heartbeat: Duration,
     /// How long it waits before it asks for work again, at least and at most. It waits longer each time.
     pub idle: (Duration, Duration),
+    /// How long it tries to report a result, or to give its task back, once it is to end.
+    pub farewell: Duration,
 }
 
 impl WorkerSettings {
@@ -38,6 +40,7 @@ impl WorkerSettings {
             ttl: Lease::TTL,
             heartbeat: Lease::HEARTBEAT,
             idle: (Duration::from_secs(2), Duration::from_secs(30)),
+            farewell: Duration::from_secs(10),
         }
     }
 }

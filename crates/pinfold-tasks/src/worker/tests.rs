@@ -194,3 +194,43 @@ fn result_that_was_accepted_counts_although_its_answer_came_too_late() {
     assert_eq!(worker.work(1).completed.into_inner(), 1);
     assert_eq!((scene.status(id), engine.accepted.load(Ordering::SeqCst)), (Status::Completed, 1));
 }
+
+/// A queue that cannot be reached when a worker wants to report.
+struct Deaf<'a> {
+    queue: &'a Queue<SqliteStore>,
+    stop: &'a Stop,
+}
+
+impl Source for Deaf<'_> {
+    fn ask(&self, request: &Request, ttl: Duration) -> Result<Answer, Denied> {
+        if matches!(request, Request::Claim(_) | Request::Heartbeat(_)) {
+            return self.queue.ask(request, ttl);
+        }
+        self.stop.set();
+        let reason = "no answer".to_owned();
+        Err(Denied { answer: Answer::Transient, reason, is_trouble: true })
+    }
+
+    fn report(&self, holder: &Holder, messages: &[NewMessage]) {
+        self.queue.report(holder, messages);
+    }
+}
+
+#[test]
+fn worker_that_ends_before_its_result_is_answered_says_so() {
+    let scene = Scene::new();
+    scene.add("first", "", &[]);
+    let deaf = Deaf { queue: &scene.queue, stop: &scene.stop };
+    let observer = |event: &WorkerEvent<'_>| {
+        if let WorkerEvent::Lost(_, why) = event {
+            scene.seen.lock().push((*why).to_owned());
+        }
+    };
+    let farewell = Duration::from_millis(300);
+    let settings = WorkerSettings { farewell, ..WorkerSettings::new("test") };
+    let (source, engine, stop, until) = (&deaf, &scene.engine, &scene.stop, Until::Once);
+    let worker = Worker { source, engine, settings, until, stop, observer: &observer };
+    let tally = worker.work(1);
+    assert_eq!((tally.completed.into_inner(), tally.others.into_inner()), (0, 1));
+    assert_eq!(*scene.seen.lock(), ["the worker ended before the queue answered its result"]);
+}

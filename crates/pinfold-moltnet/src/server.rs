@@ -137,6 +137,8 @@ impl Server {
 }
 
 async fn sweep<S: Store + Send + Sync + 'static>(api: Arc<Api<S>>) {
+    let cleaning = Arc::clone(&api);
+    let _ = tokio::task::spawn_blocking(move || cleaning.service.remove_unfinished()).await;
     loop {
         let sweeping = Arc::clone(&api);
         let swept = tokio::task::spawn_blocking(move || sweeping.service.sweep()).await;

@@ -1,6 +1,6 @@
 //! Artifacts of attempts: files by their content addresses.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ const MOST: u32 = 32;
 /// How many artifacts a page has, and may have.
 const PAGE: u32 = 20;
 const LONGEST_PAGE: u32 = 100;
+
+/// How the name of a file ends that is being written.
+const UNFINISHED: &str = ".new";
 
 /// The content of a file, and what is known of it.
 pub(super) struct Content {
@@ -188,17 +191,33 @@ impl<S: Store> Service<S> {
         if path.exists() {
             return Ok(());
         }
-        let new = directory.join(format!("{}.new", Uuid::generate()?));
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let written = options.open(&new).and_then(|mut file| {
+        let new = directory.join(format!("{}{UNFINISHED}", Uuid::generate()?));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        // Held until it has its name: a server that starts removes those that nobody holds.
+        let written = file.lock().and_then(|()| {
             file.write_all(bytes)?;
-            file.sync_all()
+            file.sync_all()?;
+            fs::rename(&new, &path)
         });
         if written.is_err() {
             let _ = fs::remove_file(&new);
         }
-        written?;
-        fs::rename(&new, &path)
+        written
+    }
+
+    /// Removes the files that a server was killed in writing.
+    pub(super) fn remove_unfinished(&self) {
+        let directories = fs::read_dir(&self.files).into_iter().flatten().flatten();
+        let entries = directories.flat_map(|it| fs::read_dir(it.path()).into_iter().flatten());
+        for entry in entries.flatten() {
+            if !entry.file_name().as_encoded_bytes().ends_with(UNFINISHED.as_bytes()) {
+                continue;
+            }
+            let is_held = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_err());
+            if !is_held {
+                // What is left takes space, and nobody finds it.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 }

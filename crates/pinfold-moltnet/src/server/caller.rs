@@ -137,6 +137,11 @@ impl Callers {
 
     /// Gives a client a token for its secret (RFC 6749, 4.4).
     pub(crate) fn grant(&self, form: &Query) -> Result<Granted, Problem> {
+        // RFC 6749, 3.2.
+        let given = ["grant_type", "client_id", "client_secret", "scope"];
+        if given.iter().any(|name| form.only(name).is_err()) {
+            return Ok(Granted::Refused(400, "invalid_request"));
+        }
         if form.one("grant_type") != Some("client_credentials") {
             return Ok(Granted::Refused(400, "unsupported_grant_type"));
         }

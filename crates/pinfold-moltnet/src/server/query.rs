@@ -38,21 +38,36 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns a value of a type.
+    /// Returns the value of a name that may have one alone. Others who read the request could go by another one.
+    pub(crate) fn only(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let mut all = self.all(name);
+        let first = all.next();
+        if all.next().is_some() {
+            return Err(Problem::field(&format!("query/{name}"), "is given more than once"));
+        }
+        Ok(first)
+    }
+
+    /// Returns a value of a type, of a name that may have one alone.
     pub(crate) fn parsed<T>(
         &self,
         name: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Problem> {
-        let Some(text) = self.one(name) else { return Ok(None) };
+        let Some(text) = self.only(name)? else { return Ok(None) };
         let invalid = || Problem::field(&format!("query/{name}"), "is invalid");
         read(text).map(Some).ok_or_else(invalid)
     }
 
     /// Returns a number between two others.
     pub(crate) fn number(&self, name: &str, least: u32, most: u32) -> Result<Option<u32>, Problem> {
-        self.parsed(name, |text| text.parse().ok().filter(|number| (least..=most).contains(number)))
+        self.parsed(name, |text| number(text).filter(|number| (least..=most).contains(number)))
     }
+}
+
+/// Reads a number, which has one text.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number: &u32| number.to_string() == text)
 }
 
 /// Decodes what is percent-encoded (RFC 3986); a plus is a space, as in forms.
@@ -87,6 +102,11 @@ mod tests {
         assert!(query.number("limit", 11, 100).is_err());
         assert_eq!(query.one("x"), Some(""));
         assert_eq!(query.number("none", 1, 2), Ok(None));
+        assert!(query.parsed("tags", |text| Some(text.to_owned())).is_err());
+        let query = Query::read("a=01&b=%2B1&c=1&c=1&d=-0&e=").unwrap();
+        for name in ["a", "b", "c", "d", "e"] {
+            assert!(query.number(name, 0, 9).is_err(), "{name}");
+        }
     }
 
     #[test]

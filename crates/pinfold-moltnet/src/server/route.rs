@@ -5,6 +5,7 @@ use pinfold_tasks::TaskId;
 
 use super::attempts::AttemptId;
 use super::caller::Cost;
+use super::query::number;
 use crate::scope::Scope;
 use pinfold_content::Cid;
 
@@ -169,8 +170,7 @@ impl Route {
 
 /// Returns the number of an attempt.
 fn number_of(text: &str) -> Option<u32> {
-    let is_plain = text.bytes().all(|digit| digit.is_ascii_digit());
-    text.parse().ok().filter(|number| is_plain && *number > 0)
+    number(text).filter(|number| *number > 0)
 }
 
 #[cfg(test)]
@@ -193,6 +193,7 @@ mod tests {
             "tasks",
             &format!("/tasks/{ID}/attempts/0/heartbeat"),
             &format!("/tasks/{ID}/attempts/+1/heartbeat"),
+            &format!("/tasks/{ID}/attempts/01/heartbeat"),
             &format!("/tasks/{ID}/attempts/99999999999/heartbeat"),
             &format!("/tasks/{ID}/claim/"),
             &format!("/tasks/{ID}/../claim"),

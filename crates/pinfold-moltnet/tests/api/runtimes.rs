@@ -1,7 +1,7 @@
 //! What MoltNet's daemon keeps on the server of its runtimes: slots and sessions.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinfold_content::{Value, read};
 use pinfold_moltnet::Scope;
@@ -127,10 +127,19 @@ fn session_of_an_attempt_is_kept_until_its_task_goes() {
     assert_eq!(keep(&agent, &task, "sessionKind=root", b"{}").problem(), (409, early.to_owned()));
     agent.of_attempt(&task, 1, "heartbeat", "{}").ok();
     assert_eq!(agent.get(&path).status, 404);
-    for (query, field) in
-        [("", "query/sessionKind"), ("sessionKind=root&sourceSlotId=x", "query/sourceSlotId")]
-    {
+    for (query, field) in [
+        ("", "query/sessionKind"),
+        ("sessionKind=fork&sessionKind=root", "query/sessionKind"),
+        ("sessionKind=root&sourceSlotId=x", "query/sourceSlotId"),
+    ] {
         assert_eq!(keep(&agent, &task, query, b"{}").fields(), (400, vec![field.to_owned()]));
+    }
+    // An attempt has one name.
+    for number in ["01", "001", "+1", "1%20"] {
+        let path = format!("/runtime-sessions/{task}/{number}/content?sessionKind=root");
+        assert_eq!(agent.send("PUT", &path, "", b"{}").status, 404, "{number}");
+        let query = format!("/runtime-slots/latest?taskId={task}&attemptN={number}");
+        assert_eq!(agent.get(&query).status, 400, "{number}");
     }
     let kept = keep(&agent, &task, "sessionKind=root", b"{\"a\":1}\n").ok();
     assert_eq!(keys(&kept), SESSION);
@@ -192,4 +201,24 @@ fn uploads_at_once_leave_one_whole_session() {
     assert_eq!((got.status, got.body.len()), (200, 1 << 20));
     let directory = scene.directory.path().join("artifacts").join(&task);
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "files stay that nobody finds");
+}
+
+#[test]
+fn server_that_starts_removes_what_one_before_was_killed_in_writing() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = directory.path().join("artifacts").join(PROFILE);
+    fs::create_dir_all(&files).unwrap();
+    for name in ["left.new", "held.new", "session-1-x", "bafkrei.new.x"] {
+        fs::write(files.join(name), "x").unwrap();
+    }
+    // Another server writes it at this moment.
+    let held = fs::File::open(files.join("held.new")).unwrap();
+    held.lock().unwrap();
+    let _scene = Scene::in_directory(directory);
+    let began = Instant::now();
+    while files.join("left.new").exists() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(fs::read_dir(&files).unwrap().count(), 3);
 }

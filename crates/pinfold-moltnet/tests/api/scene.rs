@@ -78,7 +78,11 @@ impl Reply {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::in_directory(tempfile::tempdir().unwrap())
+    }
+
+    /// Starts a server that finds what another one left.
+    pub(crate) fn in_directory(directory: TempDir) -> Self {
         let agents = Agents::new(directory.path().join("agents.json"));
         let clock = TestClock(Arc::new(AtomicU64::new(1_800_000_000_000)));
         let config = ServerConfig {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use pinfold_host::Host;
-use pinfold_policy::limits::Limits;
+use pinfold_policy::limits::{ByteSize, Limits};
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::HostPath;
@@ -65,6 +65,8 @@ pub struct Summary {
 pub enum Event<'a> {
     /// The commands call Alpine's package manager, and no base is named.
     Alpine,
+    /// The administrator's limit of the disk is below the size that was asked for.
+    Smaller { asked: &'a Valued<ByteSize>, limit: &'a Valued<ByteSize> },
     /// Something about the base.
     Base(Doing),
     /// Something about the snapshot.
@@ -130,8 +132,14 @@ impl<'a> Snapshots<'a> {
             .refreshing(self.refresh)
             .bounded(most)
             .not_from(written);
-        let system = systems.ensure(&base, root)?;
-        check_place(settings, &base, &system, root)?;
+        let placed = placed(settings, &base, root)?;
+        let system = systems.ensure(&placed, root)?;
+        check_directory(settings, &base, &system)?;
+        if let Some(asked) = &snapshot.size
+            && let Some(limit) = disk_limit(settings).filter(|limit| limit.value < asked.value)
+        {
+            (self.report)(Event::Smaller { asked, limit });
+        }
         let made = if snapshot.setup.is_empty() {
             None
         } else {
@@ -150,8 +158,9 @@ impl<'a> Snapshots<'a> {
         let written = crate::boundaries::written(settings, root);
         let systems = Systems::new(self.host, &about_base).not_from(written);
         let base = base_of(snapshot);
-        let Some(system) = systems.find(&base, root)? else { return Ok(None) };
-        check_place(settings, &base, &system, root)?;
+        let placed = placed(settings, &base, root)?;
+        let Some(system) = systems.find(&placed, root)? else { return Ok(None) };
+        check_directory(settings, &base, &system)?;
         let made = if snapshot.setup.is_empty() {
             None
         } else {
@@ -279,34 +288,51 @@ impl<'a> Snapshots<'a> {
     }
 }
 
-/// Checks that a directory or tarball that a system begins with lies where the administrator allows grants.
+/// Returns the base to make. The path of a tarball is without links, and lies where the administrator allows grants: that is
+/// checked before anything of it is in the user's cache. One that is not there is named when it is read.
 ///
 /// # Errors
 /// Returns the refusal.
-fn check_place(
-    settings: &Settings,
-    base: &Base,
-    system: &System,
-    root: &Path,
-) -> Result<(), SnapshotError> {
-    let place = match base {
-        Base::Directory(_) => system.tree.clone(),
-        Base::Tarball(path) => std::fs::canonicalize(root.join(path))?,
-        _ => return Ok(()),
-    };
-    let place = HostPath::new(place).map_err(|error| std::io::Error::other(error.to_string()))?;
+fn placed(settings: &Settings, base: &Base, root: &Path) -> Result<Base, SnapshotError> {
+    let Base::Tarball(path) = base else { return Ok(base.clone()) };
+    let path = root.join(path);
+    let path = std::fs::canonicalize(&path).unwrap_or(path);
+    check_place(settings, &path)?;
+    Ok(Base::Tarball(path))
+}
+
+/// Checks a directory that a system begins with, of which nothing is copied.
+///
+/// # Errors
+/// Returns the refusal.
+fn check_directory(settings: &Settings, base: &Base, system: &System) -> Result<(), SnapshotError> {
+    match base {
+        Base::Directory(_) => check_place(settings, &system.tree),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a base lies where the administrator allows grants.
+///
+/// # Errors
+/// Returns the refusal.
+fn check_place(settings: &Settings, path: &Path) -> Result<(), SnapshotError> {
+    let place = HostPath::new(path);
+    let place = place.map_err(|error| std::io::Error::other(error.to_string()))?;
     let origin =
         settings.snapshot.base.as_ref().map_or(Origin::Default, |base| base.origin.clone());
     Ok(settings.ceiling.check_path("snapshot.base", &place, &origin)?)
 }
 
+/// Returns the administrator's limit of the disk, which is for all that a session writes.
+fn disk_limit(settings: &Settings) -> Option<&Valued<ByteSize>> {
+    settings.limits.disk.as_ref().filter(|disk| matches!(disk.origin, Origin::Ceiling(_)))
+}
+
 fn stack(settings: &Settings, system: System, made: Option<(PathBuf, Lock)>) -> Stack {
     let snapshot = &settings.snapshot;
     let size = snapshot.size.as_ref().map_or(Snapshot::DEFAULT_SIZE, |size| size.value);
-    // An administrator's limit of the disk is for all that a session writes.
-    let disk =
-        settings.limits.disk.as_ref().filter(|disk| matches!(disk.origin, Origin::Ceiling(_)));
-    let size = disk.map_or(size, |disk| size.min(disk.value));
+    let size = disk_limit(settings).map_or(size, |disk| size.min(disk.value));
     let over_host = system.over_host;
     let (mut trees, mut held) = (vec![system.tree], Vec::from_iter(system.held));
     if let Some((tree, lock)) = made {

@@ -252,6 +252,13 @@ pub(crate) fn report(progress: &ProgressLine, event: &Event<'_>) {
             "pinfold: note: set-up commands call apk and snapshot.base is not named, so the base is \
              alpine"
         ),
+        Event::Smaller { asked, limit } => notify!(
+            "pinfold: note: snapshot.overlaySize is {}, not {} ({}): {} sets resources.disk",
+            limit.value,
+            asked.value,
+            asked.origin,
+            limit.origin
+        ),
         Event::Base(Doing::Waiting) | Event::Building(Building::Waiting) => {
             progress.step("another process makes this system; waiting");
         }

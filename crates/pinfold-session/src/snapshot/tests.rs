@@ -1,5 +1,8 @@
 use super::*;
 
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::settings::{Layers, Project, SettingsError, Trust};
 
@@ -145,7 +148,9 @@ fn an_administrators_roots_and_disk_bind_a_system_of_files() {
         let system =
             System { id: String::new(), tree: root.join(tree), over_host: false, held: None };
         let base = base_of(&settings.snapshot);
-        check_place(&settings, &base, &system, &root).map_err(|error| error.to_string())
+        placed(&settings, &base, &root)
+            .and_then(|_| check_directory(&settings, &base, &system))
+            .map_err(|error| error.to_string())
     };
     let within = format!("[files]\nroots = [\"{}/in\"]\n", root.display());
     let of = |base: &str| format!(r#"{{"snapshot": {{"base": "{base}"}}}}"#);
@@ -165,4 +170,61 @@ fn an_administrators_roots_and_disk_bind_a_system_of_files() {
     let large = r#"{"snapshot": {"base": "debian", "overlaySize": "8G"}}"#;
     assert_eq!(bytes(large, ""), 8 << 30);
     assert_eq!(bytes(large, "[resources]\ndisk = \"20M\"\n"), 20 << 20);
+}
+
+#[test]
+fn tarball_outside_the_administrators_roots_is_refused_before_it_is_in_the_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    let at = |name: &str| root.join(name);
+    let places =
+        Places { home: at("home"), config: at("config"), state: at("state"), cache: at("cache") };
+    let launcher = Launcher::new(Wrappers::none());
+    let host = Host { places: &places, launcher: &launcher };
+    for name in ["in", "cache", "out"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    std::fs::write(at("out/base.tar"), "").unwrap();
+    std::os::unix::fs::symlink(at("out/base.tar"), at("in/link.tar")).unwrap();
+    let policy = format!("[files]\nroots = [\"{}\"]\n", at("in").display());
+    for base in ["./out/base.tar", "./in/link.tar"] {
+        let text = format!(r#"{{"snapshot": {{"base": "{base}"}}}}"#);
+        let settings = settings(&text, policy.as_bytes()).unwrap();
+        let snapshots = Snapshots::new(host, &|_| {});
+        for refused in [snapshots.ensure(&settings, &root), snapshots.find(&settings, &root)] {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("snapshot.base") && said.contains("paths under"), "{said}");
+        }
+        assert_eq!(std::fs::read_dir(at("cache")).unwrap().count(), 0, "{base}");
+    }
+}
+
+#[test]
+fn size_above_the_administrators_limit_of_the_disk_is_reported_with_both_places() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("system/usr")).unwrap();
+    let at = |name: &str| root.join("own").join(name);
+    let places =
+        Places { home: at("home"), config: at("config"), state: at("state"), cache: at("cache") };
+    let launcher = Launcher::new(Wrappers::none());
+    let host = Host { places: &places, launcher: &launcher };
+    let reported = |size: &str, policy: &str| {
+        let text = format!(r#"{{"snapshot": {{"base": "./system"{size}}}}}"#);
+        let settings = settings(&text, policy.as_bytes()).unwrap();
+        let said = std::cell::RefCell::new(Vec::new());
+        let report = |event: Event<'_>| {
+            if let Event::Smaller { asked, limit } = event {
+                let line = |it: &Valued<ByteSize>| format!("{} {}", it.value, it.origin);
+                said.borrow_mut().push(format!("{} < {}", line(limit), line(asked)));
+            }
+        };
+        Snapshots::new(host, &report).ensure(&settings, &root).unwrap();
+        said.into_inner()
+    };
+    let (large, limit) = (r#", "overlaySize": "8G""#, "[resources]\ndisk = \"20M\"\n");
+    assert_eq!(reported(large, limit), ["20M policy.toml:2 < 8G sandbox.json:1"]);
+    for (size, policy) in [(large, ""), ("", limit), (r#", "overlaySize": "1M""#, limit)] {
+        assert!(reported(size, policy).is_empty(), "{size} {policy}");
+    }
 }

@@ -143,8 +143,12 @@ fn a_broken_record_is_no_trust_and_no_silence() {
     let world = World::new("{}");
     let store = TrustStore::new(&world.places());
     store.trust(&world.workspace(), &world.file().path, world.hash(), None).unwrap();
-    let record = fs::read_dir(world.directory.path().join("trust")).unwrap().next().unwrap();
-    fs::write(record.unwrap().path(), "{").unwrap();
+    let mut records = fs::read_dir(world.directory.path().join("trust")).unwrap();
+    let record = records.find_map(|entry| {
+        let path = entry.unwrap().path();
+        path.extension().is_some_and(|extension| extension == "json").then_some(path)
+    });
+    fs::write(record.unwrap(), "{").unwrap();
     assert!(store.is_trusted(&world.workspace(), world.hash()).is_err());
     assert!(store.revoke(&world.workspace()).unwrap());
     assert!(!store.is_trusted(&world.workspace(), world.hash()).unwrap());
@@ -291,4 +295,32 @@ fn a_script_that_changes_is_not_trusted_with_lower_limits() {
     assert!(is());
     world.write("run.sh", "two");
     assert!(!is());
+}
+
+#[test]
+fn trust_of_two_at_once_is_kept_and_what_is_revoked_stays_so() {
+    let world = World::new("{}");
+    let store = TrustStore::new(&world.places());
+    let (workspace, path) = (world.workspace(), world.file().path);
+    let hash = |one: u8| ContentHash::from([one; 32]);
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            for one in 0..8 {
+                let (store, workspace, path) = (&store, &workspace, &path);
+                scope.spawn(move || store.trust(workspace, path, hash(one), None).unwrap());
+            }
+        });
+        let is_lost = |one: &u8| !store.is_trusted(&workspace, hash(*one)).unwrap();
+        assert_eq!((0..8).filter(is_lost).count(), 0);
+        // Trust of another content does not bring back what is revoked.
+        std::thread::scope(|scope| {
+            scope.spawn(|| store.trust(&workspace, &path, hash(9), None).unwrap());
+            scope.spawn(|| store.revoke(&workspace).unwrap());
+        });
+        assert!(!store.is_trusted(&workspace, hash(0)).unwrap());
+        store.revoke(&workspace).unwrap();
+    }
+    let left = fs::read_dir(world.places().state.join("trust")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
 }

@@ -109,7 +109,7 @@ impl TrustStore {
         hash: ContentHash,
         limited: Option<Limited>,
     ) -> io::Result<()> {
-        Places::make_private(&self.directory)?;
+        let _others = self.exclude_others()?;
         let repository = repository(workspace);
         let path = self.path(&repository);
         let hash = hash.to_string();
@@ -120,7 +120,8 @@ impl TrustStore {
         let file = fs::canonicalize(file)?;
         contents.insert(0, TrustedContent { hash, file, since, limited });
         let record = Trusted { repository, contents };
-        let new = path.with_extension(format!("new-{}", std::process::id()));
+        // What a kill leaves of it is written over.
+        let new = path.with_extension("new");
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec_pretty(&record)?)?;
@@ -132,8 +133,9 @@ impl TrustStore {
     /// Trusts nothing of a workspace's repository any more; whether something was.
     ///
     /// # Errors
-    /// Returns the error of `unlink(2)`.
+    /// Returns the error of `unlink(2)`, or of taking the lock.
     pub fn revoke(&self, workspace: &Workspace) -> io::Result<bool> {
+        let _others = self.exclude_others()?;
         match fs::remove_file(self.path(&repository(workspace))) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -160,6 +162,17 @@ impl TrustStore {
         }
         all.sort_by(|one: &Trusted, other| one.repository.cmp(&other.repository));
         Ok(all)
+    }
+
+    /// Keeps other processes from changing what is trusted until the file is closed: of two changes at once none is lost, and
+    /// what is revoked stays so.
+    fn exclude_others(&self) -> io::Result<File> {
+        Places::make_private(&self.directory)?;
+        let mut options = OpenOptions::new();
+        let path = self.directory.join("lock");
+        let lock = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        lock.lock()?;
+        Ok(lock)
     }
 
     fn record(&self, repository: &Path) -> io::Result<Option<Trusted>> {

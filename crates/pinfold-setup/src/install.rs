@@ -94,7 +94,7 @@ pub fn install(wanted: &Wanted, machine: &Machine) -> Result<Plan, Refusal> {
     }
     planned.units()?;
     let Planned { steps, record, .. } = planned;
-    Ok(Plan { steps, record: Some(record) })
+    Ok(Plan { steps, record: Some(Record { is_unfinished: true, ..record }) })
 }
 
 /// A plan in the making.
@@ -302,7 +302,8 @@ impl Planned<'_> {
             |(name, roots): &(String, Vec<String>)| format!("{name} may use {}", roots.join(", "));
         let what = host_users.iter().map(may).collect::<Vec<_>>().join("; ");
         self.write(policy::PATH.into(), policy.text()?, 0o644, &what)?;
-        let mut is_changed = false;
+        // A set-up that was interrupted may have written a unit that systemd has not read.
+        let mut is_changed = self.record.is_unfinished;
         for (name, text) in FILES {
             let path = Path::new(UNITS).join(name);
             let packaged = self.machine.read(&Path::new(PACKAGED_UNITS).join(name))?;
@@ -348,10 +349,9 @@ impl Planned<'_> {
     fn units(&mut self) -> Result<(), Refusal> {
         let (is_active, is_enabled) =
             (self.machine.is_active(SOCKET), self.machine.is_enabled(SOCKET));
-        let is_changed = self
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Write { path, .. } if path.ends_with(SOCKET)));
+        let is_written =
+            |step: &Step| matches!(step, Step::Write { path, .. } if path.ends_with(SOCKET));
+        let is_changed = self.record.is_unfinished || self.steps.iter().any(is_written);
         if !is_enabled {
             self.make(
                 Made::Unit(SOCKET.to_owned()),

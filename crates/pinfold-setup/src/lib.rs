@@ -27,7 +27,7 @@ use step::Step;
 #[derive(Debug)]
 pub struct Plan {
     steps: Vec<Step>,
-    /// What will have been made by set-ups, if this is one.
+    /// What will have been made by set-ups, if this is one, as it is recorded until the end.
     record: Option<Record>,
 }
 
@@ -48,7 +48,9 @@ impl Plan {
         if let Some(record) = &self.record {
             record.write(machine)?;
         }
-        self.steps.iter().try_for_each(|step| step.apply(machine))
+        self.steps.iter().try_for_each(|step| step.apply(machine))?;
+        let done = self.record.clone().map(|record| Record { is_unfinished: false, ..record });
+        done.map_or(Ok(()), |record| record.write(machine))
     }
 }
 

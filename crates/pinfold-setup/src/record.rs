@@ -16,6 +16,9 @@ pub(crate) const PATH: &str = "/etc/pinfold/setup.json";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
     pub(crate) made: Vec<Made>,
+    /// Whether a set-up has begun and not ended: systemd may know units as they were before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_unfinished: bool,
 }
 
 /// One thing that was made.

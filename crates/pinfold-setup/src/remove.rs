@@ -50,9 +50,9 @@ pub fn remove(machine: &Machine) -> Result<Plan, Refusal> {
     Ok(Plan { steps, record: None })
 }
 
-/// Returns what a set-up that was interrupted left of a file.
+/// Returns what a set-up that was interrupted left of a file or directory.
 fn leftovers(made: &Made, machine: &Machine) -> Vec<Step> {
-    let Made::File(path) = made else { return Vec::new() };
+    let (Made::File(path) | Made::Directory(path)) = made else { return Vec::new() };
     let parts = parts(path).into_iter();
     parts.filter(|path| machine.has(path)).map(Step::Remove).collect()
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_runner::Refusal;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
@@ -141,12 +141,17 @@ pub(crate) fn parts(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Makes a directory for one user. What somebody puts in its place is not changed.
+/// Makes a directory for one user, which is that user's as soon as it is there. What somebody puts in its place is not
+/// changed.
 fn make_directory(path: &Path, uid: u32, gid: u32) -> Result<(), Errno> {
-    rustix::fs::mkdir(path, Mode::RWXU)?;
+    let [new, _] = parts(path);
+    // One of a set-up that was interrupted.
+    let _ = rustix::fs::rmdir(&new);
+    rustix::fs::mkdir(&new, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::open(path, flags, Mode::empty())?;
-    rustix::fs::fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+    let made = rustix::fs::open(&new, flags, Mode::empty())?;
+    rustix::fs::fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    rustix::fs::renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE)
 }
 
 /// Writes a file as a whole or not at all, with its directory if that is missing. It belongs to root.

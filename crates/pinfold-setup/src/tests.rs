@@ -208,14 +208,41 @@ fn set_up_that_was_interrupted_goes_on_and_can_be_removed() {
         steps.truncate(last);
         record.unwrap().write(&site.machine).unwrap();
         steps.iter().for_each(|step| step.apply(&site.machine).unwrap());
-        // The file that was being written.
+        // The file that was being written, and the directory that was being made.
         fs::write(site.root().join("etc/pinfold/runner.json.new"), "half").unwrap();
+        fs::create_dir(site.root().join("var/lib/pinfold-agent.new")).unwrap();
         if last % 2 == 0 {
             install(&wanted, &site.machine).unwrap().apply(&site.machine).unwrap();
             assert!(install(&wanted, &site.machine).unwrap().is_empty(), "after {last} steps");
         }
         remove(&site.machine).unwrap().apply(&site.machine).unwrap();
         assert_eq!(site.content(), before, "after {last} steps");
+    }
+}
+
+#[test]
+fn systemd_reads_units_that_an_interrupted_set_up_wrote() {
+    let site = Site::new();
+    let wanted = site.wanted(&[("alice", "~/work")]);
+    install(&wanted, &site.machine).unwrap().apply(&site.machine).unwrap();
+    // That of an earlier version.
+    let unit = site.root().join("etc/systemd/system").join(install::SOCKET);
+    fs::write(&unit, "[Socket]\n").unwrap();
+    let lines = |plan: &Plan| plan.to_string().lines().map(str::to_owned).collect::<Vec<_>>();
+    let whole = install(&wanted, &site.machine).unwrap();
+    let (count, last) = (whole.steps.len(), lines(&whole));
+    assert!(last.iter().any(|line| line.contains("daemon-reload")), "{last:?}");
+    for done in 1..count {
+        fs::write(&unit, "[Socket]\n").unwrap();
+        let Plan { steps, record } = install(&wanted, &site.machine).unwrap();
+        record.unwrap().write(&site.machine).unwrap();
+        steps.iter().take(done).for_each(|step| step.apply(&site.machine).unwrap());
+        let next = install(&wanted, &site.machine).unwrap();
+        for word in ["daemon-reload", "restart"] {
+            assert!(lines(&next).iter().any(|line| line.contains(word)), "{done}: {next}");
+        }
+        next.apply(&site.machine).unwrap();
+        assert!(install(&wanted, &site.machine).unwrap().is_empty(), "after {done} steps");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ports inside that the host can reach: the listeners, and sockets for their connections.
 
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -35,6 +36,23 @@ impl Sockets {
     }
 }
 
+/// Returns what to do about an address that cannot be listened on.
+fn hint(error: &io::Error, sandbox: u16) -> String {
+    const FIRST: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+    match error.kind() {
+        // ip(7): only root may have the ports below.
+        io::ErrorKind::PermissionDenied => {
+            let first = std::fs::read_to_string(FIRST).unwrap_or_default();
+            let first = first.trim().parse().unwrap_or(1024_u16);
+            format!("ports below {first} are root's: publish another one (8080:{sandbox})")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "`ip address` shows the addresses of this machine".to_owned()
+        }
+        _ => format!("end what listens there, or publish another port (8080:{sandbox})"),
+    }
+}
+
 /// Opens the listeners.
 ///
 /// # Errors
@@ -46,7 +64,7 @@ pub(crate) fn open(
     let listen = |port: &Valued<PublishedPort>| {
         let PublishedPort { host, sandbox } = port.value;
         let listener = TcpListener::bind(host).map_err(|error| {
-            let hint = format!("end what listens there, or publish another port (8080:{sandbox})");
+            let hint = hint(&error, sandbox);
             RunError::refused(format!("{host} by {}: {error}", port.origin), Some(hint))
         })?;
         Ok(Published { listener, port: sandbox })

@@ -141,6 +141,26 @@ fn a_port_where_nobody_serves_ends_and_one_that_is_taken_is_named() {
 /// The sandbox cannot have the host connect elsewhere: what is published leads to its own loopback,
 /// where nothing of the host's is.
 #[test]
+fn port_that_is_roots_or_an_address_that_is_not_here_is_named_with_what_helps() {
+    let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
+        let hint = |port: &str| {
+            let output = stage.pinfold(&["run", "--publish", port, "--", "true"]).output().unwrap();
+            assert!(!output.status.success(), "{port}");
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        let said = hint("192.0.2.1:8080:3000");
+        assert!(said.contains("hint: `ip address` shows the addresses of this machine"), "{said}");
+        if first.trim().parse::<u16>().unwrap() > 80 {
+            let said = hint("80:3000");
+            let expected = format!("hint: ports below {} are root's: publish", first.trim());
+            assert!(said.contains(&expected), "{said}");
+        }
+    }
+}
+
+#[test]
 fn services_of_the_host_are_not_reached_through_a_published_port() {
     if !possible("what_the_host_serves") {
         return;

@@ -18,7 +18,7 @@ fn a_detached_head_brings_nothing_that_tools_run() {
         let (_, stderr) = text(&case.inside(&format!("git checkout -q --detach; {PLANT} sleep 2")));
         assert_eq!(case.host(USE), "", "{site}: {stderr}");
         assert_eq!(case.host("git log -1 --format=%s"), "first\n", "{site}: {stderr}");
-        assert!(stderr.contains("change .envrc"), "{site}: {stderr}");
+        assert!(stderr.contains("brings .envrc"), "{site}: {stderr}");
     }
 }
 
@@ -68,7 +68,7 @@ fn commits_that_later_ones_take_back_wait_as_well() {
             let case = site.repository();
             let (_, stderr) = text(&case.inside(&script));
             assert!(
-                stderr.contains("change .envrc") || stderr.contains("change .mcp.json"),
+                stderr.contains("brings .envrc") || stderr.contains("brings .mcp.json"),
                 "{site}: {script}: {stderr}"
             );
             assert!(stderr.contains(waits), "{site}: {script}: {stderr}");
@@ -112,7 +112,7 @@ fn tag_of_a_tree_with_what_tools_run_waits() {
         let (_, stderr) = text(&case.inside(&script));
         assert_eq!(case.host("git tag"), "v4\nv5\n", "{site}: {stderr}");
         assert!(
-            stderr.contains("refs/tags/v1 in ") && stderr.contains("changes .envrc"),
+            stderr.contains("refs/tags/v1 in ") && stderr.contains("brings .envrc"),
             "{stderr}"
         );
     }

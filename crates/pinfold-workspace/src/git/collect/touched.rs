@@ -50,9 +50,7 @@ pub(super) fn reason(path: &str, session: &str) -> String {
 
 /// Returns the same with another command.
 pub(super) fn reason_with(path: &str, command: &str) -> String {
-    format!(
-        "its commits change {path}, which tools run or trust by themselves; `{command}` takes it"
-    )
+    format!("it brings {path}, which tools run or trust by themselves; `{command}` takes it")
 }
 
 impl Collect<'_> {

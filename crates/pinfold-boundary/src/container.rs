@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::{HostPath, InsidePath};
 
-use self::program::NotIn;
+use self::program::LeftOut;
 use self::runtime::Runtime;
 use crate::namespace::{self, Wall};
 use crate::plan::{Entry, Landlock, LaunchPlan, Place};
@@ -41,7 +41,7 @@ const SUBCOMMAND: &str = "container-init";
 pub struct Container {
     engine: Engine,
     init: HostPath,
-    not_in: NotIn,
+    not_in: LeftOut,
 }
 
 impl Container {
@@ -49,7 +49,7 @@ impl Container {
     /// inside, which calls [`run_as_init`].
     #[must_use]
     pub fn new(engine: Engine, init: HostPath) -> Self {
-        Self { engine, init, not_in: NotIn::NOTHING }
+        Self { engine, init, not_in: LeftOut::NOTHING }
     }
 
     /// Returns the same, with no engine's program taken from these directories, in which a sandbox may
@@ -60,7 +60,7 @@ impl Container {
         directories: Vec<PathBuf>,
         is_within: fn(&Path, &[PathBuf]) -> bool,
     ) -> Self {
-        Self { not_in: NotIn::new(directories, is_within), ..self }
+        Self { not_in: LeftOut::new(directories, is_within), ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::program::{self, NotIn, Program};
+use super::program::{self, LeftOut, Program};
 use crate::LaunchError;
 
 /// A container engine. Those of this list are OCI runtimes: they take a bundle and need no daemon
@@ -48,14 +48,14 @@ impl Engine {
     /// Returns whether its program is on this machine.
     #[must_use]
     pub fn is_installed(self) -> bool {
-        program::find(self.name(), &NotIn::NOTHING).is_some()
+        program::find(self.name(), &LeftOut::NOTHING).is_some()
     }
 
     /// Opens its program, which is taken from none of the directories that are left out.
     ///
     /// # Errors
     /// Returns an error if it is not installed elsewhere.
-    pub(super) fn find(self, not_in: &NotIn) -> Result<Program, LaunchError> {
+    pub(super) fn find(self, not_in: &LeftOut) -> Result<Program, LaunchError> {
         program::find(self.name(), not_in).ok_or_else(|| LaunchError::Engine {
             engine: self.name(),
             said: "it is not installed, or not on PATH".to_owned(),

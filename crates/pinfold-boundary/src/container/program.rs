@@ -33,12 +33,12 @@ impl Program {
 
 /// Directories in which a sandbox may have written, and what says whether a file lies in one of them.
 #[derive(Debug, Clone)]
-pub(super) struct NotIn {
+pub(super) struct LeftOut {
     directories: Vec<PathBuf>,
     is_within: fn(&Path, &[PathBuf]) -> bool,
 }
 
-impl NotIn {
+impl LeftOut {
     /// Leaves nothing out.
     pub(super) const NOTHING: Self = Self { directories: Vec::new(), is_within: |_, _| false };
 
@@ -53,7 +53,7 @@ impl NotIn {
 }
 
 /// Looks a name up along the caller's PATH, and where administrators' programs are.
-pub(super) fn find(name: &str, not_in: &NotIn) -> Option<Program> {
+pub(super) fn find(name: &str, not_in: &LeftOut) -> Option<Program> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let all = own.chain(MORE.iter().map(PathBuf::from));

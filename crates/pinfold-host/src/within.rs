@@ -3,48 +3,87 @@
 //! A program that a sandbox may have written is not run on the host. Its path does not say where it lies: the same
 //! directory may be mounted elsewhere (mount(8), "Bind mounts"), or be found by a name of another case.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
 
-use crate::mount_points;
+use crate::mount_points::{self, Mount};
 
 /// Returns whether a file or directory lies in one of these directories. The path has no links. What
 /// neither the caller nor, with it, a sandbox may change, counts only if its path says so.
 #[must_use]
 pub fn is_within(path: &Path, roots: &[PathBuf]) -> bool {
-    if roots.iter().any(|root| path.starts_with(root)) {
-        return true;
+    Within::of(roots.to_vec()).has(path)
+}
+
+/// Directories, and what is known of them once it was needed.
+#[derive(Debug)]
+pub(crate) struct Within {
+    roots: Vec<PathBuf>,
+    known: OnceLock<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// The directories without links.
+    roots: Vec<PathBuf>,
+    /// Their devices and inodes.
+    ids: Vec<(u64, u64)>,
+    /// None if the list cannot be read: then nobody knows where something lies.
+    mounts: Option<Vec<Mount>>,
+}
+
+impl Within {
+    pub(crate) fn of(roots: Vec<PathBuf>) -> Self {
+        Self { roots, known: OnceLock::new() }
     }
-    if roots.is_empty() || !path.ancestors().any(may_change) {
-        return false;
+
+    pub(crate) fn roots(&self) -> &[PathBuf] {
+        &self.roots
     }
-    let roots: Vec<PathBuf> =
-        roots.iter().map(|root| fs::canonicalize(root).unwrap_or_else(|_| root.clone())).collect();
-    lies_in_one_of(path, &roots) || is_mounted_in(path, &roots)
+
+    /// Returns whether a path without links lies in one of them.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        if self.roots.iter().any(|root| path.starts_with(root)) {
+            return true;
+        }
+        if self.roots.is_empty() || !path.ancestors().any(may_change) {
+            return false;
+        }
+        self.known.get_or_init(|| Known::of(&self.roots)).has(path)
+    }
+}
+
+impl Known {
+    fn of(roots: &[PathBuf]) -> Self {
+        let real = |root: &PathBuf| fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+        let ids = roots.iter().filter_map(id).collect();
+        let roots = roots.iter().map(real).collect();
+        Self { roots, ids, mounts: mount_points::all().ok() }
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let Some(mounts) = &self.mounts else { return true };
+        let is_mounted_in = |root: &PathBuf| mount_points::is_mounted_in(mounts, path, root);
+        path.ancestors().filter_map(id).any(|id| self.ids.contains(&id))
+            || self.roots.iter().any(is_mounted_in)
+    }
+}
+
+/// Returns device and inode of what a path leads to.
+fn id(path: impl AsRef<Path>) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// Returns whether the caller owns it or may write to it.
 fn may_change(path: &Path) -> bool {
     let is_own = fs::symlink_metadata(path).is_ok_and(|found| found.uid() == geteuid().as_raw());
     is_own || accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
-}
-
-/// Compares what is above the path with the directories, by device and inode.
-fn lies_in_one_of(path: &Path, roots: &[PathBuf]) -> bool {
-    let id = |found: &Metadata| (found.dev(), found.ino());
-    let ids: Vec<_> = roots.iter().filter_map(|root| Some(id(&fs::metadata(root).ok()?))).collect();
-    path.ancestors().filter_map(|above| fs::metadata(above).ok()).any(|it| ids.contains(&id(&it)))
-}
-
-/// Compares where they lie in their file systems. Without a list of mounts nobody knows.
-fn is_mounted_in(path: &Path, roots: &[PathBuf]) -> bool {
-    let Ok(mounts) = mount_points::all() else { return true };
-    let within = |root: &PathBuf| mount_points::is_mounted_in(&mounts, path, root);
-    roots.iter().any(within)
 }
 
 #[cfg(test)]

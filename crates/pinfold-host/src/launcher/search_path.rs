@@ -5,34 +5,36 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::within::is_within;
+use crate::within::Within;
 
 /// The directories of the caller's `PATH` that may be searched.
 #[derive(Debug)]
 pub(super) struct SearchPath {
     /// Directories in which a sandbox may have written.
-    left_out: Vec<PathBuf>,
+    left_out: Within,
     directories: Vec<PathBuf>,
 }
 
 impl SearchPath {
     /// Leaves out what lies in these directories.
     pub(super) fn without(left_out: Vec<PathBuf>) -> Self {
-        Self { directories: search_path(&left_out), left_out }
+        let left_out = Within::of(left_out);
+        Self { directories: directories(&left_out), left_out }
     }
 
     /// Returns what this leaves out and these, if that is more.
     pub(super) fn more(&self, directories: &[PathBuf]) -> Option<Vec<PathBuf>> {
-        let is_new = |one: &&PathBuf| !self.left_out.iter().any(|root| one.starts_with(root));
+        let known = self.left_out.roots();
+        let is_new = |one: &&PathBuf| !known.iter().any(|root| one.starts_with(root));
         let new: Vec<PathBuf> = directories.iter().filter(is_new).cloned().collect();
-        (!new.is_empty()).then(|| [self.left_out.clone(), new].concat())
+        (!new.is_empty()).then(|| [known.to_vec(), new].concat())
     }
 
     /// Returns the file of the program of this name.
     pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
         let files = self.directories.iter().map(|directory| directory.join(name));
         let real = files.filter_map(|file| fs::canonicalize(file).ok());
-        let mut safe = real.filter(|file| !is_within(file, &self.left_out));
+        let mut safe = real.filter(|file| !self.left_out.has(file));
         safe.find(|file| file.is_file())
     }
 
@@ -52,13 +54,17 @@ impl SearchPath {
 /// have written: an activated environment in a workspace puts such a directory first.
 #[must_use]
 pub fn search_path(not_in: &[PathBuf]) -> Vec<PathBuf> {
+    directories(&Within::of(not_in.to_vec()))
+}
+
+fn directories(left_out: &Within) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let real = directories.filter_map(|directory| fs::canonicalize(directory).ok());
     // `PATH` has no way to say a colon.
     let can_be_said = |directory: &Path| !directory.as_os_str().as_bytes().contains(&b':');
     let mut safe: Vec<PathBuf> = Vec::new();
-    for directory in real.filter(|it| can_be_said(it) && !is_within(it, not_in)) {
+    for directory in real.filter(|it| can_be_said(it) && !left_out.has(it)) {
         if !safe.contains(&directory) {
             safe.push(directory);
         }

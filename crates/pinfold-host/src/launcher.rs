@@ -154,12 +154,16 @@ impl Launcher {
             .argv
             .split_first()
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        if self.path.as_ref().is_some_and(|path| !path.has(program)) {
-            let why = "it is not on PATH, or only in a workspace, where a session may have written";
-            return Err(io::Error::new(io::ErrorKind::NotFound, why));
-        }
-        let mut command = command(program);
-        command.args(arguments).env_clear().envs(launch.env).current_dir(here);
+        let file = match &self.path {
+            Some(path) => path.path_of(program).ok_or_else(|| {
+                let why = "it is not on PATH, or only in the workspace, where a session may have written; name it by \
+                           its absolute path to run it all the same";
+                io::Error::new(io::ErrorKind::NotFound, why)
+            })?,
+            None => program.into(),
+        };
+        let mut command = command(file);
+        command.arg0(program).args(arguments).env_clear().envs(launch.env).current_dir(here);
         Ok(command)
     }
 

@@ -30,18 +30,25 @@ impl SearchPath {
         (!new.is_empty()).then(|| [known.to_vec(), new].concat())
     }
 
-    /// Returns the file of the program of this name.
+    /// Returns the file of the program of this name, without links.
     pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
-        let files = self.directories.iter().map(|directory| directory.join(name));
-        let real = files.filter_map(|file| fs::canonicalize(file).ok());
-        let mut safe = real.filter(|file| !self.left_out.has(file));
-        safe.find(|file| file.is_file())
+        self.files(name.as_ref()).map(|(_, real)| real).next()
     }
 
-    /// Returns whether there is a file of this name. A name with a slash says itself where it is.
-    pub(super) fn has(&self, name: &OsStr) -> bool {
-        name.as_bytes().contains(&b'/')
-            || self.directories.iter().any(|directory| directory.join(name).exists())
+    /// Returns the path of a program as it is started. A name with a slash says itself where it is.
+    pub(super) fn path_of(&self, name: &OsStr) -> Option<PathBuf> {
+        if name.as_bytes().contains(&b'/') {
+            return Some(name.into());
+        }
+        self.files(name).map(|(path, _)| path).next()
+    }
+
+    /// Returns the files of this name, each also without links: a link may lead to where a sandbox may have written.
+    fn files<'n>(&'n self, name: &'n OsStr) -> impl Iterator<Item = (PathBuf, PathBuf)> + 'n {
+        let paths = self.directories.iter().map(move |directory| directory.join(name));
+        let real = paths.filter_map(|path| Some((fs::canonicalize(&path).ok()?, path)));
+        let safe = real.filter(|(real, _)| !self.left_out.has(real) && real.is_file());
+        safe.map(|(real, path)| (path, real))
     }
 
     /// Returns the value of `PATH` for what is started.

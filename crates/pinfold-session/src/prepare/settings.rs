@@ -1,5 +1,6 @@
 //! The settings of a run: what front end, files and repository say, and how much of that is trusted.
 
+use std::fs;
 use std::path::PathBuf;
 
 use pinfold_host::Host;
@@ -48,11 +49,18 @@ pub fn in_mode(
     workspace.in_mode(settings, host).map_err(no_workspace)
 }
 
-/// Returns the root of the workspace that the current directory is in, if it is in one: no program that
-/// lies there is executed.
+/// Returns the root of the workspace that the current directory is in, if it is in one, and of a linked worktree also the
+/// main working tree, whose environment may be the activated one: no program that lies there is executed.
 pub fn workspace_here(places: &Places) -> Vec<PathBuf> {
-    let workspace = Workspace::find(&places.home).ok();
-    workspace.into_iter().map(|workspace| workspace.root.into_path_buf()).collect()
+    let Ok(workspace) = Workspace::find(&places.home) else { return Vec::new() };
+    let git = fs::canonicalize(workspace.git_directory()).ok();
+    let main =
+        git.filter(|git| git.ends_with(".git")).and_then(|git| Some(git.parent()?.to_owned()));
+    // In a repository around the home lie the user's own programs.
+    let main = main.filter(|main| !places.home.starts_with(main));
+    let mut roots = vec![workspace.root.into_path_buf()];
+    roots.extend(main.filter(|main| *main != roots[0]));
+    roots
 }
 
 fn no_workspace(error: WorkspaceError) -> RunError {

@@ -61,8 +61,8 @@ pub fn launch(maker: &Maker<'_>, spec: &Spec, mut plan: LaunchPlan) -> Result<In
     let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan, spec));
     // Init ends where the guest's kernel has less.
     let landlock = steps.landlock.min(OLDEST_LANDLOCK);
-    // Its memory and processors are the machine's.
-    plan.limits = ResourceLimits::default();
+    // Its memory and processors are the machine's. What it changes in a system is memory of the host's.
+    plan.limits = ResourceLimits { changes: plan.limits.changes, ..ResourceLimits::default() };
     let Started { machine, ends, template, note } = Started::of(maker, spec).map_err(no_machine)?;
     let cpus = spec.is_whole() || machine.inside().enforced.cpus;
     let enforced = Capabilities { memory: true, cpus, pids: true, landlock };

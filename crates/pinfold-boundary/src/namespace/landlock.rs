@@ -176,8 +176,17 @@ impl Ruleset {
     /// # Errors
     /// Returns the error of `open(2)` and `landlock_add_rule(2)`.
     pub(crate) fn allow(&self, path: impl AsRef<Path>, allowed: Allowed) -> Result<(), Errno> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        match rustix::fs::open(path.as_ref(), flags, Mode::empty()) {
+        let open = |more| {
+            let flags = OFlags::PATH | OFlags::CLOEXEC | more;
+            rustix::fs::open(path.as_ref(), flags, Mode::empty())
+        };
+        // Without `O_DIRECTORY` a mount that the kernel makes when somebody looks, as it does in a machine, is not made
+        // (open(2), O_PATH), and a rule for the directory below it allows nothing in it.
+        let place = match open(OFlags::DIRECTORY) {
+            Err(Errno::NOTDIR) => open(OFlags::empty()),
+            opened => opened,
+        };
+        match place {
             Ok(place) => self.allow_at(&place, allowed),
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno),

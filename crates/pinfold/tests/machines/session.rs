@@ -320,6 +320,30 @@ fn parts_of_a_machines_session_are_bounded_alone() {
     }
 }
 
+/// Sets a system up, and what each session on it does first.
+const SYSTEM: &str = r#"{"snapshot": {"setupCommands": ["echo set-up > /opt/made"], "overlaySize": "16M"},
+    "resumeCommands": ["cp /opt/made /opt/resumed"]}"#;
+
+/// Its directories are neither private nor in the workspace, and those of the host's system below them stay as they are.
+#[test]
+fn system_of_layers_is_a_machines_and_can_be_changed() {
+    for stage in stages("layers") {
+        stage.write("ws/sandbox.json", SYSTEM);
+        let trusted = stage.pinfold(&["trust", "--yes"]).output().unwrap();
+        assert!(trusted.status.success(), "{}", text(&trusted.stderr));
+        let script = "cat /opt/resumed; rm /opt/made; mkdir -p /opt/a /usr/local/share/b; echo changed > /opt/a/c; \
+                      cat /opt/a/c; ls /opt/made; head -c 20M /dev/zero >/opt/large; uname -r >&2";
+        let output = run(&stage, &[], script);
+        let errors = text(&output.stderr);
+        assert_eq!(text(&output.stdout), "set-up\nchanged\n", "{errors}");
+        let own = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        for expected in ["'/opt/made': No such file", "the overlaySize limit was reached"] {
+            assert!(errors.contains(expected), "{errors}");
+        }
+        assert!(!errors.contains(&own), "{errors}");
+    }
+}
+
 #[test]
 fn what_no_machine_has_is_refused_before_one_starts() {
     for stage in stages("refusals") {

@@ -30,12 +30,24 @@ pub enum Feature {
     Checkout,
     /// Hosts, a model, keys, commands on the host or a diary.
     Doors,
+    /// A system of an image or a snapshot, in the place of the machine's own.
+    System,
+    /// A user who is root by name in such a system.
+    Root,
 }
 
 impl Feature {
     /// Every one.
-    pub const ALL: [Self; 6] =
-        [Self::Landlock, Self::Terminal, Self::Publish, Self::Nested, Self::Checkout, Self::Doors];
+    pub const ALL: [Self; 8] = [
+        Self::Landlock,
+        Self::Terminal,
+        Self::Publish,
+        Self::Nested,
+        Self::Checkout,
+        Self::Doors,
+        Self::System,
+        Self::Root,
+    ];
 
     /// Words that read well after "has no".
     #[must_use]
@@ -47,6 +59,8 @@ impl Feature {
             Self::Nested => "nested sandboxes",
             Self::Checkout => "live workspace",
             Self::Doors => "network, model or other door",
+            Self::System => "system of an image or a snapshot",
+            Self::Root => "user that is root by name (`snapshot.user`)",
         }
     }
 }

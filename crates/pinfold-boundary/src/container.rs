@@ -71,9 +71,9 @@ impl Boundary for Container {
 
     fn lacks(&self) -> &'static [Feature] {
         if self.engine.has_own_kernel() {
-            &[Feature::Landlock, Feature::Nested]
+            &[Feature::Landlock, Feature::Nested, Feature::Root]
         } else {
-            &[Feature::Nested]
+            &[Feature::Nested, Feature::Root]
         }
     }
 

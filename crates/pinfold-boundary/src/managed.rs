@@ -202,7 +202,7 @@ impl<M: Manager> Boundary for Managed<M> {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Nested]
+        &[Feature::Nested, Feature::Root]
     }
 
     fn probe(&self) -> Probe {

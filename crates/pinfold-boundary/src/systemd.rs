@@ -92,7 +92,7 @@ impl Boundary for Systemd {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Nested]
+        &[Feature::Nested, Feature::Root]
     }
 
     fn probe(&self) -> Probe {

@@ -43,7 +43,14 @@ impl Boundary for LandlockAlone {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Checkout, Feature::Doors, Feature::Publish, Feature::Nested]
+        &[
+            Feature::Checkout,
+            Feature::Doors,
+            Feature::Publish,
+            Feature::Nested,
+            Feature::System,
+            Feature::Root,
+        ]
     }
 
     fn probe(&self) -> Probe {

@@ -1,8 +1,8 @@
 //! Sessions whose user is root by name in a system of their own.
 
-use pinfold_boundary::{Boundary, Entry, LaunchPlan};
+use pinfold_boundary::{Entry, LaunchPlan};
 use pinfold_policy::path::{InsidePath, PathError};
-use pinfold_policy::settings::{BoundaryName, Settings};
+use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
 
 use crate::outcome::RunError;
@@ -56,21 +56,4 @@ pub(crate) fn directories(stack: Option<&Stack>) -> Vec<InsidePath> {
 
 fn is_of_session(stack: &Stack) -> bool {
     stack.is_root && !stack.is_built()
-}
-
-/// Refuses root by name behind boundaries that do not know it.
-///
-/// # Errors
-/// Returns the refusal.
-pub(crate) fn refuse_other_walls(
-    stack: Option<&Stack>,
-    boundary: &dyn Boundary,
-) -> Result<(), RunError> {
-    let own = BoundaryName::Namespace.word();
-    if boundary.name() == own || !stack.is_some_and(|stack| stack.is_root) {
-        return Ok(());
-    }
-    let what =
-        format!("snapshot.user is root, which the boundary {} does not know", boundary.name());
-    Err(RunError::refused(what, Some(format!("use `--boundary {own}`"))))
 }

@@ -40,11 +40,12 @@ impl Session {
             (request.nested, Feature::Nested),
             (request.works_on_checkout(), Feature::Checkout),
             (request.wants_doors(), Feature::Doors),
+            (request.stack.is_some(), Feature::System),
+            (request.stack.as_ref().is_some_and(|stack| stack.is_root), Feature::Root),
         ];
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             boundaries::insist(boundary.as_ref(), feature, &request.launcher)?;
         }
-        design::system_user::refuse_other_walls(request.stack.as_ref(), boundary.as_ref())?;
         let (design, state, plan) = design::make(&request)?;
         request.timeline.done("plans the sandbox");
         // Before there is anything that somebody might have to find by it.

@@ -133,10 +133,10 @@ fn root_by_name_is_refused_where_files_of_this_machine_can_be_written() {
         assert!(error.contains("snapshot.user is root"), "{error}");
         let error = refused(&stage.run_shell(&["--workspace", "overlay", "--nested"], "true"));
         assert!(error.contains("nested sandboxes"), "{error}");
-        let error = refused(
-            &stage.run_shell(&["--workspace", "overlay", "--boundary", "landlock"], "true"),
-        );
-        assert!(error.contains("landlock"), "{error}");
+        let landlock = ["--workspace", "overlay", "--boundary", "landlock"];
+        let error = refused(&stage.run_shell(&landlock, "true"));
+        let lacks = "the boundary landlock has no system of an image or a snapshot";
+        assert!(error.contains(lacks) && error.contains("these have: namespace"), "{error}");
         let socket = stage.path("grant/socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let socket = socket.display().to_string();

@@ -1,10 +1,10 @@
 //! Where file systems are mounted (proc_pid_mountinfo(5)).
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::of_mount_field;
 
 use crate::beneath::join_beneath;
 
@@ -36,7 +36,11 @@ pub fn all() -> io::Result<Vec<Mount>> {
     let parse = |line: &[u8]| {
         let mut fields = line.split(|byte| *byte == b' ').skip(2);
         let (device, root, point) = (fields.next()?, fields.next()?, fields.next()?);
-        Some(Mount { device: device.to_vec(), root: unescape(root), point: unescape(point) })
+        Some(Mount {
+            device: device.to_vec(),
+            root: of_mount_field(root),
+            point: of_mount_field(point),
+        })
     };
     Ok(mounts.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
@@ -98,20 +102,6 @@ pub fn aliases(mounts: &[Mount], path: &Path) -> Vec<Alias> {
     };
     let is_other = |alias: &Alias| !matches!(alias, Alias::Whole(alias) if alias == path);
     same.filter_map(alias).filter(is_other).collect()
-}
-
-/// Returns a path as proc(5) writes it: blanks and backslashes as three octal digits.
-fn unescape(path: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| *first == b'\\');
-        let byte =
-            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        out.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[3..] } else { after };
-    }
-    PathBuf::from(OsString::from_vec(out))
 }
 
 #[cfg(test)]

@@ -3,12 +3,16 @@
 //! A path outside and a path inside may be spelled alike and mean different files, so they are
 //! different types. Both are bytes: Linux file names need not be UTF-8 (path_resolution(7)).
 
+mod mount_field;
+
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+
+pub use self::mount_field::of_mount_field;
 
 /// Where systems have the certificates of authorities: Debian and Arch, Fedora.
 const CERTIFICATE_DIRECTORIES: [&str; 3] = ["/etc/ssl", "/usr/lib/ssl", "/etc/pki"];

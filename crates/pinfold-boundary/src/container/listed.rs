@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use pinfold_policy::path::of_mount_field;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use rustix::io::Errno;
 
@@ -69,7 +70,8 @@ fn parse(line: &str, root: &str, but: &[&str]) -> Option<(u64, Listed)> {
     let mut fields = line.split(' ');
     let id = fields.next()?.parse().ok()?;
     let mut fields = fields.skip(3);
-    let (point, options) = (unescape(fields.next()?), fields.next()?);
+    let point = of_mount_field(fields.next()?.as_bytes()).into_os_string().into_string().ok()?;
+    let options = fields.next()?;
     let path = point.strip_prefix(root).filter(|path| path.starts_with('/'))?;
     let is_below = |own: &str| {
         path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -79,21 +81,6 @@ fn parse(line: &str, root: &str, but: &[&str]) -> Option<(u64, Listed)> {
     }
     let is_read_only = options.split(',').any(|option| option == "ro");
     Some((id, Listed { path: path.to_owned(), is_read_only }))
-}
-
-/// Decodes blanks, tabs, newlines and backslashes, which are written as three octal digits.
-fn unescape(field: &str) -> String {
-    let mut parts = field.split('\\');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (code, rest) = part.split_at_checked(3).unwrap_or((part, ""));
-        match u8::from_str_radix(code, 8) {
-            Ok(byte) => plain.push(byte.into()),
-            Err(_) => plain.extend(['\\'].into_iter().chain(code.chars())),
-        }
-        plain.push_str(rest);
-    }
-    plain
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
 //! The machine: its files, accounts and programs.
 
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pinfold_runner::Refusal;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 /// Directories of an administrator's programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+/// Locked by a set-up. It is empty, and gone with the next boot.
+const LOCK: &str = "/run/pinfold-setup.lock";
 
 /// A machine, or in tests a directory that is laid out as one.
 #[derive(Debug, Clone)]
@@ -30,6 +36,27 @@ impl Machine {
     /// Returns where a file of the machine lies.
     pub(crate) fn at_path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Keeps other set-ups from changing the machine until the value is dropped. What is planned is out of date once another
+    /// one has changed something.
+    ///
+    /// # Errors
+    /// Returns that another one does, or the error of `open(2)`.
+    pub fn lock(&self) -> Result<File, Refusal> {
+        let path = self.at_path(Path::new(LOCK));
+        let failed = |error: io::Error| Refusal::plain(format!("cannot lock {LOCK}: {error}"));
+        // Nobody but root makes or opens it.
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        let file = file.map_err(failed)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(Errno::WOULDBLOCK) => Err(Refusal::new(
+                "another `pinfold setup` changes this machine",
+                "start it again once that one has ended",
+            )),
+            Err(errno) => Err(failed(errno.into())),
+        }
     }
 
     /// Returns the content of a file, if there is one.

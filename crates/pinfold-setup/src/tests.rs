@@ -415,3 +415,13 @@ fn what_others_prepared_is_refused_before_anything_is_changed() {
     account("pinfold-agent:x:300:300::/:/usr/sbin/nologin", site.root());
     install(&site.wanted(&[("alice", "~/work")]), &site.machine).unwrap();
 }
+
+#[test]
+fn two_set_ups_at_once_do_not_change_a_machine() {
+    let site = Site::new();
+    let first = site.machine.lock().unwrap();
+    let refused = site.machine.lock().unwrap_err();
+    assert_eq!(refused.what, "another `pinfold setup` changes this machine");
+    drop(first);
+    site.machine.lock().unwrap();
+}

@@ -90,6 +90,7 @@ fn systemd(args: &SystemdArgs) -> Result<ExitCode, Failure> {
             .hint(Some("`sudo pinfold setup systemd …`".to_owned())));
     }
     let machine = Machine::this();
+    let _alone = (!args.dry_run).then(|| machine.lock()).transpose().map_err(failed)?;
     let plan = if args.remove {
         pinfold_setup::remove(&machine)
     } else {

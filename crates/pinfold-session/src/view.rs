@@ -1,6 +1,7 @@
 //! What the sandbox sees, from one authority: the tree that a boundary mounts comes from the same
 //! grants that decide.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -11,7 +12,7 @@ use pinfold_policy::authority::{
     Authority, AuthorityBuilder, Grant, Root, RootId, RootKind, Subject,
 };
 use pinfold_policy::origin::{Origin, Valued};
-use pinfold_policy::path::{HostPath, InsidePath, PathError};
+use pinfold_policy::path::{Escaped, HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Settings, SettingsError};
 use pinfold_protect::mounts;
 use pinfold_rootfs::extra::Extra;
@@ -29,7 +30,7 @@ const RUN: &str = "/run";
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     builder: AuthorityBuilder,
-    pub(crate) links: Vec<(InsidePath, std::ffi::OsString)>,
+    pub(crate) links: Vec<(InsidePath, OsString)>,
     /// Where the host's programs and libraries are that nobody has named.
     pub(crate) userland: Vec<InsidePath>,
     /// The system's directories that may be written to, each with what lies over what.
@@ -230,8 +231,11 @@ impl View {
         let mut tree = Vec::new();
         for path in userland::PRIVATE {
             let path = InsidePath::new(path).map_err(RunError::path)?;
-            // What a view holds is its own.
-            if !self.views.iter().any(|(view, _)| path.starts_with(view)) {
+            // What a view holds is its own, and what lies behind a link of the system is the system's.
+            let is_behind = |(link, _): &(InsidePath, OsString)| path.starts_with(link);
+            if !self.views.iter().any(|(view, _)| path.starts_with(view))
+                && !self.links.iter().any(is_behind)
+            {
                 tree.push(Entry { path, place: Place::Private });
             }
         }
@@ -261,10 +265,24 @@ impl View {
             authority.governing(path).is_some_and(|grant| grant.root.kind != RootKind::System)
         };
         for (path, target) in self.links.iter().filter(|(path, _)| !is_there(path)) {
+            let is_behind = |entry: &&Entry| entry.path != *path && entry.path.starts_with(path);
+            if let Some(entry) = tree.iter().find(is_behind) {
+                return Err(behind_a_link(&entry.path, path, target));
+            }
             tree.push(Entry { path: path.clone(), place: Place::Symlink(target.clone()) });
         }
         Ok(tree)
     }
+}
+
+/// Refuses a place of the sandbox's that its system has behind a link.
+fn behind_a_link(place: &InsidePath, link: &InsidePath, target: &OsStr) -> RunError {
+    let target = Escaped(Path::new(target));
+    let what = format!(
+        "{place} cannot be put into the sandbox: {link} of its system is a link, to {target}"
+    );
+    let hint = format!("choose a system in which {link} is a directory, or leave {place} out");
+    RunError::refused(what, Some(hint))
 }
 
 impl RunError {

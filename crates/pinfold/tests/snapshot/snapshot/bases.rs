@@ -161,6 +161,24 @@ fn a_directory_with_the_users_home_in_it_is_no_system() {
     }
 }
 
+#[test]
+fn system_with_a_link_for_var_runs_and_nothing_is_put_behind_it() {
+    if !possible("system_with_a_link_for_var_runs_and_nothing_is_put_behind_it") {
+        return;
+    }
+    for user in people() {
+        let stage = Stage::new(user);
+        let system = Archive::system().file("usr/kept/tmp/mark", "kept").symlink("var", "usr/kept");
+        stage.write("system.tar", system.bytes());
+        repository(&stage, r#""base": "../system.tar""#);
+        let output =
+            stage.run_shell(&[], "cat /var/tmp/mark; echo x > /var/tmp/new; readlink /var");
+        assert_eq!(said(&output), "keptusr/kept\n");
+        let error = refused(&stage.run_shell(&["--read", "/var/lib"], "true"));
+        assert!(error.contains("/var/lib cannot be put into the sandbox: /var of"), "{error}");
+    }
+}
+
 /// Whether a session runs on this machine's own system until somebody trusts another.
 fn waits(stage: &Stage) -> bool {
     let output = stage.run_shell(&[], "test -d /usr/share");

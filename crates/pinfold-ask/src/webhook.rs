@@ -65,7 +65,10 @@ impl Webhook {
     pub(crate) fn post(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
         let secret = (self.secret)()?;
         let url: Uri = self.url.parse().map_err(|_| "the webhook's URL is not one".to_owned())?;
-        let way = WayOut::from_environment().map_err(Refusal::of)?;
+        let way = WayOut::from_environment().map_err(|error| {
+            let hint = error.hint();
+            Refusal::of(error).with_hint(hint)
+        })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Refusal::of)?;
         let client = Client::builder(TokioExecutor::new()).build(Connector::new(way, Offer::Http1));

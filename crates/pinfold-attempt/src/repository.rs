@@ -67,8 +67,10 @@ impl Repository {
     /// # Errors
     /// Returns a reason if it is in no repository, or if no git can be used.
     pub fn of(directory: &Path, host: Host<'_>) -> Result<Self, Refusal> {
-        let workspace = Workspace::around(directory, &host.places.home)
-            .map_err(Refusal::about(Escaped(directory)))?;
+        let workspace = Workspace::around(directory, &host.places.home).map_err(|error| {
+            let hint = error.hint();
+            Refusal::new(Escaped(directory)).because(error).with_hint(hint)
+        })?;
         let none = format!("{} is in no git repository", Escaped(directory));
         let directory = std::fs::canonicalize(workspace.git_directory()).map_err(|_| none)?;
         let git = Anchor::of(&directory)?;
@@ -248,7 +250,10 @@ impl Repository {
         unsaved: Unsaved,
         host: Host<'_>,
     ) -> Result<Option<String>, Refusal> {
-        Dedicated::discard(&self.workspace, branch, unsaved, host).map_err(Refusal::of)
+        Dedicated::discard(&self.workspace, branch, unsaved, host).map_err(|error| {
+            let hint = error.hint();
+            Refusal::of(error).with_hint(hint)
+        })
     }
 
     /// Removes a branch that was made for one check, and its worktree.

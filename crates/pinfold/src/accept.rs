@@ -28,7 +28,7 @@ pub(crate) struct AcceptArgs {
 /// Returns an error if there is no such session or branch, or the first branch that cannot be moved,
 /// with the reason.
 pub(crate) fn accept(args: &AcceptArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let workspace = prepare::workspace(&places)?;
     let repository = Repository::at(&workspace.root, launcher).map_err(Failure::new)?;
     let is_asked = args.session.is_some();

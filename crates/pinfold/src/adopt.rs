@@ -24,7 +24,7 @@ pub(crate) struct AdoptArgs {
 /// # Errors
 /// Returns an error for the first path that stays where it is, with the reason.
 pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     if args.paths.is_empty() {
         return list(&places);
     }

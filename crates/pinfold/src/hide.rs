@@ -30,7 +30,7 @@ pub(crate) struct HideArgs {
 /// # Errors
 /// Returns an error for the first file that stays where it is, with the reason.
 pub(crate) fn hide(args: &HideArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     if args.paths.is_empty() {
         return list(&places);
     }

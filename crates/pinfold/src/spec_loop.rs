@@ -89,7 +89,7 @@ impl Context<'_> {
 /// Returns an error if there is no gh, no origin, or none on GitHub.
 pub(crate) fn gh(host: Host<'_>) -> Result<Gh, Failure> {
     let directory = prepare::workspace(host.places)?.root.into_path_buf();
-    let repository = Repository::of(&directory, host).map_err(Failure::new)?;
+    let repository = Repository::of(&directory, host)?;
     let origin = repository
         .host()
         .line(&["config", "--get", "remote.origin.url"])

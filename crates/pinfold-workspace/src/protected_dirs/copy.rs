@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::file_id::Moment;
+use pinfold_policy::path::Escaped;
 use ring::digest::{SHA256, digest};
 use rustix::fs::FileType;
 
@@ -56,7 +57,7 @@ pub(super) fn copy(
     let mut entries = BTreeMap::new();
     for (path, node) in found {
         let copied = one(&tree, &path, &node, &to.join(&path));
-        let entry = copied.map_err(Refusal::about(path.display()))?;
+        let entry = copied.map_err(Refusal::about(Escaped(&path)))?;
         entries.insert(path, entry);
     }
     *budget = left;
@@ -79,7 +80,7 @@ fn list(
         )
     };
     let depth = depth.checked_sub(1).ok_or_else(too_large)?;
-    let failed = |errno| Refusal::new(path.display()).because(errno);
+    let failed = |errno| Refusal::new(Escaped(path)).because(errno);
     let directory = tree.directory(path).map_err(failed)?;
     for name in names(&directory).map_err(failed)? {
         let path = path.join(&name);

@@ -100,7 +100,7 @@ pub(super) fn land(
     // From here on signals wait: no branch is left half moved.
     let signals = sys::stop_events().map_err(Failure::new)?;
     let top = prepare::workspace(host.places).map_err(|error| Failure::from(error).plain())?.root;
-    let repository = Repository::of(top.as_path(), host).map_err(Failure::new)?;
+    let repository = Repository::of(top.as_path(), host)?;
     let _lock = lock(host.places)?;
     let (tips, passed) = (HashMap::new(), Vec::new());
     let admission = task_queue::admission(queue, host.places, Some(top.as_path()))?;

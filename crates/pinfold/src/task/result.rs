@@ -64,7 +64,7 @@ pub(super) fn diff(
         directory = admission.repository(Some(&directory)).map_err(Failure::from)?;
     }
     let host = Host { places, launcher };
-    let repository = Repository::of(&directory, host).map_err(Failure::new)?;
+    let repository = Repository::of(&directory, host)?;
     let stdout = std::io::stdout().lock();
     let is_terminal = stdout.is_terminal();
     // No program that the repository's settings name is started: they are the user's, but its attributes are the result's.

@@ -11,6 +11,7 @@ use pinfold_git::index::Index;
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::Worktree;
 use pinfold_host::Refusal;
+use pinfold_policy::path::Escaped;
 
 use super::super::import::ASKED;
 use super::{Collect, Held};
@@ -62,7 +63,7 @@ impl Collect<'_> {
             file.read_to_end(&mut bytes).map(|_| (bytes, modified))
         };
         let read: io::Result<_> = read();
-        let (bytes, modified) = read.map_err(Refusal::about(path.display()))?;
+        let (bytes, modified) = read.map_err(Refusal::about(Escaped(&path)))?;
         let hidden = self.hidden.iter().filter_map(|path| path.strip_prefix(&worktree.top).ok());
         let marked = Index::of(worktree.git.path(), bytes.clone())
             .and_then(|index| index.without(hidden))

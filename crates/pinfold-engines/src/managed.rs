@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::directories::Places;
-use pinfold_host::launcher::{Launcher, find};
+use pinfold_host::launcher::Launcher;
 use pinfold_host::orphans;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::live_sessions;
@@ -46,8 +46,8 @@ impl CommandLine {
     }
 
     /// Returns whether its program is on this machine.
-    pub fn is_installed(engine: ImageEngine) -> bool {
-        find(engine.as_str(), &[]).is_some()
+    pub fn is_installed(&self) -> bool {
+        self.find().is_ok()
     }
 
     fn find(&self) -> Result<Engine, ImageError> {

@@ -3,9 +3,9 @@
 
 mod direct;
 mod lease;
+mod left_out;
 mod own_program;
 mod record;
-mod search_path;
 mod watched;
 
 use std::ffi::{OsStr, OsString};
@@ -22,18 +22,19 @@ use pinfold_policy::authority::Authority;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
 pub use self::direct::{
-    become_program, environment_with, run_here, run_own, start_for_inside, start_held,
-    start_minded, start_own, start_reader, start_session, start_worker,
+    become_program, run_here, run_own, start_for_inside, start_held, start_minded, start_own,
+    start_reader, start_session, start_worker,
 };
 pub use self::lease::lend;
+pub use self::left_out::{leave_out_in_children, left_out_by_parent};
 pub use self::own_program::own_program;
 pub use self::record::{record_exec, record_launch};
-use self::search_path::SearchPath;
-pub use self::search_path::{find, search_path};
 use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
-use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
+pub use crate::process::Bounds;
+use crate::process::{ENVIRONMENT, Question, command, see_to_end, whole_input};
+use crate::search_path::SearchPath;
 use crate::wrappers::{Launch, Wrappers};
 
 /// How long a program on the host may take.
@@ -44,8 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Launcher {
     shared: Arc<Shared>,
-    /// Where programs are looked for, if that is not the caller's whole `PATH`.
-    path: Option<Arc<SearchPath>>,
+    /// Where programs are looked for.
+    path: Arc<SearchPath>,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,8 @@ impl Launcher {
     /// Returns a launcher whose launches these wrappers handle.
     #[must_use]
     pub fn new(wrappers: Wrappers) -> Self {
-        Self { shared: Arc::new(Shared { wrappers, audit: Mutex::new(None) }), path: None }
+        let shared = Arc::new(Shared { wrappers, audit: Mutex::new(None) });
+        Self { shared, path: Arc::new(SearchPath::without(Vec::new())) }
     }
 
     /// Records launches in this log from now on.
@@ -80,7 +82,7 @@ impl Launcher {
     /// # Errors
     /// Returns a refusal if a wrapper refuses or fails.
     pub fn wrapped(&self, boundary: &str, launch: Launch) -> Result<Launch, Refusal> {
-        self.shared.wrappers.wrapped(boundary, launch)
+        self.shared.wrappers.wrapped(boundary, launch, &self.path)
     }
 
     /// Finds the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
@@ -88,23 +90,59 @@ impl Launcher {
     #[must_use]
     pub fn find(&self, name: &str, not_in: &[PathBuf]) -> Option<HostProgram> {
         let launcher = self.leaving_out(not_in);
-        let path = match &launcher.path {
-            Some(path) => path.find(name)?,
-            None => find(name, &[])?,
-        };
-        Some(HostProgram { path, launcher })
+        Some(HostProgram { path: launcher.path.find(name)?, launcher })
     }
 
     /// Returns a launcher for which these directories, in which a sandbox may have written, are not on `PATH`: neither
     /// for what it starts nor for what that starts.
     #[must_use]
     pub fn leaving_out(&self, directories: &[PathBuf]) -> Self {
-        let left_out = match &self.path {
-            Some(path) => path.more(directories),
-            None => (!directories.is_empty()).then(|| directories.to_vec()),
-        };
-        let path = left_out.map(|all| Arc::new(SearchPath::without(all)));
-        Self { shared: Arc::clone(&self.shared), path: path.or_else(|| self.path.clone()) }
+        let more = self.path.more(directories).map(|all| Arc::new(SearchPath::without(all)));
+        let path = more.unwrap_or_else(|| Arc::clone(&self.path));
+        Self { shared: Arc::clone(&self.shared), path }
+    }
+
+    /// Returns the directories that are not on `PATH` for what is started.
+    #[must_use]
+    pub fn left_out(&self) -> &[PathBuf] {
+        self.path.left_out()
+    }
+
+    /// Returns the path of the program of this name as it is started, which may be a link.
+    ///
+    /// # Errors
+    /// Returns why it is not found.
+    pub fn path_of(&self, name: &str) -> io::Result<PathBuf> {
+        self.path.path_of(name.as_ref())
+    }
+
+    /// Asks a program of the user's, which is started unwrapped with this input.
+    ///
+    /// # Errors
+    /// Returns the error of starting it; `TimedOut` and `FileTooLarge` for what goes beyond the bounds.
+    pub fn ask(
+        &self,
+        file: &Path,
+        arguments: &[String],
+        input: &[u8],
+        bounds: Bounds,
+    ) -> io::Result<CommandOutput> {
+        Question { file, name: file, arguments, input, path: &self.path, bounds }.ask()
+    }
+
+    /// Returns what lets a program find its own configuration, and these variables.
+    pub fn environment_with(&self, variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
+        let is_given = |name: &&&str| variables.iter().any(|(given, _)| given == *name);
+        let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
+        let kept: Vec<(OsString, OsString)> =
+            kept.filter_map(|name| Some((name.into(), self.variable(name)?))).collect();
+        let given = variables.into_iter().map(|(name, value)| (name.into(), value));
+        kept.into_iter().chain(given).collect()
+    }
+
+    /// Returns a variable of the caller's as what is started gets it.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        if name == "PATH" { Some(self.path.value()) } else { std::env::var_os(name) }
     }
 
     /// Returns a program whose file was found before.
@@ -136,15 +174,15 @@ impl Launcher {
         let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
         let mut env: Vec<(OsString, OsString)> = given.collect();
         for name in kept.filter(|name| variables.iter().all(|(given, _)| given != *name)) {
-            let value = match &self.path {
-                Some(path) if *name == "PATH" => Some(path.value()),
-                _ => std::env::var_os(name),
-            };
-            env.extend(value.map(|value| (name.into(), value)));
+            let Some(value) = self.variable(name) else { continue };
+            if !ENVIRONMENT.contains(name) {
+                self.path.check_variable(name, &value)?;
+            }
+            env.push((name.into(), value));
         }
         let cwd = spot.map_or(Path::new("/"), |spot| spot.path);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
-        let launch = self.shared.wrappers.wrap(HOST, launch)?;
+        let launch = self.shared.wrappers.wrap(HOST, launch, &self.path)?;
         record_launch(&*self.audit()?, Purpose::Host, &launch)?;
         let here = match spot {
             Some(spot) if launch.cwd == spot.path => of_descriptor(spot.opened.as_fd()),
@@ -154,15 +192,7 @@ impl Launcher {
             .argv
             .split_first()
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let file = match &self.path {
-            Some(path) => path.path_of(program).ok_or_else(|| {
-                let why = "it is not on PATH, or only in the workspace, where a session may have written; name it by \
-                           its absolute path to run it all the same";
-                io::Error::new(io::ErrorKind::NotFound, why)
-            })?,
-            None => program.into(),
-        };
-        let mut command = command(file);
+        let mut command = command(self.path.path_of(program)?);
         command.arg0(program).args(arguments).env_clear().envs(launch.env).current_dir(here);
         Ok(command)
     }
@@ -202,9 +232,9 @@ impl Launcher {
         cwd: &Path,
         variables: Vec<(&str, OsString)>,
     ) -> io::Result<Launch> {
-        let env = environment_with(variables);
+        let env = self.environment_with(variables);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
-        let launch = self.shared.wrappers.wrap(HOST, launch)?;
+        let launch = self.shared.wrappers.wrap(HOST, launch, &self.path)?;
         record_launch(&*self.audit()?, Purpose::Host, &launch)?;
         Ok(launch)
     }
@@ -296,15 +326,6 @@ impl Launcher {
     }
 }
 
-/// What a program may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// How long it may run.
-    pub patience: Duration,
-    /// The most bytes of each of its outputs.
-    pub most: usize,
-}
-
 /// A program of the host's, with what starts it.
 #[derive(Debug, Clone)]
 pub struct HostProgram {
@@ -343,30 +364,5 @@ fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
 impl RunCommand for Launcher {
     fn run(&self, argv: &[String], stdin: Option<&Secret>) -> io::Result<CommandOutput> {
         self.run_to_end(argv, &[], stdin.map(|secret| secret.expose().as_bytes()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn what_a_program_starts_by_name_is_not_found_where_a_sandbox_may_have_written() {
-        let Some(left_out) = search_path(&[]).into_iter().find(|it| !it.join("sh").exists()) else {
-            return;
-        };
-        let launcher = Launcher::new(Wrappers::none());
-        let path_of = |not_in: &[PathBuf]| {
-            let sh = launcher.find("sh", not_in).unwrap();
-            let argv = [sh.path().as_os_str(), "-c".as_ref(), "echo \"$PATH\"".as_ref()];
-            let said = sh.launcher().run_to_end(&argv, &[], None).unwrap();
-            let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-            std::env::split_paths(&said).collect::<Vec<_>>()
-        };
-        assert!(path_of(&[]).iter().any(|it| fs::canonicalize(it).is_ok_and(|it| it == left_out)));
-        assert!(!path_of(std::slice::from_ref(&left_out)).contains(&left_out));
-        assert_eq!(find("sh", &[PathBuf::from("/")]), None);
     }
 }

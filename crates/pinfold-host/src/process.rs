@@ -15,6 +15,7 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
 pub(crate) use self::exchange::see_to_end;
+use crate::search_path::SearchPath;
 
 /// Variables that a program of the user needs to find its own configuration.
 pub(crate) const ENVIRONMENT: [&str; 8] = [
@@ -36,32 +37,49 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Asks a wrapper's program, which is started unwrapped. It is given: its file and display name,
-/// its arguments, its input, the time it may take and the bytes it may write.
-///
-/// # Errors
-/// Returns the error of starting it; `TimedOut`; `FileTooLarge`.
-pub fn ask(
-    file: &Path,
-    name: &Path,
-    arguments: &[String],
-    question: &[u8],
-    patience: Duration,
-    most: usize,
-) -> io::Result<CommandOutput> {
-    let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let child = command(file)
-        .arg0(name)
-        .args(arguments)
-        .env_clear()
-        .envs(kept)
-        .current_dir("/")
-        .process_group(0)
-        .stdin(whole_input(question)?)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    see_to_end(child, Instant::now() + patience, most)
+/// What a program may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// How long it may run.
+    pub patience: Duration,
+    /// The most bytes of each of its outputs.
+    pub most: usize,
+}
+
+/// A question to a program of the user's, a wrapper or a plug-in, which is started unwrapped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) file: &'a Path,
+    /// What the program is shown as.
+    pub(crate) name: &'a Path,
+    pub(crate) arguments: &'a [String],
+    pub(crate) input: &'a [u8],
+    /// Where it finds what it starts by name, be it only the interpreter that `env` starts.
+    pub(crate) path: &'a SearchPath,
+    pub(crate) bounds: Bounds,
+}
+
+impl Question<'_> {
+    /// Returns what the program answers.
+    ///
+    /// # Errors
+    /// Returns the error of starting it; `TimedOut`; `FileTooLarge`.
+    pub(crate) fn ask(self) -> io::Result<CommandOutput> {
+        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let child = command(self.file)
+            .arg0(self.name)
+            .args(self.arguments)
+            .env_clear()
+            .envs(kept)
+            .env("PATH", self.path.value())
+            .current_dir("/")
+            .process_group(0)
+            .stdin(whole_input(self.input)?)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        see_to_end(child, Instant::now() + self.bounds.patience, self.bounds.most)
+    }
 }
 
 /// Returns bytes as a standard input that is whole from the start. A pipe whose writer is killed ends early, and the

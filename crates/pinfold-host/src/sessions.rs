@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,8 +97,17 @@ impl SessionState {
         self.note(BOUNDARY, name)
     }
 
-    fn note(&self, file: &str, content: &str) -> io::Result<()> {
-        Places::write_private(&self.private.join(file), content.as_bytes())
+    /// Keeps which directories the sandbox may write to, for [`writable`].
+    ///
+    /// # Errors
+    /// Returns the file system's error, with the path.
+    pub fn set_writable(&self, directories: &[&Path]) -> io::Result<()> {
+        let paths: Vec<&[u8]> = directories.iter().map(|it| it.as_os_str().as_bytes()).collect();
+        self.note(WRITABLE, paths.join(&0))
+    }
+
+    fn note(&self, file: &str, content: impl AsRef<[u8]>) -> io::Result<()> {
+        Places::write_private(&self.private.join(file), content.as_ref())
     }
 
     /// Returns where a session's private copies lie.
@@ -247,6 +257,7 @@ const COMMON: &str = "lock";
 /// What a session is called, in its private directory.
 const BOUNDARY: &str = "boundary";
 const NAME: &str = "name";
+const WRITABLE: &str = "writable";
 /// Says that the session is dead and a start settles what it left.
 const SETTLING: &str = "settling";
 
@@ -300,6 +311,18 @@ pub fn names(places: &Places) -> Vec<(String, String)> {
         Some((session, fs::read_to_string(private.join(NAME)).ok()?))
     };
     live_sessions(places).into_iter().filter_map(named).collect()
+}
+
+/// Returns the directories that sandboxes may write to, of live sessions and of dead ones that are not settled.
+#[must_use]
+pub fn writable(places: &Places) -> Vec<PathBuf> {
+    let entries = fs::read_dir(SessionState::all_private(places)).into_iter().flatten().flatten();
+    let notes = entries.filter_map(|entry| fs::read(entry.path().join(WRITABLE)).ok());
+    let paths = |note: Vec<u8>| {
+        let paths = note.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect::<Vec<_>>()
+    };
+    notes.flat_map(paths).collect()
 }
 
 /// Returns whether a session of this name runs.

@@ -3,6 +3,7 @@
 //! A program that a sandbox may have written is not run on the host. Its path does not say where it lies: the same
 //! directory may be mounted elsewhere (mount(8), "Bind mounts"), or be found by a name of another case.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,9 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
 
 use crate::mount_points::{self, Mount};
+
+/// Names on the way to a file: more than path_resolution(7) goes.
+const MOST_STEPS: usize = 4096;
 
 /// Returns whether a file or directory lies in one of these directories. The path has no links. What
 /// neither the caller nor, with it, a sandbox may change, counts only if its path says so.
@@ -84,6 +88,31 @@ fn id(path: impl AsRef<Path>) -> Option<(u64, u64)> {
 fn may_change(path: &Path) -> bool {
     let is_own = fs::symlink_metadata(path).is_ok_and(|found| found.uid() == geteuid().as_raw());
     is_own || accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Returns every name on the way to what a path leads to, links and what they lead to included: who may
+/// change one of them decides where it leads.
+pub(crate) fn steps(path: &Path) -> Vec<PathBuf> {
+    let own = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
+    let (mut waiting, mut at, mut steps) = (own(path), PathBuf::from("/"), Vec::new());
+    while let Some(name) = waiting.pop().filter(|_| steps.len() < MOST_STEPS) {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&name);
+        steps.push(next.clone());
+        match fs::read_link(&next) {
+            Ok(target) => {
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                waiting.extend(own(&target));
+            }
+            Err(_) => at = next,
+        }
+    }
+    steps
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub use self::context::{Context, Subject};
 pub use self::context::{Launch, split_variable};
 pub use self::error::{WrapError, Wrong};
 use self::program::Program;
+use crate::search_path::SearchPath;
 
 /// A wrapper in the program that embeds this crate. It gives what is launched instead, or why nothing
 /// may be.
@@ -106,11 +107,17 @@ impl Wrappers {
         self.0.lock().bearer = Some(Arc::new(Bearer::of(authority)));
     }
 
-    /// Has all of them handle a launch in a boundary, or on the `host`.
+    /// Has all of them handle a launch in a boundary, or on the `host`. What their programs start by name is found on
+    /// this path.
     ///
     /// # Errors
     /// Returns an error for one that refuses, or fails in whatever way: then nothing is launched.
-    pub(crate) fn wrap(&self, boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
+    pub(crate) fn wrap(
+        &self,
+        boundary: &str,
+        mut launch: Launch,
+        path: &SearchPath,
+    ) -> Result<Launch, WrapError> {
         let (wrappers, bearer) = {
             let mut registry = self.0.lock();
             registry.read_settings()?;
@@ -126,7 +133,7 @@ impl Wrappers {
                     let subject = bearer.as_ref().map(|bearer| &bearer.subject);
                     function(context, subject).map_err(Wrong::Refused)
                 }
-                How::Program(program) => program.ask(&context, boundary, bearer.as_deref()),
+                How::Program(program) => program.ask(&context, boundary, bearer.as_deref(), path),
             };
             context = answer
                 .and_then(|answer| answer.checked(&given))

@@ -24,7 +24,7 @@ const MOST_UNAPPROVED: usize = 100;
 pub struct Context {
     /// The session's settings.
     pub settings: Settings,
-    /// Where commands may run, and where their programs are looked for.
+    /// Where commands may run.
     pub path_map: PathMap,
     /// Where the user is asked.
     pub desk: Arc<Desk>,
@@ -32,7 +32,7 @@ pub struct Context {
     pub audit: Arc<Audit>,
     /// Where pinfold keeps its files.
     pub places: Places,
-    /// What starts programs on the host.
+    /// What starts programs on the host, without those of directories that the sandbox can write to.
     pub launcher: Launcher,
     /// What kept rules are for: the git directory, or the workspace.
     pub repository: PathBuf,

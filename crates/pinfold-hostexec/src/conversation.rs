@@ -8,7 +8,7 @@ use std::time::Instant;
 use pinfold_git::known::closed;
 use pinfold_host::audit::Event;
 use pinfold_host::beneath::open_directory;
-use pinfold_host::launcher::{environment_with, start_for_inside};
+use pinfold_host::launcher::start_for_inside;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
 
@@ -250,8 +250,7 @@ impl Conversation<'_> {
     }
 
     fn start(&self, request: &Request) -> io::Result<std::process::Child> {
-        let path = std::env::join_paths(self.context.path_map.search_path());
-        let mut variables = vec![("PATH", path.map_err(io::Error::other)?)];
+        let mut variables = Vec::new();
         let parent = std::process::id().to_string();
         let directory = request.directory.descriptor.as_fd();
         let program = match &request.job {
@@ -261,7 +260,7 @@ impl Conversation<'_> {
                 let words = ["host-git", &parent, "run"].map(OsString::from);
                 let words = [&words[..], &[task.place.clone().into()]].concat();
                 variables.extend(task.login(self.context)?);
-                let env = environment_with(variables);
+                let env = self.context.launcher.environment_with(variables);
                 return start_for_inside(&words, env, directory);
             }
         };

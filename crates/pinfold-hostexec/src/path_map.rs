@@ -1,15 +1,10 @@
-//! Where on the host a command of the sandbox's may run, and where its program is looked for.
+//! Where on the host a command of the sandbox's may run.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::open_directory;
-use pinfold_host::launcher::search_path;
-use pinfold_host::within::is_within;
-use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, RootKind};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -71,14 +66,12 @@ impl PathMap {
         let mut roots: Vec<Root> = places.filter_map(root).collect();
         // The innermost first.
         roots.sort_by_key(|root| std::cmp::Reverse(root.inside.depth()));
-        let changing = authority.grants().filter(|grant| grant.access.intersects(Access::CHANGING));
-        let host = |grant: &pinfold_policy::authority::Grant| grant.root.host.as_path().to_owned();
-        let writable = changing.map(host).collect();
+        let writable = authority.writable().map(|host| host.as_path().to_owned()).collect();
         Self { roots, authority, writable, view }
     }
 
-    /// Directories that the sandbox can write to.
-    pub(crate) fn writable(&self) -> &[PathBuf] {
+    /// Returns the directories that the sandbox can write to.
+    pub fn writable(&self) -> &[PathBuf] {
         &self.writable
     }
 
@@ -114,26 +107,5 @@ impl PathMap {
             Err(Errno::NOENT | Errno::NOTDIR) => Err(NoDirectory::Missing(shown())),
             Err(errno) => Err(NoDirectory::System(shown(), errno)),
         }
-    }
-
-    /// Returns the user's `PATH` without what is relative, and without directories that the sandbox can
-    /// write to.
-    pub(crate) fn search_path(&self) -> Vec<PathBuf> {
-        search_path(&self.writable)
-    }
-
-    /// Returns the program of this name.
-    pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
-        let found = self.search_path().into_iter().map(|directory| directory.join(name));
-        let is_program = |path: &PathBuf| {
-            let real = fs::canonicalize(path).ok().filter(|real| !self.is_writable(real));
-            let metadata = real.and_then(|real| fs::metadata(real).ok());
-            metadata.is_some_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
-        };
-        found.into_iter().find(is_program)
-    }
-
-    fn is_writable(&self, path: &Path) -> bool {
-        is_within(path, &self.writable)
     }
 }

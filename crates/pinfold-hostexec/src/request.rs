@@ -88,7 +88,8 @@ impl Request {
             if name == "gh" {
                 gh::check(&args)?;
             }
-            let program = context.path_map.program(name).ok_or_else(|| {
+            // Why it is not found may name what the sandbox does not know.
+            let program = context.launcher.path_of(name).map_err(|_| {
                 Refusal::new(format!("{name} is not on the host")).hint(
                     "it is searched in PATH, except in directories that the sandbox can write to",
                 )

@@ -65,7 +65,7 @@ pub(crate) fn choose(
         BoundaryName::Container => container(engine, not_in, launcher),
         BoundaryName::External => match &settings.scalars.plugin {
             Some(plugin) => {
-                let plugin = Plugin::new(plugin.value.clone(), not_in.to_vec());
+                let plugin = Plugin::new(launcher, plugin.value.clone(), not_in);
                 Ok(Box::new(Managed::new(plugin, init()?)))
             }
             None => Err(RunError::refused(
@@ -179,7 +179,7 @@ pub fn all(
     all.push(Box::new(Systemd));
     all.push(vm(&own)?);
     if let Some(plugin) = own.plugin {
-        all.push(Box::new(Managed::new(Plugin::new(plugin, not_in.to_vec()), init()?)));
+        all.push(Box::new(Managed::new(Plugin::new(launcher, plugin, not_in), init()?)));
     }
     // The last one that is named where another does not work.
     all.push(Box::new(LandlockAlone));
@@ -226,11 +226,18 @@ impl Choice {
         }
     }
 
-    fn is_installed(self) -> bool {
+    /// Returns whether its program is on this machine, elsewhere than in these directories: a session could choose the
+    /// engine of the next one by a program of its name.
+    fn is_installed(self, not_in: &[PathBuf], launcher: &Launcher) -> bool {
+        let of_session = not_in.to_vec();
         match self {
-            Self::Apple => Apple::is_installed(),
-            Self::Managed(engine) => CommandLine::is_installed(engine),
-            Self::Own(engine) => engine.is_installed(),
+            Self::Apple => Apple::new(launcher.clone(), of_session).is_installed(),
+            Self::Managed(engine) => {
+                CommandLine::new(launcher.clone(), engine, of_session).is_installed()
+            }
+            Self::Own(engine) => {
+                engine.is_installed(launcher.leaving_out(not_in).left_out().to_vec(), is_within)
+            }
         }
     }
 
@@ -245,7 +252,10 @@ impl Choice {
             Self::Managed(engine) => {
                 Box::new(Managed::new(CommandLine::new(launcher.clone(), engine, not_in), init))
             }
-            Self::Own(engine) => Box::new(Container::new(engine, init).not_in(not_in, is_within)),
+            Self::Own(engine) => {
+                let all = launcher.leaving_out(&not_in).left_out().to_vec();
+                Box::new(Container::new(engine, init).not_in(all, is_within))
+            }
         })
     }
 }
@@ -258,7 +268,10 @@ fn container(
     let known = choices(OS);
     let choice = match engine {
         // The error of one says what to install.
-        None => known.iter().copied().find(|choice| choice.is_installed()).unwrap_or(UNSAID),
+        None => {
+            let is_installed = |choice: &Choice| choice.is_installed(not_in, launcher);
+            known.iter().copied().find(is_installed).unwrap_or(UNSAID)
+        }
         Some(engine) => match Choice::of(engine.value) {
             choice if known.contains(&choice) => choice,
             choice => {

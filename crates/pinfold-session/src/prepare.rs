@@ -31,7 +31,7 @@ pub use self::agent_image::{AgentImage, engine, image_layer};
 pub use self::environment::describing;
 pub use self::presence::{Circumstances, Presence};
 pub use self::request::Wanted;
-pub use self::settings::{Asked, everything, in_mode, plain_settings, workspace, workspace_here};
+pub use self::settings::{Asked, everything, in_mode, left_out, plain_settings, workspace};
 pub use self::settings_files::SettingsFiles;
 
 /// Returns the names of the agents that can be run.

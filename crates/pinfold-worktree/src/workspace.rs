@@ -164,6 +164,30 @@ impl Workspace {
     }
 }
 
+/// Returns the working trees that a directory lies in, the innermost first, or the directory itself outside of any. Of a
+/// linked worktree it is also the main one, whose environment may be the activated one. What is wider than a workspace may
+/// be is left out: a home, which has the user's own programs, and what is above it.
+///
+/// What is in these directories is not believed. A `.git` file that leads nowhere, or a directory that is gone, widens
+/// nothing.
+#[must_use]
+pub fn trees_around(directory: &Path, home: &Path) -> Vec<PathBuf> {
+    let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+    let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let is_narrow = |path: &Path| !home.starts_with(path) && path.parent().is_some();
+    let narrow = directory.ancestors().take_while(|path| is_narrow(path));
+    let mut trees: Vec<PathBuf> = narrow.filter(|path| is_worktree(path)).map(Into::into).collect();
+    let git = trees.iter().filter_map(|root| git_outside(root).ok().flatten());
+    let of_main =
+        git.filter(|git| git.ends_with(".git")).filter_map(|git| Some(git.parent()?.into()));
+    let main: Vec<PathBuf> = of_main.filter(|main: &PathBuf| is_narrow(main)).collect();
+    trees.extend(main);
+    if trees.is_empty() && is_narrow(&directory) {
+        trees.push(directory);
+    }
+    trees
+}
+
 fn is_worktree(path: &Path) -> bool {
     fs::symlink_metadata(path.join(".git")).is_ok_and(|entry| entry.is_dir() || entry.is_file())
 }
@@ -205,3 +229,6 @@ pub fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError> {
     };
     Ok(Some(common).filter(|common| !common.starts_with(root)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,9 +50,11 @@ pub(crate) fn obstacle(places: &Places, launcher: &Launcher) -> Result<Option<St
 /// # Errors
 /// Returns an error for settings, secrets or agents that cannot be read.
 fn examine(places: &Places, launcher: &Launcher) -> Result<Report, Failure> {
-    let not_in = prepare::workspace_here(places);
+    let not_in = prepare::left_out(places);
     let own = OwnPrograms::of(&policy::own().map_err(Failure::plain)?, places);
-    let boundaries = pinfold_session::boundaries(own, &not_in, launcher).map_err(Failure::new)?;
+    let boundaries = pinfold_session::boundaries(own, &not_in, launcher)
+        .map_err(Failure::from)
+        .map_err(Failure::plain)?;
     let keys = Store::new(places.secrets()).list().map_err(Failure::new)?;
     let key = |report: pinfold_secrets::Report| Key {
         id: report.id.to_string(),

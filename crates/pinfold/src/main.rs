@@ -56,7 +56,7 @@ use cli::{Cli, Command, PolicyArgs};
 use network::Way;
 use pinfold_boundary::{container, managed, systemd};
 use pinfold_host::directories::Places;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::{Launcher, leave_out_in_children};
 use pinfold_host::wrappers::Wrappers;
 use pinfold_secrets::Store;
 use pinfold_session::prepare;
@@ -75,9 +75,10 @@ fn main() -> ExitCode {
     }
     completions::answer(Cli::command);
     let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
-    // An activated environment puts a directory of the workspace first on PATH.
-    let here = Places::find().map(|places| prepare::workspace_here(&places)).unwrap_or_default();
-    let launcher = launcher.leaving_out(&here);
+    // An activated environment puts a directory of a workspace first on PATH.
+    let left_out = Places::find().map(|places| prepare::left_out(&places)).unwrap_or_default();
+    leave_out_in_children(&left_out);
+    let launcher = launcher.leaving_out(&left_out);
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         cli::suggest(error, Cli::command(), std::env::args_os().collect()).exit()
     });

@@ -1,6 +1,7 @@
 //! The engines, by what sets one apart from another.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use super::program::{self, LeftOut, Program};
 use crate::LaunchError;
@@ -45,10 +46,14 @@ impl Engine {
         }
     }
 
-    /// Returns whether its program is on this machine.
+    /// Returns whether its program is on this machine, and in none of these directories.
     #[must_use]
-    pub fn is_installed(self) -> bool {
-        program::find(self.name(), &LeftOut::NOTHING).is_some()
+    pub fn is_installed(
+        self,
+        not_in: Vec<PathBuf>,
+        is_within: fn(&Path, &[PathBuf]) -> bool,
+    ) -> bool {
+        program::find(self.name(), &LeftOut::new(not_in, is_within)).is_some()
     }
 
     /// Opens its program, which is taken from none of the directories that are left out.

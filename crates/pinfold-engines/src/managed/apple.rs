@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use pinfold_boundary::managed::{Container, Lacks, Manager, Mount};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::Refusal;
-use pinfold_host::launcher::{Launcher, find};
+use pinfold_host::launcher::Launcher;
 
 use super::{EMPTY, LABEL, leftovers};
 
@@ -31,8 +31,8 @@ impl Apple {
     }
 
     /// Returns whether its program is on this machine.
-    pub fn is_installed() -> bool {
-        find(PROGRAM, &[]).is_some()
+    pub fn is_installed(&self) -> bool {
+        self.launcher.find(PROGRAM, &self.not_in).is_some()
     }
 
     /// Has something done that is done at once; what it answers.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::Refusal;
-use pinfold_host::process;
+use pinfold_host::launcher::{Bounds, Launcher};
 use pinfold_host::within::is_within;
 use pinfold_policy::path::HostPath;
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,9 @@ struct Patience {
 /// A plug-in.
 #[derive(Debug)]
 pub struct Plugin {
+    launcher: Launcher,
     program: HostPath,
     patience: Patience,
-    /// Directories in which a sandbox may have written.
-    not_in: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -75,9 +74,10 @@ struct Asked<'a> {
 }
 
 impl Plugin {
-    /// Returns a plug-in; its program is not taken from these directories.
-    pub fn new(program: HostPath, not_in: Vec<PathBuf>) -> Self {
-        Self { program, patience: PATIENCE, not_in }
+    /// Returns a plug-in; neither its program nor what that starts by name is taken from these directories.
+    pub fn new(launcher: &Launcher, program: HostPath, not_in: &[PathBuf]) -> Self {
+        let launcher = launcher.leaving_out(not_in);
+        Self { launcher, program, patience: PATIENCE }
     }
 
     /// Asks it; what is wrong, in words that name it.
@@ -95,11 +95,14 @@ impl Plugin {
         question["version"] = VERSION.into();
         let arguments = [verb.to_owned()];
         let question = question.to_string();
-        let answer = process::ask(&file, &file, &arguments, question.as_bytes(), patience, MOST)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::TimedOut => failed("it does not answer"),
-                std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),
-                _ => failed(&error.to_string()),
+        let bounds = Bounds { patience, most: MOST };
+        let answer =
+            self.launcher.ask(&file, &arguments, question.as_bytes(), bounds).map_err(|error| {
+                match error.kind() {
+                    std::io::ErrorKind::TimedOut => failed("it does not answer"),
+                    std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),
+                    _ => failed(&error.to_string()),
+                }
             })?;
         if answer.code != Some(0) {
             let said = String::from_utf8_lossy(&answer.stderr);
@@ -121,8 +124,8 @@ impl Plugin {
     /// Returns its file, which no sandbox may have written.
     fn file(&self) -> Result<PathBuf, Refusal> {
         let file = std::fs::canonicalize(self.program.as_path()).map_err(Refusal::of)?;
-        if is_within(&file, &self.not_in) {
-            Err("it is in the workspace, where a session may have changed it".into())
+        if is_within(&file, self.launcher.left_out()) {
+            Err("it is in a workspace, where a session may have changed it".into())
         } else {
             Ok(file)
         }

@@ -11,8 +11,15 @@ use std::time::Instant;
 
 use pinfold_secrets::CommandOutput;
 
-use super::{PATIENCE, of_descriptor};
-use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
+use super::{PATIENCE, left_out, of_descriptor};
+use crate::process::{command, see_to_end, whole_input};
+
+/// Prepares this very program, in its own environment. What this process leaves out of `PATH`, that one does, too.
+fn own() -> io::Result<Command> {
+    let mut command = command(std::env::current_exe()?);
+    left_out::give(&mut command);
+    Ok(command)
+}
 
 /// Starts this very program with other arguments, in its own environment, with what it says on
 /// both outputs going to one place.
@@ -20,12 +27,7 @@ use crate::process::{ENVIRONMENT, command, see_to_end, whole_input};
 /// # Errors
 /// Returns the error of starting it.
 pub fn start_own(arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
-    command(std::env::current_exe()?)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .spawn()
+    own()?.args(arguments).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn()
 }
 
 /// Starts this very program in a directory, in its own environment, with pipes for all three
@@ -34,7 +36,7 @@ pub fn start_own(arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
 /// # Errors
 /// Returns the error of starting it.
 pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Child> {
-    command(std::env::current_exe()?)
+    own()?
         .args(arguments)
         .current_dir(directory)
         .stdin(Stdio::piped())
@@ -83,7 +85,7 @@ pub fn start_worker(
 
 /// Prepares this very program in a directory, in a process group of its own, to be killed when this thread ends.
 fn held(arguments: &[OsString], directory: &Path, without: &[&str]) -> io::Result<Command> {
-    let mut command = command(std::env::current_exe()?);
+    let mut command = own()?;
     for name in without {
         command.env_remove(name);
     }
@@ -103,7 +105,7 @@ pub fn run_own(
     directory: &Path,
     without: &[&str],
 ) -> io::Result<ExitStatus> {
-    let mut command = command(std::env::current_exe()?);
+    let mut command = own()?;
     for name in without {
         command.env_remove(name);
     }
@@ -180,17 +182,4 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
         .stderr(Stdio::piped())
         .spawn()?;
     see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
-}
-
-/// Returns what lets a program find its own configuration, and these variables.
-pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
-    let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
-    let kept: Vec<(OsString, OsString)> = ENVIRONMENT
-        .iter()
-        .filter(|name| !is_given(name))
-        .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)))
-        .collect();
-    kept.into_iter()
-        .chain(variables.into_iter().map(|(name, value)| (name.into(), value)))
-        .collect()
 }

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{AfterDead, SessionName, SessionState};
+use super::{AfterDead, SessionName, SessionState, writable};
 use crate::directories::Places;
 use crate::placeholder::{COMMONDIR, Placeholder};
 
@@ -74,4 +74,20 @@ fn a_name_is_never_what_could_be_an_id() {
     for name in ["night.1", "box", "0123456789abc", "cafe-1", "locks", "..x", "x"] {
         assert!(accepted(name), "{name}");
     }
+}
+
+#[test]
+fn directories_of_a_session_are_known_until_it_is_settled() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path());
+    let state = SessionState::create(&places).unwrap();
+    let directories = [Path::new("/a b"), Path::new("/c:d\ne")];
+    state.set_writable(&directories).unwrap();
+    assert_eq!(writable(&places), directories);
+    rustix::fs::flock(&state.record, rustix::fs::FlockOperation::Unlock).unwrap();
+    std::mem::forget(state);
+    assert_eq!(writable(&places), directories, "nobody has looked at what it left");
+    let next = SessionState::create(&places).unwrap();
+    next.clean_dead(&|_, _| {}, &|_, _| Ok(AfterDead::Settled)).unwrap();
+    assert_eq!(writable(&places), Vec::<std::path::PathBuf>::new());
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::access::Access;
 use pinfold_policy::authority::Authority;
 use serde_json::json;
 
@@ -14,17 +13,15 @@ use crate::within::is_within;
 pub(super) struct Bearer {
     pub(super) subject: Subject,
     /// What the sandbox may write to.
-    writable: Vec<PathBuf>,
+    pub(super) writable: Vec<PathBuf>,
 }
 
 impl Bearer {
     pub(super) fn of(authority: &Authority) -> Self {
         let grants: Vec<GrantRecord<'_>> = authority.grants().map(Into::into).collect();
-        let changes = |access: Access| access.intersects(Access::CHANGING);
-        let writable = authority.grants().filter(|grant| changes(grant.access.union(grant.ask)));
         Self {
             subject: Subject { name: authority.subject().to_string(), grants: json!(grants) },
-            writable: writable.map(|grant| grant.root.host.as_path().to_owned()).collect(),
+            writable: authority.writable().map(|host| host.as_path().to_owned()).collect(),
         }
     }
 

@@ -1,6 +1,5 @@
 //! A wrapper that is a program: asked by JSON on its standard input, it answers by JSON on its output.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -13,10 +12,10 @@ use super::Wrong;
 use super::bearer::Bearer;
 use super::bounds::{LARGEST, PATIENCE};
 use super::context::{Answer, Context};
-use crate::process;
+use crate::process::{Bounds, Question};
+use crate::search_path::SearchPath;
+use crate::within::steps;
 
-/// Names on the way to a file: more than path_resolution(7) goes.
-const MOST_STEPS: usize = 4096;
 /// Characters of what it says that are shown when it fails.
 const SHOWN: usize = 400;
 
@@ -31,27 +30,30 @@ impl Program {
         Self { setting, patience: PATIENCE }
     }
 
-    /// Asks it about a launch.
+    /// Asks it about a launch. What it starts by name is found on this path.
     pub(super) fn ask(
         &self,
         context: &Context,
         boundary: &str,
         bearer: Option<&Bearer>,
+        path: &SearchPath,
     ) -> Result<Context, Wrong> {
         let subject = json!(bearer.map(|bearer| &bearer.subject));
         let mut question = json!(context);
         question["boundary"] = json!(boundary);
         question["subject"] = subject.clone();
         let program = self.trusted(bearer)?;
-        let output = process::ask(
-            &program,
-            self.setting.program.as_path(),
-            &self.setting.arguments,
-            question.to_string().as_bytes(),
-            self.patience,
-            LARGEST,
-        )
-        .map_err(|error| match error.kind() {
+        let question = question.to_string();
+        let more = bearer.and_then(|bearer| path.more(&bearer.writable)).map(SearchPath::without);
+        let question = Question {
+            file: &program,
+            name: self.setting.program.as_path(),
+            arguments: &self.setting.arguments,
+            input: question.as_bytes(),
+            path: more.as_ref().unwrap_or(path),
+            bounds: Bounds { patience: self.patience, most: LARGEST },
+        };
+        let output = question.ask().map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => Wrong::TimedOut,
             std::io::ErrorKind::FileTooLarge => Wrong::TooLarge,
             _ => Wrong::Io(error),
@@ -113,31 +115,6 @@ impl Program {
         }
         Ok(real)
     }
-}
-
-/// Returns every name on the way to what a path leads to, links and what they lead to included: who may
-/// change one of them decides where it leads.
-fn steps(path: &Path) -> Vec<PathBuf> {
-    let own = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
-    let (mut waiting, mut at, mut steps) = (own(path), PathBuf::from("/"), Vec::new());
-    while let Some(name) = waiting.pop().filter(|_| steps.len() < MOST_STEPS) {
-        if name == ".." {
-            at.pop();
-            continue;
-        }
-        let next = at.join(&name);
-        steps.push(next.clone());
-        match fs::read_link(&next) {
-            Ok(target) => {
-                if target.is_absolute() {
-                    at = PathBuf::from("/");
-                }
-                waiting.extend(own(&target));
-            }
-            Err(_) => at = next,
-        }
-    }
-    steps
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use super::{Launch, Wrappers};
+use super::{Launch, SearchPath, Wrappers};
 
 fn launch(words: &[&str]) -> Launch {
     Launch {
@@ -15,7 +15,7 @@ fn launch(words: &[&str]) -> Launch {
 
 #[test]
 fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
-    let wrappers = Wrappers::none();
+    let (wrappers, path) = (Wrappers::none(), SearchPath::without(Vec::new()));
     let adds = |word: &'static str| {
         move |mut context: super::Context, subject: Option<&super::Subject>| {
             assert!(subject.is_none());
@@ -26,7 +26,7 @@ fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
     wrappers.register("one", adds("first"), None).unwrap();
     wrappers.register("two", adds("second"), Some("Two")).unwrap();
     wrappers.register("one", adds("replaced"), Some("One")).unwrap();
-    let wrapped = wrappers.wrap("host", launch(&["program", "own"])).unwrap();
+    let wrapped = wrappers.wrap("host", launch(&["program", "own"]), &path).unwrap();
     assert_eq!(wrapped.argv, ["program", "own", "replaced", "second"]);
     assert_eq!(wrapped.handled_by, ["host", "One", "Two"]);
 
@@ -35,18 +35,18 @@ fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
         Ok(context)
     };
     wrappers.register("two", shell, None).unwrap();
-    let wrapped = wrappers.wrap("host", launch(&["program \"$1\""])).unwrap();
+    let wrapped = wrappers.wrap("host", launch(&["program \"$1\""]), &path).unwrap();
     assert_eq!(wrapped.argv, ["/bin/sh", "-c", "program \"$1\"", "/bin/sh", "replaced"]);
 
     let mut odd = launch(&["program"]);
     odd.argv.push(OsString::from_vec(vec![0xff]));
-    let error = wrappers.wrap("host", odd).unwrap_err().to_string();
+    let error = wrappers.wrap("host", odd, &path).unwrap_err().to_string();
     assert_eq!(
         error,
         "the wrapper one cannot be asked about a launch with an argument that is not UTF-8"
     );
 
     wrappers.register("two", |_, _| Err("not today".into()), None).unwrap();
-    let error = wrappers.wrap("host", launch(&["program"])).unwrap_err();
+    let error = wrappers.wrap("host", launch(&["program"]), &path).unwrap_err();
     assert_eq!(error.to_string(), "the wrapper two refuses the launch: not today");
 }

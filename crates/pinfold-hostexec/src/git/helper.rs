@@ -48,14 +48,8 @@ pub(super) fn login(
 
 /// Runs git of the host's outside of any repository.
 fn ask(context: &Context, words: &[&str], input: Option<&str>) -> io::Result<CommandOutput> {
-    let missing = || io::Error::new(io::ErrorKind::NotFound, "git is not on the host");
-    let git = context.path_map.program("git").ok_or_else(missing)?;
-    let path = std::env::join_paths(context.path_map.search_path()).map_err(io::Error::other)?;
-    let no_text = || io::Error::new(io::ErrorKind::InvalidData, "PATH is no text");
-    let (git, path) = (git.to_str().ok_or_else(no_text)?, path.to_str().ok_or_else(no_text)?);
-    let argv: Vec<String> = [&[git], words].concat().into_iter().map(str::to_owned).collect();
+    let argv = [&["git"], words].concat();
     let variables = [
-        ("PATH", path),
         ("GIT_DIR", "/dev/null"),
         ("GIT_TERMINAL_PROMPT", "0"),
         // Set and empty, it is asked in place of core.askPass, and nobody is.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::build::AuthorityBuilder;
 use super::grant::{Effect, Grant, Restriction, Root, RootId};
-use super::subject::Subject;
+use super::subject::{RootKind, Subject};
 use crate::access::Access;
 use crate::path::{HostPath, InsidePath};
 
@@ -62,6 +62,16 @@ impl Authority {
     /// Returns the grants, parents first by inside path.
     pub fn grants(&self) -> impl ExactSizeIterator<Item = &Grant> {
         self.grants.iter()
+    }
+
+    /// Returns where on the host the sandbox may change something, be it after a question. What is changed in its system lands
+    /// elsewhere.
+    pub fn writable(&self) -> impl Iterator<Item = &HostPath> {
+        let changes = |grant: &&Grant| {
+            grant.root.kind != RootKind::System
+                && grant.access.union(grant.ask).intersects(Access::CHANGING)
+        };
+        self.grants.iter().filter(changes).map(|grant| &grant.root.host)
     }
 
     /// Returns the grant of a root by its id.

@@ -15,7 +15,7 @@ use pinfold_policy::settings::{Attendance, EngineName, FlagScalars, Flags, Setti
 use pinfold_repository::{Repository, TrustStore};
 use pinfold_worktree::workspace::Workspace;
 
-use super::settings::{is_trusted, workspace, workspace_here};
+use super::settings::{is_trusted, left_out, workspace};
 use super::settings_files::SettingsFiles;
 use crate::agent;
 use crate::outcome::RunError;
@@ -195,7 +195,7 @@ pub(super) fn base_of(
 /// # Errors
 /// Returns an error if none is installed.
 pub fn engine(asked: Option<ImageEngine>, host: Host<'_>) -> Result<Engine, RunError> {
-    Ok(Engine::find(host.launcher, asked, &workspace_here(host.places))?)
+    Ok(Engine::find(host.launcher, asked, &left_out(host.places))?)
 }
 
 /// Checks that what a repository adds is trusted, by the hash that was given or by what was looked at.

@@ -1,16 +1,20 @@
 //! The settings of a run: what front end, files and repository say, and how much of that is trusted.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::left_out_by_parent;
+use pinfold_host::sessions::writable;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{AgentLoop, Attendance, FlagScalars, Flags, Settings, Trust};
 use pinfold_repository::{Repository, RepositoryError, TrustStore};
 use pinfold_worktree::dedicated::Dedicated;
-use pinfold_worktree::workspace::{Workspace, WorkspaceError};
+use pinfold_worktree::workspace::{Workspace, WorkspaceError, trees_around};
 
 use super::presence::Presence;
 use super::settings_files::SettingsFiles;
@@ -49,18 +53,23 @@ pub fn in_mode(
     workspace.in_mode(settings, host).map_err(no_workspace)
 }
 
-/// Returns the root of the workspace that the current directory is in, if it is in one, and of a linked worktree also the
-/// main working tree, whose environment may be the activated one: no program that lies there is executed.
-pub fn workspace_here(places: &Places) -> Vec<PathBuf> {
-    let Ok(workspace) = Workspace::find(&places.home) else { return Vec::new() };
-    let git = fs::canonicalize(workspace.git_directory()).ok();
-    let main =
-        git.filter(|git| git.ends_with(".git")).and_then(|git| Some(git.parent()?.to_owned()));
-    // In a repository around the home lie the user's own programs.
-    let main = main.filter(|main| !places.home.starts_with(main));
-    let mut roots = vec![workspace.root.into_path_buf()];
-    roots.extend(main.filter(|main| *main != roots[0]));
-    roots
+/// Returns the directories whose programs are not executed by name, since sessions may have written there: the working
+/// trees around the current directory, whose environment may be the activated one, what sessions that are not settled
+/// may write to, and what the pinfold that started this one leaves out.
+#[must_use]
+pub fn left_out(places: &Places) -> Vec<PathBuf> {
+    let around = here().map(|here| trees_around(&here, &places.home)).unwrap_or_default();
+    [around, writable(places), left_out_by_parent()].concat()
+}
+
+/// Returns the current directory, or where it was if a session has removed it.
+fn here() -> Option<PathBuf> {
+    let gone = || {
+        let path = fs::read_link("/proc/self/cwd").ok()?.into_os_string().into_vec();
+        let path = path.strip_suffix(b" (deleted)").map(<[u8]>::to_vec).unwrap_or(path);
+        Some(PathBuf::from(OsString::from_vec(path)))
+    };
+    std::env::current_dir().ok().or_else(gone)
 }
 
 fn no_workspace(error: WorkspaceError) -> RunError {

@@ -202,13 +202,14 @@ fn broker(
     desk: &Arc<Desk>,
 ) -> Result<Broker, RunError> {
     let Request { settings, workspace, places, launcher, .. } = &session.request;
+    let launcher = launcher.leaving_out(path_map.writable());
     let context = Context {
         settings: settings.clone(),
         path_map,
         desk: Arc::clone(desk),
         audit: Arc::clone(audit),
         places: places.clone(),
-        launcher: launcher.clone(),
+        launcher,
         repository: questions::repository(workspace),
         known: session.design.guard.known(places),
         place: session.state.private().join("host-exec"),

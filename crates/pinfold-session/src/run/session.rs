@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::{Boundary, Feature, Inside, Session as OfSession};
 use pinfold_host::sessions::SessionState;
 use pinfold_mcp::MemoryDoor;
+use pinfold_policy::path::HostPath;
 use pinfold_rootfs::userland;
 
 use crate::boundaries;
@@ -50,6 +51,8 @@ impl Session {
         request.timeline.done("plans the sandbox");
         // Before there is anything that somebody might have to find by it.
         state.set_boundary(boundary.name()).map_err(RunError::System)?;
+        let writable: Vec<&Path> = design.authority.writable().map(HostPath::as_path).collect();
+        state.set_writable(&writable).map_err(RunError::System)?;
         let of_session = OfSession {
             name: state.id().as_str(),
             directory: state.private(),

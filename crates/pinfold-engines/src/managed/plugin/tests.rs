@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
+use pinfold_host::wrappers::Wrappers;
+
 use super::*;
 
 /// A plug-in, whose file lies in a directory of its own.
@@ -17,7 +19,8 @@ impl Scene {
         let path = directory.path().join("plugin");
         std::fs::write(&path, content).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let plugin = Plugin::new(HostPath::new(&path).unwrap(), Vec::new());
+        let plugin =
+            Plugin::new(&Launcher::new(Wrappers::none()), HostPath::new(&path).unwrap(), &[]);
         Self { plugin, _directory: directory }
     }
 

@@ -31,9 +31,8 @@ fn setting(program: &Path, arguments: &[&str]) -> WrapperSetting {
 fn ask(line: &str, patience: Duration) -> Result<Context, String> {
     let setting = setting(Path::new("/bin/sh"), &["-c", line]);
     let program = Program { patience, ..Program::of(setting) };
-    let answer =
-        program.ask(&context(), "namespace", None).and_then(|answer| answer.checked(&context()));
-    answer.map_err(|wrong| wrong.to_string())
+    let answer = program.ask(&context(), "namespace", None, &SearchPath::without(Vec::new()));
+    answer.and_then(|answer| answer.checked(&context())).map_err(|wrong| wrong.to_string())
 }
 
 #[test]
@@ -100,7 +99,7 @@ fn an_answer_that_cannot_be_launched_is_refused() {
 fn a_program_that_is_not_there_or_is_no_file_is_not_asked() {
     let ask = |program: &Path| {
         let program = Program::of(setting(program, &[]));
-        program.ask(&context(), "namespace", None).unwrap_err()
+        program.ask(&context(), "namespace", None, &SearchPath::without(Vec::new())).unwrap_err()
     };
     let missing = ask(Path::new("/nowhere/wrapper"));
     let how = How::Program(Program::of(setting(Path::new("/nowhere/wrapper"), &[])).into());

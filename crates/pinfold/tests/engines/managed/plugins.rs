@@ -82,7 +82,7 @@ fn plugin_is_taken_from_the_users_settings_and_never_from_the_workspace() {
         let line = format!("plugin = \"{}\"\n", planted.display());
         stage.write("home/.config/pinfold/config.toml", line);
         let errors = text(&run(&stage, "true").stderr);
-        assert!(errors.contains("is in the workspace"), "{errors}");
+        assert!(errors.contains("is in a workspace"), "{errors}");
         stage.write("home/.config/pinfold/config.toml", "");
         stage.write("ws/sandbox.json", r#"{"plugin": "/bin/true"}"#);
         let errors = text(&run(&stage, "true").stderr);

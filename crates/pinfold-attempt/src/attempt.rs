@@ -76,7 +76,7 @@ impl<'a> Attempt<'a> {
     fn run(&mut self, say: &mut dyn FnMut(&Line)) -> Result<(Output, Usage), Failed> {
         let result = self.iterate(say);
         // All is committed that has a result; what ended early has nobody else who saves its work.
-        let unsaved = if result.is_ok() { Unsaved::Discard } else { Unsaved::Keep };
+        let unsaved = if result.is_ok() { Unsaved::DiscardFiles } else { Unsaved::Keep };
         self.clean_up_earlier(say);
         let cleaned = self.work.clean_up(unsaved, &mut |text| say(&Line::Progress(text)));
         let output = result?;

@@ -333,8 +333,8 @@ impl Repository {
                 _ => Err(said),
             })?;
         }
-        // It is gone already if this is repeated.
-        if worked.as_deref() == Some(commit) {
+        // It is gone already if this is repeated. Its worktree stays if submodules in it have commits.
+        if worked.as_deref() == Some(commit) && self.checkout(attempt).is_none() {
             let removed = self.remove(attempt, commit);
             removed.or_else(|said| self.branch(attempt).map_or(Ok(()), |_| Err(said)))?;
         }

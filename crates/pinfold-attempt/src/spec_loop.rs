@@ -340,7 +340,7 @@ fn end(
 ) -> Result<LoopEnd, Failed> {
     let is_done = matches!(ended, Ok(LoopEnd::Done(..)));
     // All is committed of what is done; what ended early has nobody else who saves its work.
-    let unsaved = if is_done { Unsaved::Discard } else { Unsaved::Keep };
+    let unsaved = if is_done { Unsaved::DiscardFiles } else { Unsaved::Keep };
     let cleaned = work.clean_up(unsaved, say);
     let Branches { result, work: own, .. } = &work.branches;
     if !is_done && work.repository.branch(own).is_some() {

@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod record;
 mod repository;
+mod submodules;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,9 +41,14 @@ type Beginning = (String, String);
 pub enum Unsaved {
     /// They are removed with it.
     Discard,
+    /// Those of files are removed with it. It stays because of commits of submodules.
+    DiscardFiles,
     /// It stays because of them.
     Keep,
 }
+
+/// Why a worktree stays with which commits would be lost.
+const OF_SUBMODULES: &str = "submodules in it have commits that no remote of theirs has";
 
 /// A worktree that this process works in.
 #[derive(Debug)]
@@ -328,6 +334,12 @@ impl Dedicated {
         let why = match (dedicated.record.is_alone(), unsaved) {
             (false, _) => Some("a session works in it".to_owned()),
             (true, Unsaved::Discard) => None,
+            (true, Unsaved::DiscardFiles | Unsaved::Keep)
+                if submodules::have_commits(&own, &dedicated.repository.program) =>
+            {
+                Some(OF_SUBMODULES.to_owned())
+            }
+            (true, Unsaved::DiscardFiles) => None,
             (true, Unsaved::Keep) => match dedicated.has_unsaved(&own) {
                 Ok(false) => None,
                 Ok(true) => Some("it has changes that are not committed".to_owned()),
@@ -386,6 +398,9 @@ impl Dedicated {
         };
         if !self.is_merged(&own, &commit)? {
             return Ok(Some("it has commits that no other branch has".to_owned()));
+        }
+        if submodules::have_commits(&own, &repository.program) {
+            return Ok(Some(OF_SUBMODULES.to_owned()));
         }
         let is_clean = self.is_clean(&own, &commit)?;
         Ok((!is_clean).then(|| "it has changes that are not committed".to_owned()))

@@ -21,7 +21,7 @@ use pinfold_git::opened::held;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
-use pinfold_host::beneath::{kind_at, open_directory};
+use pinfold_host::beneath::{kind_at, list_beneath, open_directory};
 use pinfold_host::file_id::FileId;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
@@ -105,11 +105,26 @@ impl Made {
     }
 }
 
-/// A repository with submodules.
+/// A working tree with submodules.
 struct Parent {
     top: PathBuf,
+    /// Its own git directory.
     host: Anchor,
+    /// That of its repository, which has the configuration.
+    common: Anchor,
     private: PathBuf,
+}
+
+/// Returns a working tree of a repository: the main one or a linked one, whose submodules lie in its own git directory.
+fn parent(copied: &Copied, top: &Path, git: &Path) -> Option<Parent> {
+    let below = git.strip_prefix(copied.host.path()).ok()?;
+    let is_linked = below.parent() == Some(Path::new("worktrees"));
+    if !below.as_os_str().is_empty() && !is_linked {
+        return None;
+    }
+    let (common, private) = (copied.host.clone(), copied.private.join(below));
+    let host = if is_linked { common.below(below).ok()? } else { common.clone() };
+    Some(Parent { top: top.to_owned(), host, common, private })
 }
 
 /// A submodule of one.
@@ -128,12 +143,9 @@ impl Modules<'_> {
     pub(crate) fn bring(&self, made: &mut Made, settled: &mut Settled) -> GitFiles {
         let mut files = GitFiles::new();
         for (top, git) in self.tops {
-            let Some(copied) = self.copied.iter().find(|copied| copied.host.path() == git) else {
-                continue;
-            };
-            let (host, private) = (copied.host.clone(), copied.private.clone());
-            let parent = Parent { top: top.clone(), host, private };
-            self.of(&parent, made, settled, &mut files, DEEPEST);
+            if let Some(parent) = self.copied.iter().find_map(|copied| parent(copied, top, git)) {
+                self.of(&parent, made, settled, &mut files, DEEPEST);
+            }
         }
         files
     }
@@ -143,7 +155,8 @@ impl Modules<'_> {
     pub(crate) fn of_rebuilt(&self, foreign: &Path, git: &Path, settled: &mut Settled) -> GitFiles {
         let mut files = GitFiles::new();
         let Some((top, host)) = git.parent().zip(Anchor::of(git).ok()) else { return files };
-        let parent = Parent { top: top.to_owned(), host, private: foreign.to_owned() };
+        let common = host.clone();
+        let parent = Parent { top: top.to_owned(), host, common, private: foreign.to_owned() };
         self.of(&parent, &mut Made::default(), settled, &mut files, DEEPEST);
         files
     }
@@ -172,7 +185,8 @@ impl Modules<'_> {
             match self.one(&module, made, settled) {
                 Ok(host) => {
                     let top = module.tree.path.clone();
-                    let inner = Parent { top, host, private: module.private.clone() };
+                    let (common, private) = (host.clone(), module.private.clone());
+                    let inner = Parent { top, host, common, private };
                     self.of(&inner, made, settled, files, deepest);
                     self.finish(&module, made, settled, files);
                 }
@@ -350,10 +364,16 @@ impl Modules<'_> {
     }
 }
 
-/// Lists the git directories of submodules in the private git directory of a session.
-pub(crate) fn directories(private: &Path) -> impl Iterator<Item = PathBuf> {
-    let modules = private.join("modules");
-    find::names(private).into_iter().map(move |name| modules.join(name))
+/// Lists the git directories of submodules in a git directory, also those of linked worktrees.
+pub(crate) fn directories(git: &Path) -> impl Iterator<Item = PathBuf> {
+    let linked = open_directory(git).and_then(|git| list_beneath(git, Path::new("worktrees")));
+    let linked = linked.into_iter().flatten().flatten().take(MOST);
+    let linked: Vec<PathBuf> =
+        linked.map(|entry| git.join("worktrees").join(entry.file_name())).collect();
+    std::iter::once(git.to_owned()).chain(linked).flat_map(|git| {
+        let modules = git.join("modules");
+        find::names(&git).into_iter().map(move |name| modules.join(name))
+    })
 }
 
 /// Returns whether nobody has worked in a git directory on the host since it was made: git has stored no

@@ -194,3 +194,30 @@ fn a_submodule_is_a_workspace() {
         assert_eq!(after, before, "{site}");
     }
 }
+
+/// git keeps the git directory of a submodule in that of the linked worktree.
+#[test]
+fn submodules_of_a_session_in_a_linked_worktree_work_on_the_host_afterwards() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git config --global protocol.file.allow always; git init -q -b main ../lib; cd ../lib; \
+             git config user.name a; git config user.email b; echo l >l; git add l; git commit -qm lib; cd ../work; \
+             git submodule --quiet add $PWD/../lib lib; git commit -qm with; git worktree add -q ../wt",
+        );
+        let lib = case.path().with_file_name("lib").display().to_string();
+        let script = "set -e; export GIT_CONFIG_GLOBAL=/tmp/settings; git config --global protocol.file.allow always; \
+                      git config --global safe.directory '*'; git config --global user.name a; \
+                      git config --global user.email b; git submodule --quiet update --init; cd lib; \
+                      git checkout -q -b own; echo more >>l; git commit -qam more; cd ..; git commit -qam bump";
+        let output = case.run_in("../wt", &["--read", &lib], script);
+        let (shown, stderr) = text(&output);
+        assert!(output.status.success(), "{site}: {shown}{stderr}");
+        let look = "cd ../wt; git log -1 --format=%s; git status --porcelain; git submodule --quiet update; \
+                    git -C lib log --format=%s own; cd ../work; git status --porcelain; git submodule --quiet update; \
+                    git -C lib log --format=%s";
+        let expected = "bump\nmore\nlib\nlib\n";
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
+        assert!(!stderr.contains("not taken over"), "{site}: {stderr}");
+    }
+}

@@ -143,3 +143,31 @@ fn result_of_a_worker_that_dies_before_it_publishes_it_is_published_by_the_next_
         assert_eq!(std::fs::read_dir(notes).unwrap().count(), 0);
     }
 }
+
+/// git keeps the git directory of a submodule in that of the worktree, and removes both together.
+#[test]
+fn worktree_of_an_attempt_stays_while_a_submodule_in_it_has_commits() {
+    const SCRIPT: &str = "set -e; export HOME=/tmp; for key in user.name user.email; do git config --global $key a; done; \
+        git config --global protocol.file.allow always; git init -q -b main /tmp/lib; \
+        git -C /tmp/lib commit -q --allow-empty -m lib; git submodule --quiet add /tmp/lib lib; cd lib; \
+        MORE; cd ..; git add lib; git commit -qm with";
+    for user in people() {
+        for (more, stays) in [("git commit -q --allow-empty -m more", true), ("true", false)] {
+            let scene = Scene::new(user);
+            let id = scene.add(&SCRIPT.replace("MORE", more), &[]);
+            let said = scene.work();
+            assert_eq!(scene.ended(&id).0, "completed", "{said}");
+            let (_, next) = scene.left();
+            assert_eq!(next.len() == 2, stays, "{next:?} {said}");
+            assert_eq!(said.contains("submodules in it have commits"), stays, "{said}");
+            let result = format!("task/{}", &id[..8]);
+            assert_eq!(scene.git(&["log", "-1", "--format=%s", &result]), "with", "{said}");
+            if stays {
+                let path = scene.repository().join("..").join(&next[1]).join("lib");
+                let commit = scene.git(&["rev-parse", &format!("{result}:lib")]);
+                let path = path.to_str().unwrap();
+                assert_eq!(scene.git(&["-C", path, "rev-parse", "HEAD"]), commit, "{said}");
+            }
+        }
+    }
+}

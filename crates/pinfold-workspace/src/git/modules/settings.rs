@@ -23,7 +23,7 @@ impl Modules<'_> {
     /// Returns what cannot be read, or what git says.
     pub(super) fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), Refusal> {
         let parent = &module.parent.host;
-        let config = config_of(parent)?;
+        let config = config_of(&module.parent.common)?;
         let own = config_of(&parent.below(&Path::new("modules").join(&module.name))?)?;
         let name = module.name.to_str().ok_or("its name is not UTF-8 text")?;
         let key = |key: &str| format!("submodule.{name}.{key}");
@@ -38,7 +38,7 @@ impl Modules<'_> {
         if settings.is_empty() {
             return Ok(());
         }
-        let git = HostGit { program: self.git, directory: parent };
+        let git = HostGit { program: self.git, directory: &module.parent.common };
         for (key, value) in settings {
             git.run(&["config", "--local", &key, value], None)?;
         }

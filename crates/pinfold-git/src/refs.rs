@@ -57,6 +57,17 @@ pub fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
     listed.lines().filter_map(side).collect()
 }
 
+/// Returns the commits of those HEADs in the same lines that are on no branch's name, each with what they are on.
+pub fn parse_unused_heads(listed: &str) -> BTreeSet<(String, String)> {
+    let head = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let (commit, name) = (words.next()?, words.nth(1)?);
+        let is_unused = is_object(commit) && name != "-" && !is_branch(name);
+        is_unused.then(|| (commit.to_owned(), name.to_owned()))
+    };
+    listed.lines().filter_map(head).collect()
+}
+
 /// Lines of commit and message, the newest first.
 pub fn parse_stashes(listed: &str) -> Vec<Stash> {
     /// What `git stash` itself writes is far shorter.
@@ -173,6 +184,7 @@ mod tests {
         assert_eq!(sides[&1], Side { head, tree: None });
         let head = Head { branch: Some("refs/heads/n".into()), commit: None };
         assert_eq!(sides[&2], Side { head, tree: None });
+        assert_eq!(parse_unused_heads(&listed), [(ONE.to_owned(), "/x".to_owned())].into());
     }
 
     #[test]

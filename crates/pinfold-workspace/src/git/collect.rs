@@ -11,14 +11,15 @@
 //! Git that reads what a session wrote runs in scratch sandboxes. The host writes nothing into the
 //! private directory; what enters it is brought in by a scratch sandbox, too.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{
-    Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
+    Refs, is_name, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
+    parse_unused_heads,
 };
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::special_files;
@@ -35,6 +36,7 @@ use super::private::Copied;
 mod bring;
 mod follow;
 mod gitlinks;
+mod held;
 mod incoming;
 mod judged;
 mod moves;
@@ -43,6 +45,7 @@ mod recorded;
 mod touched;
 mod unchanged;
 
+use held::Held;
 pub(crate) use recorded::inner_first;
 
 /// Bytes of what git lists for a repository; a reference takes about a hundred.
@@ -76,21 +79,6 @@ pub(crate) struct Collect<'a> {
     /// Files that are hidden from the session.
     pub(crate) hidden: &'a [PathBuf],
     pub(crate) phase: Phase,
-}
-
-/// What one side of a repository holds.
-#[derive(Clone)]
-struct Held {
-    refs: Refs,
-    /// References of the host's that name others; they are left alone.
-    symbolic: BTreeSet<String>,
-    remotes: Refs,
-    /// Branches and tags under names that are not used, each after its object.
-    unused: BTreeSet<(String, String)>,
-    /// The newest first.
-    stashes: Vec<Stash>,
-    /// The working trees in the order of the list.
-    trees: Vec<Side>,
 }
 
 impl Collect<'_> {
@@ -162,7 +150,7 @@ impl Collect<'_> {
             self.keep_unused(&ours, &theirs, settled)?;
             self.note_deleted(state, &ours, &theirs, settled);
             self.note_worktrees(settled);
-            return Ok(());
+            return theirs.is_whole();
         }
         self.bring_in(state, &within, &theirs)
     }
@@ -200,7 +188,15 @@ impl Collect<'_> {
             within.iter().map(|worktree| self.side_of(worktree)).collect::<Result<_, _>>()?;
         let (refs, unused) = (parse_refs(&listed), parse_unused(&listed));
         let stashes = parse_stashes(&stashes);
-        Ok(Held { refs, symbolic, remotes, unused, stashes, trees })
+        Ok(Held { refs, symbolic, remotes, unused, stashes, trees, lost: BTreeSet::new() })
+    }
+
+    /// Returns where history begins if it was cut off (git-fetch(1), `--depth`).
+    fn shallow(&self) -> Result<String, Refusal> {
+        let host = self.copied.host.open()?;
+        let content = read_bounded(host, Path::new("shallow"), LONGEST_LIST)
+            .map_err(|unread| format!("shallow {unread}"))?;
+        Ok(content.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))
     }
 
     /// Returns what the private directory holds. The objects that only it has are packed.
@@ -211,12 +207,27 @@ impl Collect<'_> {
         let head = |(number, worktree): (usize, &Worktree)| {
             format!("{number} {} {}\n", worktree.head, worktree.path_of("index"))
         };
+        self.write("shallow", &self.shallow()?)?;
         self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
         self.helper("export")?;
         let listed = self.read(SAID, "refs")?;
-        let (mut refs, unused) = (parse_refs(&listed), parse_unused(&listed));
+        let (mut refs, mut unused) = (parse_refs(&listed), parse_unused(&listed));
         refs.retain(|name, _| !ours.symbolic.contains(name));
-        let sides = parse_sides(&self.read(SAID, "heads")?);
+        let lost = self.read(SAID, "lost")?;
+        let lost: BTreeSet<String> =
+            lost.lines().filter(|name| is_name(name)).map(str::to_owned).collect();
+        // The session has not deleted them.
+        let there =
+            lost.iter().filter_map(|name| Some((name.clone(), ours.refs.get(name)?.clone())));
+        refs.extend(there);
+        let heads = self.read(SAID, "heads")?;
+        let is_there = |commit: &String| {
+            let heads = ours.trees.iter().filter_map(|side| side.head.commit.as_ref());
+            heads.chain(ours.refs.values()).chain(ours.remotes.values()).any(|it| it == commit)
+        };
+        unused
+            .extend(parse_unused_heads(&heads).into_iter().filter(|(commit, _)| !is_there(commit)));
+        let sides = parse_sides(&heads);
         let side = |number: usize| {
             let mut side = sides.get(&number).cloned().unwrap_or_default();
             // A branch is where the list has it, which the rules judge: the session goes on, and may
@@ -229,7 +240,7 @@ impl Collect<'_> {
         let trees = (0..within.len()).map(side).collect();
         let stashes = parse_stashes(&self.read(SAID, "stash")?);
         let (symbolic, remotes) = (BTreeSet::new(), Refs::new());
-        Ok(Held { refs, symbolic, remotes, unused, stashes, trees })
+        Ok(Held { refs, symbolic, remotes, unused, stashes, trees, lost })
     }
 
     /// Completes, the first time, what the working trees had in common at the start: where HEAD was, and
@@ -272,7 +283,7 @@ impl Collect<'_> {
         state: &State,
         ours: &Held,
         theirs: &Held,
-    ) -> Result<(Vec<String>, BTreeMap<String, String>), Refusal> {
+    ) -> Result<(HashSet<String>, BTreeMap<String, String>), Refusal> {
         let moved = moved(state, theirs);
         let is_news = moved.clone().next().is_some()
             || self.phase == Phase::End
@@ -283,7 +294,7 @@ impl Collect<'_> {
                     || !theirs.unused.is_subset(&ours.unused))
             || theirs.trees.iter().ne(&ours.trees);
         if !is_news {
-            return Ok((Vec::new(), BTreeMap::new()));
+            return Ok((HashSet::new(), BTreeMap::new()));
         }
         let updates = moved.clone().filter_map(|(name, new)| {
             let base = state.start.get(name).or_else(|| ours.refs.get(name))?;
@@ -304,7 +315,7 @@ impl Collect<'_> {
         self.store_incoming()?;
         self.store_large_files()?;
         let forward = self.read(CHECKED, "forward")?;
-        let mut may_move: Vec<String> = forward.lines().map(str::to_owned).collect();
+        let mut may_move: HashSet<String> = forward.lines().map(str::to_owned).collect();
         let is_new =
             |name: &&String| !state.start.contains_key(*name) && !ours.refs.contains_key(*name);
         may_move.extend(moved.clone().map(|(name, _)| name).filter(is_new).cloned());
@@ -378,7 +389,7 @@ struct Plan<'p> {
     ours: &'p Held,
     theirs: &'p Held,
     /// References that may go where the session has them.
-    forward: Vec<String>,
+    forward: HashSet<String>,
     /// References whose new commits change a file that tools run by themselves, with its path.
     touched: BTreeMap<String, String>,
     /// Branches that are checked out where the session did not see it.

@@ -25,8 +25,8 @@ pub struct Import {
     /// Where the copy expects the host's objects, inside.
     pub base: PathBuf,
     /// A directory with three others, so that no scratch sandbox can change what another one or the
-    /// host goes by. In `asked` the host writes `tips`: what its references name; `worktrees`: lines
-    /// of `number head index` for the working trees; for [`check`] `new`: objects that must be whole,
+    /// host goes by. In `asked` the host writes `tips`: what its references name; `shallow`: where its
+    /// history begins; `worktrees`: lines of `number head index` for the working trees; for [`check`] `new`: objects that must be whole,
     /// `updates`: lines of `old new reference`, and `stash`: commits; for [`bring`] `bring-refs`:
     /// commands of git-update-ref(1), and `bring-heads`: lines of `number head index old new`. In
     /// `said` [`export`] writes its results, and in `checked` [`check`].
@@ -45,9 +45,12 @@ const IN_ASKED: &str = "/q/asked";
 const IN_SAID: &str = "/q/said";
 
 /// Packs what the copy has and the host has not, and says where it is: `refs`, `heads` and `stash`.
-/// What is staged becomes a tree among the objects of the scratch sandbox.
+/// What is staged becomes a tree among the objects of the scratch sandbox. If objects are missing, such as after
+/// `git fetch --depth`, `lost` has the references that stay out. Where history begins is up to the host (`shallow`).
 const EXPORT: &str = "set -e
 mkdir -p /q/out/objects/info /q/out/objects/pack
+[ ! -s /q/asked/shallow ] || GIT_SHALLOW_FILE=/q/asked/shallow
+export GIT_SHALLOW_FILE
 export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/copy/objects
 git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags >/q/out/refs
 while read -r number head index; do
@@ -64,8 +67,25 @@ if git rev-parse -q --verify refs/stash >/dev/null; then
 fi >/q/out/stash
 { cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
   cut -d' ' -f2,3 /q/out/heads | tr ' ' '\\n' | sed '/^-$/d'; } >/q/out/new
-{ cat /q/out/new; sed 's/^/^/' /q/asked/tips; } |
-git pack-objects -q --revs --stdout >/q/out/pack";
+pack() {
+  { cat /q/out/new; sed 's/^/^/' /q/asked/tips; } | git pack-objects -q --revs --stdout >/q/out/pack
+}
+is_whole() {
+  { echo \"$1\"; sed 's/^/^/' /q/asked/tips; } | git rev-list --objects --quiet --stdin
+}
+if ! pack 2>/dev/null; then
+  sort -u /q/out/new >/q/out/all
+  head -n 1000 /q/out/all | while read -r object; do
+    is_whole \"$object\" 2>/dev/null || echo \"$object\"
+  done >/q/out/missing
+  tail -n +1001 /q/out/all >>/q/out/missing
+  grep -Ff /q/out/missing /q/out/refs | cut -d' ' -f2 >/q/out/lost || :
+  for list in refs heads stash new; do
+    grep -vFf /q/out/missing /q/out/$list >/q/out/whole || :
+    mv /q/out/whole /q/out/$list
+  done
+  pack
+fi";
 
 /// Checks the pack and says which branches moved forward and which stashes are such. A few objects
 /// are stored one by one, so that git does not pack again after every commit (`gc.autoPackLimit`).
@@ -137,6 +157,10 @@ fn over_copy(import: &Import, script: &str, access: Access) -> Scratch {
         // A submodule's configuration names one, which is not there.
         .env("GIT_WORK_TREE", "/tmp")
         .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_NO_REPLACE_OBJECTS", "1")
+        .env("GIT_GRAFT_FILE", "/dev/null")
+        // An empty name: history is whole.
+        .env("GIT_SHALLOW_FILE", "")
 }
 
 /// Checks the pack against the host's repository.

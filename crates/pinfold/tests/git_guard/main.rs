@@ -6,6 +6,7 @@ mod attacks;
 mod clones;
 mod common;
 mod empty;
+mod history;
 mod in_step;
 mod masks;
 mod misleading;

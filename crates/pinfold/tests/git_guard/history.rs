@@ -1,0 +1,70 @@
+//! Repositories of which a session changed where history begins, or which have HEAD somewhere else than on a branch.
+
+use super::common::{Case, Site, sites, text};
+
+/// Returns a repository with another one next to it that has four commits.
+fn with_upstream(site: &Site) -> (Case, String) {
+    let case = site.repository();
+    case.host(
+        "git init -q -b main ../up; cd ../up; git config user.name a; git config user.email b; \
+         for n in 1 2 3 4; do echo $n >f; git add f; git commit -qm up$n; done",
+    );
+    let up = case.path().with_file_name("up").display().to_string();
+    (case, up)
+}
+
+/// Has git in a session fetch from a directory of another owner.
+const ALLOW: &str = "export GIT_CONFIG_GLOBAL=/tmp/settings; git config --global safe.directory '*'; \
+                     git config --global user.name a; git config --global user.email b; ";
+
+#[test]
+fn history_that_a_session_cuts_off_keeps_back_no_other_branch() {
+    for site in sites() {
+        let (case, up) = with_upstream(&site);
+        case.host("git branch old");
+        let script = format!(
+            "{ALLOW}git commit -q --allow-empty -m work; git fetch -q --depth 1 file://{up} main; \
+             git checkout -q -b cut FETCH_HEAD; git commit -q --allow-empty -m 'on it'; git branch -f old; \
+             git checkout -q main; git commit -q --allow-empty -m more"
+        );
+        let (_, stderr) = text(&case.run(&["--read", &up], &script));
+        let look = "git for-each-ref --format='%(refname:short) %(subject)'; git fsck --no-dangling; git status --porcelain";
+        assert_eq!(case.host(look), "main more\nold first\n", "{site}: {stderr}");
+        assert!(stderr.contains("refs/heads/cut, refs/heads/old: part of"), "{site}: {stderr}");
+        // Nothing is lost.
+        let kept = "git --git-dir \"$(ls -d ../home/.local/state/pinfold/private/kept-*)\" log -1 --format=%s cut";
+        assert_eq!(case.host(kept), "on it\n", "{site}: {stderr}");
+    }
+}
+
+#[test]
+fn commits_come_out_of_a_session_that_completes_or_grafts_history() {
+    for site in sites() {
+        let (case, up) = with_upstream(&site);
+        case.host(&format!(
+            "git clone -q --depth 1 file://{up} clone; cd clone; git config user.name a; git config user.email b"
+        ));
+        let script = format!(
+            "{ALLOW}git commit -q --allow-empty -m work; git fetch -q --unshallow file://{up}; git branch old HEAD~3; \
+             git rev-parse HEAD >.git/info/grafts; git commit -q --allow-empty -m more 2>/dev/null; \
+             git replace HEAD~1 old 2>/dev/null"
+        );
+        let (_, stderr) = text(&case.run_in("clone", &["--read", &up], &script));
+        let look = "cd clone; git log --format=%s; git log --format=%s old; git fsck --no-dangling; git replace";
+        assert_eq!(case.host(look), "more\nwork\nup4\nup2\nup1\n", "{site}: {stderr}");
+        assert!(!stderr.contains("not taken over"), "{site}: {stderr}");
+    }
+}
+
+#[test]
+fn commits_on_a_head_that_is_on_no_branch_are_kept() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "git symbolic-ref HEAD refs/remotes/x/y; git commit -q --allow-empty -m one; \
+                      git commit -q --allow-empty -m two";
+        let (_, stderr) = text(&case.inside(script));
+        let look = "git symbolic-ref HEAD; git for-each-ref --format='%(subject)'";
+        assert_eq!(case.host(look), "refs/heads/main\nfirst\ntwo\n", "{site}: {stderr}");
+        assert!(stderr.contains("refs/remotes/x/y in "), "{site}: {stderr}");
+    }
+}

@@ -53,6 +53,27 @@ fn short_name_that_the_host_has_for_something_else_waits() {
 }
 
 #[test]
+fn short_name_that_means_something_else_on_the_host_waits() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git symbolic-ref refs/heads/master refs/heads/main; git update-ref refs/remotes/origin/main HEAD; \
+             git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main",
+        );
+        let script = "git checkout -q --detach; git commit -q --allow-empty -m work; git tag master; git branch origin; \
+                      git tag origin/HEAD; git branch $(git rev-parse --short main); \
+                      git tag v1-1-g$(git rev-parse --short main); git branch 1234567; git checkout -q main";
+        let (_, stderr) = text(&case.inside(script));
+        let named = "for name in master origin origin/HEAD $(git rev-parse main | cut -c-7) 1234567; \
+                     do git log -1 --format=%s $name; done; git tag";
+        let shown = case.host(named);
+        assert_eq!(shown, "first\nfirst\nfirst\nfirst\nwork\n", "{site}: {stderr}");
+        let kept = case.host("git for-each-ref refs/pinfold | wc -l");
+        assert_eq!(kept.trim(), "5", "{site}: {stderr}");
+    }
+}
+
+#[test]
 fn reference_that_is_locked_on_the_host_holds_up_no_other_and_is_not_lost() {
     for site in sites() {
         let case = site.repository();

@@ -193,7 +193,7 @@ impl Collect<'_> {
         }
         let our = branch.and_then(|branch| plan.ours.refs.get(branch));
         if let Some(why) =
-            branch.filter(|_| our.is_none()).and_then(|it| plan.ours.is_ambiguous(it))
+            branch.filter(|_| our.is_none()).and_then(|it| self.is_ambiguous(plan.ours, it))
         {
             return Err(why.into());
         }

@@ -39,4 +39,22 @@ impl Held {
         let why = "part of their history is missing in the session, as after `git fetch --depth`";
         Err(Refusal::new(format!("{names}{more}: {why}")))
     }
+
+    /// Returns what a new branch or tag is not made for: the short name is also that of something of another kind. Then it depends
+    /// on the command which of them `git merge NAME` or `git checkout NAME` takes (gitrevisions(7)).
+    pub(super) fn other_of_name(&self, name: &str, short: &str) -> Option<&'static str> {
+        let is_there = |other: &String| {
+            self.refs.contains_key(other)
+                || self.remotes.contains_key(other)
+                || self.symbolic.contains(other)
+        };
+        let kinds = [
+            (format!("refs/heads/{short}"), "branch"),
+            (format!("refs/tags/{short}"), "tag"),
+            (format!("refs/remotes/{short}"), "remote-tracking branch"),
+            (format!("refs/remotes/{short}/HEAD"), "remote"),
+        ];
+        let mut others = kinds.into_iter().filter(|(other, _)| other != name);
+        others.find(|(other, _)| is_there(other)).map(|(_, kind)| kind)
+    }
 }

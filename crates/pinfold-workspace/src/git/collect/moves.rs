@@ -42,24 +42,8 @@ enum End {
     Deleted,
 }
 
-impl Held {
-    /// Returns why a new branch or tag is not made: the short name is also that of something of another kind. Then it depends
-    /// on the command which of them `git merge NAME` or `git checkout NAME` takes (gitrevisions(7)).
-    pub(super) fn is_ambiguous(&self, name: &str) -> Option<String> {
-        let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"))?;
-        let is_other = |kind: &str| {
-            let other = format!("{kind}{short}");
-            other != name && (self.refs.contains_key(&other) || self.remotes.contains_key(&other))
-        };
-        let kinds = [
-            ("refs/heads/", "branch"),
-            ("refs/tags/", "tag"),
-            ("refs/remotes/", "remote-tracking branch"),
-        ];
-        let (_, kind) = kinds.into_iter().find(|(kind, _)| is_other(kind))?;
-        Some(format!("the host has a {kind} of this name"))
-    }
-}
+/// Digits of an object's name that git shows at least (git-config(1), `core.abbrev`).
+const LEAST_DIGITS: usize = 7;
 
 impl Collect<'_> {
     /// Moves what the session moved, except what is checked out in its working trees.
@@ -176,6 +160,22 @@ impl Collect<'_> {
         format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..])
     }
 
+    /// Returns why a new branch or tag is not made: its short name already means something else.
+    pub(super) fn is_ambiguous(&self, ours: &Held, name: &str) -> Option<String> {
+        let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"))?;
+        if let Some(kind) = ours.other_of_name(name, short) {
+            return Some(format!("the host has a {kind} of this name"));
+        }
+        // A reference comes before an object whose name begins like this, or ends what git-describe(1) shows.
+        let digits = short.rsplit_once("-g").map_or(short, |(_, digits)| digits);
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if digits.len() < LEAST_DIGITS || !is_number {
+            return None;
+        }
+        self.host().line(&["rev-parse", &format!("--disambiguate={digits}")])?;
+        Some("the host has an object of this name".to_owned())
+    }
+
     /// Returns why a reference does not move, if so.
     fn obstacle(
         &self,
@@ -214,11 +214,11 @@ impl Collect<'_> {
             return Some("a reference of the host has the same beginning".to_owned());
         }
         if our.is_none()
-            && let Some(why) = plan.ours.is_ambiguous(name)
+            && let Some(why) = self.is_ambiguous(plan.ours, name)
         {
             return Some(why);
         }
-        if our != last || !plan.forward.iter().any(|forward| forward == name) {
+        if our != last || !plan.forward.contains(name) {
             return Some("it is not a fast-forward of the host's branch".to_owned());
         }
         let why = followed.stay.get(name)?;

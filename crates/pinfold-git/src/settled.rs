@@ -1,6 +1,7 @@
 //! What the host did not take of a session's changes, and what is reported to the user about it.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use pinfold_host::note::{Note, Topic};
 
@@ -56,6 +57,8 @@ impl Kept {
 pub struct Settled {
     /// What the host has now and the user should look at.
     pub taken: Vec<String>,
+    /// Git directories that the session made and that were rebuilt.
+    pub rebuilt: Vec<PathBuf>,
     /// What the host did not take.
     pub kept: Vec<Kept>,
     /// A line about what was changed that tools run.

@@ -294,6 +294,7 @@ impl After<'_> {
                     self.note_tree(path);
                 }
                 self.settled.taken.push(note);
+                self.settled.rebuilt.push(path.to_owned());
                 if !is_whole {
                     self.gone.insert(path.to_owned());
                 }

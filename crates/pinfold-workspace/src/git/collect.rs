@@ -46,7 +46,7 @@ mod touched;
 mod unchanged;
 
 use held::Held;
-pub(crate) use recorded::inner_first;
+pub(crate) use recorded::{Recorded, inner_first};
 
 /// Bytes of what git lists for a repository; a reference takes about a hundred.
 const LONGEST_LIST: u64 = 256 << 20;
@@ -65,6 +65,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) copied: &'a Copied,
     /// All of the session's, that one among them: submodules are repositories of their own.
     pub(crate) all: &'a [Copied],
+    /// Git directories that the session made and that were rebuilt.
+    pub(crate) rebuilt: &'a [PathBuf],
     pub(crate) git: &'a HostProgram,
     pub(crate) session: &'a str,
     /// The only reference of the host's that the session may move, if there is one such.
@@ -79,6 +81,7 @@ pub(crate) struct Collect<'a> {
     /// Files that are hidden from the session.
     pub(crate) hidden: &'a [PathBuf],
     pub(crate) phase: Phase,
+    pub(crate) recorded: Recorded,
 }
 
 impl Collect<'_> {

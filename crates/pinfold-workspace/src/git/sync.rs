@@ -171,7 +171,8 @@ impl<'a> Watch<'a> {
             let (copied, Some(state)) = (&all[number], self.states.get_mut(number)) else {
                 continue;
             };
-            let collect: Collect<'_> = self.repositories.collecting(copied, self.git, Phase::Live);
+            let collect: Collect<'_> =
+                self.repositories.collecting(copied, self.git, &[], Phase::Live);
             let mut settled = Settled::default();
             if collect.collect(state, &mut settled).is_err() {
                 is_done = false;

@@ -117,6 +117,7 @@ impl Guard {
     ) {
         let repositories = self.repositories();
         let all = repositories.copied();
+        let rebuilt = settled.rebuilt.clone();
         for number in inner_first(all.iter().map(|copied| copied.host.path())) {
             let (copied, state) = (&all[number], states.get_mut(number).map(std::mem::take));
             if patience.is_over() {
@@ -125,7 +126,7 @@ impl Guard {
             }
             let collected = match git {
                 Some(git) => {
-                    let collect = repositories.collecting(copied, git, Phase::End);
+                    let collect = repositories.collecting(copied, git, &rebuilt, Phase::End);
                     collect.collect_at_end(state, settled)
                 }
                 None => Err("there is no git on the host".into()),

@@ -8,7 +8,7 @@ use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
 use super::state::Guard;
-use crate::git::collect::{Collect, Phase};
+use crate::git::collect::{Collect, Phase, Recorded};
 use crate::git::modules::Modules;
 use crate::git::private::Copied;
 use crate::git::rebuild::Reader;
@@ -41,11 +41,13 @@ impl Repositories {
         &'a self,
         copied: &'a Copied,
         git: &'a HostProgram,
+        rebuilt: &'a [PathBuf],
         phase: Phase,
     ) -> Collect<'a> {
         Collect {
             copied,
             all: &self.copied,
+            rebuilt,
             git,
             session: &self.session,
             only: self.only.as_deref(),
@@ -55,6 +57,7 @@ impl Repositories {
             named: &self.named,
             hidden: &self.hidden,
             phase,
+            recorded: Recorded::default(),
         }
     }
 

@@ -10,7 +10,6 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
-use pinfold_host::launcher::HostProgram;
 use pinfold_host::note::Note;
 use pinfold_names::Protection;
 use pinfold_policy::path::Escaped;
@@ -23,7 +22,7 @@ use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::record::Judge;
 use super::stage::{Places, Staging};
 use super::tree::{Node, Tree, attributes};
-use crate::git::collect::{Collect, Phase, inner_first};
+use crate::git::collect::{Collect, Phase, Recorded, inner_first};
 use crate::git::private::Copied;
 
 /// What is to be taken over.
@@ -184,31 +183,6 @@ impl Review {
         })
     }
 
-    fn collecting<'a>(
-        &'a self,
-        copied: &'a Copied,
-        all: &'a [Copied],
-        tops: &'a [(PathBuf, PathBuf)],
-        git: &'a HostProgram,
-        protection: &'a Protection,
-        named: &'a [PathBuf],
-    ) -> Collect<'a> {
-        let out = self.directory.join(format!("out-{}", copied.number));
-        Collect {
-            copied,
-            all,
-            git,
-            session: &self.session,
-            only: None,
-            out,
-            tops,
-            protection,
-            named,
-            hidden: &[],
-            phase: Phase::End,
-        }
-    }
-
     /// Takes the commits over, as at the end of a run.
     fn collect(&self) -> Vec<Note> {
         let mut settled = Settled::default();
@@ -228,7 +202,21 @@ impl Review {
             let (host, copied) = &found[number];
             let collected = match (&git, copied) {
                 (Some(git), Ok(copied)) => {
-                    let collect = self.collecting(copied, &all, &tops, git, &protection, &named);
+                    let collect = Collect {
+                        copied,
+                        all: &all,
+                        rebuilt: &[],
+                        git,
+                        session: &self.session,
+                        only: None,
+                        out: self.directory.join(format!("out-{}", copied.number)),
+                        tops: &tops,
+                        protection: &protection,
+                        named: &named,
+                        hidden: &[],
+                        phase: Phase::End,
+                        recorded: Recorded::default(),
+                    };
                     collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
                 (Some(_), Err(error)) => Err(Refusal::new(error)),

@@ -17,6 +17,7 @@ mod nested;
 mod private;
 mod protected;
 mod protected_files;
+mod recorded;
 mod scratch;
 mod secrets;
 mod submodules;

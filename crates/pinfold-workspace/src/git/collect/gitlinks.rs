@@ -4,6 +4,7 @@
 //! configuration of whatever `.git` lies there (`core.fsmonitor` names a program). While the session
 //! lives, that may be anything. At the end it is rebuilt or set aside.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -14,6 +15,9 @@ use pinfold_host::Refusal;
 
 use super::touched::ALL_SUBMODULES;
 use super::{Collect, Held, Phase, moved};
+
+/// Pairs of commits that are compared at most while the session lives; what others name waits.
+const MOST: usize = 512;
 
 impl Collect<'_> {
     /// Returns what the session holds, without what brings a new submodule while the session lives:
@@ -28,9 +32,16 @@ impl Collect<'_> {
         if self.phase == Phase::End {
             return Ok(crossing);
         }
+        // Many references name few commits, unless a session makes git slow.
+        let mut compared: BTreeMap<(Option<&String>, &String), bool> = BTreeMap::new();
         for (name, new) in moved(state, theirs) {
             let last = state.refs.get(name).or_else(|| state.start.values().next());
-            if self.has_new_gitlink(last, new)? {
+            let is_new = match compared.get(&(last, new)) {
+                Some(is_new) => *is_new,
+                None => compared.len() >= MOST || self.has_new_gitlink(last, new)?,
+            };
+            compared.insert((last, new), is_new);
+            if is_new {
                 match state.refs.get(name) {
                     Some(last) => crossing.refs.insert(name.clone(), last.clone()),
                     None => crossing.refs.remove(name),
@@ -70,7 +81,7 @@ impl Collect<'_> {
             None => self.host().run_with(&["ls-tree", "-r", "-z", &new], &[], None)?,
         };
         let mut links = gitlinks(&listed, last.is_some());
-        Ok(links.any(|(path, commit)| !self.is_checked_out(path) || self.can_be_made(path, commit)))
+        Ok(links.any(|(path, commit)| !self.is_checked_out(path) || self.can_be_made(commit)))
     }
 
     /// Returns whether the session could not write the `.git` of a submodule, which was there at the

@@ -4,11 +4,13 @@
 //! directory of the submodule has that commit; a commit of a session's is there also if its branch waits for the user.
 //! Which path has which submodule is up to `.gitmodules`, which a session can write, so each submodule counts.
 
-use std::fs;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use pinfold_git::baseline::Start;
-use pinfold_git::host_git::HostGit;
 use pinfold_git::stamp::Stamps;
 use pinfold_git::state::State;
 use pinfold_host::Refusal;
@@ -18,50 +20,83 @@ use super::Collect;
 use crate::git::modules;
 use crate::git::private::Copied;
 
+/// Levels of recorded commits in recorded commits that are judged.
+const DEEPEST: usize = 8;
+
+/// Recorded commits that are judged at most in one round: each costs some ten programs of git.
+const MOST: usize = 1024;
+
+/// What is known of recorded commits in one round, and how deep one commit records another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorded {
+    /// Whether a commit would put something in place that tools run or trust.
+    judged: Rc<RefCell<BTreeMap<String, bool>>>,
+    depth: usize,
+}
+
 impl Collect<'_> {
-    /// Returns whether a commit that is recorded at a path would put something in place that tools run or trust. One that no
-    /// submodule has counts as such: a later session can make it.
-    pub(super) fn records_protected(&self, path: &Path, commit: &str) -> Result<bool, Refusal> {
-        let start = |copied: &Copied| State::at(&copied.start);
-        let there = self.submodules().map(|copied| (copied.clone(), start(copied)));
+    /// Returns the number of the first of these recorded commits that would put something in place that tools run or trust. One that
+    /// no other repository of the session has counts as such: a later session can make it.
+    pub(super) fn first_protected(&self, commits: &[&str]) -> Result<Option<usize>, Refusal> {
+        let judged = |commit: &str| self.recorded.judged.borrow().get(commit).copied();
+        let new: BTreeSet<&str> =
+            commits.iter().copied().filter(|commit| judged(commit).is_none()).collect();
+        let is_too_much = self.recorded.judged.borrow().len() + new.len() > MOST;
+        if !new.is_empty() && !is_too_much && self.recorded.depth < DEEPEST {
+            self.judge_recorded(&new.into_iter().collect::<Vec<_>>())?;
+        }
+        Ok(commits.iter().position(|commit| judged(commit).unwrap_or(true)))
+    }
+
+    fn judge_recorded(&self, commits: &[&str]) -> Result<(), Refusal> {
+        let depth = self.recorded.depth + 1;
+        let mut found: BTreeMap<&str, bool> = BTreeMap::new();
+        for (copied, state) in self.others() {
+            let recorded = Recorded { depth, ..self.recorded.clone() };
+            let out = self.out.clone();
+            let collect = Collect { copied: &copied, out, recorded, ..*self };
+            for commit in collect.those_there(commits)? {
+                let is_known = found.get(commit) == Some(&true);
+                if !is_known {
+                    let is_protected = collect.touches_protected(&state, commit)?.is_some();
+                    found.insert(commit, is_protected);
+                }
+            }
+        }
+        let judged = commits
+            .iter()
+            .map(|commit| ((*commit).to_owned(), found.get(commit).copied().unwrap_or(true)));
+        self.recorded.judged.borrow_mut().extend(judged);
+        Ok(())
+    }
+
+    /// Returns whether no other repository of the session has a commit.
+    pub(super) fn can_be_made(&self, commit: &str) -> bool {
+        !self.others().iter().any(|(copied, _)| {
+            let collect =
+                Collect { copied, out: self.out.clone(), recorded: self.recorded.clone(), ..*self };
+            collect.those_there(&[commit]).is_ok_and(|there| !there.is_empty())
+        })
+    }
+
+    /// Returns the other repositories of the session, each with what is known of it.
+    fn others(&self) -> Vec<(Cow<'_, Copied>, State)> {
+        let others = self.all.iter().filter(|copied| copied.host != self.copied.host);
+        let there = others.map(|copied| (Cow::Borrowed(copied), State::at(&copied.start)));
         // Of one that the session made only its HEAD is known: what its working tree had of that was looked through.
-        let made = self.made().into_iter().map(|copied| (copied, State::default()));
-        for (copied, state) in there.chain(made) {
-            if !self.has(&copied, commit) {
-                continue;
-            }
-            let collect = Collect { copied: &copied, out: self.out.clone(), ..*self };
-            if collect.touches_protected(&state, commit)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(self.can_be_made(path, commit))
+        let made = self.made().map(|copied| (Cow::Owned(copied), State::default()));
+        there.chain(made).collect()
     }
 
-    /// Returns whether submodules of the repository are there and none of them has the commit. A repository of its own in a
-    /// working tree is judged by itself.
-    pub(super) fn can_be_made(&self, path: &Path, commit: &str) -> bool {
-        let has = |copied: &Copied| self.has(copied, commit);
-        if self.submodules().next().is_none() || self.submodules().any(has) {
-            return false;
-        }
-        let is_repository = |top: &Path| {
-            fs::symlink_metadata(top.join(path).join(".git")).is_ok_and(|git| git.is_dir())
+    /// Returns the repositories that were made since the start. Those that the session made were rebuilt before.
+    fn made(&self) -> impl Iterator<Item = Copied> {
+        let modules = modules::directories(self.copied.host.path());
+        let hosts = modules.chain(self.rebuilt.iter().cloned());
+        let hosts: Vec<Anchor> = hosts.filter_map(|git| Anchor::of(&git).ok()).collect();
+        let is_new = |host: &Anchor| {
+            *host != self.copied.host && !self.all.iter().any(|copied| copied.host == *host)
         };
-        !self.made().iter().any(has) && !self.own_tops().any(is_repository)
-    }
-
-    /// Returns the repositories of the session other than this one.
-    fn submodules(&self) -> impl Iterator<Item = &Copied> {
-        self.all.iter().filter(|copied| copied.host != self.copied.host)
-    }
-
-    /// Returns the submodules that were made since the start: those that the session made were rebuilt before.
-    fn made(&self) -> Vec<Copied> {
-        let hosts = modules::directories(self.copied.host.path());
-        let hosts = hosts.filter_map(|git| Anchor::of(&git).ok());
-        let is_new = |host: &Anchor| !self.all.iter().any(|copied| copied.host == *host);
-        let copied = |host: Anchor| Copied {
+        hosts.into_iter().filter(is_new).map(|host| Copied {
             start: Start::read(host.path()),
             host,
             private: PathBuf::new(),
@@ -69,13 +104,17 @@ impl Collect<'_> {
             number: 0,
             stamps: Stamps::default(),
             own_stamps: None,
-        };
-        hosts.filter(is_new).map(copied).collect()
+        })
     }
 
-    fn has(&self, copied: &Copied, commit: &str) -> bool {
-        let git = HostGit { program: self.git, directory: &copied.host };
-        git.run(&["cat-file", "-e", &format!("{commit}^{{commit}}")], None).is_ok()
+    /// Returns those of these commits that the repository has.
+    fn those_there<'c>(&self, commits: &[&'c str]) -> Result<Vec<&'c str>, Refusal> {
+        let asked: String = commits.iter().map(|commit| format!("{commit}\n")).collect();
+        let how = ["cat-file", "--batch-check=%(objecttype)"];
+        let said = self.host().run(&how, Some(asked.as_bytes()))?;
+        let kinds = said.lines().chain(std::iter::repeat(""));
+        let is_there = |(_, kind): &(&&str, &str)| *kind == "commit";
+        Ok(commits.iter().zip(kinds).filter(is_there).map(|(commit, _)| *commit).collect())
     }
 }
 

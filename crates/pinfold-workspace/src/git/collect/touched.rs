@@ -185,8 +185,10 @@ impl Collect<'_> {
         changes: &'c [u8],
     ) -> Result<BTreeSet<Change<'c>>, Refusal> {
         let named = self.named_below();
-        let is_protected =
-            |path: &Path| is_protected(self.protection, path) || is_named(&named, path);
+        let is_protected = |path: &Path| {
+            is_protected(self.protection, path)
+                || is_named(&named, path)
+        };
         // What lies in a submodule is judged by the commits of that.
         let judged = |change: &Change<'_>| {
             is_protected(change.path) || change.is_submodule() || holds(&named, change.path)
@@ -203,12 +205,15 @@ impl Collect<'_> {
         let (recorded, mut unknown): (BTreeSet<_>, BTreeSet<_>) = unknown
             .into_iter()
             .partition(|change| change.is_submodule() && !is_protected(change.path));
-        for (number, change) in recorded.into_iter().enumerate() {
-            let is_judged = number < MOST_RECORDED;
-            if !is_judged || self.records_protected(change.path, &change.entry.object)? {
-                unknown.insert(change);
-                break;
-            }
+        let commits: Vec<&str> = recorded
+            .iter()
+            .map(|change| change.entry.object.as_str())
+            .take(MOST_RECORDED)
+            .collect();
+        let protected = self.first_protected(&commits)?;
+        let unjudged = (recorded.len() > MOST_RECORDED).then_some(MOST_RECORDED);
+        if let Some(number) = protected.or(unjudged) {
+            unknown.extend(recorded.into_iter().nth(number));
         }
         Ok(unknown)
     }
@@ -319,11 +324,15 @@ fn holds(named: &[&Path], path: &Path) -> bool {
 
 /// Returns whether tools run what lies at this path, or in a directory above it, by themselves.
 fn is_protected(protection: &Protection, path: &Path) -> bool {
-    let top = Site::of_names(Path::new("/"));
+    is_protected_at(protection, &Site::of_names(Path::new("/")), path)
+}
+
+/// Returns the same of a path below a directory that lies there.
+fn is_protected_at(protection: &Protection, site: &Site, path: &Path) -> bool {
     let is_executed = |path: &Path| {
         let name = path.file_name().map(OsStr::as_bytes);
         name.is_some_and(|name| Protection::may_match(&Folded::of(name)))
-            && protection.classify(&top, path).is_some_and(|class| class.executed().is_some())
+            && protection.classify(site, path).is_some_and(|class| class.executed().is_some())
     };
     path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)
 }

@@ -28,7 +28,7 @@ use pinfold_git::worktrees::{self, Worktree};
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::launcher::{HostProgram, Spot};
-use pinfold_names::Protection;
+use pinfold_names::{Protection, Site};
 
 use super::import::{ASKED, CHECKED, SAID};
 use super::private::Copied;
@@ -76,6 +76,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
     /// Names that tools on the host run by themselves.
     pub(crate) protection: &'a Protection,
+    /// What the session could write, each with where it lies.
+    pub(crate) roots: &'a [(PathBuf, Site)],
     /// Paths that they run or trust because something names them.
     pub(crate) named: &'a [PathBuf],
     /// Files that are hidden from the session.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pinfold_host::launcher::HostProgram;
-use pinfold_names::Protection;
+use pinfold_names::{Protection, Site};
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
@@ -24,6 +24,7 @@ pub struct Repositories {
     out: PathBuf,
     tops: Vec<(PathBuf, PathBuf)>,
     protection: Protection,
+    roots: Vec<(PathBuf, Site)>,
     named: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     /// Objects that the session borrows, and where they are mounted.
@@ -54,6 +55,7 @@ impl Repositories {
             out: self.out.join(own_name(&format!("out-{}", copied.number))),
             tops: &self.tops,
             protection: &self.protection,
+            roots: &self.roots,
             named: &self.named,
             hidden: &self.hidden,
             phase,
@@ -99,6 +101,7 @@ impl Guard {
             out: self.private.parent().unwrap_or(&self.private).to_owned(),
             tops: self.tops.clone(),
             protection: self.protection.clone(),
+            roots: self.roots.iter().map(|it| (it.path.clone(), it.site.clone())).collect(),
             named: self.executed.clone(),
             hidden: self.hidden.clone(),
             borrowed: self.copies.borrowed().cloned().collect(),

@@ -194,6 +194,7 @@ impl Review {
         let protection = Protection::default();
         let named = self.record.named.iter();
         let named: Vec<PathBuf> = named.map(|it| self.record.workspace.join(&it.path)).collect();
+        let roots = [(self.record.workspace.clone(), self.record.site())];
         let mut failed = false;
         let found: Vec<(&Path, io::Result<Copied>)> = self.copied().collect();
         let all: Vec<Copied> =
@@ -212,6 +213,7 @@ impl Review {
                         out: self.directory.join(format!("out-{}", copied.number)),
                         tops: &tops,
                         protection: &protection,
+                        roots: &roots,
                         named: &named,
                         hidden: &[],
                         phase: Phase::End,

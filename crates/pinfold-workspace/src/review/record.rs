@@ -114,6 +114,14 @@ pub(crate) struct Judge {
     named: Vec<(PathBuf, Protected)>,
 }
 
+impl Record {
+    /// Returns where the workspace really lies.
+    pub(crate) fn site(&self) -> Site {
+        let homes = homes();
+        Site::new(&self.workspace, homes.iter().map(PathBuf::as_path))
+    }
+}
+
 impl Judge {
     /// Returns the rules of a session.
     ///
@@ -123,9 +131,7 @@ impl Judge {
         let lifted = record.opt_in.iter().map(String::as_str);
         let protection = Protection::defaults(lifted).map_err(io::Error::other)?;
         let named = record.named.iter().map(|it| (it.path.clone(), it.protected.clone()));
-        let homes = homes();
-        let site = Site::new(&record.workspace, homes.iter().map(PathBuf::as_path));
-        let workspace = record.workspace.clone();
+        let (workspace, site) = (record.workspace.clone(), record.site());
         Ok(Self { protection, workspace, site, named: named.collect() })
     }
 

@@ -118,3 +118,17 @@ fn other_names_of_a_protected_file_are_protected() {
         assert_eq!(case.host("cat .mcp.json other apart"), "a\na\nx\n", "{site}: {stderr}");
     }
 }
+
+#[test]
+fn names_that_are_protected_at_the_top_of_a_grant_are_so_in_commits() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("mkdir sub; touch sub/s; git add sub; git commit -qm sub");
+        let script = "b=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,sub/.bashrc; \
+                      git commit -qm planted; git branch other HEAD~";
+        let sub = case.path().join("sub").display().to_string();
+        let (_, stderr) = text(&case.run(&["--write", &sub], script));
+        assert!(stderr.contains("it brings sub/.bashrc"), "{site}: {stderr}");
+        assert_eq!(case.host("git log -1 --format=%s; git branch --list other"), "sub\n  other\n");
+    }
+}

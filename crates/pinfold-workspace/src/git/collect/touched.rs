@@ -187,6 +187,7 @@ impl Collect<'_> {
         let named = self.named_below();
         let is_protected = |path: &Path| {
             is_protected(self.protection, path)
+                || self.is_protected_in_place(path)
                 || is_named(&named, path)
         };
         // What lies in a submodule is judged by the commits of that.
@@ -222,6 +223,17 @@ impl Collect<'_> {
     fn known(&self, state: &State) -> BTreeSet<String> {
         let branches = state.start.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
         branches.map(|(_, tip)| tip.clone()).chain(self.copied.start.head_commits()).collect()
+    }
+
+    /// Returns whether a path is protected where a working tree has it: some names are protected at the top of what was
+    /// granted, or in a home.
+    fn is_protected_in_place(&self, path: &Path) -> bool {
+        self.own_tops().map(|top| top.join(path)).any(|path| {
+            let is_in = |(root, site): &(PathBuf, Site)| {
+                path.strip_prefix(root).is_ok_and(|it| is_protected_at(self.protection, site, it))
+            };
+            self.roots.iter().any(is_in)
+        })
     }
 
     /// Returns what something names in a working tree of the repository, relative to that. A checkout puts a file of any

@@ -101,10 +101,11 @@ fn every_way_to_a_process_is_refused_before_it_is_loaded_and_when_it_is() {
                 assert!(!starts(version), "{} lets pass: {}\n{errors}", version.display(), way.1);
             }
         }
-        // One version shows that it is a way. The others only have to refuse it.
+        // One version shows that it is a way. The others only have to refuse it. What only newer ones have cannot be shown by
+        // one that is old.
         let first = index % refusing.len().max(1);
         let mut tried = refusing.iter().cycle().skip(first).take(refusing.len());
-        assert!(nodes.is_empty() || tried.any(|version| starts(version)), "no way: {}", way.1);
+        assert!(nodes.len() < 2 || tried.any(|version| starts(version)), "no way: {}", way.1);
     }
 }
 

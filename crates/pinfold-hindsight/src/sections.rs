@@ -56,7 +56,7 @@ impl Report {
         });
         let started = self.commands.started;
         let failed = self.commands.failed;
-        section.push(Line::default().own(format!("{started} programs started, {failed} failed")));
+        section.push(Line::default().own(format!("programs started: {started}, failed: {failed}")));
         section
     }
 

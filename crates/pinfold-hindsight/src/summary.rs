@@ -108,12 +108,12 @@ impl Summary {
         let mut overview = empty("Overview");
         for words in [
             format!(
-                "{} sessions, {} failed, {} still run",
+                "sessions: {}, failed: {}, still running: {}",
                 self.sessions, self.failed, self.running
             ),
             format!("{} in all", Took(self.total_ms)),
-            format!("{} programs started, {} failed", self.programs, self.failed_programs),
-            format!("{} commands asked of the host, {} refused", self.approvals, self.denied),
+            format!("programs started: {}, failed: {}", self.programs, self.failed_programs),
+            format!("commands asked of the host: {}, refused: {}", self.approvals, self.denied),
             format!("{} tokens, {:.4} USD", self.tokens, self.usd),
         ] {
             overview.push(Line::default().own(words));

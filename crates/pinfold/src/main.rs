@@ -47,7 +47,9 @@ mod wait;
 mod work;
 mod worktree;
 
+use std::cell::LazyCell;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -74,11 +76,11 @@ fn main() -> ExitCode {
         return memory_client::run();
     }
     completions::answer(Cli::command);
-    let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
-    // An activated environment puts a directory of a workspace first on PATH.
-    let left_out = Places::find().map(|places| prepare::left_out(&places)).unwrap_or_default();
-    leave_out_in_children(&left_out);
-    let launcher = launcher.leaving_out(&left_out);
+    leave_out_in_children(left_out);
+    // What only talks to a live session needs none, and answers sooner.
+    let launcher = LazyCell::new(|| {
+        Launcher::new(Wrappers::of_settings(policy::wrappers)).leaving_out(&left_out())
+    });
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         cli::suggest(error, Cli::command(), std::env::args_os().collect()).exit()
     });
@@ -128,15 +130,21 @@ fn main() -> ExitCode {
         Command::Vm(command) => vm::vm(command.0, &launcher),
         Command::Cluster(command) => cluster::cluster(command.0, &launcher),
         Command::Attempt => work::attempt(&launcher),
-        Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),
+        Command::SnapshotStep(args) => snapshot::step(&args.0, launcher.clone()),
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args.0)),
         Command::Secret(command) => secret_command(command.0, &launcher),
         Command::Approvals(args) => approvals::approvals(args.0),
         Command::HostRun(args) => host::run(&args.0),
-        Command::HostGit(args) => host::git(&args.0, launcher),
+        Command::HostGit(args) => host::git(&args.0, launcher.clone()),
     };
     outcome.unwrap_or_else(exit::Failure::show)
+}
+
+/// Returns the directories whose programs are not run by name. An activated environment puts a directory of a workspace first on
+/// `PATH`.
+fn left_out() -> Vec<PathBuf> {
+    Places::find().map(|places| prepare::left_out(&places)).unwrap_or_default()
 }
 
 /// Returns what a command line of `pinfold run` says about the policy.

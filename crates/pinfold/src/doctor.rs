@@ -50,7 +50,7 @@ pub(crate) fn obstacle(places: &Places, launcher: &Launcher) -> Result<Option<St
 /// # Errors
 /// Returns an error for settings, secrets or agents that cannot be read.
 fn examine(places: &Places, launcher: &Launcher) -> Result<Report, Failure> {
-    let not_in = prepare::left_out(places);
+    let not_in = prepare::left_out(Some(places));
     let own = OwnPrograms::of(&policy::own().map_err(Failure::plain)?, places);
     let boundaries = pinfold_session::boundaries(own, &not_in, launcher)
         .map_err(Failure::from)

@@ -144,7 +144,7 @@ fn main() -> ExitCode {
 /// Returns the directories whose programs are not run by name. An activated environment puts a directory of a workspace first on
 /// `PATH`.
 fn left_out() -> Vec<PathBuf> {
-    Places::find().map(|places| prepare::left_out(&places)).unwrap_or_default()
+    prepare::left_out(Places::find().ok().as_ref())
 }
 
 /// Returns what a command line of `pinfold run` says about the policy.

@@ -195,7 +195,7 @@ pub(super) fn base_of(
 /// # Errors
 /// Returns an error if none is installed.
 pub fn engine(asked: Option<ImageEngine>, host: Host<'_>) -> Result<Engine, RunError> {
-    Ok(Engine::find(host.launcher, asked, &left_out(host.places))?)
+    Ok(Engine::find(host.launcher, asked, &left_out(Some(host.places)))?)
 }
 
 /// Checks that what a repository adds is trusted, by the hash that was given or by what was looked at.

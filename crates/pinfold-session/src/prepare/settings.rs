@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
@@ -55,11 +55,14 @@ pub fn in_mode(
 
 /// Returns the directories whose programs are not executed by name, since sessions may have written there: the working
 /// trees around the current directory, whose environment may be the activated one, what sessions that are not settled
-/// may write to, and what the pinfold that started this one leaves out.
+/// may write to, and what the pinfold that started this one leaves out. Without a home nothing around is the user's own, and
+/// there are no sessions.
 #[must_use]
-pub fn left_out(places: &Places) -> Vec<PathBuf> {
-    let around = here().map(|here| trees_around(&here, &places.home)).unwrap_or_default();
-    [around, writable(places), left_out_by_parent()].concat()
+pub fn left_out(places: Option<&Places>) -> Vec<PathBuf> {
+    let home = places.map_or(Path::new(""), |places| &places.home);
+    let around = here().map(|here| trees_around(&here, home)).unwrap_or_default();
+    let of_sessions = places.map(writable).unwrap_or_default();
+    [around, of_sessions, left_out_by_parent()].concat()
 }
 
 /// Returns the current directory, or where it was if a session has removed it.

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Commits what the agent left without a commit. Argument: the message.
 set -e
 git add -A

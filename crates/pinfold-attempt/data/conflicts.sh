@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Prints which commits conflict with the one that is checked out. Arguments: that one, and the others.
 tip=$1
 shift

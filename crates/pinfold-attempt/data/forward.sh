@@ -1,7 +1,9 @@
+# shellcheck shell=sh
 # Moves the branch that is checked out forward to a merge, with its files. Arguments: the reference, its commit, the merge,
 # and "try" to change nothing. Ends with 10 if something of the user's is in the way, and with 11 if the branch moved.
 set -e
 branch=$1 tip=$2 merged=$3 mode=$4
+# shellcheck disable=SC2032
 git() { command git -c core.hooksPath=/dev/null "$@"; }
 
 [ "$(git symbolic-ref -q HEAD)" = "$branch" ] && [ "$(git rev-parse HEAD)" = "$tip" ] || exit 11
@@ -25,6 +27,7 @@ work=$(mktemp -d)
 index=$(git rev-parse --git-path index)
 git diff-tree -r -z --no-renames --name-only --diff-filter=AMT "$tip" "$merged" | sort -z >"$work/changed"
 GIT_INDEX_FILE=$work/merged git read-tree "$merged"
+# shellcheck disable=SC2033 # no hook runs for a diff
 GIT_INDEX_FILE=$work/merged GIT_LITERAL_PATHSPECS=1 xargs -0r git diff -z --no-ext-diff --name-only -- \
     <"$work/changed" | sort -zu >"$work/other"
 comm -z -23 "$work/changed" "$work/other" >"$work/same"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Merges a result into what is checked out, and writes no file of it. Arguments: the commit that is checked out, the
 # result, and the message. Ends with 10 if they conflict, and then prints where.
 set -e

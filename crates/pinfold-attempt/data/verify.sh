@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Arguments: the base, a directory with sealed files or nothing, the commit that is verified, the command, and the paths to
 # restore from the base.
 set -e
@@ -5,6 +6,7 @@ base=$1 sealed=$2 commit=$3 command=$4
 shift 4
 
 # No program of the result decides what is restored.
+# shellcheck disable=SC2123 # nothing is looked up
 given=$PATH PATH=
 IFS=:
 for directory in $given; do
@@ -45,6 +47,7 @@ unset GIT_ATTR_SOURCE || true
 if [ -n "$sealed" ]; then
     # A link or another kind of file of the result where sealed files come would lead them elsewhere.
     top=$PWD
+    # shellcheck disable=SC2016 # for the inner shell
     (cd "$sealed" && find . -exec /bin/sh -c '
         top=$1
         shift

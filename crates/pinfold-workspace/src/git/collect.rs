@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{
-    Refs, is_name, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
+    Refs, is_object, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
     parse_unused_heads,
 };
 use pinfold_git::settled::{Kept, Settled};
@@ -50,6 +50,13 @@ pub(crate) use recorded::{Recorded, inner_first};
 
 /// Bytes of what git lists for a repository; a reference takes about a hundred.
 const LONGEST_LIST: u64 = 256 << 20;
+
+/// Characters of what git says of an object.
+const LONGEST_REASON: usize = 200;
+
+/// Why something stays in the session of which objects are missing.
+const MISSING: &str =
+    "part of their history is missing in the session, as after `git fetch --depth`";
 
 /// Whether the session goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,9 +148,9 @@ impl Collect<'_> {
         let (within, elsewhere): (Vec<Worktree>, Vec<Worktree>) =
             all.into_iter().partition(|worktree| worktree.within);
         let ours = self.ours(&within)?;
-        let theirs = self.export(&ours, &within)?;
+        let mut theirs = self.export(&ours, &within)?;
         self.complete(state, &within, &ours);
-        let (forward, touched) = self.take_objects(state, &ours, &theirs)?;
+        let (forward, touched) = self.take_objects(state, &ours, &mut theirs)?;
         let held = self.checked_out(&elsewhere);
         let crossing = self.without_new_gitlinks(state, &within, &theirs)?;
         let plan = Plan { ours: &ours, theirs: &crossing, forward, touched, held: &held };
@@ -193,7 +200,7 @@ impl Collect<'_> {
             within.iter().map(|worktree| self.side_of(worktree)).collect::<Result<_, _>>()?;
         let (refs, unused) = (parse_refs(&listed), parse_unused(&listed));
         let stashes = parse_stashes(&stashes);
-        Ok(Held { refs, symbolic, remotes, unused, stashes, trees, lost: BTreeSet::new() })
+        Ok(Held { refs, symbolic, remotes, unused, stashes, trees, lost: BTreeMap::new() })
     }
 
     /// Returns where history begins if it was cut off (git-fetch(1), `--depth`).
@@ -218,13 +225,6 @@ impl Collect<'_> {
         let listed = self.read(SAID, "refs")?;
         let (mut refs, mut unused) = (parse_refs(&listed), parse_unused(&listed));
         refs.retain(|name, _| !ours.symbolic.contains(name));
-        let lost = self.read(SAID, "lost")?;
-        let lost: BTreeSet<String> =
-            lost.lines().filter(|name| is_name(name)).map(str::to_owned).collect();
-        // The session has not deleted them.
-        let there =
-            lost.iter().filter_map(|name| Some((name.clone(), ours.refs.get(name)?.clone())));
-        refs.extend(there);
         let heads = self.read(SAID, "heads")?;
         let is_there = |commit: &String| {
             let heads = ours.trees.iter().filter_map(|side| side.head.commit.as_ref());
@@ -245,7 +245,10 @@ impl Collect<'_> {
         let trees = (0..within.len()).map(side).collect();
         let stashes = parse_stashes(&self.read(SAID, "stash")?);
         let (symbolic, remotes) = (BTreeSet::new(), Refs::new());
-        Ok(Held { refs, symbolic, remotes, unused, stashes, trees, lost })
+        let mut theirs =
+            Held { refs, symbolic, remotes, unused, stashes, trees, lost: BTreeMap::new() };
+        theirs.leave_out(&self.objects(SAID, "missing")?, MISSING, ours);
+        Ok(theirs)
     }
 
     /// Completes, the first time, what the working trees had in common at the start: where HEAD was, and
@@ -287,8 +290,31 @@ impl Collect<'_> {
         &self,
         state: &State,
         ours: &Held,
-        theirs: &Held,
+        theirs: &mut Held,
     ) -> Result<(HashSet<String>, BTreeMap<String, String>), Refusal> {
+        if !self.check(state, ours, theirs)? {
+            return Ok((HashSet::new(), BTreeMap::new()));
+        }
+        let refused = self.objects(CHECKED, "refused")?;
+        theirs.leave_out(&refused, &self.why_refused()?, ours);
+        self.store_incoming()?;
+        self.store_large_files()?;
+        let forward = self.read(CHECKED, "forward")?;
+        let moved = moved(state, theirs);
+        let mut may_move: HashSet<String> = forward.lines().map(str::to_owned).collect();
+        let is_new =
+            |name: &&String| !state.start.contains_key(*name) && !ours.refs.contains_key(*name);
+        may_move.extend(moved.clone().map(|(name, _)| name).filter(is_new).cloned());
+        // A branch that the session made may go anywhere.
+        let is_own =
+            |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
+        may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
+        let touched = self.judge(state, moved)?;
+        Ok((may_move, touched))
+    }
+
+    /// Has a scratch sandbox check the new objects, if there may be any.
+    fn check(&self, state: &State, ours: &Held, theirs: &Held) -> Result<bool, Refusal> {
         let moved = moved(state, theirs);
         let is_news = moved.clone().next().is_some()
             || self.phase == Phase::End
@@ -299,7 +325,7 @@ impl Collect<'_> {
                     || !theirs.unused.is_subset(&ours.unused))
             || theirs.trees.iter().ne(&ours.trees);
         if !is_news {
-            return Ok((HashSet::new(), BTreeMap::new()));
+            return Ok(false);
         }
         let updates = moved.clone().filter_map(|(name, new)| {
             let base = state.start.get(name).or_else(|| ours.refs.get(name))?;
@@ -317,19 +343,21 @@ impl Collect<'_> {
         let mut all = theirs.refs.values().chain(stashes).chain(heads).chain(unused);
         self.write("new", &lines(&mut all))?;
         self.helper("check")?;
-        self.store_incoming()?;
-        self.store_large_files()?;
-        let forward = self.read(CHECKED, "forward")?;
-        let mut may_move: HashSet<String> = forward.lines().map(str::to_owned).collect();
-        let is_new =
-            |name: &&String| !state.start.contains_key(*name) && !ours.refs.contains_key(*name);
-        may_move.extend(moved.clone().map(|(name, _)| name).filter(is_new).cloned());
-        // A branch that the session made may go anywhere.
-        let is_own =
-            |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
-        may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
-        let touched = self.judge(state, moved)?;
-        Ok((may_move, touched))
+        Ok(true)
+    }
+
+    /// Returns objects that a scratch sandbox lists.
+    fn objects(&self, part: &str, name: &str) -> Result<HashSet<String>, Refusal> {
+        let listed = self.read(part, name)?;
+        Ok(listed.lines().filter(|line| is_object(line)).map(str::to_owned).collect())
+    }
+
+    /// Returns why git refused an object.
+    fn why_refused(&self) -> Result<String, Refusal> {
+        let said = self.read(CHECKED, "why")?;
+        let said = said.lines().next().unwrap_or_default();
+        let said = said.trim_start_matches("error: ").chars().take(LONGEST_REASON);
+        Ok(format!("git refuses an object of them ({})", said.collect::<String>()))
     }
 
     /// Branches that are checked out in working trees that the session did not see.

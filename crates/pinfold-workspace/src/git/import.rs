@@ -44,91 +44,11 @@ const OUT: &str = "/q/out";
 const IN_ASKED: &str = "/q/asked";
 const IN_SAID: &str = "/q/said";
 
-/// Packs what the copy has and the host has not, and says where it is: `refs`, `heads` and `stash`.
-/// What is staged becomes a tree among the objects of the scratch sandbox. If objects are missing, such as after
-/// `git fetch --depth`, `lost` has the references that stay out. Where history begins is up to the host (`shallow`).
-const EXPORT: &str = "set -e
-mkdir -p /q/out/objects/info /q/out/objects/pack
-[ ! -s /q/asked/shallow ] || GIT_SHALLOW_FILE=/q/asked/shallow
-export GIT_SHALLOW_FILE
-export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/copy/objects
-git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags >/q/out/refs
-while read -r number head index; do
-  commit=$(git rev-parse -q --verify \"$head^{commit}\") || commit=-
-  branch=$(git symbolic-ref -q \"$head\") || branch=-
-  # Without an index nothing is staged: the empty tree.
-  [ ! -f \"/q/copy/$index\" ] || cp \"/q/copy/$index\" /q/out/index
-  tree=$(GIT_INDEX_FILE=/q/out/index git write-tree 2>/dev/null) || tree=-
-  rm -f /q/out/index
-  echo \"$number $commit $tree $branch\"
-done </q/asked/worktrees >/q/out/heads
-if git rev-parse -q --verify refs/stash >/dev/null; then
-  git log -g -s --no-show-signature --no-decorate --no-notes --format='%H %gs' refs/stash --
-fi >/q/out/stash
-{ cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
-  cut -d' ' -f2,3 /q/out/heads | tr ' ' '\\n' | sed '/^-$/d'; } >/q/out/new
-pack() {
-  { cat /q/out/new; sed 's/^/^/' /q/asked/tips; } | git pack-objects -q --revs --stdout >/q/out/pack
-}
-is_whole() {
-  { echo \"$1\"; sed 's/^/^/' /q/asked/tips; } | git rev-list --objects --quiet --stdin
-}
-if ! pack 2>/dev/null; then
-  sort -u /q/out/new >/q/out/all
-  head -n 1000 /q/out/all | while read -r object; do
-    is_whole \"$object\" 2>/dev/null || echo \"$object\"
-  done >/q/out/missing
-  tail -n +1001 /q/out/all >>/q/out/missing
-  grep -Ff /q/out/missing /q/out/refs | cut -d' ' -f2 >/q/out/lost || :
-  for list in refs heads stash new; do
-    grep -vFf /q/out/missing /q/out/$list >/q/out/whole || :
-    mv /q/out/whole /q/out/$list
-  done
-  pack
-fi";
+const EXPORT: &str = include_str!("../../data/export.sh");
 
-/// Checks the pack and says which branches moved forward and which stashes are such. A few objects
-/// are stored one by one, so that git does not pack again after every commit (`gc.autoPackLimit`).
-const CHECK: &str = "set -e
-if [ -n \"$1\" ]; then
-  mkdir -p /q/out/incoming/info /q/out/incoming/pack
-  export GIT_OBJECT_DIRECTORY=/q/out/incoming GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/host/objects
-  case $1 in
-    few) git unpack-objects -q --strict </q/said/pack ;;
-    *) git index-pack --stdin --strict --fix-thin </q/said/pack >/dev/null ;;
-  esac
-fi
-git rev-list --objects --quiet --stdin --not --all </q/asked/new
-while read -r old new name; do
-  if git merge-base --is-ancestor \"$old\" \"$new\"; then echo \"$name\"; fi
-done </q/asked/updates >/q/out/forward
-while read -r commit; do
-  if git rev-parse -q --verify \"$commit^2^{commit}\" >/dev/null; then echo \"$commit\"; fi
-done </q/asked/stash >/q/out/stashes";
+const CHECK: &str = include_str!("../../data/check.sh");
 
-/// Moves references, HEADs and indexes of the copy to where the host has them, each only if it is
-/// where it was when both sides were last in step.
-const BRING: &str = "set -e
-git update-ref -m 'from the host' --stdin </q/asked/bring-refs
-while read -r number head index old new; do
-  now=$(git symbolic-ref -q \"$head\") || now=$(git rev-parse -q --verify \"$head\") || now=-
-  [ \"$now\" = \"$old\" ] || exit 1
-  lock=/q/copy/$index.lock
-  (set -C; : >\"$lock\") || exit 1
-  if [ \"$old\" != \"$new\" ]; then
-    case $new in
-      refs/*) git symbolic-ref -m 'from the host' \"$head\" \"$new\" ;;
-      *) git update-ref -m 'from the host' --no-deref \"$head\" \"$new\" ;;
-    esac
-  fi
-  if [ -f /q/asked/bring-index-$number ]; then
-    cat /q/asked/bring-index-$number >\"$lock\"
-    touch -r /q/asked/bring-index-$number \"$lock\"
-    mv \"$lock\" \"/q/copy/$index\"
-  else
-    rm -f \"$lock\"
-  fi
-done </q/asked/bring-heads";
+const BRING: &str = include_str!("../../data/bring.sh");
 
 /// Packs what is new in the copy.
 ///
@@ -189,38 +109,7 @@ pub fn check(import: &Import) -> Result<(), Refusal> {
         .run()
 }
 
-/// Reads a foreign repository: packs the objects that its branches, tags and remotes reach, checked,
-/// and lists what names them.
-const READ: &str = "set -e
-format=$(git rev-parse --show-object-format)
-echo \"$format\" >/q/out/format
-(unset GIT_DIR GIT_WORK_TREE
-  git init -q --bare --template= --object-format=\"$format\" /q/out/scratch) 2>/dev/null
-if [ -f /q/copy/shallow ]; then
-  grep -xE '[0-9a-f]{40}|[0-9a-f]{64}' /q/copy/shallow >/q/out/shallow || :
-  cp /q/out/shallow /q/out/scratch/shallow
-fi
-git for-each-ref --format='%(symref)%(objectname) %(refname)' \
-  refs/heads refs/tags refs/remotes refs/notes >/q/out/refs
-git symbolic-ref -q HEAD >/q/out/head || git rev-parse -q --verify 'HEAD^{commit}' >/q/out/head || :
-{ cut -d' ' -f1 /q/out/refs; git rev-parse -q --verify 'HEAD^{commit}' || :; } | grep -v ^refs/ >/q/out/tips || :
-if [ -s /q/out/tips ]; then
-  git pack-objects -q --revs --stdout </q/out/tips >/q/out/foreign.pack
-  cd /q/out/scratch
-  GIT_DIR=. git index-pack --strict --stdin </q/out/foreign.pack | cut -f2 >/q/out/pack-name
-  GIT_DIR=. git rev-list --objects --quiet --stdin </q/out/tips
-  mv objects/pack/pack-*.pack /q/out/pack.pack
-  mv objects/pack/pack-*.idx /q/out/pack.idx
-fi
-git config --no-includes --null --get-regexp '^(remote|branch)\\..' >/q/out/settings || :
-{ git config --no-includes --name-only --list |
-    grep -vE '^(remote|branch|core\\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)|extensions\\.objectformat|submodule\\.active)(\\.|$)' || :
-  find /q/copy/hooks -mindepth 1 ! -name '*.sample' 2>/dev/null | head -3 | sed 's|^/q/copy/||' || :
-  for name in rebase-merge rebase-apply sequencer MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG modules worktrees; do
-    [ ! -e /q/copy/$name ] || echo $name
-  done
-  if git rev-parse -q --verify refs/stash >/dev/null; then echo 'the stash'; fi
-} >/q/out/left-out";
+const READ: &str = include_str!("../../data/read.sh");
 
 /// Reads the foreign repository at `copy` into the directory `out`. `borrowed` are directories of
 /// objects, each with the path that the repository may know it by.

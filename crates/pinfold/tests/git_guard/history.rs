@@ -37,6 +37,32 @@ fn history_that_a_session_cuts_off_keeps_back_no_other_branch() {
     }
 }
 
+/// Makes a branch with a commit whose date git does not accept (git-fsck(1), zeroPaddedDate).
+const DATED: &str = "printf 'tree %s\\nparent %s\\nauthor a <a@b> 01 +0000\\ncommitter a <a@b> 1 +0000\\n\\nodd\\n' \
+                     $(git rev-parse HEAD^{tree} HEAD) | git hash-object -t commit -w --stdin --literally \
+                     | xargs git update-ref refs/heads/odd; ";
+
+#[test]
+fn a_commit_that_git_refuses_keeps_back_no_other_branch() {
+    for site in sites() {
+        let case = site.repository();
+        let script = format!(
+            "{DATED} for n in 1 2 3 4 5 6 7; do git branch before$n; done; git commit -q --allow-empty -m more; \
+             git tag odd-tag odd; git branch after; git checkout -q odd; echo s >s; git add s; git stash -q"
+        );
+        let (_, stderr) = text(&case.inside(&script));
+        let look = "git log --format=%s; git branch --format='%(refname:short)' | paste -sd ' '; git tag; \
+                    git fsck --no-dangling; git status --porcelain; git symbolic-ref HEAD";
+        let branches = "after before1 before2 before3 before4 before5 before6 before7 main";
+        let expected = format!("more\nfirst\n{branches}\nrefs/heads/main\n");
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
+        let said = "refs/heads/odd, refs/stash, refs/tags/odd-tag: git refuses an object of them (";
+        assert!(stderr.contains(said) && stderr.contains("zeroPaddedDate"), "{site}: {stderr}");
+        let kept = "git --git-dir \"$(ls -d ../home/.local/state/pinfold/private/kept-*)\" cat-file commit odd | tail -1";
+        assert_eq!(case.host(kept), "odd\n", "{site}: {stderr}");
+    }
+}
+
 #[test]
 fn commits_come_out_of_a_session_that_completes_or_grafts_history() {
     for site in sites() {

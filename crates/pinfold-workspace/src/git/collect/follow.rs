@@ -71,16 +71,23 @@ impl Collect<'_> {
             let (ours, theirs) = (&plan.ours.trees[number], &plan.theirs.trees[number]);
             let our_branch = ours.head.branch.clone();
             let last = state.trees.get(&worktree.head).cloned();
-            let Some(last) = last.filter(|last| theirs != last && theirs.head != Head::default())
-            else {
+            let Some(last) = last.filter(|last| theirs != last) else {
                 followed.stay.extend(our_branch.map(|branch| (branch, CHECKED_OUT.to_owned())));
                 continue;
             };
+            let sides = Sides { last: &last, ours, theirs };
+            if theirs.head == Head::default() {
+                // Where the session stands, or what is staged there, stays in it.
+                match self.phase {
+                    Phase::Live => followed.branches.extend(our_branch),
+                    Phase::End => self.follow_with_own(state, worktree, plan, sides, &mut followed),
+                }
+                continue;
+            }
             if ours.head == theirs.head && ours.tree == theirs.tree {
                 state.trees.insert(worktree.head.clone(), theirs.clone());
                 continue;
             }
-            let sides = Sides { last: &last, ours, theirs };
             let mut moved = self.follow(state, worktree, plan, sides, Locked::Briefly);
             // Editors and prompts have `git status` write the index every now and then.
             if moved.as_ref().is_err_and(is_staged_since) {
@@ -103,13 +110,7 @@ impl Collect<'_> {
                     let is_in_use =
                         ours.head.branch == branch || self.is_stopped(worktree).is_some();
                     followed.stay.extend(branch.filter(|_| is_in_use).map(|branch| (branch, why)));
-                    match self.follow_own(state, worktree, plan, sides) {
-                        Ok(branch) => followed.branches.extend(branch),
-                        Err(why) => {
-                            let stays = |branch| (branch, why.to_string());
-                            followed.stay.extend(our_branch.map(stays));
-                        }
-                    }
+                    self.follow_with_own(state, worktree, plan, sides, &mut followed);
                 }
             }
         }
@@ -128,6 +129,24 @@ impl Collect<'_> {
         match self.is_stopped(worktree) {
             Some(why) => Err(why.into()),
             None => self.follow_to(state, worktree, plan, sides, locked),
+        }
+    }
+
+    /// Has one follow its own branch, or notes why that stays.
+    fn follow_with_own(
+        &self,
+        state: &mut State,
+        worktree: &Worktree,
+        plan: &Plan<'_>,
+        sides: Sides<'_>,
+        followed: &mut Followed,
+    ) {
+        match self.follow_own(state, worktree, plan, sides) {
+            Ok(branch) => followed.branches.extend(branch),
+            Err(why) => {
+                let our_branch = sides.ours.head.branch.clone();
+                followed.stay.extend(our_branch.map(|branch| (branch, why.to_string())));
+            }
         }
     }
 

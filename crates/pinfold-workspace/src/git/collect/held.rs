@@ -1,6 +1,6 @@
 //! What the host's repository and the session's hold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use pinfold_git::refs::{Refs, Stash};
 use pinfold_git::state::Side;
@@ -19,25 +19,74 @@ pub(super) struct Held {
     pub(super) stashes: Vec<Stash>,
     /// The working trees in the order of the list.
     pub(super) trees: Vec<Side>,
-    /// Branches and tags of the session's of which objects are missing.
-    pub(super) lost: BTreeSet<String>,
+    /// What has to stay in the session, each with the reason: references, `HEAD`, or what is staged.
+    pub(super) lost: BTreeMap<String, String>,
 }
 
 impl Held {
-    /// Checks that no reference had to stay in the session.
+    /// Leaves what leads to some objects in the session. Branches and tags of the host's are taken as the host has them: the
+    /// session did not delete them.
+    pub(super) fn leave_out(&mut self, objects: &HashSet<String>, why: &str, ours: &Self) {
+        let Self { refs, unused, stashes, trees, lost, .. } = self;
+        let mut lose = |name: &str| drop(lost.insert(name.to_owned(), why.to_owned()));
+        refs.retain(|name, object| {
+            let goes = objects.contains(object);
+            if goes {
+                lose(name);
+            }
+            match ours.refs.get(name).filter(|_| goes) {
+                Some(our) => our.clone_into(object),
+                None if goes => return false,
+                None => {}
+            }
+            true
+        });
+        unused.retain(|(object, name)| {
+            let stays = !objects.contains(object);
+            if !stays {
+                lose(name);
+            }
+            stays
+        });
+        stashes.retain(|stash| {
+            let stays = !objects.contains(&stash.commit);
+            if !stays {
+                lose("refs/stash");
+            }
+            stays
+        });
+        for side in trees {
+            let goes =
+                |object: &Option<String>| object.as_ref().is_some_and(|it| objects.contains(it));
+            let (head, tree) = (goes(&side.head.commit), goes(&side.tree));
+            if head && side.head.branch.is_none() {
+                lose("HEAD");
+            } else if tree && !head {
+                lose("what is staged");
+            }
+            if head || tree {
+                *side = Side::default();
+            }
+        }
+    }
+
+    /// Checks that nothing had to stay in the session.
     ///
     /// # Errors
-    /// Returns the references of which objects are missing.
+    /// Returns what had to, with the reasons.
     pub(super) fn is_whole(&self) -> Result<(), Refusal> {
         /// More are not named.
         const MOST: usize = 5;
-        let names: Vec<&str> = self.lost.iter().take(MOST).map(String::as_str).collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        let (names, more) = (names.join(", "), if self.lost.len() > MOST { ", …" } else { "" });
-        let why = "part of their history is missing in the session, as after `git fetch --depth`";
-        Err(Refusal::new(format!("{names}{more}: {why}")))
+        let reasons: BTreeSet<&String> = self.lost.values().collect();
+        let reason = |why: &String| {
+            let mut names =
+                self.lost.iter().filter(|(_, its)| *its == why).map(|(name, _)| name.as_str());
+            let first: Vec<&str> = names.by_ref().take(MOST).collect();
+            let more = if names.next().is_some() { ", …" } else { "" };
+            format!("{}{more}: {why}", first.join(", "))
+        };
+        let reasons: Vec<String> = reasons.into_iter().map(reason).collect();
+        if reasons.is_empty() { Ok(()) } else { Err(Refusal::new(reasons.join("; "))) }
     }
 
     /// Returns what a new branch or tag is not made for: the short name is also that of something of another kind. Then it depends

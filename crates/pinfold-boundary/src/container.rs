@@ -53,14 +53,14 @@ impl Container {
     }
 
     /// Returns the same, with no engine's program taken from these directories, in which a sandbox may
-    /// have written. `is_within` says whether a file without links in its path lies in one of them.
+    /// have written. `leads_within` says whether a path leads into one of them, or through a link in one.
     #[must_use]
     pub fn not_in(
         self,
         directories: Vec<PathBuf>,
-        is_within: fn(&Path, &[PathBuf]) -> bool,
+        leads_within: fn(&Path, &[PathBuf]) -> bool,
     ) -> Self {
-        Self { not_in: LeftOut::new(directories, is_within), ..self }
+        Self { not_in: LeftOut::new(directories, leads_within), ..self }
     }
 }
 

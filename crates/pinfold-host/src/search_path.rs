@@ -79,14 +79,7 @@ impl SearchPath {
     /// sandbox decides where it leads.
     fn files<'n>(&'n self, name: &'n OsStr) -> impl Iterator<Item = PathBuf> + 'n {
         let paths = self.directories().iter().map(move |directory| directory.join(name));
-        paths.filter(|path| is_program(path) && self.is_safe(path))
-    }
-
-    /// Returns whether no sandbox may have written what a path leads to, nor a link on the way.
-    fn is_safe(&self, path: &Path) -> bool {
-        let real = fs::canonicalize(path).ok();
-        let links = steps(path).into_iter().filter(|step| step.is_symlink());
-        real.is_some_and(|real| links.chain([real]).all(|step| !self.left_out.has(&step)))
+        paths.filter(|path| is_program(path) && !self.left_out.has_on_way(path))
     }
 
     /// Checks that a variable of the caller's leads to nothing that a sandbox may have written: settings of engines and clients

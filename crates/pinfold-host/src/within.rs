@@ -24,6 +24,13 @@ pub fn is_within(path: &Path, roots: &[PathBuf]) -> bool {
     Within::of(roots.to_vec()).has(path)
 }
 
+/// Returns whether a path leads into one of these directories, or through a link in one: who may write there decides where
+/// it leads. So does what leads nowhere.
+#[must_use]
+pub fn leads_within(path: &Path, roots: &[PathBuf]) -> bool {
+    Within::of(roots.to_vec()).has_on_way(path)
+}
+
 /// Directories, and what is known of them once it was needed.
 #[derive(Debug)]
 pub(crate) struct Within {
@@ -59,6 +66,13 @@ impl Within {
             return false;
         }
         self.known.get_or_init(|| Known::of(&self.roots)).has(path)
+    }
+
+    /// Returns whether a path leads into one of them, through a link in one, or nowhere.
+    pub(crate) fn has_on_way(&self, path: &Path) -> bool {
+        let Ok(real) = fs::canonicalize(path) else { return true };
+        let links = steps(path).into_iter().filter(|step| step.is_symlink());
+        links.chain([real]).any(|step| self.has(&step))
     }
 }
 
@@ -131,5 +145,24 @@ mod tests {
         assert!(is_within(&top.join("work/bin/missing"), &roots));
         assert!(!is_within(&top.join("bin"), &roots) && !is_within(&top, &roots));
         assert!(!is_within(Path::new("/usr/bin"), &[]));
+    }
+
+    #[test]
+    fn path_leads_within_a_directory_by_each_link_on_its_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for name in ["work", "bin"] {
+            fs::create_dir_all(top.join(name)).unwrap();
+        }
+        fs::write(top.join("bin/tool"), "").unwrap();
+        let links = [("bin/tool", "work/tool"), ("work/tool", "bin/by"), ("bin", "work/bin")];
+        for (target, link) in links {
+            std::os::unix::fs::symlink(top.join(target), top.join(link)).unwrap();
+        }
+        let roots = [top.join("work")];
+        for path in ["work/tool", "bin/by", "work/bin/tool", "work/missing", "missing"] {
+            assert!(leads_within(&top.join(path), &roots), "{path}");
+        }
+        assert!(!leads_within(&top.join("bin/tool"), &roots));
     }
 }

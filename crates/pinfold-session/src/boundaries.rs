@@ -12,7 +12,7 @@ use pinfold_boundary::{Boundary, Feature};
 use pinfold_engines::managed::{Apple, CommandLine, Plugin};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, own_program};
-use pinfold_host::within::is_within;
+use pinfold_host::within::leads_within;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::ImageEngine;
@@ -236,7 +236,7 @@ impl Choice {
                 CommandLine::new(launcher.clone(), engine, of_session).is_installed()
             }
             Self::Own(engine) => {
-                engine.is_installed(launcher.leaving_out(not_in).left_out().to_vec(), is_within)
+                engine.is_installed(launcher.leaving_out(not_in).left_out().to_vec(), leads_within)
             }
         }
     }
@@ -254,7 +254,7 @@ impl Choice {
             }
             Self::Own(engine) => {
                 let all = launcher.leaving_out(&not_in).left_out().to_vec();
-                Box::new(Container::new(engine, init).not_in(all, is_within))
+                Box::new(Container::new(engine, init).not_in(all, leads_within))
             }
         })
     }

@@ -51,9 +51,9 @@ impl Engine {
     pub fn is_installed(
         self,
         not_in: Vec<PathBuf>,
-        is_within: fn(&Path, &[PathBuf]) -> bool,
+        leads_within: fn(&Path, &[PathBuf]) -> bool,
     ) -> bool {
-        program::find(self.name(), &LeftOut::new(not_in, is_within)).is_some()
+        program::find(self.name(), &LeftOut::new(not_in, leads_within)).is_some()
     }
 
     /// Opens its program, which is taken from none of the directories that are left out.

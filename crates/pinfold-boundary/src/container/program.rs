@@ -31,24 +31,27 @@ impl Program {
     }
 }
 
-/// Directories in which a sandbox may have written, and what says whether a file lies in one of them.
+/// Directories in which a sandbox may have written, and what says whether a path leads there.
 #[derive(Debug, Clone)]
 pub(super) struct LeftOut {
     directories: Vec<PathBuf>,
-    is_within: fn(&Path, &[PathBuf]) -> bool,
+    leads_within: fn(&Path, &[PathBuf]) -> bool,
 }
 
 impl LeftOut {
     /// Leaves nothing out.
-    pub(super) const NOTHING: Self = Self { directories: Vec::new(), is_within: |_, _| false };
+    pub(super) const NOTHING: Self = Self { directories: Vec::new(), leads_within: |_, _| false };
 
-    /// Leaves these directories out, of which `is_within` says what lies in them.
-    pub(super) fn new(directories: Vec<PathBuf>, is_within: fn(&Path, &[PathBuf]) -> bool) -> Self {
-        Self { directories, is_within }
+    /// Leaves these directories out, of which `leads_within` says what leads there.
+    pub(super) fn new(
+        directories: Vec<PathBuf>,
+        leads_within: fn(&Path, &[PathBuf]) -> bool,
+    ) -> Self {
+        Self { directories, leads_within }
     }
 
-    fn is_safe(&self, file: &Path) -> bool {
-        !(self.is_within)(file, &self.directories)
+    fn is_safe(&self, path: &Path) -> bool {
+        !(self.leads_within)(path, &self.directories)
     }
 }
 
@@ -57,9 +60,9 @@ pub(super) fn find(name: &str, not_in: &LeftOut) -> Option<Program> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let all = own.chain(MORE.iter().map(PathBuf::from));
-    let real = all.filter_map(|directory| std::fs::canonicalize(directory.join(name)).ok());
-    let mut safe = real.filter(|file| not_in.is_safe(file));
-    safe.find_map(|file| open(&file))
+    // A link of a session's chooses the program as well as a file of its own does.
+    let safe = all.map(|directory| directory.join(name)).filter(|path| not_in.is_safe(path));
+    safe.filter_map(|path| std::fs::canonicalize(path).ok()).find_map(|file| open(&file))
 }
 
 fn open(path: &Path) -> Option<Program> {

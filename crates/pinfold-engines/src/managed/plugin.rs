@@ -10,7 +10,7 @@ use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::Refusal;
 use pinfold_host::launcher::{Bounds, Launcher};
-use pinfold_host::within::is_within;
+use pinfold_host::within::leads_within;
 use pinfold_policy::path::HostPath;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -121,10 +121,11 @@ impl Plugin {
             .map_err(|error| failed(&format!("its answer lacks something: {error}")))
     }
 
-    /// Returns its file, which no sandbox may have written.
+    /// Returns its file, which no sandbox may have written or chosen.
     fn file(&self) -> Result<PathBuf, Refusal> {
-        let file = std::fs::canonicalize(self.program.as_path()).map_err(Refusal::of)?;
-        if is_within(&file, self.launcher.left_out()) {
+        let path = self.program.as_path();
+        let file = std::fs::canonicalize(path).map_err(Refusal::of)?;
+        if leads_within(path, self.launcher.left_out()) {
             Err("it is in a workspace, where a session may have changed it".into())
         } else {
             Ok(file)

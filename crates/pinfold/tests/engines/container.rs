@@ -324,11 +324,18 @@ fn an_engine_that_a_sandbox_may_have_written_is_not_taken() {
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
         let path =
             format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin", stage.path("ws/bin").display());
-        let mut run = stage.pinfold(&["run"]);
-        run.args(["--engine", engine, "--", "true"]).env("PATH", &path);
-        let output = run.output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let run = || {
+            let mut run = stage.pinfold(&["run"]);
+            run.args(["--engine", engine, "--", "true"]).env("PATH", &path);
+            let output = run.output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        };
+        run();
         stage.pinfold(&["doctor"]).env("PATH", &path).output().unwrap();
+        // A link chooses another program of the host.
+        fs::remove_file(&planted).unwrap();
+        std::os::unix::fs::symlink("/bin/true", &planted).unwrap();
+        run();
         assert!(!stage.path("other/executed").exists(), "{engine}");
     }
 }

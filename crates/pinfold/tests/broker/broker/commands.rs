@@ -307,6 +307,20 @@ fn host_command_runs_as_the_wrappers_change_it() {
         assert!(said.contains("<own><wrapped>"), "{said}");
         let log = std::fs::read_to_string(scene.stage.state().join("audit.jsonl")).unwrap();
         assert!(log.contains(r#""handled_by":["host","w"]"#), "{log}");
+        // Another name is not looked for where the sandbox writes.
+        scene.program(
+            "wrap",
+            &wrap.replace("it['args'].append('wrapped')", "it['command'] = 'helper'"),
+        );
+        std::os::unix::fs::symlink(
+            scene.stage.workspace().join("helper"),
+            scene.stage.path("bin/helper"),
+        )
+        .unwrap();
+        let plant = "printf '#!/bin/sh\\necho planted' > helper; chmod +x helper; \
+                     pinfold-host moltnet own </dev/null 2>&1";
+        let said = super::said(&scene.run(&[], plant));
+        assert!(said.contains("where a session may have written"), "{said}");
         scene.program("wrap", refuse);
         let output = scene.run(&[], "pinfold-host moltnet own </dev/null");
         assert!(!super::said(&output).contains("<own>"), "{}", super::said(&output));

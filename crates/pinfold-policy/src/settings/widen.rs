@@ -19,6 +19,16 @@ use crate::origin::{Origin, Valued};
 use crate::path::Escaped;
 use crate::project::{AutoApprove, Base, ResumeCommand, Snapshot, SystemUser, Widening};
 
+/// What commands of the repository may need: while one of these waits for trust, they are skipped.
+const NEEDED_BY_COMMANDS: [&str; 6] = [
+    "snapshot.base",
+    "snapshot.setupCommands",
+    "snapshot.user",
+    "network.allow",
+    "network.allowedInternalHosts",
+    "secrets",
+];
+
 /// What a repository asks for, as it is gone through.
 pub(super) struct Asked {
     trust: Trust,
@@ -205,19 +215,16 @@ impl Asked {
     }
 
     /// Returns what runs inside before the command. In a session with nothing to lose it may as well,
-    /// unless it may need set-up that waits for trust: it would fail for a lack of programs, or work on
-    /// others.
+    /// unless it may need something that waits for trust. It would fail for a lack of programs or hosts,
+    /// often halfway (`npm ci` first removes what is installed), or work on others.
     pub(super) fn resume(
         &mut self,
         asked: Vec<Valued<ResumeCommand>>,
         settings: &Settings,
     ) -> Vec<Valued<ResumeCommand>> {
-        let waits = |one: &Widening| {
-            !one.in_effect
-                && ["snapshot.base", "snapshot.setupCommands", "snapshot.user"].contains(&&*one.key)
-        };
-        let is_set_up = !self.widenings.iter().any(waits);
-        let harmless = is_set_up && !settings.has_something_to_lose();
+        let waits = |one: &Widening| !one.in_effect && NEEDED_BY_COMMANDS.contains(&&*one.key);
+        let has_all = !self.widenings.iter().any(waits);
+        let harmless = has_all && !settings.has_something_to_lose();
         let takes = |one: &Valued<ResumeCommand>| {
             let says = format!("run inside at each start: {}", Escaped(one.value.run.as_ref()));
             self.note("resumeCommands", says, &one.origin, harmless)

@@ -73,7 +73,7 @@ fn widening_settings_wait_and_narrowing_ones_do_not() {
 }
 
 #[test]
-fn commands_that_need_no_set_up_run_in_a_session_with_nothing_to_lose() {
+fn commands_that_need_nothing_untrusted_run_in_a_session_with_nothing_to_lose() {
     for (text, runs) in [
         (r#"{ "resumeCommands": ["make"] }"#, 1),
         (r#"{ "snapshot": { "overlaySize": "8G" }, "resumeCommands": ["make"] }"#, 1),
@@ -82,6 +82,8 @@ fn commands_that_need_no_set_up_run_in_a_session_with_nothing_to_lose() {
             r#"{ "snapshot": { "base": "docker.io/library/alpine:3" }, "resumeCommands": ["make"] }"#,
             0,
         ),
+        (r#"{ "network": { "allow": ["a.example"] }, "resumeCommands": ["npm ci"] }"#, 0),
+        (r#"{ "network": { "allowedInternalHosts": ["db:5432"] }, "resumeCommands": ["x"] }"#, 0),
     ] {
         assert_eq!(project(text).resolve().unwrap().resume.len(), runs, "{text}");
         assert_eq!(trusted(text).resolve().unwrap().resume.len(), 1, "{text}");

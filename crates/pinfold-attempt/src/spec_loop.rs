@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
 use pinfold_host::{Host, Refusal};
+use pinfold_policy::count::counted;
 use pinfold_policy::path::is_plain;
 use pinfold_policy::settings::BranchName;
 use pinfold_specs::{Keeper, Steps};
@@ -236,7 +237,8 @@ impl Running<'_, '_, '_> {
             }
             if stalled >= self.order.patience {
                 let why = self.why_stalled(&left.ended);
-                let what = format!("no progress in {stalled} iterations: {why}");
+                let what =
+                    format!("no progress in {}: {why}", counted(stalled.into(), "iteration"));
                 return Ok(LoopEnd::Attention(what));
             }
         }

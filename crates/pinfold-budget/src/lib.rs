@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use pinfold_egress::{Budget, Over};
 use pinfold_host::directories::Places;
+use pinfold_policy::count::counted;
 use pinfold_policy::prices::{Prices, Tokens};
 use pinfold_policy::settings::{self, BudgetOf, Window};
 use rustix::fs::FlockOperation;
@@ -209,10 +210,10 @@ impl Kept {
         if let Some(limit) = budget.requests.as_ref().filter(|_| when == Of::Before)
             && is_over(count.requests, limit.value)
         {
-            return over(format!("{} requests", limit.value), &limit.origin);
+            return over(counted(limit.value, "request"), &limit.origin);
         }
         if let Some(limit) = budget.tokens.as_ref().filter(|l| is_over(count.tokens, l.value)) {
-            return over(format!("{} tokens", limit.value), &limit.origin);
+            return over(counted(limit.value, "token"), &limit.origin);
         }
         if let Some(limit) = budget.usd.as_ref().filter(|l| is_over(count.nano_usd, l.value.0)) {
             return over(limit.value.to_string(), &limit.origin);

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod allowlist;
 pub mod authority;
+pub mod count;
 pub mod document;
 pub mod env;
 pub mod glob;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_policy::count::counted;
 use pinfold_policy::path::Escaped;
 use pinfold_session::bundle::{self, CheckError, Checked};
 use serde_json::json;
@@ -60,9 +61,10 @@ fn show(checked: &Checked) {
         say!("    instead: {}", finding.replacement);
     }
     let (files, count) = (checked.files, checked.findings.len());
+    let files = counted(files as u64, "file");
     match count {
-        0 => say!("clean: nothing in {files} files reaches for processes"),
-        _ => say!("refused: {count} findings in {files} files"),
+        0 => say!("clean: nothing in {files} reaches for processes"),
+        _ => say!("refused: {} in {files}", counted(count as u64, "finding")),
     }
 }
 

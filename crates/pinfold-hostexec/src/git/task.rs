@@ -13,6 +13,7 @@ use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::io::timespec;
 use pinfold_host::launcher::start_own;
+use pinfold_policy::count::counted;
 use pinfold_wire::{MAX_DATA, Reply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
@@ -219,7 +220,7 @@ impl Task {
         let commits = self.read_out("commits")?;
         let all: Vec<&str> = commits.lines().collect();
         if !all.is_empty() {
-            details.push(format!("{} new:", counted(all.len())));
+            details.push(format!("{} new:", counted(all.len() as u64, "commit")));
         }
         details
             .extend(all.iter().take(MOST_NAMED).map(|one| format!("  {}", line(one.as_bytes()))));
@@ -334,10 +335,6 @@ impl Task {
         }
         Ok(())
     }
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") }
 }
 
 /// Returns a URL without the password that may be in it.

@@ -10,6 +10,7 @@ use pinfold_attempt::{Output as Outcome, Repository, landing_log_of, log_of};
 use pinfold_cluster::{has_log, read_log};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_policy::count::counted;
 use pinfold_tasks::{Attempt, Landing, Task, TaskId, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
@@ -152,7 +153,7 @@ fn holder(outcome: &Outcome, directory: Option<&Path>, host: Host<'_>) -> String
 
 fn result(outcome: &Outcome, holder: &str, id: &str) {
     let verified = if outcome.is_verified() {
-        format!("verified by {} commands", outcome.steps.len())
+        format!("verified by {}", counted(outcome.steps.len() as u64, "command"))
     } else {
         "not verified: the task names no command".to_owned()
     };

@@ -1,5 +1,6 @@
 //! What a session used of models, for its last line.
 
+use pinfold_policy::count::counted;
 use pinfold_policy::prices::Tokens;
 
 /// What a session used of models.
@@ -36,11 +37,7 @@ impl Used {
         if answers == 0 {
             return None;
         }
-        let requests = if answers == 1 {
-            "1 model request".to_owned()
-        } else {
-            format!("{answers} model requests")
-        };
+        let requests = counted(answers, "model request");
         let about = if self.is_estimated { "about " } else { "" };
         let cost = match unpriced {
             _ if unpriced == answers => "price unknown".to_owned(),

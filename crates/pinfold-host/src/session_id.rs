@@ -59,11 +59,21 @@ impl SessionName {
 
 /// The error for an invalid session name.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "a session's name has letters, digits, '.', '_' and '-', 63 at most, and begins with no '-'; it is not \
-     '.', '..' or 'lock', nor up to 12 hexadecimal digits, which are an id"
-)]
-pub struct BadName;
+pub enum BadName {
+    /// It has other characters, or too many.
+    #[error(
+        "a session's name consists of letters, digits, '.', '_' and '-', 63 at most, and does not begin with '-'"
+    )]
+    Form,
+    /// pinfold uses it itself.
+    #[error("this name is reserved; choose another one")]
+    Reserved,
+    /// It has only digits that an id has.
+    #[error(
+        "it could be the beginning of a session's id, which has only the digits 0-9 and a-f; add another letter or '-'"
+    )]
+    LikeAnId,
+}
 
 impl std::str::FromStr for SessionName {
     type Err = BadName;
@@ -71,11 +81,36 @@ impl std::str::FromStr for SessionName {
     fn from_str(text: &str) -> Result<Self, BadName> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let fits = (1..=63).contains(&text.len()) && !text.starts_with('-');
-        let is_taken = matches!(text, "." | ".." | "lock") || SessionId::could_begin(text);
-        if fits && !is_taken && text.bytes().all(is_part) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(BadName)
+        if !fits || !text.bytes().all(is_part) {
+            return Err(BadName::Form);
+        }
+        if matches!(text, "." | ".." | "lock") {
+            return Err(BadName::Reserved);
+        }
+        if SessionId::could_begin(text) {
+            return Err(BadName::LikeAnId);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_name_says_which_rule_it_breaks() {
+        let parse = |text: &str| text.parse::<SessionName>().map_err(|error| error.to_string());
+        assert_eq!(parse("night-1").unwrap().as_str(), "night-1");
+        for (name, says) in [
+            ("d1", "beginning of a session's id"),
+            ("feed", "beginning of a session's id"),
+            ("lock", "reserved"),
+            ("-x", "does not begin with '-'"),
+            ("a/b", "consists of letters"),
+        ] {
+            let error = parse(name).unwrap_err();
+            assert!(error.contains(says), "{name}: {error}");
         }
     }
 }

@@ -83,6 +83,13 @@ fn misspelt_command_gets_the_nearest_one_and_an_agent_its_own() {
     // Which is nearer to `ps`.
     let said_of_an_agent = said(&["pinfold", "pi"]);
     assert!(said_of_an_agent.contains("'pinfold run pi' starts"), "{said_of_an_agent}");
+    assert!(said(&["pinfold", "version"]).contains("'pinfold --version'"));
+    for words in [["pinfold", "run", "ls", "-la"], ["pinfold", "run", "claude", "-p"]] {
+        let said = said(&words);
+        assert!(said.contains("'pinfold run -- ls -la'") && !said.contains("'-- -"), "{said}");
+    }
+    let misspelt = said(&["pinfold", "run", "--memry", "1G"]);
+    assert!(misspelt.contains("'--memory'") && !misspelt.contains("`--`"), "{misspelt}");
     let said_of_none = said(&["pinfold", "xyzzy"]);
     assert!(!said_of_none.contains("tip:"), "{said_of_none}");
 }

@@ -354,15 +354,25 @@ pub fn adopt(places: &Places, path: &Path) -> Result<PathBuf, Refusal> {
     let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
     let path =
         parent.zip(path.file_name()).map_or(path.clone(), |(parent, name)| parent.join(name));
-    let found = list(places).into_iter().find(|aside| aside.path == path || aside.stays_at(&path));
-    let aside = found.ok_or_else(|| format!("nothing was set aside from {}", Escaped(&path)))?;
+    let all = list(places);
+    let around = all.iter().find(|aside| path.starts_with(&aside.path)).map(|aside| &aside.path);
+    let nothing = || {
+        let what = Refusal::new(format!("nothing was set aside from {}", Escaped(&path)));
+        let hint = match around {
+            Some(around) => format!("{} was set aside as a whole", Escaped(around)),
+            None => "`pinfold adopt` lists what was set aside".to_owned(),
+        };
+        what.with_hint(hint)
+    };
+    let found = all.iter().find(|aside| aside.path == path || aside.stays_at(&path));
+    let aside = found.ok_or_else(nothing)?;
     aside.put_back().map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Refusal::new(format!("{} is there; move it away first", Escaped(&aside.path)))
         }
         _ => Refusal::new(format!("{} cannot be put back", Escaped(&aside.path))).because(error),
     })?;
-    Ok(aside.path)
+    Ok(aside.path.clone())
 }
 
 impl Aside {

@@ -119,6 +119,11 @@ pub fn hint(command: &str) -> String {
     if command.contains('/') {
         return "grant its directory with --read".to_owned();
     }
+    match command {
+        "pinfold-host" => return "start the session with --host-exec".to_owned(),
+        "pinfold-memory" => return "start the session with --memory-grant read".to_owned(),
+        _ => {}
+    }
     let path = std::env::var_os("PATH");
     let Some(found) = find_program(path.as_deref(), command) else {
         return "it is not on your PATH either; PATH in the sandbox has the system's directories, the \

@@ -29,7 +29,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
         return list(&places);
     }
     for path in &args.paths {
-        let path = set_aside::adopt(&places, path).map_err(Failure::new)?;
+        let path = set_aside::adopt(&places, path)?;
         notify!("pinfold: {} is in use again", Escaped(&path));
     }
     Ok(ExitCode::SUCCESS)

@@ -15,10 +15,12 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::policy;
 use crate::print::{self, say};
+use crate::run;
 
 use report::{Key, Report, Room, Verdict};
 
 pub(crate) fn doctor(output: Output, launcher: &Launcher) -> Result<ExitCode, Failure> {
+    run::check_outside().map_err(Failure::plain)?;
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let report = examine(&places, launcher)?;
     if output.json {

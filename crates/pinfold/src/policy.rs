@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pinfold_host::directories::Places;
 use pinfold_host::{Host, Refusal};
 use pinfold_policy::env::EnvName;
-use pinfold_policy::path::HostPath;
+use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
     FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, FlagScalars, Flags, Settings, WrapperSetting,
@@ -129,8 +129,10 @@ fn base(base: &Base) -> Result<Base, Failure> {
 }
 
 fn absolute(path: &Path) -> Result<HostPath, Failure> {
-    let named =
-        |error: &dyn std::fmt::Display| Failure::own(format!("{}: {error}", path.display()));
+    let named = |error: &dyn std::fmt::Display| {
+        let what = format!("cannot use the path {}: {error}", Escaped(path));
+        Failure::own(what).hint(Some("name a path that exists, or leave it out".to_owned()))
+    };
     let whole = fs::canonicalize(path).map_err(|error| named(&error))?;
     HostPath::new(whole).map_err(|error| named(&error))
 }

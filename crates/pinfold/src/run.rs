@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_policy::origin::Origin;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{ApplyMode, Settings};
 use pinfold_provision::Event;
@@ -77,6 +78,7 @@ pub(crate) fn run(
         start.begin_with_image(&Shown::default())?;
     }
     say_what_waits(start.settings());
+    say_what_has_no_effect(start.settings());
     if learn {
         start.allow_every_name("pinfold learn")?;
         notify!("pinfold: learning: every public host can be reached in this run");
@@ -111,7 +113,7 @@ pub(crate) fn run(
 }
 
 /// Refuses to start a sandbox in a sandbox of pinfold's.
-fn check_outside() -> Result<(), Failure> {
+pub(crate) fn check_outside() -> Result<(), Failure> {
     if !userland::is_inside() {
         return Ok(());
     }
@@ -206,6 +208,24 @@ fn say_what_waits(settings: &Settings) {
     let skipped = settings.waiting().filter(|waits| waits.key == "resumeCommands");
     for command in skipped {
         notify!("pinfold: note: skipped at this start until you trust it: {}", command.asks);
+    }
+}
+
+/// Says which options of the command line do nothing here.
+fn say_what_has_no_effect(settings: &Settings) {
+    let is_flag = |origin: &Origin| matches!(origin, Origin::Flag { .. });
+    let is_unset = |name: &str| std::env::var_os(name).is_none();
+    for name in settings.forward_env.iter().filter(|name| is_flag(&name.origin)) {
+        if is_unset(name.value.as_str()) {
+            notify!("pinfold: note: {} is not set here ({})", name.value, name.origin);
+        }
+    }
+    if let Some(rule) = settings.network.closed_loopback_rule() {
+        let rule = &rule.value;
+        notify!(
+            "pinfold: note: the rule {rule} opens nothing: services of this machine need \
+             --allow-internal-host {rule}"
+        );
     }
 }
 

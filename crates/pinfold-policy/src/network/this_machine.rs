@@ -70,6 +70,17 @@ impl NetworkPolicy {
         };
         ports.filter(is_permitted).collect()
     }
+
+    /// Returns a rule about this machine's loopback interface that opens nothing, since no internal rule names it.
+    #[must_use]
+    pub fn closed_loopback_rule(&self) -> Option<&Valued<NetworkRule>> {
+        let opens = |rule: &NetworkRule| self.internal.iter().any(|its| its.value.covers(rule));
+        self.allow.iter().find(|rule| is_of_this_machine(&rule.value) && !opens(&rule.value))
+    }
+}
+
+fn is_of_this_machine(rule: &NetworkRule) -> bool {
+    matches!(&rule.hosts, HostPattern::Exactly(host) if host.is_this_machine())
 }
 
 fn is_localhost(rule: &NetworkRule) -> bool {
@@ -78,7 +89,7 @@ fn is_localhost(rule: &NetworkRule) -> bool {
 
 /// Repeats each rule about this machine for its other names.
 fn add_names(rules: &mut Vec<Valued<NetworkRule>>) {
-    let is_own = |rule: &&Valued<NetworkRule>| matches!(&rule.value.hosts, HostPattern::Exactly(host) if host.is_this_machine());
+    let is_own = |rule: &&Valued<NetworkRule>| is_of_this_machine(&rule.value);
     let own: Vec<Valued<NetworkRule>> = rules.iter().filter(is_own).cloned().collect();
     for rule in own {
         for name in NAMES.into_iter().chain([LOCALHOST]) {
@@ -155,5 +166,18 @@ mod tests {
     fn without_a_port_the_ports_of_the_web_are_meant() {
         let policy = policy(&["localhost"], &["localhost"]);
         assert_eq!(policy.loopback_ports(), BTreeSet::from(WEB));
+    }
+
+    #[test]
+    fn rule_about_this_machine_without_an_internal_one_is_found() {
+        let closed = |allow: &[&str], internal: &[&str]| {
+            policy(allow, internal).closed_loopback_rule().map(|rule| rule.value.to_string())
+        };
+        for rule in ["localhost:5432", "127.0.0.1:5432", "host.pinfold:5432"] {
+            assert_eq!(closed(&["a.example", rule], &[]), Some(rule.to_owned()));
+            assert_eq!(closed(&[rule], &[rule]), None);
+        }
+        assert_eq!(closed(&["localhost:1"], &["localhost:2"]), Some("localhost:1".to_owned()));
+        assert_eq!(closed(&["a.example", "*"], &[]), None);
     }
 }

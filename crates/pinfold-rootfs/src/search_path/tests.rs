@@ -3,7 +3,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use super::{SearchPath, Shown, find_program};
+use super::{SearchPath, Shown, find_program, hint};
 
 /// Returns a home with directories of programs.
 fn home(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
@@ -78,4 +78,10 @@ fn a_program_is_found_with_the_directory_that_it_really_lies_in() {
     let found = find_program(Some(&path), "tool").unwrap();
     assert_eq!(found, [home.join("bin"), home.join("real")]);
     assert_eq!(find_program(Some(&path), "absent"), None);
+}
+
+#[test]
+fn hint_about_a_program_of_pinfolds_names_the_option_that_brings_it() {
+    assert_eq!(hint("pinfold-host"), "start the session with --host-exec");
+    assert!(hint("pinfold-memory").contains("--memory-grant"));
 }

@@ -150,6 +150,14 @@ pub(super) fn secret(
     let id = SecretId::new(name.to_owned()).map_err(Failure::new)?;
     let answer = NetworkAnswer::new("secret", id.to_string());
     let Some(rule) = settings.secrets.iter().find(|secret| secret.value.id == name) else {
+        let is_of_models = settings.providers.contains_key(name)
+            || pinfold_secrets::fallbacks_for(name).next().is_some();
+        if is_of_models {
+            let hint =
+                "nothing is to be done: agents use it by the gateway, outside of the sandbox";
+            let what = format!("it is the credential of the provider {name}, which no session has");
+            return Ok(answer.deny(what, Some(hint.to_owned())));
+        }
         let names: Vec<&str> = settings.secrets.iter().map(|rule| rule.value.id.as_str()).collect();
         let known = if names.is_empty() {
             "sessions here have no secrets".to_owned()

@@ -36,7 +36,7 @@ fn one(
     };
     let could_begin = |letter: char| letter.is_ascii_hexdigit() || letter == '-';
     if beginning.is_empty() || !beginning.chars().all(could_begin) {
-        let what = format!("{beginning:?} is no beginning of an id");
+        let what = format!("{beginning:?} is not the beginning of an id");
         return Err(Failure::new(what).hint(hint()));
     }
     let found = find(beginning, MOST)?;

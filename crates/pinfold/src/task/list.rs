@@ -43,7 +43,7 @@ pub(super) fn list(args: &ListArgs, queue: &TaskQueue) -> Result<(), Failure> {
         return print::json(&json!({ "tasks": tasks }));
     }
     if tasks.is_empty() {
-        notify!("pinfold: no tasks{}", if args.all { "" } else { " that have not ended" });
+        notify!("pinfold: no tasks{}", if args.all { "" } else { " are queued or worked on" });
         return Ok(());
     }
     say!("{:8}  {:12}  {:>8}  {:>12}  TITLE", "ID", "STATUS", "ATTEMPTS", "CHANGED");

@@ -78,7 +78,7 @@ fn entries_are_added_found_shown_packed_and_removed() {
         let shown = done(&stage, &["show", id]);
         assert!(shown.contains("importance 8") && shown.ends_with("\n\nThe disk was full.\n"));
         assert_eq!(json(&stage, &["show", id])["content"], "The disk was full.");
-        assert!(refused(&stage, &["show", "zz"]).contains("no beginning of an id"));
+        assert!(refused(&stage, &["show", "zz"]).contains("is not the beginning of an id"));
 
         let file = stage.state().join("memory/own/default.db");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

@@ -18,7 +18,10 @@ fn tasks_are_worked_on_in_the_order_of_dependencies_and_by_several_jobs() {
         for id in [&first, &second, &third] {
             assert_eq!(scene.ended(id).0, "completed");
         }
-        assert_eq!(printed(&scene.run(&["task", "ls"])), "pinfold: no tasks are queued or worked on\n");
+        assert_eq!(
+            printed(&scene.run(&["task", "ls"])),
+            "pinfold: no tasks are queued or worked on\n"
+        );
     }
 }
 

@@ -153,6 +153,31 @@ fn a_nested_pinfold_says_in_one_sentence_that_it_does_not_work() {
         assert_eq!((said.as_str(), output.status.code()), ("", Some(125)), "{errors}");
         assert!(errors.contains("cannot start a sandbox inside its own sandbox"), "{errors}");
         assert_eq!(errors.lines().count(), 2, "{errors}");
+        let output = stage.run(&["--read", &own], &[&own, "doctor"]);
+        let (said, errors) = shown(&output);
+        assert_eq!((said.as_str(), output.status.code()), ("", Some(1)), "{errors}");
+        assert!(errors.contains("inside its own sandbox"), "{errors}");
+    }
+}
+
+#[test]
+fn options_that_do_nothing_here_are_named() {
+    for user in people() {
+        let stage = Stage::new(user);
+        for (option, value, says) in [
+            ("--forward-env", "NOT_SET", Some("NOT_SET is not set here (--forward-env)")),
+            ("--forward-env", "PATH", None),
+            ("--allow-host", "localhost:1", Some("need --allow-internal-host localhost:1")),
+            ("--allow-internal-host", "localhost:1", None),
+        ] {
+            let output = stage.run(&[option, value], &["true"]);
+            let (_, errors) = shown(&output);
+            assert_eq!(output.status.code(), Some(0), "{errors}");
+            match says {
+                Some(says) => assert!(errors.contains(says), "{errors}"),
+                None => assert!(!errors.contains("note: "), "{option} {value}: {errors}"),
+            }
+        }
     }
 }
 

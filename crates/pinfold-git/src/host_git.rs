@@ -9,6 +9,8 @@ use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::owner_at;
 use pinfold_host::launcher::{HostProgram, Spot};
 
+use crate::layout::REBUILT;
+
 const NO_HOOKS: &str = "core.hooksPath=/dev/null";
 const NO_MONITOR: &str = "core.fsmonitor=false";
 
@@ -65,6 +67,15 @@ impl HostGit<'_> {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         Err(GitError::Failed(said.trim().escape_debug().to_string()))
+    }
+
+    /// Returns whether a session made the repository. Nobody can tell which of its commits the user added since.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn is_of_session(self) -> Result<bool, GitError> {
+        let asked = ["config", "--bool", "--default", "false", "--get", REBUILT];
+        Ok(self.run(&asked, None)?.trim() != "false")
     }
 
     /// Returns one line of what it writes; `None` when it fails or writes none.

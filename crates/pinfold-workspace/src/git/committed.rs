@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use pinfold_git::host_git::HostGit;
-use pinfold_git::layout::REBUILT;
 use pinfold_git::pointer::line;
 use pinfold_git::refs::is_object;
 use pinfold_host::Refusal;
@@ -129,14 +128,12 @@ impl<'a> Repository<'a> {
         HostGit { program: self.program, directory: &self.git }
     }
 
-    /// Returns whether its commits are the user's. Those of a repository that a session made are not,
-    /// and nobody can tell which were added since.
+    /// Returns whether its commits are the user's.
     ///
     /// # Errors
     /// Returns what git says.
     pub(crate) fn is_of_user(&self) -> Result<bool, Refusal> {
-        let asked = ["config", "--bool", "--default", "false", "--get", REBUILT];
-        Ok(self.git().run(&asked, None)?.trim() == "false")
+        Ok(!self.git().is_of_session()?)
     }
 
     /// Returns a path from the top, as an argument for git.

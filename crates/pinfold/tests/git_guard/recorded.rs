@@ -46,6 +46,30 @@ fn commit_of_a_new_repository_that_it_is_not_at_is_not_recorded_on_the_host() {
 }
 
 #[test]
+fn commit_below_head_of_a_new_repository_is_not_recorded_on_the_host() {
+    for site in sites() {
+        let case = site.repository();
+        let nest = format!(
+            "git init -q -b main nest; cd nest; {PLANT} git reset -q --hard $p; git rm -q .envrc; \
+             git commit -qm clean; cd ..; "
+        );
+        let said = after(&case, &[nest + RECORD]);
+        assert!(said.starts_with("first\n.git\n"), "{site}: {said}");
+    }
+}
+
+#[test]
+fn commit_of_a_branch_that_an_earlier_session_made_is_not_recorded_on_the_host() {
+    for site in sites() {
+        let case = site.repository();
+        let nest =
+            format!("git init -q -b main nest; cd nest; {PLANT} git branch planted $p; cd ..; ");
+        let record = format!("p=$(git -C nest rev-parse planted); {RECORD}");
+        assert_waits(&site, &case, &[nest, record]);
+    }
+}
+
+#[test]
 fn commit_that_no_repository_has_yet_is_not_recorded_on_the_host() {
     for site in sites() {
         let nest = format!("cd nest; {PLANT} git branch planted $p; ");

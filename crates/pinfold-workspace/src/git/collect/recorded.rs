@@ -55,10 +55,14 @@ impl Collect<'_> {
             let recorded = Recorded { depth, ..self.recorded.clone() };
             let out = self.out.clone();
             let collect = Collect { copied: &copied, out, recorded, ..*self };
-            for commit in collect.those_there(commits)? {
+            let there = collect.those_there(commits)?;
+            let is_of_session = !there.is_empty() && collect.host().is_of_session()?;
+            let state = if is_of_session { State::default() } else { state };
+            for commit in there {
                 let is_known = found.get(commit) == Some(&true);
                 if !is_known {
-                    let is_protected = collect.touches_protected(&state, commit)?.is_some();
+                    let is_protected = collect.touches_protected(&state, commit)?.is_some()
+                        || is_of_session && collect.puts_protected(&state, commit)?;
                     found.insert(commit, is_protected);
                 }
             }
@@ -68,6 +72,12 @@ impl Collect<'_> {
             .map(|commit| ((*commit).to_owned(), found.get(commit).copied().unwrap_or(true)));
         self.recorded.judged.borrow_mut().extend(judged);
         Ok(())
+    }
+
+    /// Returns whether a commit has something that tools run or trust otherwise than HEAD had it. Of a repository that a session made,
+    /// HEAD alone is known: neither what is below it nor another branch was ever in a working tree.
+    fn puts_protected(&self, state: &State, commit: &str) -> Result<bool, Refusal> {
+        Ok(self.stages_protected(state, None, &format!("{commit}^{{tree}}"))?.is_some())
     }
 
     /// Returns whether no other repository of the session has a commit.

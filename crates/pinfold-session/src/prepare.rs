@@ -23,6 +23,7 @@ use pinfold_worktree::dedicated::Dedicated;
 use pinfold_worktree::workspace::Workspace;
 
 use crate::agent::AgentFiles;
+use crate::boundaries::written;
 use crate::doors::questions;
 use crate::outcome::RunError;
 use crate::snapshot;
@@ -82,6 +83,7 @@ impl Preparation {
         let project = workspace(&places)?;
         let mut settings = settings::settings(&asked, &places, &project)?;
         questions::add_saved_rules(&mut settings, &project, &places)?;
+        let launcher = launcher.leaving_out(&written(&settings, project.root.as_path()));
         Ok(Self { places, launcher, project, settings, asked, is_of_image: false })
     }
 

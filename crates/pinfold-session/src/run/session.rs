@@ -53,6 +53,9 @@ impl Session {
         state.set_boundary(boundary.name()).map_err(RunError::System)?;
         let writable: Vec<&Path> = design.authority.writable().map(HostPath::as_path).collect();
         state.set_writable(&writable).map_err(RunError::System)?;
+        // What is started from here on, such as the command of a secret that is rotated, is found while the sandbox may write.
+        let writable: Vec<PathBuf> = writable.into_iter().map(Path::to_owned).collect();
+        request.launcher = request.launcher.leaving_out(&writable);
         let of_session = OfSession {
             name: state.id().as_str(),
             directory: state.private(),

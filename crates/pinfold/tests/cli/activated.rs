@@ -157,6 +157,22 @@ fn program_of_another_live_session_is_not_found() {
 }
 
 #[test]
+fn program_of_a_further_grant_is_not_found_by_the_session_that_may_write_there() {
+    for user in people() {
+        let (stage, path) = stage_with_secret(user);
+        let settings = "[[secrets]]\nid = \"b\"\nhosts = [\"a.test\"]\nenv = \"B\"\n";
+        stage.write("home/.config/pinfold/config.toml", settings);
+        let workspace = stage.workspace();
+        let mut session =
+            stage.pinfold(&["run", "--write", workspace.to_str().unwrap(), "--", "true"]);
+        session.current_dir(stage.path("other"));
+        let said = with_input(session, &path, "");
+        assert!(!stage.path("ran").exists(), "{said}");
+        assert!(said.contains("there is no secret b"), "{said}");
+    }
+}
+
+#[test]
 fn programs_of_a_workspace_are_not_found_by_what_pinfold_starts_elsewhere() {
     for user in people() {
         let (stage, path) = stage_with_secret(user);

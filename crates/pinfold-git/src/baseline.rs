@@ -199,6 +199,14 @@ impl Start {
         found.next().map(|(object, _)| object.to_owned())
     }
 
+    /// Returns whether a reference of any kind named this object.
+    pub fn had(&self, name: &str, object: &str) -> bool {
+        match self.loose.get(name) {
+            Some(value) => value == object,
+            None => self.packed.lines().any(|line| line.split_once(' ') == Some((object, name))),
+        }
+    }
+
     /// Returns whether references, HEADs and stashes are known to be the same.
     pub fn names_the_same(&self, other: &Self) -> bool {
         if self.is_partial || other.is_partial {

@@ -7,7 +7,10 @@ mkdir -p /q/out/objects/info /q/out/objects/pack
 [ ! -s /q/asked/shallow ] || GIT_SHALLOW_FILE=/q/asked/shallow
 export GIT_SHALLOW_FILE
 export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/copy/objects
-git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags >/q/out/refs
+# Not what belongs to a remote, a working tree or a tool of one repository.
+left_out='(remotes|bisect|replace|rewritten|worktree|original|prefetch|pinfold|jj)/|stash$'
+git for-each-ref --format='%(objectname) %(refname)' |
+  grep -vE "^[0-9a-f]+ refs/($left_out)" >/q/out/refs || :
 while read -r number head index; do
   commit=$(git rev-parse -q --verify "$head^{commit}") || commit=-
   branch=$(git symbolic-ref -q "$head") || branch=-

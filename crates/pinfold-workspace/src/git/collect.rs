@@ -5,8 +5,8 @@
 //! has it only if the host did not move it, if nothing that the host had at the start is lost by
 //! that, and if the new commits change nothing that tools run by themselves. Otherwise the session's
 //! side is kept as `refs/pinfold/<session>/…`, and a message says so. Tags are never moved, and
-//! nothing is deleted on the host. Remote-tracking branches, notes, replacements and everything else
-//! never leave a session.
+//! nothing is deleted on the host. Notes and other references are kept as `refs/pinfold/<session>/…`; remote-tracking
+//! branches, replacements and everything else never leave a session.
 //!
 //! Git that reads what a session wrote runs in scratch sandboxes. The host writes nothing into the
 //! private directory; what enters it is brought in by a scratch sandbox, too.
@@ -173,9 +173,8 @@ impl Collect<'_> {
 
     /// Returns what the host holds.
     fn ours(&self, within: &[Worktree]) -> Result<Held, Refusal> {
-        let kinds = ["refs/heads", "refs/tags", "refs/remotes", "refs/stash"];
         let format = "--format=%(objectname) %(refname) %(symref)";
-        let listed = self.host().run(&[&["for-each-ref", format], &kinds[..]].concat(), None)?;
+        let listed = self.host().run(&["for-each-ref", format], None)?;
         // A symbolic one moves with what it names.
         let (listed, symbolic): (Vec<&str>, Vec<&str>) =
             listed.lines().partition(|line| line.ends_with(' '));
@@ -214,7 +213,8 @@ impl Collect<'_> {
     /// Returns what the private directory holds. The objects that only it has are packed.
     fn export(&self, ours: &Held, within: &[Worktree]) -> Result<Held, Refusal> {
         let stashes = ours.stashes.iter().map(|stash| &stash.commit);
-        let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes);
+        let others = ours.unused.iter().map(|(object, _)| object);
+        let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes).chain(others);
         self.write("tips", &tips.map(|object| format!("{object}\n")).collect::<String>())?;
         let head = |(number, worktree): (usize, &Worktree)| {
             format!("{number} {} {}\n", worktree.head, worktree.path_of("index"))

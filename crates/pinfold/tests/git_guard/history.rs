@@ -94,3 +94,23 @@ fn commits_on_a_head_that_is_on_no_branch_are_kept() {
         assert!(stderr.contains("refs/remotes/x/y in "), "{site}: {stderr}");
     }
 }
+
+#[test]
+fn notes_and_other_references_of_a_session_are_kept() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("git notes add -m old; git update-ref refs/odd/host HEAD");
+        let script = "git notes append -m new; \
+                      git update-ref refs/custom/thing $(git commit-tree -m aside HEAD^{tree} -p HEAD)";
+        let (_, stderr) = text(&case.inside(script));
+        let look =
+            "git notes show; git for-each-ref --format='%(subject)' refs/pinfold | LC_ALL=C sort";
+        let expected = "old\nNotes added by 'git notes append'\naside\n";
+        assert_eq!(case.host(look), expected, "{site}: {stderr}");
+        for name in ["refs/custom/thing in ", "refs/notes/commits in "] {
+            assert!(stderr.contains(name), "{site}: {stderr}");
+        }
+        let (_, stderr) = text(&case.inside("git commit -q --allow-empty -m more"));
+        assert!(!stderr.contains("not taken over"), "{site}: {stderr}");
+    }
+}

@@ -92,7 +92,7 @@ impl Collect<'_> {
         self.keep(settled, what, format!("`{}` does it here too", commands.join(" && ")));
     }
 
-    /// Keeps branches and tags under names that the host gets none under.
+    /// Keeps notes and other references, and branches and tags under names that the host gets none under.
     pub(super) fn keep_unused(
         &self,
         ours: &Held,
@@ -100,18 +100,26 @@ impl Collect<'_> {
         settled: &mut Settled,
     ) -> Result<(), Refusal> {
         let below = format!("refs/pinfold/{}/unused", self.session);
-        let unused: Vec<_> = theirs.unused.difference(&ours.unused).collect();
+        // The host may have moved its own.
+        let was_there = |(object, name): &&(String, String)| self.copied.start.had(name, object);
+        let new = theirs.unused.difference(&ours.unused).filter(|it| !was_there(it));
+        let unused: Vec<_> = new.collect();
         // Several may name one object.
         let mut commands = BTreeSet::new();
         for (object, name) in unused.iter().take(MOST_UNUSED) {
             commands.insert(format!("update {below}/{object} {object}\n"));
+            let why = if name.starts_with("refs/heads/") || name.starts_with("refs/tags/") {
+                "no reference gets such a name on the host"
+            } else {
+                "only branches and tags come out under their own names"
+            };
             let name = Escaped(Path::new(name));
             let what = format!("{name} in {}, kept as {below}/{object}", self.place());
-            self.keep(settled, what, "no reference gets such a name on the host");
+            self.keep(settled, what, why);
         }
         if let Some(more) = unused.len().checked_sub(MOST_UNUSED).filter(|more| *more > 0) {
             let what = format!("{more} more references in {}", self.place());
-            self.keep(settled, what, "no reference gets such names on the host");
+            self.keep(settled, what, format!("{MOST_UNUSED} are kept"));
         }
         if !commands.is_empty() {
             let commands: String = commands.into_iter().collect();

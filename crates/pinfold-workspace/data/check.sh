@@ -25,12 +25,12 @@ passes() {
     GIT_OBJECT_DIRECTORY=/q/out/trial GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/host/objects:/q/out/doubtful \
       git index-pack --stdin --strict --fix-thin </q/out/part >/dev/null
 }
-# Divides tips into those that pass and those that do not. So many checks are made that one refused object among a
-# hundred branches is found; without end, a session with many of both kinds would keep its user waiting.
+# Divides tips into those that pass and those that do not, the first ones first. Each check may read all of the pack: without
+# a limit, a session with many of both kinds would keep its user waiting.
 divide() {
   echo >>/q/out/checks
   count=$(wc -l <"$1")
-  if [ "$(wc -l </q/out/checks)" -gt 64 ]; then
+  if [ "$(wc -l </q/out/checks)" -gt "$most" ]; then
     cat "$1" >>/q/out/refused
   elif passes "$1" 2>/q/out/last; then
     cat "$1" >>/q/out/good
@@ -51,7 +51,11 @@ if [ -n "$1" ]; then
     mkdir -p /q/out/doubtful/info /q/out/doubtful/pack
     # What is no pack is refused as a whole.
     GIT_OBJECT_DIRECTORY=/q/out/doubtful git index-pack --stdin --fix-thin </q/said/pack >/dev/null
-    sort -u /q/asked/new | grep -vFxf /q/asked/tips >/q/out/undecided || :
+    most=$(cat /q/asked/most)
+    [ "$(wc -c </q/said/pack)" -lt 16777216 ] || most=16
+    # Each once, in their order.
+    cat -n /q/asked/new | sort -k 2 -u | sort -n | cut -f 2 |
+      grep -vFxf /q/asked/tips >/q/out/undecided || :
     : >/q/out/good
     divide /q/out/undecided
     [ -s /q/out/why ] || cp /q/out/first /q/out/why

@@ -338,10 +338,13 @@ impl Collect<'_> {
             objects.map(|object| format!("{object}\n")).collect()
         };
         self.write("stash", &lines(&mut stashes.clone()))?;
-        // All that may come to be named on the host.
+        // All that may come to be named on the host, what is checked out first.
         let unused = theirs.unused.difference(&ours.unused).map(|(object, _)| object);
-        let mut all = theirs.refs.values().chain(stashes).chain(heads).chain(unused);
+        let mut all = heads.chain(theirs.refs.values()).chain(stashes).chain(unused);
         self.write("new", &lines(&mut all))?;
+        // A session that goes on may ask again at once.
+        let most = if self.phase == Phase::End { 256 } else { 16 };
+        self.write("most", &format!("{most}\n"))?;
         self.helper("check")?;
         Ok(true)
     }

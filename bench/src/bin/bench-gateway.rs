@@ -130,37 +130,42 @@ fn in_turns(
     }))
 }
 
-/// Measures small requests, one after the other on each connection.
+/// Measures small requests, one after the other on each connection, which makes at least one.
 async fn requests(way: Way, connections: usize, time: Duration) -> Result<Part, Failed> {
     let started = Instant::now();
     let worker = async || {
         let mut sender = connect(&way).await?;
         let mut latencies = Vec::new();
-        while started.elapsed() < time {
+        loop {
             let at = Instant::now();
             let response = sender.send_request(request(&way, "/v1/messages")?).await?;
             response.into_body().collect().await?;
             latencies.push(at.elapsed());
             sender.ready().await?;
+            if started.elapsed() >= time {
+                return Ok::<_, Failed>(latencies);
+            }
         }
-        Ok::<_, Failed>(latencies)
     };
     let latencies = try_join_all((0..connections).map(|_| worker())).await?;
-    let elapsed = started.elapsed().as_secs_f64();
-    let mut latencies: Vec<Duration> = latencies.into_iter().flatten().collect();
-    latencies.sort_unstable();
-    let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
-    Ok(Part { rate: latencies.len() as f64 / elapsed, p50: at(50), p99: at(99) })
+    Ok(part(latencies.into_iter().flatten().collect(), started.elapsed()))
 }
 
-/// Requests of a mebibyte, one after the other.
+/// Sums up the requests of one part: at least one.
+fn part(mut latencies: Vec<Duration>, elapsed: Duration) -> Part {
+    latencies.sort_unstable();
+    let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
+    Part { rate: latencies.len() as f64 / elapsed.as_secs_f64(), p50: at(50), p99: at(99) }
+}
+
+/// Measures requests of a mebibyte, one after the other; at least one.
 async fn uploads(way: Way, time: Duration) -> Result<Part, Failed> {
     let body = format!(r#"{{"model":"m","input":"{}"}}"#, "text \\n".repeat((1 << 20) / 7));
     let body = Bytes::from(body);
     let started = Instant::now();
     let mut sender = connect(&way).await?;
     let mut latencies = Vec::new();
-    while started.elapsed() < time {
+    loop {
         let at = Instant::now();
         let request = Request::post("/v1/messages").header("host", "localhost");
         let request = request.header("content-type", "application/json");
@@ -170,11 +175,10 @@ async fn uploads(way: Way, time: Duration) -> Result<Part, Failed> {
         response.into_body().collect().await?;
         latencies.push(at.elapsed());
         sender.ready().await?;
+        if started.elapsed() >= time {
+            return Ok(part(latencies, started.elapsed()));
+        }
     }
-    let elapsed = started.elapsed().as_secs_f64();
-    latencies.sort_unstable();
-    let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
-    Ok(Part { rate: latencies.len() as f64 / elapsed, p50: at(50), p99: at(99) })
 }
 
 /// Measures one long response.

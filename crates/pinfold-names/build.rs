@@ -15,6 +15,17 @@ struct Data {
     secret: Vec<Entry>,
     executed: Vec<Entry>,
     builds: Vec<Built>,
+    moved: Vec<Moved>,
+}
+
+/// What a variable has elsewhere than in the home.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Moved {
+    variable: String,
+    #[serde(default)]
+    below: String,
+    name: String,
 }
 
 /// What is listed when it changes.
@@ -71,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let executed = data.executed.iter().map(|entry| ("ReadOnly", entry));
     let entries: Vec<_> = secret.chain(executed).collect();
     let output = env::var_os("OUT_DIR").ok_or("cargo gives OUT_DIR to build scripts")?;
-    let code = tables(&entries)? + &built(&data.builds)?;
+    let code = tables(&entries)? + &built(&data.builds)? + &moved(&data.moved)?;
     fs::write(Path::new(&output).join("protect.rs"), code)?;
     Ok(())
 }
@@ -115,6 +126,18 @@ fn built(entries: &[Built]) -> Result<String, Box<dyn Error>> {
     let names: BTreeSet<String> = entries.iter().flat_map(|entry| &entry.names).map(last).collect();
     let names: Vec<String> = names.into_iter().collect();
     writeln!(code, "];\npub(super) static BUILT_NAMES: &[&str] = &{names:?};")?;
+    Ok(code)
+}
+
+fn moved(entries: &[Moved]) -> Result<String, Box<dyn Error>> {
+    let mut code = String::from("pub(super) static MOVED: &[Moved] = &[\n");
+    for Moved { variable, below, name } in entries {
+        writeln!(
+            code,
+            "    Moved {{ variable: {variable:?}, below: {below:?}, name: {name:?} }},"
+        )?;
+    }
+    code.push_str("];\n");
     Ok(code)
 }
 

@@ -14,6 +14,7 @@ mod fold;
 pub mod misleading;
 mod site;
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ use pinfold_policy::path::HostPath;
 
 pub use built::{may_be_on_build, on_build};
 pub use fold::{Folded, fold};
-pub use site::Site;
+pub use site::{HomePart, Moved, Site};
 
 /// What kind of thing stands for a protected name that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +90,10 @@ impl Class {
 }
 
 /// A protected name that need not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The path relative to the granted root.
-    pub relative: &'static Path,
+    pub relative: PathBuf,
     /// What stands for it while the session lasts.
     pub placeholder: Placeholder,
     /// Whether it is meant in the user's home alone, which every shell and agent reads.
@@ -120,7 +121,7 @@ struct Rule {
 /// a name that ends in it; and rule and name of each name whose last component has a wildcard,
 /// with what that component begins and ends with.
 mod tables {
-    use super::{Effect, Glob, Placeholder, Rule};
+    use super::{Effect, Glob, Moved, Placeholder, Rule};
 
     include!(concat!(env!("OUT_DIR"), "/protect.rs"));
 }
@@ -198,6 +199,12 @@ const BY_STRUCTURE: [&str; 7] = [
     misleading::DEVICES,
 ];
 
+/// Returns what variables of the caller's have elsewhere than in the home.
+#[must_use]
+pub fn moved() -> &'static [Moved] {
+    tables::MOVED
+}
+
 /// Returns the names that lift a protection, sorted.
 #[must_use]
 pub fn opt_ins() -> Vec<&'static str> {
@@ -257,17 +264,10 @@ impl Protection {
     #[must_use]
     pub fn classify(&self, site: &Site, relative: &Path) -> Option<Class> {
         let names = site.names(relative);
-        let name = names.relative.file_name()?.as_bytes();
-        let found = tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
-        let literal = found.ok().and_then(|at| tables::LITERAL.get(at)).map_or(&[][..], |(_, r)| r);
-        let wild = tables::WILD.iter().filter_map(|(rule, number, _, _)| {
-            let glob = tables::RULES.get(*rule)?.names.get(*number)?;
-            glob.may_end_in(name).then_some(rule)
-        });
-        let mut rules: Vec<&'static Rule> = literal
-            .iter()
-            .chain(wild)
-            .filter_map(|rule| tables::RULES.get(*rule))
+        let mut rules: Vec<&'static Rule> = names
+            .last()
+            .into_iter()
+            .flat_map(|name| rules_ending_in(name.as_bytes()))
             .filter(|rule| !self.lifts(rule) && rule.matches(&names))
             .collect();
         rules.sort_by_key(|rule| rule.effect);
@@ -280,11 +280,15 @@ impl Protection {
     #[must_use]
     pub fn leads_to(&self, site: &Site, relative: &Path) -> Vec<(&'static Path, Class)> {
         let names = site.names(relative);
-        let Some(name) = names.relative.file_name() else { return Vec::new() };
+        let last = names.last();
         let is_meant = |rule: &&Rule| rule.effect != Effect::Hide && !self.lifts(rule);
         let mut found = Vec::new();
         for rule in tables::RULES.iter().filter(is_meant) {
-            for (above, rest) in rule.names.iter().flat_map(|glob| glob.above(name.as_bytes())) {
+            let above = |name: &OsStr| {
+                let all = rule.names.iter().flat_map(|glob| glob.above(name.as_bytes()));
+                all.collect::<Vec<_>>()
+            };
+            for (above, rest) in last.iter().flat_map(|name| above(name)) {
                 if names.match_one(rule.only_home, &above) {
                     let rest = if rest.contains(['*', '?']) { "" } else { rest };
                     found.push((Path::new(rest), Class { rule, executed: Some(rule) }));
@@ -315,13 +319,15 @@ impl Protection {
             .iter()
             .filter(|rule| !self.lifts(rule))
             .filter_map(|rule| Some((rule, rule.missing?)))
-            .flat_map(|(rule, placeholder)| {
+            .flat_map(move |(rule, placeholder)| {
                 let class = Class { rule, executed: Some(rule) };
                 let paths = rule.names.iter().filter_map(Glob::literal_path);
-                let below = paths.filter_map(|path| {
-                    if rule.only_home { site.below_home(path) } else { Some(path) }
-                });
                 let is_of_home = rule.only_home;
+                let below = paths.flat_map(move |path| {
+                    let here = (!is_of_home).then(|| path.to_owned());
+                    let in_home = is_of_home.then(|| site.below_home(path));
+                    here.into_iter().chain(in_home.into_iter().flatten())
+                });
                 below.map(move |relative| Missing { relative, placeholder, is_of_home, class })
             })
     }
@@ -329,6 +335,17 @@ impl Protection {
     fn lifts(&self, rule: &Rule) -> bool {
         self.is_lifted(rule.opt_in)
     }
+}
+
+/// Returns the rules with a name that may match a path that ends in this one, folded.
+fn rules_ending_in(name: &[u8]) -> impl Iterator<Item = &'static Rule> {
+    let found = tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
+    let literal = found.ok().and_then(|at| tables::LITERAL.get(at)).map_or(&[][..], |(_, r)| r);
+    let wild = tables::WILD.iter().filter_map(move |(rule, number, _, _)| {
+        let glob = tables::RULES.get(*rule)?.names.get(*number)?;
+        glob.may_end_in(name).then_some(rule)
+    });
+    literal.iter().chain(wild).filter_map(|rule| tables::RULES.get(*rule))
 }
 
 impl Rule {

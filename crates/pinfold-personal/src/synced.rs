@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::systemd::{Configuration, ConfigurationFile};
 use pinfold_names::misleading::has_controls;
-use pinfold_names::{Protection, Site};
+use pinfold_names::{HomePart, Protection, Site};
 use pinfold_policy::authority::Effect;
 use pinfold_policy::path::Escaped;
 use pinfold_runner::accounts::Account;
@@ -97,7 +97,7 @@ fn collect(
         let mut reading = Reading {
             target,
             stores,
-            site: Site::new(home, [home]),
+            site: Site::new(home, &[HomePart::home(home.to_owned())]),
             protection: Protection::default(),
             files: BTreeMap::new(),
             bytes: 0,

@@ -234,7 +234,7 @@ pub fn executed(protection: &Protection, site: &Site, path: &Path) -> Option<Str
             return None;
         }
         let class = Some(path)
-            .filter(|_| Protection::may_match(&Folded::of(name)))
+            .filter(|path| Protection::may_match(&Folded::of(name)) || site.is_moved(path))
             .and_then(|path| protection.classify(site, path)?.executed());
         if let Some(class) = class {
             return Some(class.reason().text.into_owned());

@@ -33,6 +33,7 @@ use pinfold_rootfs::userland::HOME;
 use crate::GuardError;
 use crate::generated::Generated;
 use crate::git::bytes;
+use crate::home_parts::home_parts;
 use crate::protected_dirs::ProtectedDir;
 use crate::shadow::Shadow;
 
@@ -110,13 +111,14 @@ impl Guard {
         let path = InsidePath::from_static(PRIVATE);
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
-        let site = Site::of_names(workspace);
+        let site = Site::new(workspace, &home_parts(&places.homes()));
         let missing = protection.missing(&site).map(|missing| missing.relative);
         let has_placeholders = self.over.is_none() && !findings::holds_nothing(workspace);
-        let is_placed =
-            |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
+        let is_placed = |name: &PathBuf| {
+            has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err()
+        };
         let absent = missing.filter(is_placed);
-        let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
+        let lines = absent.flat_map(|name| [b"/", bytes(&name).as_slice(), b"/\n"].concat());
         let ignore = git_file("ignore", lines.collect())?;
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
         let content = user_config::settings(&user_config::files(places), owners);
@@ -189,7 +191,11 @@ impl Guard {
             if root.writable && root.path.is_dir() {
                 self.missing(&root.path, &root.site, &rules.protection);
             }
+            if root.path.is_dir() {
+                self.moved(root, &rules, &mut git);
+            }
         }
+        self.links_to_parts();
         self.own(authority);
         trusted::keep(&mut self.protect, &self.trusted, &self.own, findings::holds_nothing);
         self.hide_secrets(&git, &rules.roots);

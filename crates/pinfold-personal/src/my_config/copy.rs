@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::{Places, resolved};
 use pinfold_names::misleading::has_controls;
-use pinfold_names::{Protection, Site};
+use pinfold_names::{HomePart, Protection, Site};
 use pinfold_policy::authority::Effect;
 use pinfold_policy::path::Escaped;
 use rustix::fs::OFlags;
@@ -266,7 +266,7 @@ impl Copier {
     fn has_name_of_secret(&self, real: &Path) -> bool {
         let home = self.sources.home();
         let Ok(relative) = real.strip_prefix(home) else { return true };
-        let site = Site::new(home, [home]);
+        let site = Site::new(home, &[HomePart::home(home.to_owned())]);
         let mut parts = relative.ancestors().filter(|part| !part.as_os_str().is_empty());
         self.protection.refuses(real).is_some()
             || parts.any(|part| {

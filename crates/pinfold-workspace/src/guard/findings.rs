@@ -1,18 +1,21 @@
 //! What becomes of what the scan of a root has found.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use pinfold_names::{Missing, Placeholder as Kind, Protection, Site};
+use pinfold_names::{Class, Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::certificates;
-use pinfold_protect::protect::{Finding, What};
+use pinfold_protect::protect::{Finding, Rules, What};
 use pinfold_protect::sockets;
 use rustix::fs::FileType;
 
+use super::granted::Granted;
 use super::own_places::belongs;
 use super::repositories::Git;
 use super::state::Guard;
+use crate::home_parts::links_to_parts;
 
 impl Guard {
     /// Takes in what one finding means.
@@ -78,6 +81,32 @@ impl Guard {
             What::GitFile if writable => self.git_file(path, kind, git),
             What::BareRepository if writable => git.bare.push(path),
             What::GitDirectory | What::GitFile | What::BareRepository => {}
+        }
+    }
+
+    /// Protects what the caller's environment has in a root instead of in the home, and names that say
+    /// nothing about it.
+    pub(super) fn moved(&mut self, root: &Granted, rules: &Rules<'_>, git: &mut Git) {
+        for relative in root.site.moved() {
+            let path = root.path.join(relative);
+            let class = rules.protection.classify(&root.site, relative);
+            let is_meant = |class: &Class| root.writable || class.effect() == Effect::Hide;
+            let found = fs::symlink_metadata(&path);
+            if let (Some(class), Ok(found)) = (class.filter(is_meant), found) {
+                let kind = FileType::from_raw_mode(found.mode());
+                self.take(Finding { path, kind, what: What::Named(class) }, git);
+            }
+        }
+    }
+
+    /// Protects links on the way to what the caller's environment names.
+    pub(super) fn links_to_parts(&mut self) {
+        for link in links_to_parts() {
+            if self.protect.writable_root(&link).is_some_and(|root| root != link) {
+                let text = "a variable of your environment leads programs through it".into();
+                let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+                self.protect.restrict(link, Effect::ReadOnly, reason);
+            }
         }
     }
 

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
-use pinfold_names::Site;
+use pinfold_names::{HomePart, Site};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, RootKind};
 use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
 use pinfold_worktree::workspace::GIT_OUTSIDE;
+
+use crate::home_parts::home_parts;
 
 /// One root to walk.
 pub(super) struct Granted {
@@ -25,7 +27,7 @@ pub(super) struct Granted {
 /// Returns the roots to scan: what a user granted. Programs of the host and an agent's own state are
 /// granted as they are.
 pub(super) fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
-    let homes = places.homes();
+    let homes = home_parts(&places.homes());
     authority
         .grants()
         .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
@@ -42,8 +44,8 @@ pub(super) fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<
 }
 
 /// Returns where a granted root really lies.
-pub(super) fn site_of(path: &Path, homes: &[PathBuf], own: &Own) -> Site {
-    let site = Site::new(path, homes.iter().map(PathBuf::as_path));
+pub(super) fn site_of(path: &Path, homes: &[HomePart], own: &Own) -> Site {
+    let site = Site::new(path, homes);
     match own.place_of(path) {
         Some(place) => site.also_at(&place),
         None => site,

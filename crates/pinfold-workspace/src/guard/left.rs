@@ -39,6 +39,7 @@ use super::site_of;
 use super::state::{Guard, Walked};
 use crate::GuardError;
 use crate::git::private::Copied;
+use crate::home_parts::home_parts;
 use crate::protected_dirs::{Entry, ProtectedDir};
 
 /// The record's name in the session's private directory; the walks lie next to it.
@@ -194,7 +195,7 @@ impl Guard {
     ) -> Option<Self> {
         let left = read(private)?;
         let own = Arc::new(Own::find(places).ok()?);
-        let homes = places.homes();
+        let homes = home_parts(&places.homes());
         let mut guard =
             Self::new(private, session, None, Vec::new(), Arc::clone(&own), launcher.clone());
         for (number, root) in left.roots.into_iter().enumerate() {

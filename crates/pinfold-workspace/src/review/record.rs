@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::changes::{Change, Left};
 use super::scan::is_named;
 use super::tree::Node;
+use crate::home_parts::home_parts;
 
 /// The form of the record that this version writes and reads.
 pub(crate) const VERSION: u32 = 2;
@@ -117,8 +118,7 @@ pub(crate) struct Judge {
 impl Record {
     /// Returns where the workspace really lies.
     pub(crate) fn site(&self) -> Site {
-        let homes = homes();
-        Site::new(&self.workspace, homes.iter().map(PathBuf::as_path))
+        Site::new(&self.workspace, &home_parts(homes()))
     }
 }
 

@@ -212,6 +212,42 @@ fn the_default_places_are_pinfolds_own_whatever_the_environment_says() {
     }
 }
 
+/// A project's environment often has them in the workspace, and programs of the host read them there.
+#[test]
+fn settings_that_a_variable_has_in_the_workspace_are_protected_there() {
+    for user in people() {
+        let stage = Stage::new(user);
+        stage.write("ws/cx/auth.json", "login");
+        std::os::unix::fs::symlink("../dot", stage.path("ws/dot")).unwrap();
+        let run = |mode: &str, script: &str| {
+            let mut run = stage.pinfold(&["run", "--workspace", mode, "--", "sh", "-c", script]);
+            run.env("XDG_CONFIG_HOME", stage.workspace().join(".config"));
+            run.env("CODEX_HOME", stage.workspace().join("cx"));
+            run.env("CARGO_HOME", stage.workspace().join("dot/cargo"));
+            run.output().unwrap()
+        };
+        let script = "mkdir -p .config/git; echo x >.config/git/config; echo x >cx/config.toml; \
+                      cat cx/auth.json; rm dot; echo x >.config/mine";
+        let output = run("shared_mount", script);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "a login is hidden");
+        for path in [".config/git", "cx/config.toml"] {
+            assert!(!stage.workspace().join(path).exists(), "{path}: {output:?}");
+        }
+        assert!(stage.workspace().join("dot").is_symlink(), "{output:?}");
+        assert!(stage.workspace().join(".config/mine").exists(), "{output:?}");
+
+        let output = run("overlay", script);
+        assert!(output.status.success(), "{output:?}");
+        let mut apply = stage.pinfold(&["apply"]);
+        apply.env("XDG_CONFIG_HOME", stage.workspace().join(".config"));
+        apply.env("CODEX_HOME", stage.workspace().join("cx"));
+        let output = apply.output().unwrap();
+        for path in [".config/git", "cx/config.toml"] {
+            assert!(!stage.workspace().join(path).exists(), "{path}: {output:?}");
+        }
+    }
+}
+
 /// Settings that are not there yet are not made by way of a view, either.
 #[test]
 fn nothing_of_pinfolds_own_comes_out_of_a_view() {

@@ -343,7 +343,8 @@ fn is_protected(protection: &Protection, path: &Path) -> bool {
 fn is_protected_at(protection: &Protection, site: &Site, path: &Path) -> bool {
     let is_executed = |path: &Path| {
         let name = path.file_name().map(OsStr::as_bytes);
-        name.is_some_and(|name| Protection::may_match(&Folded::of(name)))
+        let may_match = |name| Protection::may_match(&Folded::of(name)) || site.is_moved(path);
+        name.is_some_and(may_match)
             && protection.classify(site, path).is_some_and(|class| class.executed().is_some())
     };
     path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)

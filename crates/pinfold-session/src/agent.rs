@@ -160,21 +160,17 @@ pub(crate) fn prepare(
     }
     let mut files = files(&agent, &values)?;
     let mut extra = state::grants(&agent, settings, places, workspace)?;
-    let left_out = if state::is_kept(settings, workspace) {
-        agent.profile.stateless_flags.clone()
-    } else {
-        Vec::new()
-    };
-    agent = agent.without_flags(&left_out);
-    let my_config = if settings.files.my_config.value {
+    if state::is_kept(settings, workspace) {
+        let flags = agent.profile.stateless_flags.clone();
+        agent = agent.without_flags(&flags);
+    }
+    let mut my_config = None;
+    if settings.files.my_config.value {
         let (root, host) = (workspace.root.as_path(), ThisHost { home: &places.home });
-        let mine = MyConfig::collect(&agent.profile, places, root, &host, &mut files)?;
+        my_config = Some(MyConfig::collect(&agent.profile, places, root, &host, &mut files)?);
         let flags = agent.profile.my_config.without_flags.clone();
         agent = agent.without_flags(&flags);
-        Some(mine)
-    } else {
-        None
-    };
+    }
     let points = my_config.as_ref().map(MyConfig::points).unwrap_or_default();
     let synced = configuration.map(synced_paths).transpose()?.unwrap_or_default();
     let written: Vec<&InsidePath> = files.iter().map(|file| &file.path).chain(&synced).collect();
@@ -190,19 +186,9 @@ pub(crate) fn prepare(
     }
     let path = layer.as_ref().map(|_| COMMANDS.to_owned());
     extra.extend(layer);
-    let mut env = agent.env(&values).map_err(refused)?;
-    let mut argv: Vec<OsString> = vec![agent.profile.cli_command.clone().into()];
-    argv.extend(agent.args(&values).map_err(refused)?.into_iter().map(OsString::from));
-    if unattended {
-        argv.extend(agent.profile.unattended_flags.iter().map(OsString::from));
-    }
-    if my_config.as_ref().is_some_and(|mine| mine.has_servers) {
-        let (args, variables) = agent.server_settings(&values).map_err(refused)?;
-        argv.extend(args.into_iter().map(OsString::from));
-        env.extend(variables);
-    }
+    let has_servers = my_config.as_ref().is_some_and(|mine| mine.has_servers);
+    let (mut argv, env) = command_line(&agent, &values, unattended, has_servers)?;
     argv.extend(user_args);
-    env.extend(agent.profile.model_variables.iter().filter_map(model_variable));
     Ok(AgentRun {
         argv,
         env,
@@ -214,6 +200,28 @@ pub(crate) fn prepare(
         nested: agent.profile.nested,
         silent_hosts: agent.profile.silent_hosts,
     })
+}
+
+/// Returns the agent's program with its own arguments, and its variables.
+fn command_line(
+    agent: &ResolvedAgent,
+    values: &TemplateValues<'_>,
+    unattended: bool,
+    has_servers: bool,
+) -> Result<(Vec<OsString>, Vec<EnvVar>), RunError> {
+    let mut env = agent.env(values).map_err(refused)?;
+    let mut argv: Vec<OsString> = vec![agent.profile.cli_command.clone().into()];
+    argv.extend(agent.args(values).map_err(refused)?.into_iter().map(OsString::from));
+    if unattended {
+        argv.extend(agent.profile.unattended_flags.iter().map(OsString::from));
+    }
+    if has_servers {
+        let (args, variables) = agent.server_settings(values).map_err(refused)?;
+        argv.extend(args.into_iter().map(OsString::from));
+        env.extend(variables);
+    }
+    env.extend(agent.profile.model_variables.iter().filter_map(model_variable));
+    Ok((argv, env))
 }
 
 /// Returns where the files of the user's configuration are written.

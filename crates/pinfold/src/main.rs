@@ -84,9 +84,17 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         cli::suggest(error, Cli::command(), std::env::args_os().collect()).exit()
     });
-    let outcome = match cli.command {
-        Command::Run(args) => run::run(args.0, false, &launcher),
-        Command::Learn(args) => run::run(args.0.run, true, &launcher),
+    dispatch(cli.command, &launcher).unwrap_or_else(exit::Failure::show)
+}
+
+/// Runs what was asked for. Only what starts programs of the host needs a launcher.
+fn dispatch(
+    command: Command,
+    launcher: &LazyCell<Launcher, impl FnOnce() -> Launcher>,
+) -> Result<ExitCode, exit::Failure> {
+    match command {
+        Command::Run(args) => run::run(args.0, false, launcher),
+        Command::Learn(args) => run::run(args.0.run, true, launcher),
         Command::Exec(args) => exec::exec(args.0),
         Command::Shell(args) => exec::shell(args.0),
         Command::SshConfig(args) => ssh::config(&args.0),
@@ -97,48 +105,47 @@ fn main() -> ExitCode {
         Command::Logs(args) => log::logs(&args.0),
         Command::Allow(args) => network::change_session(&Way::Allow, &args.0),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args.0),
-        Command::Ps(args) => review::ps(&args.0, &launcher),
-        Command::Diff(args) => review::diff(&args.0, &launcher),
-        Command::Apply(args) => review::apply(&args.0, &launcher),
-        Command::Discard(args) => review::discard(&args.0, &launcher),
-        Command::Accept(args) => accept::accept(&args.0, &launcher),
+        Command::Ps(args) => review::ps(&args.0, launcher),
+        Command::Diff(args) => review::diff(&args.0, launcher),
+        Command::Apply(args) => review::apply(&args.0, launcher),
+        Command::Discard(args) => review::discard(&args.0, launcher),
+        Command::Accept(args) => accept::accept(&args.0, launcher),
         Command::Adopt(args) => adopt::adopt(&args.0),
         Command::Hide(args) => hide::hide(&args.0),
-        Command::Check(args) => check::check(&args.0, &launcher),
-        Command::Config(args) => config::config(&args.0, &launcher),
+        Command::Check(args) => check::check(&args.0, launcher),
+        Command::Config(args) => config::config(&args.0, launcher),
         Command::Trust(args) => trust::trust(&args.0),
         Command::ImportGroup(args) => group::import(&args.0),
         Command::Completions(args) => completions::print(&args.0),
-        Command::Clean(args) => clean::clean(&args.0, &launcher),
-        Command::Doctor(output) => doctor::doctor(output.0, &launcher),
+        Command::Clean(args) => clean::clean(&args.0, launcher),
+        Command::Doctor(output) => doctor::doctor(output.0, launcher),
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),
-        Command::Review(args) => hindsight::review(&args.0, &launcher),
+        Command::Review(args) => hindsight::review(&args.0, launcher),
         Command::Audit(args) => audit::run(&args.0),
         Command::ImportObjects(args) => import::import(args.0),
         Command::ReadRepository(args) => import::read(&args.0),
         Command::LookAtWorktree(args) => worktree::look(args.0),
         Command::Serve(args) => serve::serve(args.0),
-        Command::Mcp(args) => serve::mcp(args.0, &launcher, policy_of_run),
-        Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
-        Command::Image(command) => image::image(&command.0, &launcher),
+        Command::Mcp(args) => serve::mcp(args.0, launcher, policy_of_run),
+        Command::Snapshot(command) => snapshot::snapshot(&command.0, launcher),
+        Command::Image(command) => image::image(&command.0, launcher),
         Command::Setup(command) => setup::setup(&command.0),
-        Command::Task(command) => task::task(command.0, &launcher),
-        Command::Memory(command) => memory::memory(command.0, &launcher),
-        Command::Loop(args) => spec_loop::run(args.0, &launcher),
-        Command::Work(args) => work::work(&args.0, &launcher),
-        Command::Vm(command) => vm::vm(command.0, &launcher),
-        Command::Cluster(command) => cluster::cluster(command.0, &launcher),
-        Command::Attempt => work::attempt(&launcher),
-        Command::SnapshotStep(args) => snapshot::step(&args.0, launcher.clone()),
+        Command::Task(command) => task::task(command.0, launcher),
+        Command::Memory(command) => memory::memory(command.0, launcher),
+        Command::Loop(args) => spec_loop::run(args.0, launcher),
+        Command::Work(args) => work::work(&args.0, launcher),
+        Command::Vm(command) => vm::vm(command.0, launcher),
+        Command::Cluster(command) => cluster::cluster(command.0, launcher),
+        Command::Attempt => work::attempt(launcher),
+        Command::SnapshotStep(args) => snapshot::step(&args.0, Launcher::clone(launcher)),
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args.0)),
-        Command::Secret(command) => secret_command(command.0, &launcher),
+        Command::Secret(command) => secret_command(command.0, launcher),
         Command::Approvals(args) => approvals::approvals(args.0),
         Command::HostRun(args) => host::run(&args.0),
-        Command::HostGit(args) => host::git(&args.0, launcher.clone()),
-    };
-    outcome.unwrap_or_else(exit::Failure::show)
+        Command::HostGit(args) => host::git(&args.0, Launcher::clone(launcher)),
+    }
 }
 
 /// Returns the directories whose programs are not run by name. An activated environment puts a directory of a workspace first on

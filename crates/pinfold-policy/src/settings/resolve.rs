@@ -1,12 +1,14 @@
 //! Merging the layers into the settings of one run.
 
 use std::fmt::Display;
+use std::mem;
 
 use super::agent_loop::AgentLoop;
 use super::ceiling::{at_least, at_most};
 use super::effective::Settings;
 use super::error::SettingsError;
 use super::fields::check_reserved;
+use super::group_home::GroupFiles;
 use super::host_exec::{self, HostExec};
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::project::Project;
@@ -14,7 +16,7 @@ use super::read::{self, CeilingFile, UserFile, UserFiles};
 use super::scalars::{Scalars, flag};
 use super::values::{EnvSetting, FileSettings};
 use super::widen::{self, Asked};
-use super::words::{AgentState, ApplyMode, BoundaryName, ShadowMode, WorkspaceMode};
+use super::words::{AgentState, ApplyMode, BoundaryName, GroupTrust, ShadowMode, WorkspaceMode};
 use super::{budget, group, network, wrapper};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
@@ -57,18 +59,12 @@ fn merge(
         group_trust: trusted,
         wrappers,
     } = ceiling;
-    let wrappers = wrapper::merged(user.wrappers, wrappers);
-    let mut scalars = Scalars::merged(flags.scalars, user.scalars);
+    let flag_files = FileFlags::take(&mut flags, attendance);
+    let wrappers = wrapper::merged(mem::take(&mut user.wrappers), wrappers);
+    let mut scalars = Scalars::merged(flags.scalars, mem::take(&mut user.scalars));
     let group = scalars.group.as_ref();
-    let group_trust = group::trust(group, &user.groups, trusted.as_ref())?;
-    let named = group::named(group, &user.groups);
-    let group_files = match (group, &user.group_home) {
-        (Some(group), Some(_)) => Some(group::files(group, named, &user.groups)?),
-        _ => None,
-    };
-    if let Some(timeout) = named.and_then(|group| group.timeout.clone()) {
-        user.limits.timeout = Some(timeout);
-    }
+    let Chosen { trust: group_trust, files: group_files } =
+        Chosen::group(group, &mut user, trusted.as_ref())?;
     // Without a key nobody logs in.
     let logs_in = user.ssh.key.is_some() || scalars.identity.is_some();
     let hosts = user.ssh.hosts.iter().filter(|_| logs_in);
@@ -82,18 +78,6 @@ fn merge(
     add_agent_loop(&mut scalars, agent_loop, project.boundary, &mut asked)?;
     scalars.landlock = at_least("landlock", scalars.landlock, ceiling.landlock.as_ref())?;
     complete_workspace(&mut scalars, project.workspace_mode, attendance);
-    let flag_files = FileFlags {
-        read: flags.read,
-        write: flags.write,
-        sockets: flags.sockets,
-        opt_in: flags.opt_in,
-        state: flags.state,
-        my_config: flags.my_config,
-        unset_state: match attendance {
-            Attendance::Attended => AgentState::Repository,
-            Attendance::Unattended => AgentState::Ephemeral,
-        },
-    };
     let mut settings = Settings {
         scalars,
         shadow: project.shadow,
@@ -137,6 +121,32 @@ fn merge(
     // A session that may use a service may use any name for its machine.
     settings.network = settings.network.with_names_of_this_machine();
     Ok(settings)
+}
+
+/// What the chosen group brings.
+struct Chosen {
+    trust: Valued<GroupTrust>,
+    files: Option<GroupFiles>,
+}
+
+impl Chosen {
+    /// Finds what the group brings, and sets its time limit.
+    fn group(
+        group: Option<&Valued<String>>,
+        user: &mut UserFile,
+        trusted: Option<&Valued<GroupTrust>>,
+    ) -> Result<Self, SettingsError> {
+        let trust = group::trust(group, &user.groups, trusted)?;
+        let named = group::named(group, &user.groups);
+        let files = match (group, &user.group_home) {
+            (Some(group), Some(_)) => Some(group::files(group, named, &user.groups)?),
+            _ => None,
+        };
+        if let Some(timeout) = named.and_then(|group| group.timeout.clone()) {
+            user.limits.timeout = Some(timeout);
+        }
+        Ok(Self { trust, files })
+    }
 }
 
 /// Adds what Ralph's file says, and the boundaries that it and the repository's file ask for.
@@ -293,6 +303,23 @@ struct FileFlags {
     my_config: bool,
     /// What becomes of the agent's state when nobody says it.
     unset_state: AgentState,
+}
+
+impl FileFlags {
+    fn take(flags: &mut Flags, attendance: Attendance) -> Self {
+        Self {
+            read: mem::take(&mut flags.read),
+            write: mem::take(&mut flags.write),
+            sockets: mem::take(&mut flags.sockets),
+            opt_in: mem::take(&mut flags.opt_in),
+            state: flags.state,
+            my_config: flags.my_config,
+            unset_state: match attendance {
+                Attendance::Attended => AgentState::Repository,
+                Attendance::Unattended => AgentState::Ephemeral,
+            },
+        }
+    }
 }
 
 fn files(user: UserFiles, flags: FileFlags, denied: Vec<Valued<Glob>>) -> FileSettings {

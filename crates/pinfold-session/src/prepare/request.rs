@@ -110,10 +110,8 @@ impl Preparation {
             self.program(&wanted, &workspace, stack.as_ref(), configuration.as_ref(), progress)?;
         let Wanted { name, background, window, discards_commits, spec, notes, task, .. } = wanted;
         let Self { places, launcher, project, mut settings, .. } = self;
-        if run.nested && !settings.scalars.nested.value {
-            let profile = Origin::Profile { agent: Arc::from(subject.as_str()) };
-            settings.ceiling.check_nested(&profile).map_err(RunError::settings)?;
-            settings.scalars.nested = Valued::new(true, profile);
+        if run.nested {
+            nest(&mut settings, &subject)?;
         }
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
@@ -131,10 +129,8 @@ impl Preparation {
         let Surroundings { caller, extra, files } = surroundings;
         let has_ssh = ssh.is_some();
         let mut env = environment(&settings, &workspace, env, &caller, has_ssh, stack.as_ref());
-        if window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
-            // Started where there was no terminal; an attached client has one like this, or close to
-            // it.
-            env.push(("TERM".into(), "xterm-256color".into()));
+        if window.is_some() {
+            name_terminal(&mut env);
         }
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);
         let returns_spec = spec.is_some();
@@ -297,6 +293,23 @@ impl Surroundings {
             files.extend(podman::entries().map_err(RunError::path)?);
         }
         Ok(Self { caller, extra: toolchains.extra, files })
+    }
+}
+
+/// Allows namespaces inside, which the agent needs, where the administrator does.
+fn nest(settings: &mut Settings, agent: &str) -> Result<(), RunError> {
+    if !settings.scalars.nested.value {
+        let profile = Origin::Profile { agent: Arc::from(agent) };
+        settings.ceiling.check_nested(&profile).map_err(RunError::settings)?;
+        settings.scalars.nested = Valued::new(true, profile);
+    }
+    Ok(())
+}
+
+/// Names a terminal where the caller had none: an attached client has one like this, or close to it.
+fn name_terminal(env: &mut Vec<(OsString, OsString)>) {
+    if !env.iter().any(|(name, _)| name == "TERM") {
+        env.push(("TERM".into(), "xterm-256color".into()));
     }
 }
 

@@ -184,63 +184,19 @@ impl Collect<'_> {
         state: &mut State,
         worktree: &Worktree,
         plan: &Plan<'_>,
-        Sides { last, ours, theirs }: Sides<'_>,
+        sides: Sides<'_>,
         locked: Locked,
     ) -> Result<Option<String>, Refusal> {
+        self.check_follows(state, worktree, plan, sides)?;
+        let Sides { last, ours, theirs } = sides;
         let branch = theirs.head.branch.as_ref();
-        if let Some(why) = self.refuses(branch.map(String::as_str)) {
-            return Err(why.into());
-        }
-        // An attempt that was interrupted may have moved it already.
-        if ours.head != last.head && ours.head != theirs.head {
-            return Err("the host's branch moved in the meantime".into());
-        }
-        if let Some(path) = branch.and_then(|branch| plan.touched.get(branch)) {
-            return Err(touched::reason(path, self.session).into());
-        }
-        if branch.is_none()
-            && let Some(new) =
-                theirs.head.commit.as_ref().filter(|new| ours.head.commit.as_ref() != Some(*new))
-            && let Some(path) = self.touches_protected(state, new)?
-        {
-            let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
-            let command = format!("git checkout {}", shell_word(&kept));
-            return Err(touched::reason_with(&path, &command).into());
-        }
-        if branch.is_some_and(|branch| plan.held.contains_key(branch)) {
-            return Err("its branch is checked out in another worktree".into());
-        }
         let our = branch.and_then(|branch| plan.ours.refs.get(branch));
-        if let Some(why) =
-            branch.filter(|_| our.is_none()).and_then(|it| self.is_ambiguous(plan.ours, it))
-        {
-            return Err(why.into());
-        }
         let new = theirs.head.commit.as_ref();
         let moves = branch.is_some() && our != new;
-        if let Some(branch) = branch.filter(|_| moves)
-            && (our != state.refs.get(branch) || !plan.forward.contains(branch))
-        {
-            return Err("it is not a fast-forward of the host's branch".into());
-        }
         let git = HostGit { program: self.git, directory: &worktree.git };
         let staging = Staging::make(git, &self.copied.host, self.session, locked)?;
         if last.tree != theirs.tree {
-            let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
-            if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {
-                return Err(Refusal::new(format!(
-                    "{path} is staged in it, which tools run or trust by themselves"
-                )));
-            }
-            let is_as_at_the_start = self.copied.is_as_copied(&worktree.path_of("index"));
-            // A conflict that the session resolved.
-            let staged = if ours.tree.is_none() && is_as_at_the_start {
-                staging.reset(tree)
-            } else {
-                staging.merge(last.tree.as_deref(), tree)
-            };
-            staged
-                .map_err(|said| format!("what is staged on the host stands against it ({said})"))?;
+            self.stage(state, worktree, sides, &staging)?;
         }
         let reason = self.reason();
         staging.install(|| {
@@ -264,6 +220,72 @@ impl Collect<'_> {
         }
         self.finish_merge(worktree);
         Ok(branch.cloned())
+    }
+
+    /// Refuses what the host's HEAD may not follow.
+    fn check_follows(
+        &self,
+        state: &State,
+        worktree: &Worktree,
+        plan: &Plan<'_>,
+        Sides { last, ours, theirs }: Sides<'_>,
+    ) -> Result<(), Refusal> {
+        let branch = theirs.head.branch.as_ref();
+        if let Some(why) = self.refuses(branch.map(String::as_str)) {
+            return Err(why.into());
+        }
+        // An attempt that was interrupted may have moved it already.
+        if ours.head != last.head && ours.head != theirs.head {
+            return Err("the host's branch moved in the meantime".into());
+        }
+        let new = theirs.head.commit.as_ref();
+        let Some(branch) = branch else {
+            let moved = new.filter(|new| ours.head.commit.as_ref() != Some(*new));
+            let touched = moved.map(|new| self.touches_protected(state, new)).transpose()?;
+            let Some(path) = touched.flatten() else { return Ok(()) };
+            let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
+            let command = format!("git checkout {}", shell_word(&kept));
+            return Err(touched::reason_with(&path, &command).into());
+        };
+        if let Some(path) = plan.touched.get(branch) {
+            return Err(touched::reason(path, self.session).into());
+        }
+        if plan.held.contains_key(branch) {
+            return Err("its branch is checked out in another worktree".into());
+        }
+        let our = plan.ours.refs.get(branch);
+        if let Some(why) = our.is_none().then(|| self.is_ambiguous(plan.ours, branch)).flatten() {
+            return Err(why.into());
+        }
+        if our != new && (our != state.refs.get(branch) || !plan.forward.contains(branch)) {
+            return Err("it is not a fast-forward of the host's branch".into());
+        }
+        Ok(())
+    }
+
+    /// Stages what the session has staged.
+    fn stage(
+        &self,
+        state: &State,
+        worktree: &Worktree,
+        Sides { last, ours, theirs }: Sides<'_>,
+        staging: &Staging<'_>,
+    ) -> Result<(), Refusal> {
+        let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
+        if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {
+            return Err(Refusal::new(format!(
+                "{path} is staged in it, which tools run or trust by themselves"
+            )));
+        }
+        let is_as_at_the_start = self.copied.is_as_copied(&worktree.path_of("index"));
+        // A conflict that the session resolved.
+        let staged = if ours.tree.is_none() && is_as_at_the_start {
+            staging.reset(tree)
+        } else {
+            staging.merge(last.tree.as_deref(), tree)
+        };
+        let stands = |said| format!("what is staged on the host stands against it ({said})");
+        Ok(staged.map_err(stands)?)
     }
 
     /// Keeps a HEAD that the host's did not follow.

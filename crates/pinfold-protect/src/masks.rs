@@ -110,25 +110,28 @@ impl Masks {
     /// # Errors
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
     pub fn keep(
-        self,
+        mut self,
         masks: Vec<Mask>,
         mounts: &OwnedFd,
         inside: &Inside,
     ) -> io::Result<Option<Kept>> {
-        let Self { fall, channel, helper, mut reports } = self;
+        // Nothing is taken out of `self` before the end: the channel is to be closed before the helper is waited for.
         let first = pinfold_wire::LaunchOrder::Mask(Vec::new());
-        channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
-        channel.seal(masks.clone()).map_err(io::Error::other)?;
+        self.channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
+        self.channel.seal(masks.clone()).map_err(io::Error::other)?;
         let ended = inside.ended();
-        let mut ready = [PollFd::new(&reports, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        let mut ready =
+            [PollFd::new(&self.reports, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut ready, None))?;
         if ready[0].revents().is_empty() {
             return Ok(None);
         }
         let ender = inside.ender()?;
         let mut bytes = [0; 4];
-        reports.read_exact(&mut bytes)?;
+        self.reports.read_exact(&mut bytes)?;
         let first = Fallen::from_bytes(bytes);
+        let Self { fall, .. } = self;
+        let reports = self.reports;
         let of_renames = (fall == Fall::Ends).then(|| ender.try_clone()).transpose()?;
         let run = move || {
             let (mut fell, is_whole) = follow(first, reports, &masks, fall, &ender);
@@ -140,7 +143,8 @@ impl Masks {
             fell
         };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Some(Kept { ender: of_renames, channel: Arc::new(channel), helper, thread }))
+        let channel = Arc::new(self.channel);
+        Ok(Some(Kept { ender: of_renames, channel, helper: self.helper, thread }))
     }
 }
 

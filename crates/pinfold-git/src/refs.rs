@@ -110,7 +110,8 @@ pub fn is_remote(name: &str) -> bool {
     name.starts_with("refs/remotes/") && name.split('/').all(is_component)
 }
 
-/// Returns one component of a reference, or the name of a linked worktree.
+/// Returns one component of a reference, or the name of a linked worktree. A name that is not UTF-8 is none: read as text it is
+/// another one, which several share.
 pub fn is_component(part: &str) -> bool {
     !part.is_empty()
         && !part.starts_with(['.', '-'])
@@ -118,7 +119,9 @@ pub fn is_component(part: &str) -> bool {
         && !part.ends_with(".lock")
         && !part.contains("..")
         && !part.contains("@{")
-        && !part.contains(|c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\/".contains(c))
+        && !part.contains(|c: char| {
+            c.is_control() || c.is_whitespace() || "~^:?*[\\/\u{fffd}".contains(c)
+        })
 }
 
 /// Names that a new reference may not have: a reference is a file or a directory, never both.
@@ -163,13 +166,13 @@ mod tests {
         let listed = format!(
             "{ONE} refs/heads/a\n{ONE} refs/heads/../x\n{ONE} refs/remotes/o/a\nxyz refs/heads/b\n\
              {ONE} refs/heads/a b\n{ONE} refs/heads/-x\n{ONE} refs/tags/x.lock\n\
-             {ONE} refs/heads/HEAD\n{ONE} refs/tags/HEAD\n{ONE} refs/heads/a/HEAD\n"
+             {ONE} refs/heads/HEAD\n{ONE} refs/tags/HEAD\n{ONE} refs/heads/a/HEAD\n{ONE} refs/heads/caf\u{fffd}\n"
         );
         let used = ["refs/heads/a", "refs/heads/a/HEAD"];
         assert_eq!(parse_refs(&listed).into_keys().collect::<Vec<_>>(), used);
         let unused: Vec<String> = parse_unused(&listed).into_iter().map(|(_, name)| name).collect();
         assert!(unused.contains(&"refs/heads/HEAD".to_owned()), "{unused:?}");
-        assert!(unused.len() == 7 && !unused.contains(&"refs/heads/a".to_owned()), "{unused:?}");
+        assert!(unused.len() == 8 && !unused.contains(&"refs/heads/a".to_owned()), "{unused:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 # `git fetch --depth`, is not packed; `missing` has it. Where history begins is up to the host (`shallow`).
 set -e
 mkdir -p /q/out/objects/info /q/out/objects/pack
+: >/q/out/stash
 [ ! -s /q/asked/shallow ] || GIT_SHALLOW_FILE=/q/asked/shallow
 export GIT_SHALLOW_FILE
 export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/copy/objects
@@ -11,6 +12,15 @@ export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/c
 left_out='(remotes|bisect|replace|rewritten|worktree|original|prefetch|pinfold|jj)/|stash$'
 git for-each-ref --format='%(objectname) %(refname)' |
   grep -vE "^[0-9a-f]+ refs/($left_out)" >/q/out/refs || :
+# HEADs of other working trees, such as of those that the session made, if no branch leads to them.
+for head in /q/copy/worktrees/*/HEAD; do
+  head=${head#/q/copy/}
+  ! cut -d' ' -f2 /q/asked/worktrees | grep -qxF "$head" || continue
+  ! git symbolic-ref -q "$head" >/dev/null || continue
+  commit=$(git rev-parse -q --verify "$head^{commit}") || continue
+  new=$(git rev-list -n 1 "$commit" --not --branches --tags --remotes 2>/dev/null) || new=$commit
+  [ -z "$new" ] || echo "$commit $head"
+done >>/q/out/refs
 while read -r number head index; do
   commit=$(git rev-parse -q --verify "$head^{commit}") || commit=-
   branch=$(git symbolic-ref -q "$head") || branch=-
@@ -20,9 +30,11 @@ while read -r number head index; do
   rm -f /q/out/index
   echo "$number $commit $tree $branch"
 done </q/asked/worktrees >/q/out/heads
-if git rev-parse -q --verify refs/stash >/dev/null; then
-  git log -g -s --no-show-signature --no-decorate --no-notes --format='%H %gs' refs/stash --
-fi >/q/out/stash
+if stash=$(git rev-parse -q --verify refs/stash); then
+  git log -g -s --no-show-signature --no-decorate --no-notes --format='%H %gs' refs/stash -- >/q/out/stash
+  # What was put there without a list.
+  grep -q "^$stash" /q/out/stash || echo "$stash refs/stash" >>/q/out/refs
+fi
 { cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
   cut -d' ' -f2,3 /q/out/heads | tr ' ' '\n' | sed '/^-$/d'; } >/q/out/new
 pack() {

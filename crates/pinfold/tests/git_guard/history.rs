@@ -114,3 +114,42 @@ fn notes_and_other_references_of_a_session_are_kept() {
         assert!(!stderr.contains("not taken over"), "{site}: {stderr}");
     }
 }
+
+#[test]
+fn commits_that_only_a_detached_worktree_or_an_odd_stash_leads_to_are_kept() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("git worktree add -q --detach ../elsewhere; git -C ../elsewhere commit -q --allow-empty -m host");
+        let script = "git worktree add -q --detach /tmp/one; git -C /tmp/one commit -q --allow-empty -m detached; \
+                      git worktree add -q --detach /tmp/two; \
+                      git update-ref refs/stash $(git commit-tree -m listless HEAD^{tree})";
+        let (_, stderr) = text(&case.inside(script));
+        let look = "git for-each-ref --format='%(subject)' refs/pinfold | LC_ALL=C sort";
+        assert_eq!(case.host(look), "detached\nlistless\n", "{site}: {stderr}");
+        for name in ["worktrees/one/HEAD in ", "refs/stash in "] {
+            assert!(stderr.contains(name), "{site}: {stderr}");
+        }
+        let script =
+            "git update-ref --create-reflog refs/stash $(git commit-tree -m listed HEAD^{tree})";
+        let (_, stderr) = text(&case.inside(script));
+        assert!(case.host(look).contains("listed\n"), "{site}: {stderr}");
+        assert!(
+            stderr.contains("a stash in ") && case.host("git stash list").is_empty(),
+            "{site}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn references_beyond_those_that_are_kept_stay_in_a_copy() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "for number in $(seq 101); do \
+                      echo create refs/custom/$number $(git commit-tree -m $number HEAD^{tree}); done | git update-ref --stdin";
+        let (_, stderr) = text(&case.inside(script));
+        assert_eq!(case.host("git for-each-ref refs/pinfold | wc -l"), "100\n", "{site}: {stderr}");
+        assert!(stderr.contains("the copy is kept in"), "{site}: {stderr}");
+        let copy = "git --git-dir \"$(ls -d ../home/.local/state/pinfold/private/kept-*)\" for-each-ref refs/custom | wc -l";
+        assert_eq!(case.host(copy), "101\n", "{site}: {stderr}");
+    }
+}

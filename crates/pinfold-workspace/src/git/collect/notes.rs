@@ -30,16 +30,19 @@ impl Collect<'_> {
     ) -> Result<(), Refusal> {
         let proper = self.read(CHECKED, "stashes")?;
         let is_new = |stash: &&Stash| !ours.stashes.iter().any(|our| our.commit == stash.commit);
-        let is_proper = |stash: &&Stash| proper.lines().any(|commit| commit == stash.commit);
+        let is_proper = |stash: &Stash| proper.lines().any(|commit| commit == stash.commit);
+        let has_name = |commit: &String| ours.refs.values().any(|object| object == commit);
+        let is_of_use = |stash: &&Stash| is_proper(stash) || !has_name(&stash.commit);
         let below = format!("refs/pinfold/{}/stash", self.session);
         let command =
             |commit: &str| format!("git stash apply {}", shell_word(&format!("{below}/{commit}")));
         let mut kept = String::new();
         let mut new: Vec<&Stash> = Vec::new();
-        for stash in theirs.stashes.iter().filter(is_new).filter(is_proper) {
+        for stash in theirs.stashes.iter().filter(is_new).filter(is_of_use) {
             let commit = &stash.commit;
             // What the list does not take is nowhere that `git stash pop` finds it.
             let why = match self.refuses(Some("refs/stash")) {
+                None if !is_proper(stash) => Some("`git stash` did not make it".to_owned()),
                 None if new.len() < MOST_STASHES => self
                     .stash_touches(state, commit)?
                     .map(|path| touched::reason_with(&path, &command(commit))),
@@ -96,12 +99,17 @@ impl Collect<'_> {
     pub(super) fn keep_unused(
         &self,
         ours: &Held,
-        theirs: &Held,
+        theirs: &mut Held,
         settled: &mut Settled,
     ) -> Result<(), Refusal> {
         let below = format!("refs/pinfold/{}/unused", self.session);
         // The host may have moved its own.
-        let was_there = |(object, name): &&(String, String)| self.copied.start.had(name, object);
+        let start = &self.copied.start;
+        let was_head = |name: &str, object: &String| {
+            start.head(name).is_some_and(|head| head.commit.as_ref() == Some(object))
+        };
+        let was_there =
+            |(object, name): &&(String, String)| start.had(name, object) || was_head(name, object);
         let new = theirs.unused.difference(&ours.unused).filter(|it| !was_there(it));
         let unused: Vec<_> = new.collect();
         // Several may name one object.
@@ -110,6 +118,8 @@ impl Collect<'_> {
             commands.insert(format!("update {below}/{object} {object}\n"));
             let why = if name.starts_with("refs/heads/") || name.starts_with("refs/tags/") {
                 "no reference gets such a name on the host"
+            } else if name.starts_with("worktrees/") {
+                "no branch leads to it"
             } else {
                 "only branches and tags come out under their own names"
             };
@@ -117,10 +127,11 @@ impl Collect<'_> {
             let what = format!("{name} in {}, kept as {below}/{object}", self.place());
             self.keep(settled, what, why);
         }
-        if let Some(more) = unused.len().checked_sub(MOST_UNUSED).filter(|more| *more > 0) {
-            let what = format!("{more} more references in {}", self.place());
-            self.keep(settled, what, format!("{MOST_UNUSED} are kept"));
-        }
+        // The others stay in the copy.
+        let more: Vec<String> =
+            unused.iter().skip(MOST_UNUSED).map(|(_, name)| name.clone()).collect();
+        let why = format!("at most {MOST_UNUSED} such references come out of a session");
+        theirs.lost.extend(more.into_iter().map(|name| (name, why.clone())));
         if !commands.is_empty() {
             let commands: String = commands.into_iter().collect();
             self.host().run(&["update-ref", "--stdin"], Some(commands.as_bytes()))?;
@@ -157,7 +168,7 @@ impl Collect<'_> {
     pub(super) fn note_worktrees(&self, settled: &mut Settled) {
         for id in worktrees::made(&self.copied.private, self.copied.host.path()) {
             let what = format!("worktree {id} of {}", self.place());
-            let why = "its branch came out; `git worktree add` makes it here".to_owned();
+            let why = "its commits came out; `git worktree add` makes it here".to_owned();
             self.keep(settled, what, why);
         }
     }

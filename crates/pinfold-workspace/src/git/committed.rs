@@ -325,14 +325,16 @@ impl Committed {
     /// Returns whether a commit of the start has this at this path.
     pub(crate) fn has(&self, path: &Path, kind: Kind, content: &[u8]) -> bool {
         let Some(entries) = self.0.get(path) else { return false };
-        let header = format!("blob {}\0", content.len());
-        let object = |length: usize| {
-            // git itself refuses objects that belong to a known attack on SHA-1.
-            let algorithm = if length == 40 { &SHA1_FOR_LEGACY_USE_ONLY } else { &SHA256 };
-            let digest = digest(algorithm, &[header.as_bytes(), content].concat());
-            HEXLOWER.encode(digest.as_ref())
-        };
         let mut of_kind = entries.iter().filter(|blob| blob.mode == kind.mode());
-        of_kind.any(|blob| blob.object == object(blob.object.len()))
+        of_kind.any(|blob| is_content_of(&blob.object, content))
     }
+}
+
+/// Returns whether an object is the blob with this content.
+pub(crate) fn is_content_of(object: &str, content: &[u8]) -> bool {
+    let header = format!("blob {}\0", content.len());
+    // git itself refuses objects that belong to a known attack on SHA-1.
+    let algorithm = if object.len() == 40 { &SHA1_FOR_LEGACY_USE_ONLY } else { &SHA256 };
+    let digest = digest(algorithm, &[header.as_bytes(), content].concat());
+    HEXLOWER.encode(digest.as_ref()) == object
 }

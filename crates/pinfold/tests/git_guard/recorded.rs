@@ -70,6 +70,21 @@ fn commit_of_a_branch_that_an_earlier_session_made_is_not_recorded_on_the_host()
 }
 
 #[test]
+fn earlier_head_of_a_new_repository_with_a_file_that_was_never_in_place_is_not_recorded_on_the_host()
+ {
+    for site in sites() {
+        let case = site.repository();
+        let nest = format!(
+            "git init -q -b main nest; cd nest; {PLANT} git reset -q --soft $p; git reset -q; rm -f .envrc; cd ..; "
+        );
+        let record = format!(
+            "cd nest; p=$(git rev-parse HEAD); git rm -q --cached .envrc; git commit -qm clean; cd ..; {RECORD}"
+        );
+        assert_waits(&site, &case, &[nest, record]);
+    }
+}
+
+#[test]
 fn commit_that_no_repository_has_yet_is_not_recorded_on_the_host() {
     for site in sites() {
         let nest = format!("cd nest; {PLANT} git branch planted $p; ");

@@ -65,7 +65,7 @@ impl Collect<'_> {
     }
 
     /// Returns whether a commit or tree has a submodule that another one lacks and whose working tree
-    /// was not checked out at the start, or records a commit that none has on the host yet.
+    /// was not checked out at the start, or records a commit that is judged at the end.
     fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, Refusal> {
         let new = format!("{new}^{{tree}}");
         // A tag may name anything.
@@ -81,7 +81,7 @@ impl Collect<'_> {
             None => self.host().run_with(&["ls-tree", "-r", "-z", &new], &[], None)?,
         };
         let mut links = gitlinks(&listed, last.is_some());
-        Ok(links.any(|(path, commit)| !self.is_checked_out(path) || self.can_be_made(commit)))
+        Ok(links.any(|(path, commit)| !self.is_checked_out(path) || self.is_judged_at_end(commit)))
     }
 
     /// Returns whether the session could not write the `.git` of a submodule, which was there at the

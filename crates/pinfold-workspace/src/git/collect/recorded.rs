@@ -32,6 +32,8 @@ pub(crate) struct Recorded {
     /// Whether a commit would put something in place that tools run or trust.
     judged: Rc<RefCell<BTreeMap<String, bool>>>,
     depth: usize,
+    /// Whether a session made the repository that is judged.
+    pub(super) is_of_session: bool,
 }
 
 impl Collect<'_> {
@@ -52,11 +54,12 @@ impl Collect<'_> {
         let depth = self.recorded.depth + 1;
         let mut found: BTreeMap<&str, bool> = BTreeMap::new();
         for (copied, state) in self.others() {
-            let recorded = Recorded { depth, ..self.recorded.clone() };
+            let recorded = Recorded { depth, is_of_session: false, ..self.recorded.clone() };
             let out = self.out.clone();
-            let collect = Collect { copied: &copied, out, recorded, ..*self };
+            let mut collect = Collect { copied: &copied, out, recorded, ..*self };
             let there = collect.those_there(commits)?;
             let is_of_session = !there.is_empty() && collect.host().is_of_session()?;
+            collect.recorded.is_of_session = is_of_session;
             let state = if is_of_session { State::default() } else { state };
             for commit in there {
                 let is_known = found.get(commit) == Some(&true);
@@ -75,18 +78,23 @@ impl Collect<'_> {
     }
 
     /// Returns whether a commit has something that tools run or trust otherwise than HEAD had it. Of a repository that a session made,
-    /// HEAD alone is known: neither what is below it nor another branch was ever in a working tree.
+    /// HEAD alone is known, as far as a working tree has its files: neither what is below it nor another branch was ever in one.
     fn puts_protected(&self, state: &State, commit: &str) -> Result<bool, Refusal> {
         Ok(self.stages_protected(state, None, &format!("{commit}^{{tree}}"))?.is_some())
     }
 
-    /// Returns whether no other repository of the session has a commit.
-    pub(super) fn can_be_made(&self, commit: &str) -> bool {
-        !self.others().iter().any(|(copied, _)| {
+    /// Returns whether a recorded commit can be judged only when the session is over: no other repository has it, so that it can still
+    /// be made, or one does that a session made, of which the working tree counts.
+    pub(super) fn is_judged_at_end(&self, commit: &str) -> bool {
+        let mut is_anywhere = false;
+        let is_of_session = self.others().iter().any(|(copied, _)| {
             let collect =
                 Collect { copied, out: self.out.clone(), recorded: self.recorded.clone(), ..*self };
-            collect.those_there(&[commit]).is_ok_and(|there| !there.is_empty())
-        })
+            let is_there = collect.those_there(&[commit]).is_ok_and(|there| !there.is_empty());
+            is_anywhere |= is_there;
+            is_there && collect.host().is_of_session().unwrap_or(true)
+        });
+        is_of_session || !is_anywhere
     }
 
     /// Returns the other repositories of the session, each with what is known of it.

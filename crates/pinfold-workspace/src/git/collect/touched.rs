@@ -16,10 +16,12 @@ use pinfold_git::refs::shell_word;
 use pinfold_git::state::State;
 use pinfold_git::worktrees;
 use pinfold_host::Refusal;
+use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_names::{Folded, Protection, Site, fold};
 use pinfold_policy::path::Escaped;
 
 use super::Collect;
+use crate::git::committed::{LARGEST, is_content_of};
 
 /// Branches whose content at the start is compared at most.
 const MOST_TIPS: usize = 256;
@@ -201,7 +203,10 @@ impl Collect<'_> {
             }
             let paths = unknown.iter().map(|change| change.path).collect();
             let known = self.content(tip, &paths)?;
-            unknown.retain(|change| known.get(change.path) != Some(&change.entry));
+            unknown.retain(|change| {
+                let is_known = known.get(change.path) == Some(&change.entry);
+                !is_known || self.recorded.is_of_session && !self.is_in_place(change)
+            });
         }
         let (recorded, mut unknown): (BTreeSet<_>, BTreeSet<_>) = unknown
             .into_iter()
@@ -217,6 +222,13 @@ impl Collect<'_> {
             unknown.extend(recorded.into_iter().nth(number));
         }
         Ok(unknown)
+    }
+
+    /// Returns whether a working tree of the repository has what a change puts there. Of a repository that a session made, only
+    /// that was looked through at its end. A commit that an entry records is judged by itself.
+    fn is_in_place(&self, change: &Change<'_>) -> bool {
+        let tops = || worktrees::list(&self.copied.host, self.tops);
+        change.is_submodule() || tops().iter().any(|worktree| change.is_in(&worktree.top))
     }
 
     /// Returns the commits of HEADs and branches at the start. Tags do not count: they come with what is fetched.
@@ -280,6 +292,12 @@ struct Change<'c> {
 }
 
 impl Change<'_> {
+    /// Returns whether a working tree has this. The sandbox could write there, so no link is followed.
+    fn is_in(&self, top: &Path) -> bool {
+        let content = open_directory(top).map(|top| read_bounded(top, self.path, LARGEST));
+        matches!(content, Ok(Ok(Some(content))) if is_content_of(&self.entry.object, &content.bytes))
+    }
+
     fn is_submodule(&self) -> bool {
         self.entry.mode == SUBMODULE
     }

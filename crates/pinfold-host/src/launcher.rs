@@ -239,6 +239,16 @@ impl Launcher {
         Ok(launch)
     }
 
+    /// Checks that a program that gets more of the caller's variables, such as an engine, finds no settings that a sandbox may
+    /// have written: they name programs.
+    fn check_settings(&self, kept: &[&str]) -> io::Result<()> {
+        let settings = "XDG_CONFIG_HOME";
+        match self.variable(settings).filter(|_| !kept.is_empty()) {
+            Some(value) => self.path.check_variable(settings, &value),
+            None => Ok(()),
+        }
+    }
+
     /// Runs a program to its end in `/`, with these variables besides the few that let it find
     /// its configuration.
     ///
@@ -260,6 +270,7 @@ impl Launcher {
     /// # Errors
     /// Returns the error of starting it; `TimedOut` after a minute.
     pub fn run_keeping(&self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
+        self.check_settings(kept)?;
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         see_to_end(command.spawn()?, Instant::now() + PATIENCE, usize::MAX)
@@ -279,6 +290,7 @@ impl Launcher {
         input: Option<&[u8]>,
         bounds: Bounds,
     ) -> io::Result<CommandOutput> {
+        self.check_settings(kept)?;
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), variables, None)?;
         crate::sys::unblock_signals_of(&mut command);
         crate::sys::end_with_this_thread(&mut command);

@@ -97,7 +97,11 @@ pub(super) fn find(places: &Places, variable: impl Fn(&str) -> Option<OsString>)
     let pip: Vec<PathBuf> = own.into_iter().chain(named(PIP_VARIABLE)).collect();
     found.named.extend(self::pip(pip.iter().map(|file| text(file)), home));
     let of_variables = [GIT_VARIABLE, NPM_VARIABLE, PIP_VARIABLE].into_iter().filter_map(named);
-    let there = own_git.into_iter().chain([npm]).chain(pip).filter(|file| file.exists());
+    // In a directory that a variable names, what is missing can be made as well.
+    let by_variable = named("XDG_CONFIG_HOME");
+    let is_named = |file: &PathBuf| by_variable.as_ref().is_some_and(|it| file.starts_with(it));
+    let all = own_git.into_iter().chain([npm]).chain(pip);
+    let there = all.filter(|file| file.exists() || is_named(file));
     found.files = there.chain(of_variables).collect();
     found
 }

@@ -33,3 +33,19 @@ fn setting_of_a_command_of_pip_wins_over_the_global_one() {
     assert_eq!(read(&["[global]\ncert=/a", "[global]\ncert=/c"]), found("global", "/c"));
     assert_eq!(read(&["[global]\nindex-url=https://h"]), None);
 }
+
+#[test]
+fn settings_that_are_missing_count_where_a_variable_names_their_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let places = Places {
+        home: home.path().to_owned(),
+        config: home.path().join("work/pinfold"),
+        state: home.path().join("state"),
+        cache: home.path().join("cache"),
+    };
+    let config = home.path().join("work");
+    let variable = |name: &str| (name == "XDG_CONFIG_HOME").then(|| config.clone().into());
+    let there = |path: &str| config.join(path);
+    assert_eq!(find(&places, variable).files, [there("git/config"), there("pip/pip.conf")]);
+    assert_eq!(find(&places, |_| None).files, [PathBuf::new(); 0]);
+}

@@ -263,6 +263,21 @@ fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
 }
 
 #[test]
+fn engine_is_not_started_with_settings_that_a_session_may_write() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let mark = stage.path("started");
+        let path = impostor(&stage, "podman", &format!("echo >>{}; exit 1", mark.display()));
+        let mut run = stage.pinfold(&["run"]);
+        run.args(["--engine", "podman", "--", "true"]).env("PATH", path);
+        run.env("XDG_CONFIG_HOME", stage.workspace().join(".config"));
+        let said = text(&run.output().unwrap().stderr);
+        assert!(said.contains("XDG_CONFIG_HOME leads to "), "{said}");
+        assert!(!mark.exists(), "{said}");
+    }
+}
+
+#[test]
 fn unknown_choice_is_refused_with_the_known_ones() {
     let cases: [(&[&str], &str); 5] = [
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),

@@ -120,9 +120,10 @@ impl PrivateDir {
         rustix::fs::fsync(&self.fd).map_err(|errno| failed("sync", &self.path, errno))
     }
 
-    /// Removes a file; says whether there was one.
+    /// Removes a file, and what an interrupted write left; says whether there was one.
     pub(crate) fn remove(&self, name: &str) -> Result<bool, Error> {
         let _lock = self.lock()?;
+        self.sweep()?;
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Ok(false),

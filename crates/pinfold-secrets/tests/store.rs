@@ -274,6 +274,15 @@ fn a_damaged_record_is_an_error_and_not_a_default() {
 }
 
 #[test]
+fn removing_forgets_the_value_of_an_interrupted_write() {
+    let (_root, store, dir) = store();
+    store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();
+    fs::write(dir.join(".new-k"), VALUE).unwrap();
+    store.remove(&id("k"), &Bare).unwrap();
+    assert!(!dir.join(".new-k").exists());
+}
+
+#[test]
 fn removing_forgets_the_value_and_the_record() {
     let (_root, store, dir) = store();
     store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();

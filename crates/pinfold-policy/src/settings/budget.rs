@@ -12,10 +12,27 @@ use crate::prices::amount;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Usd(pub u64);
 
+impl Usd {
+    /// A cent, in billionths of a USD.
+    const CENT: u64 = 10_000_000;
+
+    /// Rounds to cents, and what is less than a cent to two significant digits.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        let unit = match self.0.checked_ilog10() {
+            Some(digits) if self.0 < Self::CENT => 10_u64.pow(digits.saturating_sub(1)),
+            Some(_) | None => Self::CENT,
+        };
+        Self(self.0.saturating_add(unit / 2) / unit * unit)
+    }
+}
+
+/// Writes all digits of an amount, and at least two behind the point.
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, cents) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000 / 10_000_000);
-        write!(f, "${whole}.{cents:02}")
+        let (whole, cents) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000 / Self::CENT);
+        let rest = format!("{:07}", self.0 % Self::CENT);
+        write!(f, "${whole}.{cents:02}{}", rest.trim_end_matches('0'))
     }
 }
 
@@ -174,4 +191,27 @@ pub(super) fn rows(budget: &Budget) -> Vec<(String, String, Origin)> {
     let tokens = budget.tokens.iter().map(|v| row("tokens", v.value.to_string(), &v.origin));
     let usd = budget.usd.iter().map(|v| row("usd", v.value.to_string(), &v.origin));
     requests.chain(tokens).chain(usd).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Usd;
+
+    #[test]
+    fn costs_below_a_cent_have_two_significant_digits() {
+        let shown = |nano: u64| Usd(nano).rounded().to_string();
+        let costs = [0, 7, 1_234, 4_249_000, 9_996_000, 12_600_000, 2_505_000_000];
+        let expected =
+            ["$0.00", "$0.000000007", "$0.0000012", "$0.0042", "$0.01", "$0.01", "$2.51"];
+        assert_eq!(costs.map(shown), expected);
+    }
+
+    #[test]
+    fn budgets_are_shown_with_all_their_digits() {
+        let shown = |text: &str| text.parse::<Usd>().unwrap().to_string();
+        assert_eq!(
+            ["2.5", "0.0001", "3", "0.125"].map(shown),
+            ["$2.50", "$0.0001", "$3.00", "$0.125"]
+        );
+    }
 }

@@ -11,6 +11,7 @@ use pinfold_cluster::{has_log, read_log};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_policy::count::counted;
+use pinfold_policy::settings::Usd;
 use pinfold_tasks::{Attempt, Landing, Task, TaskId, TaskSpec, to_stored};
 use pinfold_terminal::colours::Colours;
 use serde_json::{Value, json};
@@ -164,7 +165,7 @@ fn result(outcome: &Outcome, holder: &str, id: &str) {
         say!("result:     nothing was changed, {verified}")
     }
     if outcome.nano_usd > 0 {
-        say!("cost:       ${:.2}", outcome.nano_usd as f64 / 1e9);
+        say!("cost:       {}", Usd(outcome.nano_usd).rounded());
     }
 }
 

@@ -92,7 +92,7 @@ fn flags_limit_one_session_and_its_usage_is_recorded() {
         assert!(said[0].starts_with("200") && said[1].starts_with("429"), "{said:?}");
         let said = scene.ask(SONNET, 2, &["--budget-usd", "0.0005"]);
         assert!(
-            said[0].starts_with("200") && said[1].contains("$0.00 for this session"),
+            said[0].starts_with("200") && said[1].contains("$0.0005 for this session"),
             "{said:?}"
         );
         let said = scene.ask("nobody-knows", 1, &["--budget-usd", "5"]);

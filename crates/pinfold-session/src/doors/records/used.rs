@@ -2,6 +2,7 @@
 
 use pinfold_policy::count::counted;
 use pinfold_policy::prices::Tokens;
+use pinfold_policy::settings::Usd;
 
 /// What a session used of models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,16 +40,13 @@ impl Used {
         }
         let requests = counted(answers, "model request");
         let about = if self.is_estimated { "about " } else { "" };
+        let usd = Usd(self.cost).rounded();
         let cost = match unpriced {
             _ if unpriced == answers => "price unknown".to_owned(),
-            0 => format!("{about}${:.2}", self.usd()),
-            _ => format!("{about}${:.2}, without {unpriced} of unknown price", self.usd()),
+            0 => format!("{about}{usd}"),
+            _ => format!("{about}{usd}, without {unpriced} of unknown price"),
         };
         Some(format!("used {requests}, {about}{} tokens, {cost}", rounded(self.tokens.sum())))
-    }
-
-    fn usd(&self) -> f64 {
-        self.cost as f64 / 1e9
     }
 }
 
@@ -79,9 +77,9 @@ mod tests {
     fn requests_tokens_and_cost_are_summed() {
         let mut used = Used::default();
         used.add(&tokens(700), Some(5_000_000), false);
-        assert_eq!(used.in_words().unwrap(), "used 1 model request, 700 tokens, $0.01");
+        assert_eq!(used.in_words().unwrap(), "used 1 model request, 700 tokens, $0.005");
         used.add(&tokens(41_300), Some(300_000_000), false);
-        assert_eq!(used.in_words().unwrap(), "used 2 model requests, 42k tokens, $0.30");
+        assert_eq!(used.in_words().unwrap(), "used 2 model requests, 42k tokens, $0.31");
     }
 
     #[test]

@@ -65,13 +65,15 @@ pub enum AgentError {
     /// The provider imitates no API that the agent speaks.
     #[error(
         "agent {agent} cannot use provider {provider}, which speaks {}",
-        .apis.iter().map(|api| api.word()).collect::<Vec<_>>().join(" and ")
+        words(.apis)
     )]
     NotCompatible {
         agent: String,
         provider: String,
         /// What the provider speaks.
         apis: Vec<Api>,
+        /// What the agent speaks.
+        spoken: Vec<Api>,
     },
     /// The agent has to know which models the provider has.
     #[error("agent {agent} needs to know the model of provider {provider}")]
@@ -94,6 +96,10 @@ pub enum AgentError {
     },
 }
 
+fn words(apis: &[Api]) -> String {
+    apis.iter().map(|api| api.word()).collect::<Vec<_>>().join(" and ")
+}
+
 impl AgentError {
     /// Returns what the user can do about it.
     #[must_use]
@@ -101,6 +107,16 @@ impl AgentError {
         match self {
             Self::OnHost { hint, .. } => Some(hint.clone()),
             Self::NoModel { .. } => Some("choose one with --model".to_owned()),
+            Self::NotCompatible { agent, provider, spoken, .. } => Some(match spoken.first() {
+                Some(api) => format!(
+                    "{agent} speaks {}: if the server does too, set api = \"{}\" under [providers.{}] \
+                     in config.toml; a proxy can translate (--provider litellm)",
+                    words(spoken),
+                    api.word(),
+                    provider.escape_debug()
+                ),
+                None => format!("{agent} has no provider but its own"),
+            }),
             Self::UnknownProvider { provider, .. } => Some(format!(
                 "api and base_url under [providers.{}] in config.toml define a provider of your own",
                 provider.escape_debug()
@@ -108,7 +124,6 @@ impl AgentError {
             Self::File(_)
             | Self::Unknown { .. }
             | Self::UnknownAuthMode { .. }
-            | Self::NotCompatible { .. }
             | Self::Template { .. } => None,
         }
     }

@@ -140,7 +140,8 @@ impl AgentProfile {
         let Some((api, own)) = apis.iter().find_map(|api| self.compatible.get_key_value(api))
         else {
             let (agent, provider) = (self.name.clone(), name.to_owned());
-            return Err(AgentError::NotCompatible { agent, provider, apis });
+            let spoken = self.compatible.keys().copied().collect();
+            return Err(AgentError::NotCompatible { agent, provider, apis, spoken });
         };
         Ok(Provider {
             api: Some(*api),
@@ -297,14 +298,19 @@ impl ResolvedAgent {
         self.profile.files.iter().map(file).collect()
     }
 
+    /// Returns the model as its provider calls it.
+    #[must_use]
+    pub fn model_id(&self) -> Option<&str> {
+        let model = self.model.as_deref()?;
+        Some(model.strip_prefix(&self.terms.model_prefix).unwrap_or(model))
+    }
+
     /// Returns the values with this agent's own model and provider.
     fn with_own<'a>(&'a self, values: &TemplateValues<'a>) -> TemplateValues<'a> {
-        let (model, provider) = (self.model.as_deref(), self.provider.as_deref());
-        let bare = |model: &'a str| model.strip_prefix(&self.terms.model_prefix).unwrap_or(model);
         TemplateValues {
-            model,
-            model_id: model.map(bare),
-            provider,
+            model: self.model.as_deref(),
+            model_id: self.model_id(),
+            provider: self.provider.as_deref(),
             region: self.place.region.as_ref().map(CloudName::as_str),
             project: self.place.project.as_ref().map(CloudName::as_str),
             ..*values

@@ -189,8 +189,9 @@ fn a_provider_of_ones_own_is_defined_by_settings_and_has_its_own_variable() {
         assert_eq!(found.terms.env_var_name.as_ref().unwrap().as_str(), "CORP_API_KEY");
         assert_eq!(found.terms.secret.as_deref(), Some("corp"));
     }
-    let error = located("claude", config, &[]).unwrap_err().to_string();
+    let (error, hint) = refusal("claude", config, &[]);
     assert_eq!(error, "agent claude cannot use provider corp, which speaks openai");
+    assert!(hint.contains("set api = \"anthropic\" under [providers.corp]"), "{hint}");
     let (_, hint) = refusal("pi", "provider = \"corp\"", &[]);
     assert!(hint.contains("[providers.corp]"), "{hint}");
 }

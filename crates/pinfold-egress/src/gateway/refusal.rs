@@ -4,18 +4,21 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use pinfold_policy::path::cut;
 use serde_json::json;
 
 use super::budget::Over;
 use super::config::{Api, ProviderId};
 use super::event_stream;
 use super::form::{Dialect, Form};
-use super::journal::shortened;
 use crate::held::HoldError;
 
 /// What shows the clients of both APIs that trying again is of no use; they look at it before they
 /// look at the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Bytes of a model's name in a message, which is shown on the user's screen.
+const MOST_MODEL: usize = 128;
 
 /// Seconds to wait before another attempt (RFC 9110, 10.2.3).
 const RETRY_NOW: &str = "0";
@@ -86,8 +89,9 @@ pub(super) enum Refusal {
     #[error("pinfold: {what} is spent; {reset}")]
     OverBudget { what: String, reset: String, seconds: Option<u64> },
     #[error(
-        "pinfold: money is limited in this session, and what the model `{model}` costs is not known; \
-         choose another, or have its price set under [prices.\"{model}\"] in config.toml"
+        "pinfold: money is limited in this session, and no price of the model `{model}` is known; choose \
+         another model, or ask the user who started the session to set [prices.\"{model}\"] in \
+         config.toml or to limit tokens instead (--budget-tokens)"
     )]
     Unpriced { model: String },
     #[error(
@@ -138,7 +142,7 @@ impl From<Over> for Refusal {
                 Self::OverBudget { what, reset, seconds: after.map(|after| after.as_secs()) }
             }
             Over::Reserved { what } => Self::Reserved { what },
-            Over::Unpriced { model } => Self::Unpriced { model: shortened(&model).to_owned() },
+            Over::Unpriced { model } => Self::Unpriced { model: cut(&model, MOST_MODEL).into() },
             Over::Broken { cause } => Self::NotCounted { cause },
         }
     }
@@ -190,7 +194,8 @@ impl Refusal {
             | Self::LoginNotNow { .. }
             | Self::OtherKind { .. }
             | Self::NotSigned { .. }
-            | Self::NotCounted { .. } => true,
+            | Self::NotCounted { .. }
+            | Self::Unpriced { .. } => true,
             Self::Malformed(_)
             | Self::Unreadable { .. }
             | Self::BadKey
@@ -204,7 +209,6 @@ impl Refusal {
             | Self::NotHeld(_)
             | Self::Reserved { .. }
             | Self::OverBudget { .. }
-            | Self::Unpriced { .. }
             | Self::NoWebSocket
             | Self::LoginRenewed { .. }
             | Self::NotRecorded => false,

@@ -64,6 +64,13 @@ pub(crate) fn resolve(
     if let (Some(variable), Some(url)) = (&resolved.place.variable, &resolved.place.base_url) {
         notify!("pinfold: note: requests to models go to {url} ({variable})");
     }
+    if let Some(model) = gateway::unpriced(&resolved, settings)? {
+        notify!(
+            "pinfold: note: money is limited, and no price of the model {model} is known, so requests for \
+             it are refused: set [prices.\"{model}\"] in config.toml, or limit tokens instead \
+             (--budget-tokens)"
+        );
+    }
     Ok((resolved, Some(id)))
 }
 

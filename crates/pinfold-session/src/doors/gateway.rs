@@ -177,8 +177,7 @@ impl Provider {
             account: self.account,
             cloud: self.cloud,
         };
-        let prices =
-            Prices::new(settings.prices.clone()).map_err(|error| RunError::refused(error, None))?;
+        let prices = prices(settings)?;
         Gateway::new(GatewayConfig {
             session_keys: vec![self.key],
             routes: vec![route],
@@ -188,6 +187,28 @@ impl Provider {
         })
         .map_err(|error| RunError::refused(error, None))
     }
+}
+
+/// Returns what models cost.
+fn prices(settings: &Settings) -> Result<Prices, RunError> {
+    Prices::new(settings.prices.clone()).map_err(|error| RunError::refused(error, None))
+}
+
+/// Returns the model that was chosen, if money is limited and no price of it is known. A name without a
+/// digit may be an agent's alias (`sonnet`): only a request says which model that is.
+///
+/// # Errors
+/// Returns an error for a list of prices that cannot be read.
+pub(crate) fn unpriced<'a>(
+    agent: &'a ResolvedAgent,
+    settings: &Settings,
+) -> Result<Option<&'a str>, RunError> {
+    let prices = prices(settings)?;
+    let is_limited = settings.budgets.iter().any(|budget| budget.usd.is_some());
+    // claude's `opus[1m]` is `opus` with a larger context.
+    let model = agent.model_id().filter(|_| is_limited).and_then(|model| model.split('[').next());
+    let is_name = |model: &&str| model.contains(|c: char| c.is_ascii_digit());
+    Ok(model.filter(is_name).filter(|model| prices.of(model).is_none()))
 }
 
 fn login_terms(terms: &RefreshTerms) -> Result<LoginTerms, pinfold_egress::ConfigError> {

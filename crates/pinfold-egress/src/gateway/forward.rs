@@ -274,7 +274,7 @@ impl Forwarder {
     }
 
     fn report(&self, route: &Route, what: &str) {
-        let (provider, host) = (&route.provider, route.upstream.host());
+        let (provider, host) = (&route.provider, route.upstream.authority.as_str());
         // If nobody can be notified, the answer itself says it.
         let _ = self.config.journal.record(&Event::ProviderFailed { provider, host, what });
     }
@@ -400,6 +400,6 @@ fn lacking(lack: Lack, route: &Route) -> Refusal {
 
 /// Returns what the sandbox gets when the upstream gave no answer.
 fn silent(route: &Route, cause: String) -> Refusal {
-    let (provider, host) = (route.provider.clone(), route.upstream.host().to_owned());
+    let (provider, host) = (route.provider.clone(), route.upstream.authority.to_string());
     Refusal::Upstream { provider, host, cause }
 }

@@ -113,7 +113,7 @@ pub enum Event<'a> {
     /// Nothing of it has to be recorded.
     ProviderFailed {
         provider: &'a ProviderId,
-        /// The host that was asked.
+        /// The host that was asked, with its port if that is not the usual one.
         host: &'a str,
         /// What it did.
         what: &'a str,

@@ -61,6 +61,10 @@ struct Server {
 }
 
 impl Server {
+    fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
     fn answering(status: &'static str, body: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -197,7 +201,8 @@ fn requests_to_bedrock_are_signed_and_nothing_else_is_asked_for() {
         assert!(answer.starts_with("403 "), "{answer} {errors}");
         assert!(!answer.contains("AKIDREAL") && !answer.contains("real-token"), "{answer}");
         assert!(errors.contains("provider bedrock (USE_BEDROCK)"), "{errors}");
-        assert!(errors.contains("provider `bedrock` at 127.0.0.1 answered 403"), "{errors}");
+        let line = format!("provider `bedrock` at {} answered 403", server.address());
+        assert!(errors.contains(&line), "{errors}");
         let request = server.one().to_lowercase();
         assert!(
             request.contains("authorization: aws4-hmac-sha256 credential=akidreal/"),
@@ -247,7 +252,7 @@ fn openrouter_azure_and_vertex_get_their_own_key_and_path() {
             let (errors, output) = ask(&stage, &options, path, &[]);
             let answer = said(&output);
             assert!(answer.starts_with("429 ") && !answer.contains("real"), "{answer} {errors}");
-            let line = format!("provider `{provider}` at 127.0.0.1 answered 429");
+            let line = format!("provider `{provider}` at {} answered 429", server.address());
             assert_eq!(errors.matches(&line).count(), 1, "{errors}");
             let request = server.one();
             assert!(request.starts_with(&format!("POST {arrives} ")), "{request}");
@@ -268,7 +273,7 @@ fn provider_that_does_not_answer_is_reported_within_seconds_and_once() {
         let output = run.args(["--", "-c", &twice]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(began.elapsed() < Duration::from_secs(10), "{errors}");
-        let line = "provider `nobody` at 127.0.0.1 did not answer: connect: Connection refused";
+        let line = "provider `nobody` at 127.0.0.1:9 did not answer: connect: Connection refused";
         assert_eq!(errors.matches(line).count(), 1, "{errors}");
     }
 }

@@ -46,7 +46,7 @@ if whole:
 "#;
 
 /// What is said of it.
-const SAID: &str = "pinfold: provider `nobody` at 127.0.0.1 did not answer";
+const SAID: &str = "pinfold: provider `nobody` at 127.0.0.1:9 did not answer";
 
 /// The argument with which the program draws on the whole screen.
 const WHOLE: &str = "whole";

@@ -216,6 +216,10 @@ impl Refused {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let flag = match self {
+            // A name that is only looked up has no port yet, and is asked about as one of the web.
+            Self::Host(Endpoint { host, port: 80 | 443 }) if host.is_this_machine() => {
+                format!("--allow-internal-host {host}:PORT")
+            }
             Self::Host(asked) | Self::Port { asked, .. } if asked.host.is_this_machine() => {
                 format!("--allow-internal-host {asked}")
             }

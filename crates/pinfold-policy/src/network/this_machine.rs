@@ -163,6 +163,13 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_of_a_name_that_was_looked_up_leaves_the_port_open() {
+        let asked = Endpoint::parse("host.pinfold", Some(443)).unwrap();
+        let hint = policy(&[], &[]).decide(&asked).unwrap_err().hint().unwrap().to_string();
+        assert_eq!(hint, "--allow-internal-host host.pinfold:PORT");
+    }
+
+    #[test]
     fn without_a_port_the_ports_of_the_web_are_meant() {
         let policy = policy(&["localhost"], &["localhost"]);
         assert_eq!(policy.loopback_ports(), BTreeSet::from(WEB));

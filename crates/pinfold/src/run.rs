@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_policy::network::Preset;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{ApplyMode, Settings};
@@ -227,6 +228,12 @@ fn say_what_has_no_effect(settings: &Settings) {
         if is_unset(name.value.as_str()) {
             notify!("pinfold: note: {} is not set here ({})", name.value, name.origin);
         }
+    }
+    let rules = settings.network.allow.iter();
+    for preset in rules.filter_map(|rule| Preset::meant_by(&rule.value)) {
+        notify!(
+            "pinfold: note: the rule {preset} allows a host of this name; the preset is --allow {preset}"
+        );
     }
     if let Some(rule) = settings.network.closed_loopback_rule() {
         let rule = &rule.value;

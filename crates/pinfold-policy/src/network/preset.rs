@@ -29,6 +29,12 @@ impl Preset {
         lines().map(|(name, _)| name).filter(is_new).map(Self)
     }
 
+    /// Returns the preset whose name a rule has for the name of a host.
+    #[must_use]
+    pub fn meant_by(rule: &NetworkRule) -> Option<Self> {
+        rule.to_string().parse().ok()
+    }
+
     /// Returns its rules.
     #[must_use]
     pub fn rules(self) -> Vec<NetworkRule> {
@@ -70,6 +76,13 @@ mod tests {
         assert_eq!(rules, count.count());
         let names: Vec<String> = Preset::all().map(|preset| preset.to_string()).collect();
         assert_eq!(names, ["npm", "pypi", "crates", "go", "debian", "github"]);
+    }
+
+    #[test]
+    fn only_a_rule_that_is_nothing_but_a_name_may_mean_a_preset() {
+        let meant = |rule: &str| Preset::meant_by(&rule.parse().unwrap()).map(|it| it.to_string());
+        assert_eq!(meant("npm").as_deref(), Some("npm"));
+        assert_eq!([meant("npm:443"), meant("npm.example.com"), meant("db")], [None, None, None]);
     }
 
     #[test]

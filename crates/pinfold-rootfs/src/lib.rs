@@ -2,9 +2,9 @@
 //! it.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod container_tools;
 pub mod etc_files;
 pub mod extra;
+pub mod failing_tools;
 pub mod interpreter;
 pub mod linked;
 

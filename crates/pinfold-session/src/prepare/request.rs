@@ -13,7 +13,7 @@ use pinfold_policy::authority::Subject;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{BoundaryName, Settings};
 use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::{container_tools, podman};
+use pinfold_rootfs::{failing_tools, podman};
 use pinfold_terminal::notify;
 use pinfold_wire::Window;
 use pinfold_worktree::workspace::Workspace;
@@ -275,9 +275,8 @@ impl Surroundings {
         let shared = (!workspace.is_scratch).then(|| workspace.root.as_path());
         let shown = Shown::of(settings, shared, &toolchains.extra, stack);
         let is_nested = settings.scalars.nested.value;
-        let container_tools = container_tools::entries(stack, is_nested).map_err(RunError::path)?;
-        let explaining =
-            (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());
+        let failing_tools = failing_tools::entries(stack, is_nested).map_err(RunError::path)?;
+        let explaining = (!failing_tools.is_empty()).then(|| failing_tools::DIRECTORY.to_owned());
         let node_tools = NodeTools::find(stack).map_err(RunError::path)?;
         let path = std::env::var_os("PATH");
         let mut search = SearchPath::find(path.as_deref(), &shown, toolchains.path);
@@ -288,7 +287,7 @@ impl Surroundings {
             virtual_environment: shown.virtual_environment(active.as_deref()),
             trust: CallerTrust::find(places),
         };
-        let mut files: Vec<Entry> = container_tools.into_iter().chain(node_tools.entries).collect();
+        let mut files: Vec<Entry> = failing_tools.into_iter().chain(node_tools.entries).collect();
         if is_nested {
             files.extend(podman::entries().map_err(RunError::path)?);
         }

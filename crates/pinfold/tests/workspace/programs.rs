@@ -207,6 +207,18 @@ fn container_tools_say_in_one_sentence_that_they_do_not_work() {
 }
 
 #[test]
+fn tools_of_an_administrator_say_what_to_do_instead() {
+    const SAYS: &str = "have packages installed by a snapshot (docs/guides/snapshots.md)";
+    for user in people() {
+        let stage = Stage::new(user);
+        for tool in ["apt-get", "sudo"].into_iter().filter(|tool| installed(tool)) {
+            let (_, errors) = shown(&stage.run(&[], &[tool, "--no-such-option"]));
+            assert_eq!(errors.matches(SAYS).count(), 1, "{tool}: {errors}");
+        }
+    }
+}
+
+#[test]
 fn debians_chromium_finds_its_settings() {
     let test = "debians_chromium_finds_its_settings";
     if !installed("chromium") || !Path::new("/etc/chromium.d").exists() || engine().is_some() {

@@ -112,8 +112,8 @@ impl Launcher {
     ///
     /// # Errors
     /// Returns why it is not found.
-    pub fn path_of(&self, name: &str) -> io::Result<PathBuf> {
-        self.path.path_of(name.as_ref())
+    pub fn path_of(&self, name: &OsStr) -> io::Result<PathBuf> {
+        self.path.path_of(name)
     }
 
     /// Asks a program of the user's, which is started unwrapped with this input.

@@ -278,7 +278,6 @@ impl Conversation<'_> {
         let is_itself = first.as_os_str() == program.as_os_str();
         let name = if is_itself { OsString::from(&request.name) } else { first.clone() };
         // A wrapper may answer with another name, and PATH may lead to where the sandbox writes.
-        let first = first.to_str().ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
         let file = self.context.launcher.path_of(first)?;
         let mut words: Vec<OsString> = vec!["host-run".into(), parent.into(), file.into()];
         words.extend([name, "--".into()]);

@@ -89,7 +89,7 @@ impl Request {
                 gh::check(&args)?;
             }
             // Why it is not found may name what the sandbox does not know.
-            let program = context.launcher.path_of(name).map_err(|_| {
+            let program = context.launcher.path_of(name.as_ref()).map_err(|_| {
                 Refusal::new(format!("{name} is not on the host")).hint(
                     "it is searched in PATH, except in directories that the sandbox can write to",
                 )

@@ -1,5 +1,7 @@
 //! What runs on the host, with which words, where, and what comes back.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::{people, processes_with};
@@ -24,6 +26,19 @@ fn words_streams_and_status_are_the_programs_own() {
         assert_eq!(read("out"), b"<><-x><a b><l1\nl2><--opt=v><*><\xff>in\0put");
         assert_eq!(read("err"), b"err");
     }
+}
+
+#[test]
+fn program_runs_from_a_directory_whose_name_is_not_utf8() {
+    let scene = Scene::new(people()[0], ALL);
+    scene.program("moltnet", "#!/bin/sh\necho ran\n");
+    let mut name = scene.stage.path("").into_os_string();
+    name.push(OsStr::from_bytes(b"bin-\xff"));
+    std::fs::rename(scene.stage.path("bin"), &name).unwrap();
+    name.push(":/usr/bin:/bin");
+    let mut run = scene.pinfold(&["run", "--", "sh", "-c", "pinfold-host moltnet </dev/null"]);
+    let output = run.env("PATH", name).output().unwrap();
+    assert_eq!(output.stdout, b"ran\n", "{}", said(&output));
 }
 
 #[test]

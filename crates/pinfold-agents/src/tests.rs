@@ -142,6 +142,7 @@ fn claude_honours_variables_and_codex_its_file() {
             "ANTHROPIC_AUTH_TOKEN=KEY",
             "ANTHROPIC_BASE_URL=http://127.0.0.1:4100",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+            "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1",
             "CLAUDE_CONFIG_DIR=/home/agent/.claude",
             "DISABLE_AUTOUPDATER=1",
             "IS_SANDBOX=1"

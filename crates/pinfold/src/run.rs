@@ -20,7 +20,6 @@ use pinfold_session::prepare::{Progress, Wanted};
 use pinfold_session::{Outcome, Timeline, Who};
 use pinfold_terminal::notify;
 use pinfold_terminal::progress::{ProgressLine, Share};
-use pinfold_worktree::dedicated::Dedicated;
 
 use crate::cli::RunArgs;
 use crate::exit::Failure;
@@ -96,8 +95,9 @@ pub(crate) fn run(
         report(outcome, timings);
         result.map_or(Ok(()), |result| result.write(outcome))?;
     }
-    if let Some(dedicated) = dedicated {
-        end_worktree(dedicated);
+    match dedicated.map_or(Ok(None), |dedicated| dedicated.end()) {
+        Ok(ended) => ended.iter().for_each(|ended| notify!("pinfold: {ended}")),
+        Err(error) => notify!("pinfold: the worktree stays: {error}"),
     }
     let outcome = outcome?;
     if asks {
@@ -111,14 +111,6 @@ pub(crate) fn run(
         pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
-}
-
-/// Takes a worktree of the run's own down, or says why it stays.
-fn end_worktree(dedicated: Dedicated) {
-    match dedicated.end() {
-        Ok(ended) => ended.iter().for_each(|ended| notify!("pinfold: {ended}")),
-        Err(error) => notify!("pinfold: the worktree stays: {error}"),
-    }
 }
 
 /// Refuses to start a sandbox in a sandbox of pinfold's.

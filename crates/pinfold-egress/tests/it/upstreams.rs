@@ -51,7 +51,8 @@ fn a_server_that_nobody_vouches_for_gets_no_key() {
     let answer = TestGateway::with(vec![route("p", &address)], other).get("/v1/x", "");
     assert_eq!(status(&answer), 502);
     let message = json(&answer)["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("localhost did not answer: tls: "), "{message}");
+    let wanted = format!("localhost:{} did not answer: tls: ", upstream.address.port());
+    assert!(message.contains(&wanted), "{message}");
     assert!(seen.lock().unwrap().is_empty());
 }
 

@@ -13,6 +13,7 @@ mod entries;
 mod gh;
 pub mod git;
 mod path_map;
+pub mod program;
 mod reaper;
 mod refusal;
 mod relay;

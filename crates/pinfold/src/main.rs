@@ -20,7 +20,6 @@ mod guard;
 mod hide;
 mod hindsight;
 mod host;
-mod host_client;
 mod image;
 mod import;
 mod log;
@@ -60,6 +59,7 @@ use pinfold_boundary::{container, managed, systemd};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, leave_out_in_children};
 use pinfold_host::wrappers::Wrappers;
+use pinfold_hostexec::program;
 use pinfold_secrets::Store;
 use pinfold_session::prepare;
 
@@ -69,8 +69,8 @@ fn main() -> ExitCode {
     if container::run_as_init() || managed::run_as_init() || systemd::run_as_init() {
         return ExitCode::SUCCESS;
     }
-    if let Some(name) = host_client::name() {
-        return host_client::ask(&name);
+    if let Some(name) = program::name() {
+        return program::ask(&name);
     }
     if memory_client::is_called() {
         return memory_client::run();

@@ -18,9 +18,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_host::launcher::{become_program, run_here};
-use pinfold_hostexec::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
 use pinfold_terminal::notify;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
+
+use crate::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
 
 const UNREACHABLE: u8 = 125;
 const REFUSED: u8 = 126;
@@ -43,15 +44,17 @@ Options:
 ";
 
 /// Returns the name by which this program was called inside, if it was.
-pub(crate) fn name() -> Option<OsString> {
+#[must_use]
+pub fn name() -> Option<OsString> {
     // The kernel names the file that is mounted there, whatever link led to it (proc_pid_exe(5)).
     let is_inside = std::fs::read_link("/proc/self/exe").is_ok_and(|exe| exe == Path::new(PROGRAM));
     let name = is_inside.then(|| std::env::args_os().next()).flatten()?;
     Path::new(&name).file_name().map(OsStr::to_owned)
 }
 
-/// Asks for what the arguments say.
-pub(crate) fn ask(name: &OsStr) -> ExitCode {
+/// Asks for what the arguments of this process say, and returns its exit status.
+#[must_use]
+pub fn ask(name: &OsStr) -> ExitCode {
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     if name != "pinfold-host" {
         if name == "git" && !needs_the_host(&args) {
@@ -67,7 +70,8 @@ pub(crate) fn ask(name: &OsStr) -> ExitCode {
         Shown::AsItComes
     };
     if is(&args, "--help") || is(&args, "-h") {
-        crate::print::put(format_args!("{HELP}"));
+        // Nobody may read it.
+        let _ = io::stdout().write_all(HELP.as_bytes());
         return ExitCode::SUCCESS;
     }
     if is(&args, "--") {

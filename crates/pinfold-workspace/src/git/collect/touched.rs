@@ -35,6 +35,9 @@ const MOST_RECORDED: usize = 256;
 /// The mode of a submodule.
 const SUBMODULE: &str = "160000";
 
+/// What the modes of files begin with; those of links do not.
+const FILE: &str = "100";
+
 /// The mode of what a commit removes.
 const REMOVED: &str = "000000";
 
@@ -292,8 +295,12 @@ struct Change<'c> {
 }
 
 impl Change<'_> {
-    /// Returns whether a working tree has this. The sandbox could write there, so no link is followed.
+    /// Returns whether a working tree has this file. The sandbox could write there, so no link is followed. A link of the same
+    /// content is another thing.
     fn is_in(&self, top: &Path) -> bool {
+        if !self.entry.mode.starts_with(FILE) {
+            return false;
+        }
         let content = open_directory(top).map(|top| read_bounded(top, self.path, LARGEST));
         matches!(content, Ok(Ok(Some(content))) if is_content_of(&self.entry.object, &content.bytes))
     }

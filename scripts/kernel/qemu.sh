@@ -3,7 +3,7 @@
 # layer of an overlay.
 
 # Seconds: a start takes ten, and all tests four minutes.
-limit=900
+limit=1500
 
 # Prints why the machine cannot be used. QEMU reads the files as the user that started it.
 obstacle() {

@@ -100,11 +100,11 @@ impl Said {
     /// # Errors
     /// Returns an error for an engine that has not started it for so long.
     fn wait(&self, channel: &Channel) -> Result<(), LaunchError> {
-        const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+        const PATIENCE: Timespec = Timespec { tv_sec: 90, tv_nsec: 0 };
         let mut ready = [PollFd::new(channel, PollFlags::IN)];
         let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
         match ready {
-            Ok(0) => Err(self.with("it has not started init within 30 seconds")),
+            Ok(0) => Err(self.with("it has not started init within 90 seconds")),
             Ok(_) => Ok(()),
             Err(errno) => {
                 Err(LaunchError::System { what: "cannot wait for init", source: errno.into() })

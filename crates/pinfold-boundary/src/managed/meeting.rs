@@ -67,11 +67,11 @@ impl Meeting {
     /// # Errors
     /// Returns why init did not come.
     pub(super) fn wait(&self, user: u32) -> Result<Met, String> {
-        const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+        const PATIENCE: Timespec = Timespec { tv_sec: 90, tv_nsec: 0 };
         let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
         let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
         match polled {
-            Ok(0) => return Err("its container's init has not come within 30 seconds".to_owned()),
+            Ok(0) => return Err("its container's init has not come within 90 seconds".to_owned()),
             Ok(_) => {}
             Err(errno) => return Err(errno.to_string()),
         }

@@ -221,6 +221,32 @@ fn masks_of_a_sandbox_that_is_built_slowly_are_put_once() {
     }
 }
 
+/// A mask that cannot be put in place ends the sandbox, and the start with that.
+#[test]
+fn a_start_during_which_the_host_removes_what_is_masked_ends() {
+    const CHANGES: &str = "while [ ! -e ../over ]; do \
+        for n in 1 2 3 4 5 6 7 8; do mkdir d$n; echo x >d$n/.env; done; rm -r d?; done";
+    let ends = |run: &mut Child| {
+        (0..300).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            run.try_wait().unwrap().is_some()
+        })
+    };
+    for site in sites() {
+        let case = case(&site);
+        let all_end = std::thread::scope(|scope| {
+            scope.spawn(|| case.host(CHANGES));
+            let all_end = (0..8).all(|_| {
+                let mut run = case.spawn(&[], "true");
+                ends(&mut run) || run.kill().is_err()
+            });
+            case.host("touch ../over");
+            all_end
+        });
+        assert!(all_end, "{site}");
+    }
+}
+
 /// Nobody would put a mask back any more: a key at the terminal, or a lack of memory, can end the helper.
 #[test]
 fn a_session_ends_with_what_keeps_its_masks() {

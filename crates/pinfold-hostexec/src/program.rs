@@ -14,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pinfold_host::launcher::{become_program, run_here};
@@ -100,11 +100,16 @@ fn needs_the_host(args: &[OsString]) -> bool {
     false
 }
 
-/// Becomes the git that is inside.
-fn own_git(args: &[OsString]) -> ExitCode {
+/// Finds the git that is inside, which the names in [`DIRECTORY`] stand before.
+fn git_inside() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path).filter(|directory| directory != Path::new(DIRECTORY));
-    let Some(git) = others.map(|directory| directory.join("git")).find(|git| git.is_file()) else {
+    others.map(|directory| directory.join("git")).find(|git| git.is_file())
+}
+
+/// Becomes the git that is inside.
+fn own_git(args: &[OsString]) -> ExitCode {
+    let Some(git) = git_inside() else {
         notify!("pinfold-host: git is not installed in the sandbox");
         return ExitCode::from(127);
     };
@@ -285,9 +290,7 @@ impl Listening {
     }
 
     fn git(&self, args: &[&str], input: Option<&[u8]>) {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let others = std::env::split_paths(&path).filter(|one| one != Path::new(DIRECTORY));
-        let Some(git) = others.map(|one| one.join("git")).find(|git| git.is_file()) else { return };
+        let Some(git) = git_inside() else { return };
         let mut argv = vec![git.into_os_string()];
         argv.push("-C".into());
         argv.push(self.result.cwd.clone().into());

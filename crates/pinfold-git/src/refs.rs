@@ -110,8 +110,8 @@ pub fn is_remote(name: &str) -> bool {
     name.starts_with("refs/remotes/") && name.split('/').all(is_component)
 }
 
-/// Returns one component of a reference, or the name of a linked worktree. A name that is not UTF-8 is none: read as text it is
-/// another one, which several share.
+/// Returns one component of a reference, or the name of a linked worktree. A name that is not UTF-8
+/// does not count: read as text it is one that several share.
 pub fn is_component(part: &str) -> bool {
     !part.is_empty()
         && !part.starts_with(['.', '-'])

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pinfold_git::pointer::normal;
 use pinfold_host::directories::{absolute_variable, resolved};
 use pinfold_names::HomePart;
 use pinfold_protect::restrict::follow;
@@ -9,7 +10,7 @@ use pinfold_protect::restrict::follow;
 /// Returns the homes, and what the caller's environment has elsewhere than in them, without links.
 pub(crate) fn home_parts(homes: &[PathBuf]) -> Vec<HomePart> {
     let homes = homes.iter().cloned().map(HomePart::home);
-    let real = |part: HomePart| HomePart { path: resolved(&part.path), ..part };
+    let real = |part: HomePart| HomePart { path: normal(&resolved(&part.path)), ..part };
     homes.chain(moved().map(real)).collect()
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::{Places, resolved};
-use pinfold_names::Protection;
+use pinfold_names::{HomePart, Protection};
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
@@ -14,6 +14,7 @@ use pinfold_protect::restrict::Protect;
 use super::state::Guard;
 use crate::GuardError;
 use crate::grant_words::in_words;
+use crate::home_parts::home_parts;
 
 /// Refuses a grant that is, or lies in, what no session gets: pinfold's own files, and places of
 /// secrets whose names are known.
@@ -27,6 +28,7 @@ pub fn refuse(
     places: &Places,
 ) -> Result<(), GuardError> {
     let protection = super::state::protection(&settings.files)?;
+    let parts = home_parts(&places.homes());
     let kept = resolved(&places.state.join("agents"));
     // What comes with the system or an agent is chosen by pinfold, not named by anybody.
     let is_named = |grant: &&Grant| match grant.root.kind {
@@ -34,10 +36,15 @@ pub fn refuse(
         RootKind::AgentState => !grant.root.host.as_path().starts_with(&kept),
         _ => true,
     };
-    authority.grants().filter(is_named).try_for_each(|grant| check(grant, own, &protection))
+    authority.grants().filter(is_named).try_for_each(|grant| check(grant, own, &parts, &protection))
 }
 
-fn check(grant: &Grant, own: &Own, protection: &Protection) -> Result<(), GuardError> {
+fn check(
+    grant: &Grant,
+    own: &Own,
+    parts: &[HomePart],
+    protection: &Protection,
+) -> Result<(), GuardError> {
     let host = grant.root.host.as_path();
     let (what, elsewhere) = in_words(grant);
     if let Some(place) = own.holding(host) {
@@ -51,7 +58,14 @@ fn check(grant: &Grant, own: &Own, protection: &Protection) -> Result<(), GuardE
     }
     let in_file_system = own.place_of(host);
     let refused = || in_file_system.as_deref().and_then(|place| protection.refuses(place));
-    if let Some((place, class)) = protection.refuses(host).or_else(refused) {
+    // What a variable has elsewhere is judged by the name that it has in a home.
+    let in_home = |part: &HomePart| {
+        let rest = host.strip_prefix(&part.path).ok()?;
+        let (_, class) = protection.refuses(&Path::new("/").join(&part.name).join(rest))?;
+        Some((host.to_owned(), class))
+    };
+    let moved = || parts.iter().find_map(in_home);
+    if let Some((place, class)) = protection.refuses(host).or_else(refused).or_else(moved) {
         let Reason { text, opt_in, .. } = class.reason();
         let what = format!("{what} would show {}: {text}", Escaped(&place));
         let hint =

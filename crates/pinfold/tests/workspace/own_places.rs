@@ -236,6 +236,11 @@ fn settings_that_a_variable_has_in_the_workspace_are_protected_there() {
         assert!(stage.workspace().join("dot").is_symlink(), "{output:?}");
         assert!(stage.workspace().join(".config/mine").exists(), "{output:?}");
 
+        let keys = stage.write("home/keys/pubring.kbx", "");
+        let mut read = stage.pinfold(&["run", "--read", keys.to_str().unwrap(), "--", "true"]);
+        read.env("GNUPGHOME", keys.parent().unwrap());
+        assert_eq!(read.status().unwrap().code(), Some(125), "as for a file of ~/.gnupg");
+
         let output = run("overlay", script);
         assert!(output.status.success(), "{output:?}");
         let mut apply = stage.pinfold(&["apply"]);

@@ -14,6 +14,7 @@ pub use approval::{ApprovalRule, AutoApprove, is_executable};
 pub use resume::ResumeCommand;
 pub use shadow::{ShadowPath, ShadowPathError};
 pub use snapshot::{
-    Base, BaseError, ImageEngine, InvalidTopDirectory, Snapshot, SystemUser, TopDirectory,
+    Base, BaseError, ImageEngine, ImageEngineError, InvalidTopDirectory, Snapshot, SystemUser,
+    TopDirectory,
 };
 pub use widening::Widening;

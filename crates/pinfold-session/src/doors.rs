@@ -22,7 +22,7 @@ use pinfold_egress::{
     DoorConfig, DoorSockets, Doorkeeper, Egress, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, TrustRoots, WayOut,
 };
-use pinfold_host::Host;
+use pinfold_host::{Host, Refusal};
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
 
@@ -96,7 +96,7 @@ pub(crate) struct Opened {
     /// The trust stores that the session's own cover.
     pub(crate) masks: Vec<Mask>,
     /// Changes the policy while the session lives; or why nothing can be reached.
-    pub(crate) policy: Result<PolicyHandle, String>,
+    pub(crate) policy: Result<PolicyHandle, Refusal>,
     /// Whether only programs that use a proxy reach what is allowed.
     pub(crate) by_proxy: bool,
     /// Where the doors ask for sockets of the sandbox's network.
@@ -123,7 +123,7 @@ fn closed(settings: &Settings, host: Host<'_>) -> Result<Opened, RunError> {
         egress: Egress { gateway: None, door: None, ssh: None, publishing: None },
         variables,
         masks: Vec::new(),
-        policy: Err("its boundary has no network".to_owned()),
+        policy: Err(Refusal::new("its boundary has no network")),
         by_proxy: false,
         sockets: None,
     })
@@ -215,14 +215,16 @@ fn authority(trust: &Trust) -> Result<(SessionAuthority, Vec<Mask>), RunError> {
 fn way_out(
     roots: Option<TrustRoots>,
     is_closed: bool,
-) -> Result<(WayOut, Option<String>), RunError> {
+) -> Result<(WayOut, Option<Refusal>), RunError> {
     match WayOut::from_environment() {
         // Where no TLS is ended outside, what variables name stays as it was read.
         Ok(WayOut { roots: named, proxies }) => {
             Ok((WayOut { roots: roots.unwrap_or(named), proxies }, None))
         }
-        // Nothing is reached in this session, so what is wrong matters only once a rule is added.
-        Err(error) if is_closed => Ok((WayOut::default(), Some(error.to_string()))),
-        Err(error) => Err(RunError::refused(&error, Some(error.hint()))),
+        Err(error) => {
+            let refusal = Refusal::new(&error).with_hint(error.hint());
+            // Nothing is reached in this session, so what is wrong matters only once a rule is added.
+            if is_closed { Ok((WayOut::default(), Some(refusal))) } else { Err(refusal.into()) }
+        }
     }
 }

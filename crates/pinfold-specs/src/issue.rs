@@ -30,17 +30,18 @@ const MOST_COMMENTS: usize = 24 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedAuthors(Vec<String>);
 
-impl FromStr for TrustedAuthors {
-    type Err = String;
+/// Why a text is no list of logins.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected logins of GitHub, with commas between them")]
+pub struct LoginsError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for TrustedAuthors {
+    type Err = LoginsError;
+
+    fn from_str(text: &str) -> Result<Self, LoginsError> {
         let logins = text.split(',').map(str::trim);
         let read = |login: &str| {
-            if is_login(login) {
-                Ok(login.to_owned())
-            } else {
-                Err("expected logins of GitHub, with commas between them".to_owned())
-            }
+            if is_login(login) { Ok(login.to_owned()) } else { Err(LoginsError) }
         };
         Ok(Self(logins.map(read).collect::<Result<_, _>>()?))
     }

@@ -17,6 +17,6 @@ pub use document::Document;
 pub use file::FileHome;
 pub use gh::{Gh, Listed};
 pub use home::{Comment, Home};
-pub use issue::{IssueHome, TrustedAuthors, Vouched};
+pub use issue::{IssueHome, LoginsError, TrustedAuthors, Vouched};
 pub use keeper::{Keeper, TakenBack};
 pub use steps::{Mark, Step, Steps};

@@ -160,12 +160,17 @@ impl fmt::Display for ImageEngine {
     }
 }
 
-impl FromStr for ImageEngine {
-    type Err = String;
+/// Why a text names no engine that keeps images.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {}", ImageEngine::ALL.map(ImageEngine::as_str).join(" or "))]
+pub struct ImageEngineError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for ImageEngine {
+    type Err = ImageEngineError;
+
+    fn from_str(text: &str) -> Result<Self, ImageEngineError> {
         let found = Self::ALL.into_iter().find(|name| name.as_str() == text);
-        found.ok_or_else(|| format!("expected {}", Self::ALL.map(Self::as_str).join(" or ")))
+        found.ok_or(ImageEngineError)
     }
 }
 

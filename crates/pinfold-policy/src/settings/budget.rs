@@ -36,17 +36,21 @@ impl fmt::Display for Usd {
     }
 }
 
-impl std::str::FromStr for Usd {
-    type Err = String;
+/// Why a text is no amount.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an amount in USD, such as 2.50")]
+pub struct UsdError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || "expected an amount in USD, such as 2.50".to_owned();
+impl std::str::FromStr for Usd {
+    type Err = UsdError;
+
+    fn from_str(text: &str) -> Result<Self, UsdError> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         if part.len() > 9 || !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-            return Err(bad());
+            return Err(UsdError);
         }
         let digits = format!("{whole}{part:0<9}");
-        digits.parse().map(Self).map_err(|_| bad())
+        digits.parse().map(Self).map_err(|_| UsdError)
     }
 }
 

@@ -80,10 +80,15 @@ impl ExtraName {
     }
 }
 
-impl FromStr for ExtraName {
-    type Err = String;
+/// Why a text names no place below `/workspace/extra`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a relative path without `.` and `..`")]
+pub struct ExtraNameError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for ExtraName {
+    type Err = ExtraNameError;
+
+    fn from_str(text: &str) -> Result<Self, ExtraNameError> {
         let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
         let parts = Path::new(text).components();
         let is_clean = !text.is_empty() && parts.clone().all(is_name) && text.chars().all(is_plain);
@@ -92,7 +97,7 @@ impl FromStr for ExtraName {
         {
             Ok(Self(text.to_owned()))
         } else {
-            Err("expected a relative path without `.` and `..`".to_owned())
+            Err(ExtraNameError)
         }
     }
 }

@@ -162,7 +162,7 @@ pub(super) fn receive(channel: &Channel) -> Result<Answer, RunError> {
 /// Returns the error behind an answer.
 pub(super) fn refused(answer: Answer) -> RunError {
     match answer {
-        Answer::Error(why) => RunError::refused(why, None),
+        Answer::Error(why) => Refusal::from(why).into(),
         _ => RunError::refused("the session answers something else", None),
     }
 }

@@ -1,5 +1,6 @@
 //! What is asked of a live session, and what it answers. Both are the same program.
 
+use pinfold_host::Refusal;
 use pinfold_wire::{Ended, Window};
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +78,7 @@ pub(super) enum Answer {
     /// It is being done.
     Done,
     /// It cannot be done.
-    Error(String),
+    Error(Why),
     /// The terminal of what runs, whose controlling side comes along.
     Terminal,
     /// The client that asked is attached: where what is written comes from comes along, and, for one who may write, where keys
@@ -97,7 +98,42 @@ pub(super) enum Answer {
     Killed(u8, Option<LimitReached>),
 }
 
+/// Why something cannot be done. Sessions of pinfold 0.1 before hints, and what needs none, say a text alone.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Why {
+    Text(String),
+    WithHint {
+        what: String,
+        /// What the user can do about it.
+        hint: String,
+    },
+}
+
+impl From<Refusal> for Why {
+    fn from(refusal: Refusal) -> Self {
+        let what = refusal.to_string();
+        match refusal.hint() {
+            Some(hint) => Self::WithHint { what, hint: hint.to_owned() },
+            None => Self::Text(what),
+        }
+    }
+}
+
+impl From<Why> for Refusal {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Text(what) => Self::new(what),
+            Why::WithHint { what, hint } => Self::new(what).with_hint(hint),
+        }
+    }
+}
+
 impl Answer {
+    pub(super) fn error(refusal: impl Into<Refusal>) -> Self {
+        Self::Error(refusal.into().into())
+    }
+
     pub(super) fn ended(ended: Ended, limit: Option<LimitReached>) -> Self {
         match ended {
             Ended::Code(code) => Self::Code(code, limit),
@@ -108,6 +144,8 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use pinfold_host::Refusal;
+
     use super::{Answer, Request};
 
     /// What a client and a session of pinfold 0.1 before notices say: sessions outlive an upgrade.
@@ -117,5 +155,18 @@ mod tests {
         assert!(matches!(asked, Request::Attach { window: None, with_notices: false }));
         let answer: Answer = serde_json::from_str(r#""Attached""#).unwrap();
         assert!(matches!(answer, Answer::Attached));
+    }
+
+    #[test]
+    fn hint_of_an_error_comes_along_and_an_older_session_gives_none() {
+        let refusal = Refusal::new("not now").with_hint("wait".to_owned());
+        for (sent, hint) in [(Answer::error(refusal), Some("wait")), (Answer::error("no"), None)] {
+            let text = serde_json::to_string(&sent).unwrap();
+            let Ok(Answer::Error(why)) = serde_json::from_str(&text) else { panic!("{text}") };
+            assert_eq!(Refusal::from(why).hint(), hint);
+        }
+        let older: Answer = serde_json::from_str(r#"{"Error":"not now"}"#).unwrap();
+        let Answer::Error(why) = older else { panic!() };
+        assert_eq!(Refusal::from(why).to_string(), "not now");
     }
 }

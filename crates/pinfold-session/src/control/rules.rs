@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pinfold_egress::PolicyHandle;
+use pinfold_host::Refusal;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
@@ -21,28 +22,27 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Makes a change, recorded before it takes effect.
-    pub(super) fn change(&self, change: &Change) -> Result<RulesNow, String> {
+    pub(super) fn change(&self, change: &Change) -> Result<RulesNow, Refusal> {
         let (what, text) = match change {
             Change::Allow(text) => ("allow", text),
             Change::Forbid(text) => ("forbid", text),
         };
-        let rule: NetworkRule = text.parse().map_err(|error| format!("{text}: {error}"))?;
+        let rule: NetworkRule = text.parse().map_err(Refusal::about(text))?;
         let given = Valued::new(rule.clone(), Origin::Flag { name: "pinfold allow" });
         match change {
-            Change::Allow(_) => {
-                self.ceiling.check_host(&given).map_err(|error| error.to_string())?
-            }
+            Change::Allow(_) => self.ceiling.check_host(&given).map_err(Refusal::of)?,
             Change::Forbid(_) => {
                 let policy = self.policy.current();
                 if !policy.allow.iter().any(|known| known.value == rule) {
                     let known: Vec<String> =
                         policy.allow.iter().map(|known| known.value.to_string()).collect();
-                    return Err(format!("no rule {rule}; the rules are: {}", known.join(", ")));
+                    let what = format!("no rule {rule}; the rules are: {}", known.join(", "));
+                    return Err(Refusal::new(what));
                 }
             }
         }
         let event = Event::PolicyChange { what, rule: rule.to_string() };
-        self.audit.record(&event).map_err(|error| error.to_string())?;
+        self.audit.record(&event)?;
         self.policy.change(|policy| match change {
             Change::Allow(_) => policy.allow.push(given),
             Change::Forbid(_) => policy.allow.retain(|known| known.value != rule),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_ask::{Desk, attend};
 use pinfold_boundary::{Feature, Inside};
+use pinfold_host::Refusal;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_exec;
@@ -61,7 +62,7 @@ pub(crate) struct Control {
     spare: Option<OwnedFd>,
     clients: Vec<Client>,
     /// None where nothing is handed over to the network's door.
-    rules: Result<Rules, String>,
+    rules: Result<Rules, Refusal>,
     /// The session's own terminal, where it has one that can be attached to.
     screen: Option<Screen>,
     base: Base,
@@ -82,7 +83,7 @@ impl Control {
     /// Returns the errors of [`ipc::listen`].
     pub(crate) fn open(
         private: &Path,
-        rules: Result<Rules, String>,
+        rules: Result<Rules, Refusal>,
         base: Base,
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
@@ -167,16 +168,16 @@ impl Control {
                     if peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
                         return Some(channel);
                     }
-                    let why = "this is another user's session".to_owned();
+                    let why = "this is another user's session";
                     // A client that does not hear it sees the end.
-                    let _ = channel.send(&Json(Answer::Error(why)), &[]);
+                    let _ = channel.send(&Json(Answer::error(why)), &[]);
                 }
                 Err(Errno::MFILE | Errno::NFILE) => {
                     // The descriptor that was kept for this is closed, so that a client can be
                     // notified.
                     drop(self.spare.take()?);
                     let sent = accept(&self.listener).map(|socket| {
-                        Channel::from(socket).send(&Json(Answer::Error(no_descriptor())), &[])
+                        Channel::from(socket).send(&Json(Answer::error(no_descriptor())), &[])
                     });
                     self.spare = self.listener.try_clone().ok();
                     sent.ok()?.ok()?;
@@ -199,17 +200,17 @@ impl Control {
             News::Terminal(terminal) => client.answer(Answer::Terminal, &[terminal.as_fd()]),
             News::NoTerminal => {
                 let _ = inside.order(&Order::EndTask(id));
-                client.answer(Answer::Error(no_descriptor()), &[]);
+                client.answer(Answer::error(no_descriptor()), &[]);
             }
             News::Stopped => client.answer(Answer::Stopped, &[]),
             News::Limit(limit) => client.is_over(limit),
             // Its streams were lost on their way.
             News::Failed(_, libc::EMFILE, what) if what.is_empty() => {
-                client.answer(Answer::Error(no_descriptor()), &[]);
+                client.answer(Answer::error(no_descriptor()), &[]);
             }
             News::Failed(Step::Directory, errno, what) => {
                 let error = RunError::not_begun(Step::Directory, errno, &what);
-                client.answer(Answer::Error(error.to_string()), &[]);
+                client.answer(Answer::error(Refusal::of(error)), &[]);
             }
             News::Failed(_, errno, what) => client.answer(Answer::Failed(errno, what), &[]),
             News::Ended(ended) => {
@@ -274,15 +275,16 @@ impl Control {
             Request::Change(change) => {
                 let changed = match &self.rules {
                     Ok(rules) => rules.change(&change),
-                    Err(why) => Err(format!("this session reaches no host: {why}")),
+                    Err(why) => Err(Refusal::new(format!("this session reaches no host: {why}"))
+                        .with_hint(why.hint().map(str::to_owned))),
                 };
-                client.answer(changed.map_or_else(Answer::Error, Answer::Rules), &[]);
+                client.answer(changed.map_or_else(Answer::error, Answer::Rules), &[]);
             }
             Request::Exec { .. } | Request::Tools if !is_started => {
-                client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
+                client.answer(Answer::error("the session is still starting"), &[]);
             }
             Request::Exec { user: Some(user), .. } if !self.base.is_user(&user) => {
-                client.answer(Answer::Error(base::only_user(&user)), &[]);
+                client.answer(Answer::error(base::only_user(&user)), &[]);
             }
             Request::Exec { timeout, user: _, files, nice, limits } => {
                 let timeout = timeout.map(Duration::from_millis);
@@ -292,13 +294,13 @@ impl Control {
             }
             Request::Tools => {
                 let served = self.serve_tools(&received.descriptors, inside);
-                client.answer(served.map_or_else(Answer::Error, |()| Answer::Done), &[]);
+                client.answer(served.map_or_else(Answer::error, |()| Answer::Done), &[]);
             }
             Request::Attach { window, with_notices } if is_started => {
                 self.attach(client, window, with_notices)
             }
             Request::Attach { .. } => {
-                client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
+                client.answer(Answer::error("the session is still starting"), &[]);
             }
             // There is nothing to send yet.
             Request::Signal(_) | Request::Kill | Request::Window(_) => {}
@@ -333,7 +335,7 @@ impl Control {
                 program.extend(rest);
                 let wanted = streams.ends.iter().filter(|end| **end == StreamEnd::Descriptor);
                 if wanted.count() > received.descriptors.len() {
-                    return client.answer(Answer::Error(no_descriptor()), &[]);
+                    return client.answer(Answer::error(no_descriptor()), &[]);
                 }
                 match self.run(&program, asked, streams, received.descriptors, inside) {
                     Ok((id, bounded)) => {
@@ -342,7 +344,7 @@ impl Control {
                         client.state = State::Running { id, deadline, over: None };
                         client.bounded = bounded;
                     }
-                    Err(why) => client.answer(Answer::Error(why), &[]),
+                    Err(why) => client.answer(Answer::error(why), &[]),
                 }
             }
             _ => {}
@@ -350,12 +352,12 @@ impl Control {
     }
 
     /// Has tools served for a client, which is recorded before.
-    fn serve_tools(&self, sockets: &[OwnedFd], inside: &Inside) -> Result<(), String> {
+    fn serve_tools(&self, sockets: &[OwnedFd], inside: &Inside) -> Result<(), Refusal> {
         let socket = sockets.first().ok_or("a socket was to come along")?;
-        self.audit.record(&Event::Tools).map_err(|error| error.to_string())?;
+        self.audit.record(&Event::Tools)?;
         let (roots, cwd) = (self.base.roots.clone(), self.base.cwd.clone());
         let sent = inside.order_with(&Order::Tools { roots, cwd }, &[socket.as_fd()]);
-        sent.map_err(|_| "the session has ended".to_owned())
+        sent.map_err(|_| Refusal::new("the session has ended"))
     }
 
     /// Has a client's program run, which is recorded before.
@@ -366,30 +368,28 @@ impl Control {
         streams: Streams,
         mut descriptors: Vec<OwnedFd>,
         inside: &Inside,
-    ) -> Result<(u32, Option<Bounded>), String> {
+    ) -> Result<(u32, Option<Bounded>), Refusal> {
         if streams.wants_terminal() && self.base.lacks.contains(&Feature::Terminal) {
             let boundary = self.base.boundary;
-            return Err(format!("the session's boundary, {boundary}, has no terminal (--no-tty)"));
+            let what = format!("the session's boundary, {boundary}, has no terminal");
+            return Err(Refusal::new(what).with_hint("say --no-tty".to_owned()));
         }
         let mut bounds = asked.bounds;
         let bounded = asked.limits.bound(inside, &mut bounds);
-        let (bounded, groups) = bounded.map_err(|error| error.to_string())?;
+        let (bounded, groups) = bounded.map_err(Refusal::of)?;
         descriptors.extend(groups);
-        let asked = Program::decode(program).map_err(|error| error.to_string())?;
+        let asked = Program::decode(program).map_err(Refusal::of)?;
         let program = self.base.complete(asked);
         let ignored = program.ignored;
-        let launch = self
-            .base
-            .launcher
-            .wrapped(self.base.boundary, Launch::of_program(program))
-            .map_err(|error| error.to_string())?;
+        let launch = Launch::of_program(program);
+        let launch = self.base.launcher.wrapped(self.base.boundary, launch)?;
         let id = self.next;
-        record_exec(&self.audit, &launch, id - FIRST).map_err(|error| error.to_string())?;
+        record_exec(&self.audit, &launch, id - FIRST).map_err(Refusal::of)?;
         let program = Program { ignored, ..launch.into_program() };
         self.next = self.next.checked_add(1).unwrap_or(FIRST);
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         let sent = inside.run(id, bounds, &program, streams, &borrowed);
-        sent.map_err(|_| "the session has ended".to_owned())?;
+        sent.map_err(|_| Refusal::new("the session has ended"))?;
         Ok((id, bounded))
     }
 }

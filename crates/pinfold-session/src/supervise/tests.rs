@@ -89,7 +89,7 @@ impl Rig {
             launcher,
         };
         let control =
-            Control::open(&private, Err("not tried".to_owned()), base, Arc::clone(&audit)).unwrap();
+            Control::open(&private, Err("not tried".into()), base, Arc::clone(&audit)).unwrap();
         let records = Arc::new(Records::new(audit, LiveLines::None, Vec::new()));
         let origin = Origin::Flag { name: "--publish" };
         let published = [Valued::new(

@@ -78,6 +78,32 @@ fn origins_of_settings_name_their_files() {
 }
 
 #[test]
+fn lists_show_live_and_ended_sessions() {
+    let stage = Stage::new(people()[0]);
+    let commands: [&[&str]; 4] = [
+        &["run", "--detach", "--idle", "--name", "night"],
+        &["ps"],
+        &["stop", "night"],
+        &["ps", "--all"],
+    ];
+    // How wide a column is depends on the stage's directory.
+    let narrow = |line: &str| {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    let lines: Vec<String> = all(&stage, &commands).lines().map(narrow).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn the_end_of_a_run_names_what_the_host_would_run() {
+    let stage = Stage::new(people()[0]);
+    let changes =
+        "echo all: >Makefile; echo x >.envrc; git init -q new; git -C new config core.fsmonitor x";
+    insta::assert_snapshot!(shown(&stage, &["run", "--", "sh", "-c", changes]));
+}
+
+#[test]
 fn the_end_of_a_run_names_what_waits() {
     let stage = Stage::new(people()[0]);
     let view = ["run", "--workspace", "overlay", "--apply", "never", "--", "touch", "new"];

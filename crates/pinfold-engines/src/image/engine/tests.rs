@@ -57,5 +57,6 @@ fn output_of_an_engine_becomes_an_error_with_a_hint() {
 #[test]
 fn an_engine_that_is_not_known_is_refused_by_name() {
     assert_eq!("podman".parse(), Ok(ImageEngine::Podman));
-    assert_eq!("rkt".parse::<ImageEngine>(), Err("expected docker or podman".to_owned()));
+    let refused = "rkt".parse::<ImageEngine>().unwrap_err();
+    assert_eq!(refused.to_string(), "expected docker or podman");
 }

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use pinfold_host::Refusal;
 use pinfold_host::ipc::Json;
 use pinfold_terminal::screen::{Screen, Seat};
 use pinfold_wire::Window;
@@ -56,7 +57,7 @@ impl Control {
                     if notices.is_some() { Answer::AttachedWithNotices } else { Answer::Attached };
                 client.answer(answer, &ends);
             }
-            Err(error) => client.answer(Answer::Error(error.to_string()), &[]),
+            Err(error) => client.answer(Answer::error(Refusal::of(error)), &[]),
         }
     }
 

@@ -146,6 +146,14 @@ impl LaunchError {
                      of the host's can be written to: work in a view (`--workspace overlay`), or leave that grant out",
                 )
             }
+            Self::Step { step: Step::Masks, source, .. }
+                if matches!(Errno::from_io_error(source), Some(Errno::NOENT | Errno::NOTDIR)) =>
+            {
+                Some(
+                    "another program removed it while the session was starting: run it again, or once that program has \
+                     ended",
+                )
+            }
             Self::Source { source, .. } | Self::Step { source, .. }
                 if Errno::from_io_error(source) == Some(Errno::NOSYS) =>
             {

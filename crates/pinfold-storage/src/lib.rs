@@ -15,8 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
-use pinfold_host::session_id::SessionId;
-use pinfold_host::sessions::{SessionState, is_live, live_sessions, while_none_runs};
+use pinfold_host::sessions::{is_live, live_sessions, while_none_runs};
 use pinfold_protect::set_aside;
 use pinfold_provision::{Cache, Registry, Shelf};
 use pinfold_session::detach;
@@ -25,6 +24,7 @@ use pinfold_session::snapshot::Snapshots;
 use pinfold_session::workspace_state;
 use pinfold_snapshot::disk;
 use pinfold_trees::{empty_directory, remove_tree};
+use pinfold_workspace::git::kept::KeptCopy;
 use pinfold_workspace::review::{self, Review, Selection};
 
 /// Why nothing that a session might use is removed.
@@ -178,9 +178,13 @@ pub fn entries(host: Host<'_>, kind: Kind) -> io::Result<Vec<StoredEntry>> {
                 .collect())
         }
         Kind::KeptGit => {
-            let kept = kept_git(host.places)?.into_iter();
+            let is_live = |copy: &KeptCopy| live.iter().any(|id| id == copy.session.as_str());
+            let kept = KeptCopy::all(host.places)?.into_iter();
             Ok(kept
-                .filter_map(|(path, session)| entry(path, None, !live.contains(&session)))
+                .filter_map(|copy| {
+                    let is_removable = !is_live(&copy);
+                    entry(copy.path, None, is_removable)
+                })
                 .collect())
         }
         Kind::Agents
@@ -205,35 +209,6 @@ fn entry(path: PathBuf, of: Option<PathBuf>, is_removable: bool) -> Option<Store
 fn changed(path: &Path) -> Option<SystemTime> {
     let seconds = fs::symlink_metadata(path).ok()?.ctime();
     Some(UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?))
-}
-
-/// Returns the git directories that were kept of sessions, with the session of each.
-fn kept_git(places: &Places) -> io::Result<Vec<(PathBuf, String)>> {
-    let directory = SessionState::all_private(places);
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.at("read", &directory)?,
-    };
-    let mut kept = Vec::new();
-    for entry in entries {
-        let entry = entry.at("read", &directory)?;
-        let name = entry.file_name();
-        let session = name.to_str().and_then(session_of_kept_git);
-        if let Some(session) = session.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        {
-            kept.push((entry.path(), session.as_str().to_owned()));
-        }
-    }
-    kept.sort();
-    Ok(kept)
-}
-
-/// Returns the session in a name such as `kept-0123456789ab` or `kept-0123456789ab-0`.
-fn session_of_kept_git(name: &str) -> Option<SessionId> {
-    let rest = name.strip_prefix("kept-")?;
-    let (session, number) = rest.split_once('-').unwrap_or((rest, "0"));
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    SessionId::parse(session).filter(|_| is_number)
 }
 
 fn measure_one(host: Host<'_>, kind: Kind) -> io::Result<Usage> {
@@ -305,8 +280,8 @@ pub fn remove(host: Host<'_>, kind: Kind) -> Result<(), Box<dyn std::error::Erro
             while_none_runs(places, remove_all)?.ok_or(IN_USE)?;
         }
         Kind::KeptGit => {
-            for (path, session) in kept_git(places)? {
-                if !is_live(places, &session) {
+            for KeptCopy { path, session } in KeptCopy::all(places)? {
+                if !is_live(places, session.as_str()) {
                     remove_tree(&path)?;
                 }
             }

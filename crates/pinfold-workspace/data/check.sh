@@ -51,8 +51,8 @@ if [ -n "$1" ]; then
     mkdir -p /q/out/doubtful/info /q/out/doubtful/pack
     # What is no pack is refused as a whole.
     GIT_OBJECT_DIRECTORY=/q/out/doubtful git index-pack --stdin --fix-thin </q/said/pack >/dev/null
-    most=$(cat /q/asked/most)
-    [ "$(wc -c </q/said/pack)" -lt 16777216 ] || most=16
+    read -r most large </q/asked/most
+    [ "$(wc -c </q/said/pack)" -lt 16777216 ] || most=$large
     # Each once, in their order.
     cat -n /q/asked/new | sort -k 2 -u | sort -n | cut -f 2 |
       grep -vFxf /q/asked/tips >/q/out/undecided || :

@@ -3,10 +3,12 @@
 pub mod collect;
 pub mod committed;
 pub mod import;
+pub mod kept;
 pub mod modules;
 pub mod named;
 pub mod private;
 pub mod rebuild;
+pub(crate) mod record;
 pub mod sync;
 
 /// Returns a path's bytes, for a message to init.

@@ -110,7 +110,7 @@ fn dispatch(
         Command::Apply(args) => review::apply(&args.0, launcher),
         Command::Discard(args) => review::discard(&args.0, launcher),
         Command::Accept(args) => accept::accept(&args.0, launcher),
-        Command::Adopt(args) => adopt::adopt(&args.0),
+        Command::Adopt(args) => adopt::adopt(&args.0, launcher),
         Command::Hide(args) => hide::hide(&args.0),
         Command::Check(args) => check::check(&args.0, launcher),
         Command::Config(args) => config::config(&args.0, launcher),

@@ -67,6 +67,35 @@ pub(crate) enum Phase {
     End,
 }
 
+/// What a session may move of the host's references. The rest is kept below `refs/pinfold`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MayMove<'a> {
+    All,
+    /// This reference alone.
+    Only(&'a str),
+    Nothing,
+}
+
+impl<'a> MayMove<'a> {
+    pub(crate) fn only(reference: Option<&'a str>) -> Self {
+        reference.map_or(Self::All, Self::Only)
+    }
+}
+
+/// How much of what is unusual in a session comes out.
+struct Limits {
+    /// Checks that divide what git refuses: of a small pack, and of a large one.
+    checks: [usize; 2],
+    /// References under names that are not used.
+    unused: usize,
+}
+
+const LIVE: Limits = Limits { checks: [16, 16], unused: 0 };
+/// Its user waits for the end of a session.
+const AT_END: Limits = Limits { checks: [256, 16], unused: 100 };
+/// The user has asked for it.
+const ADOPTED: Limits = Limits { checks: [4096, 4096], unused: 100_000 };
+
 /// Which repository, and with which programs.
 pub(crate) struct Collect<'a> {
     pub(crate) copied: &'a Copied,
@@ -76,8 +105,7 @@ pub(crate) struct Collect<'a> {
     pub(crate) rebuilt: &'a [PathBuf],
     pub(crate) git: &'a HostProgram,
     pub(crate) session: &'a str,
-    /// The only reference of the host's that the session may move, if there is one such.
-    pub(crate) only: Option<&'a str>,
+    pub(crate) may_move: MayMove<'a>,
     pub(crate) out: PathBuf,
     /// Tops of the working trees that the session could write, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
@@ -342,9 +370,8 @@ impl Collect<'_> {
         let unused = theirs.unused.difference(&ours.unused).map(|(object, _)| object);
         let mut all = heads.chain(theirs.refs.values()).chain(stashes).chain(unused);
         self.write("new", &lines(&mut all))?;
-        // A session that goes on may ask again at once.
-        let most = if self.phase == Phase::End { 256 } else { 16 };
-        self.write("most", &format!("{most}\n"))?;
+        let [small, large] = self.limits().checks;
+        self.write("most", &format!("{small} {large}\n"))?;
         self.helper("check")?;
         Ok(true)
     }
@@ -375,9 +402,24 @@ impl Collect<'_> {
 
     /// Returns why the session may not move a reference of the host's, nor work on in one, if so.
     fn refuses(&self, name: Option<&str>) -> Option<String> {
-        let only = self.only.filter(|only| name != Some(*only))?;
-        let only = only.strip_prefix("refs/heads/").unwrap_or(only);
-        Some(format!("an unattended run in a worktree moves the branch {only} alone"))
+        match self.may_move {
+            MayMove::All => None,
+            MayMove::Only(only) if name == Some(only) => None,
+            MayMove::Only(only) => {
+                let only = only.strip_prefix("refs/heads/").unwrap_or(only);
+                Some(format!("an unattended run in a worktree moves the branch {only} alone"))
+            }
+            MayMove::Nothing => Some("the session is over".to_owned()),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        match (self.may_move, self.phase) {
+            (MayMove::Nothing, _) => ADOPTED,
+            // It may ask again at once.
+            (_, Phase::Live) => LIVE,
+            (_, Phase::End) => AT_END,
+        }
     }
 
     /// Returns what the reflog says.

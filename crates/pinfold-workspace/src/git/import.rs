@@ -27,7 +27,7 @@ pub struct Import {
     /// A directory with three others, so that no scratch sandbox can change what another one or the
     /// host goes by. In `asked` the host writes `tips`: what its references name; `shallow`: where its
     /// history begins; `worktrees`: lines of `number head index` for the working trees; for [`check`] `new`: objects that must be whole,
-    /// `updates`: lines of `old new reference`, `stash`: commits, and `most`: how many checks divide what git refuses; for [`bring`] `bring-refs`:
+    /// `updates`: lines of `old new reference`, `stash`: commits, and `most`: how many checks divide what git refuses, of a small pack and of a large one; for [`bring`] `bring-refs`:
     /// commands of git-update-ref(1), and `bring-heads`: lines of `number head index old new`. In
     /// `said` [`export`] writes its results, and in `checked` [`check`].
     pub out: PathBuf,

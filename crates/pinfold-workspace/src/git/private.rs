@@ -75,17 +75,6 @@ impl Copied {
     pub(crate) fn is_as_copied(&self, name: &str) -> bool {
         self.stamps.get(name) == Stamp::of(&self.host.path().join(name))
     }
-
-    /// Puts the copy where a user finds it, next to pinfold's other state, and says where.
-    pub(crate) fn keep(&self, session: &str) -> PathBuf {
-        let place = self.private.ancestors().find(|path| path.ends_with(session));
-        let Some(base) = place.and_then(Path::parent) else { return self.private.clone() };
-        let kept = base.join(format!("kept-{session}-{}", self.number));
-        match fs::rename(&self.private, &kept) {
-            Ok(()) => kept,
-            Err(_) => self.private.clone(),
-        }
-    }
 }
 
 /// What was copied of one repository.

@@ -5,16 +5,12 @@
 //! anything itself.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_git::baseline::Start;
 use pinfold_git::settled::{Kept, Settled};
-use pinfold_git::stamp::Stamps;
 use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{open_directory, read_bounded};
@@ -38,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::site_of;
 use super::state::{Guard, Walked};
 use crate::GuardError;
-use crate::git::private::Copied;
+use crate::git::record::{Bytes, Copy, bytes, path};
 use crate::home_parts::home_parts;
 use crate::protected_dirs::{Entry, ProtectedDir};
 
@@ -115,29 +111,6 @@ impl Protected {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Copy {
-    host: Bytes,
-    identity: (u64, u64),
-    private: Bytes,
-    base: Bytes,
-    number: usize,
-    start: Start,
-    stamps: Stamps,
-    own_stamps: Option<Stamps>,
-}
-
-/// A path: any bytes.
-type Bytes = Vec<u8>;
-
-fn bytes(path: &Path) -> Bytes {
-    path.as_os_str().as_bytes().to_vec()
-}
-
-fn path(bytes: Bytes) -> PathBuf {
-    OsString::from_vec(bytes).into()
-}
-
 impl Guard {
     /// Writes down what has to be settled at the end. `private` is the session's directory.
     ///
@@ -154,16 +127,6 @@ impl Guard {
         for (number, root) in self.roots.iter().enumerate() {
             write(walk_name(number), &root.walk.to_bytes())?;
         }
-        let copy = |copied: &Copied| Copy {
-            host: bytes(copied.host.path()),
-            identity: copied.host.identity(),
-            private: bytes(&copied.private),
-            base: bytes(&copied.base),
-            number: copied.number,
-            start: copied.start.clone(),
-            stamps: copied.stamps.clone(),
-            own_stamps: copied.own_stamps.clone(),
-        };
         let left = Left {
             roots: self.roots.iter().map(|root| bytes(&root.path)).collect(),
             readable: self.readable.iter().map(|path| bytes(path)).collect(),
@@ -171,7 +134,7 @@ impl Guard {
             opt_in: self.opt_in.clone(),
             hidden: self.hidden.iter().map(|path| bytes(path)).collect(),
             tops: self.tops.iter().map(|(top, git)| (bytes(top), bytes(git))).collect(),
-            copied: self.copies.directories.iter().map(copy).collect(),
+            copied: self.copies.directories.iter().map(Copy::of).collect(),
             protected: self.protected_dirs.iter().filter_map(Protected::of).collect(),
             began: self.before.began,
             odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
@@ -213,19 +176,7 @@ impl Guard {
         guard.protection = Protection::defaults(left.opt_in.iter().map(String::as_str)).ok()?;
         guard.hidden = left.hidden.into_iter().map(path).collect();
         guard.tops = left.tops.into_iter().map(|(top, git)| (path(top), path(git))).collect();
-        guard.copies.directories = left
-            .copied
-            .into_iter()
-            .map(|copy| Copied {
-                host: Anchor::written(path(copy.host), copy.identity.0, copy.identity.1),
-                private: path(copy.private),
-                base: path(copy.base),
-                number: copy.number,
-                start: copy.start,
-                stamps: copy.stamps,
-                own_stamps: copy.own_stamps,
-            })
-            .collect();
+        guard.copies.directories = left.copied.into_iter().map(Copy::read).collect();
         guard.protected_dirs = left.protected.into_iter().map(Protected::read).collect();
         guard.before = Before {
             began: left.began.by_the_clock(),
@@ -325,11 +276,7 @@ impl Other {
     fn of(left: Left) -> Self {
         Self {
             roots: left.roots.into_iter().map(path).collect(),
-            copied: left
-                .copied
-                .into_iter()
-                .map(|copy| Anchor::written(path(copy.host), copy.identity.0, copy.identity.1))
-                .collect(),
+            copied: left.copied.into_iter().map(|copy| copy.read().host).collect(),
             began: left.began.by_the_clock(),
             odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
         }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use pinfold_git::dropped;
+use pinfold_git::refs::shell_word;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_host::directories::Places;
@@ -17,6 +18,7 @@ use pinfold_protect::set_aside::SetAside;
 use super::state::Guard;
 use crate::after::{self, Looked};
 use crate::git::collect::{Phase, inner_first};
+use crate::git::kept;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
 use crate::git::sync::Synced;
@@ -132,10 +134,12 @@ impl Guard {
                 None => Err("there is no git on the host".into()),
             };
             if let Err(error) = collected {
-                let kept = copied.keep(&self.session);
-                let (host, kept) = (copied.host.path().display(), kept.display());
-                let what = format!("commits in {host} ({error}); the copy is kept in {kept}");
-                settled.kept.push(Kept::new(what, "they could not be taken over"));
+                let writable: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
+                let kept = kept::keep(copied, &self.session, &writable);
+                let what = format!("commits in {} ({error})", copied.host.path().display());
+                let adopt = format!("pinfold adopt {}", shell_word(&kept.to_string_lossy()));
+                let of_commits = Kept::new(what, "they could not be taken over");
+                settled.kept.push(Kept { adopt: Some(adopt), ..of_commits });
             }
         }
     }

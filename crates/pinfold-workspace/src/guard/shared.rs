@@ -8,7 +8,7 @@ use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
 use super::state::Guard;
-use crate::git::collect::{Collect, Phase, Recorded};
+use crate::git::collect::{Collect, MayMove, Phase, Recorded};
 use crate::git::modules::Modules;
 use crate::git::private::Copied;
 use crate::git::rebuild::Reader;
@@ -51,7 +51,7 @@ impl Repositories {
             rebuilt,
             git,
             session: &self.session,
-            only: self.only.as_deref(),
+            may_move: MayMove::only(self.only.as_deref()),
             out: self.out.join(own_name(&format!("out-{}", copied.number))),
             tops: &self.tops,
             protection: &self.protection,

@@ -22,7 +22,7 @@ use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::record::Judge;
 use super::stage::{Places, Staging};
 use super::tree::{Node, Tree, attributes};
-use crate::git::collect::{Collect, Phase, Recorded, inner_first};
+use crate::git::collect::{Collect, MayMove, Phase, Recorded, inner_first};
 use crate::git::private::Copied;
 
 /// What is to be taken over.
@@ -209,7 +209,7 @@ impl Review {
                         rebuilt: &[],
                         git,
                         session: &self.session,
-                        only: None,
+                        may_move: MayMove::All,
                         out: self.directory.join(format!("out-{}", copied.number)),
                         tops: &tops,
                         protection: &protection,

@@ -13,6 +13,13 @@ fn with_upstream(site: &Site) -> (Case, String) {
     (case, up)
 }
 
+/// Returns the git directory that is kept of a session.
+fn kept(case: &Case) -> String {
+    case.host("ls -d ${PWD%/*}/home/.local/state/pinfold/private/kept-* 2>/dev/null || :")
+        .trim()
+        .to_owned()
+}
+
 /// Has git in a session fetch from a directory of another owner.
 const ALLOW: &str = "export GIT_CONFIG_GLOBAL=/tmp/settings; git config --global safe.directory '*'; \
                      git config --global user.name a; git config --global user.email b; ";
@@ -31,9 +38,13 @@ fn history_that_a_session_cuts_off_keeps_back_no_other_branch() {
         let look = "git for-each-ref --format='%(refname:short) %(subject)'; git fsck --no-dangling; git status --porcelain";
         assert_eq!(case.host(look), "main more\nold first\n", "{site}: {stderr}");
         assert!(stderr.contains("refs/heads/cut, refs/heads/old: part of"), "{site}: {stderr}");
-        // Nothing is lost.
-        let kept = "git --git-dir \"$(ls -d ../home/.local/state/pinfold/private/kept-*)\" log -1 --format=%s cut";
-        assert_eq!(case.host(kept), "on it\n", "{site}: {stderr}");
+        // Nothing is lost, also where not all of the copy can come.
+        let copy = kept(&case);
+        let adopted = case.pinfold_itself(&["adopt", &copy]);
+        let (_, said) = text(&adopted);
+        assert!(!adopted.status.success() && said.contains("the rest stays in"), "{site}: {said}");
+        let log = format!("git --git-dir {copy}/git log -1 --format=%s cut");
+        assert_eq!(case.host(&log), "on it\n", "{site}: {stderr}");
     }
 }
 
@@ -58,8 +69,8 @@ fn a_commit_that_git_refuses_keeps_back_no_other_branch() {
         assert_eq!(case.host(look), expected, "{site}: {stderr}");
         let said = "refs/heads/odd, refs/stash, refs/tags/odd-tag: git refuses an object of them (";
         assert!(stderr.contains(said) && stderr.contains("zeroPaddedDate"), "{site}: {stderr}");
-        let kept = "git --git-dir \"$(ls -d ../home/.local/state/pinfold/private/kept-*)\" cat-file commit odd | tail -1";
-        assert_eq!(case.host(kept), "odd\n", "{site}: {stderr}");
+        let log = format!("git --git-dir {}/git cat-file commit odd | tail -1", kept(&case));
+        assert_eq!(case.host(&log), "odd\n", "{site}: {stderr}");
     }
 }
 
@@ -140,16 +151,64 @@ fn commits_that_only_a_detached_worktree_or_an_odd_stash_leads_to_are_kept() {
     }
 }
 
+/// A sandbox wrote the copy, with its configuration: no git of the host's reads it.
 #[test]
-fn references_beyond_those_that_are_kept_stay_in_a_copy() {
+fn references_beyond_those_that_are_kept_stay_in_a_copy_that_can_be_adopted() {
     for site in sites() {
         let case = site.repository();
-        let script = "for number in $(seq 101); do \
-                      echo create refs/custom/$number $(git commit-tree -m $number HEAD^{tree}); done | git update-ref --stdin";
+        let evil = case.evil();
+        let script = format!(
+            "for name in fsmonitor pager sshCommand hooksPath; do git config core.$name {0}; done; git config alias.log '!{0}'; \
+             git config gpg.program {0}; git config log.showSignature true; printf '#!/bin/sh\n{0}\n' >.git/post-checkout; mkdir .git/hooks; mv .git/post-checkout .git/hooks; \
+             for number in $(seq 101); do \
+             echo create refs/custom/$number $(git commit-tree -m $number HEAD^{{tree}}); done | git update-ref --stdin",
+            evil.display()
+        );
+        let (_, stderr) = text(&case.inside(&script));
+        let came = || case.host("git for-each-ref refs/pinfold | wc -l");
+        assert_eq!(came(), "100\n", "{site}: {stderr}");
+        let copy = kept(&case);
+        assert!(
+            stderr.contains("`pinfold adopt` puts back what was set aside"),
+            "{site}: {stderr}"
+        );
+        let (listed, _) = text(&case.pinfold_itself(&["adopt"]));
+        assert!(listed.contains(&copy), "{site}: {listed}");
+        let adopted = case.pinfold_itself(&["adopt", &copy]);
+        let (_, said) = text(&adopted);
+        assert!(adopted.status.success() && said.contains(" 101 references"), "{site}: {said}");
+        assert_eq!((came().as_str(), kept(&case).as_str()), ("101\n", ""), "{site}: {said}");
+        assert!(!case.was_marked(), "{site}");
+    }
+}
+
+#[test]
+fn branches_of_a_copy_wait_below_names_of_their_own() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "git commit -q --allow-empty -m more; git branch side; echo s >s; git add s; git stash -q; \
+                      mkfifo .git/refs/pipe";
         let (_, stderr) = text(&case.inside(script));
-        assert_eq!(case.host("git for-each-ref refs/pinfold | wc -l"), "100\n", "{site}: {stderr}");
-        assert!(stderr.contains("the copy is kept in"), "{site}: {stderr}");
-        let copy = "git --git-dir \"$(ls -d ../home/.local/state/pinfold/private/kept-*)\" for-each-ref refs/custom | wc -l";
-        assert_eq!(case.host(copy), "101\n", "{site}: {stderr}");
+        let look = "git log --format=%s; git for-each-ref --format='%(refname:lstrip=3) %(subject)' refs/pinfold; git stash list";
+        assert_eq!(case.host(look), "first\n", "{site}: {stderr}");
+        let copy = kept(&case);
+        assert!(stderr.contains(&format!("`pinfold adopt {copy}`")), "{site}: {stderr}");
+        let (_, said) = text(&case.pinfold_itself(&["adopt", &copy]));
+        assert!(said.contains("/refs/pipe is a FIFO"), "{site}: {said}");
+        case.host(&format!("rm {copy}/git/refs/pipe"));
+        let adopted = case.pinfold_itself(&["adopt", &copy]);
+        let (_, said) = text(&adopted);
+        assert!(adopted.status.success() && kept(&case).is_empty(), "{site}: {said}");
+        let came = case.host(look);
+        assert!(
+            came.starts_with("first\nheads/main more\nheads/side more\nstash/"),
+            "{site}: {came}"
+        );
+        let command = said.split('`').nth(1).unwrap();
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let accepted = case.pinfold_itself(&words);
+        assert!(accepted.status.success(), "{site}: {command}: {}", text(&accepted).1);
+        let look = "git log --format=%s; git rev-parse --abbrev-ref side; git fsck --no-dangling; git status --porcelain";
+        assert_eq!(case.host(look), "more\nfirst\nside\n", "{site}: {said}");
     }
 }

@@ -16,9 +16,6 @@ use super::{Collect, Held, touched};
 /// More new stashes than these are not put on the host's list, but below `refs/pinfold/`.
 const MOST_STASHES: usize = 100;
 
-/// References under names that are not used and that are kept at most.
-const MOST_UNUSED: usize = 100;
-
 impl Collect<'_> {
     /// Puts new stashes on the host's list, as git-stash(1) "store" does.
     pub(super) fn store_stashes(
@@ -112,9 +109,10 @@ impl Collect<'_> {
             |(object, name): &&(String, String)| start.had(name, object) || was_head(name, object);
         let new = theirs.unused.difference(&ours.unused).filter(|it| !was_there(it));
         let unused: Vec<_> = new.collect();
+        let most = self.limits().unused;
         // Several may name one object.
         let mut commands = BTreeSet::new();
-        for (object, name) in unused.iter().take(MOST_UNUSED) {
+        for (object, name) in unused.iter().take(most) {
             commands.insert(format!("update {below}/{object} {object}\n"));
             let why = if name.starts_with("refs/heads/") || name.starts_with("refs/tags/") {
                 "no reference gets such a name on the host"
@@ -128,9 +126,8 @@ impl Collect<'_> {
             self.keep(settled, what, why);
         }
         // The others stay in the copy.
-        let more: Vec<String> =
-            unused.iter().skip(MOST_UNUSED).map(|(_, name)| name.clone()).collect();
-        let why = format!("at most {MOST_UNUSED} such references come out of a session");
+        let more: Vec<String> = unused.iter().skip(most).map(|(_, name)| name.clone()).collect();
+        let why = format!("at most {most} such references come out by themselves");
         theirs.lost.extend(more.into_iter().map(|name| (name, why.clone())));
         if !commands.is_empty() {
             let commands: String = commands.into_iter().collect();

@@ -14,6 +14,7 @@ use pinfold_host::owned;
 use pinfold_image::{
     AgentContext, AgentFiles, Base, Content, ContextError, ImageTag, Layer, Reference, Sha256, hash,
 };
+use pinfold_policy::project::ImageEngine;
 
 pub use engine::{Engine, Listed, Stored};
 pub use error::ImageError;
@@ -52,6 +53,8 @@ pub struct How<'a> {
 /// What is being done, for a user who waits.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// This engine is used, since another one does not work.
+    Instead(ImageEngine, &'a ImageError),
     /// What to build on is asked for.
     Pulling(&'a Reference),
     /// What to build on is old, and no registry has a newer one.

@@ -51,7 +51,7 @@ impl CommandLine {
     }
 
     fn find(&self) -> Result<Engine, ImageError> {
-        Engine::find(&self.launcher, Some(self.engine), &self.not_in)
+        Engine::find(&self.launcher, self.engine, &self.not_in)
     }
 
     /// Starts a container of an image that is named by its digest: what a name means, others can change.

@@ -73,6 +73,18 @@ impl fmt::Display for ImageTag {
 }
 
 impl Reference {
+    /// Returns the name with its registry, as Docker reads a name without one: `node` is `docker.io/library/node`.
+    #[must_use]
+    pub fn with_registry(&self) -> String {
+        const REGISTRY: &str = "docker.io";
+        let is_registry = |part: &str| part.contains(['.', ':']) || part == "localhost";
+        match self.0.split_once('/') {
+            Some((first, _)) if is_registry(first) => self.0.clone(),
+            Some(_) => format!("{REGISTRY}/{}", self.0),
+            None => format!("{REGISTRY}/library/{}", self.0),
+        }
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {

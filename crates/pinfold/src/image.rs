@@ -35,7 +35,7 @@ pub(crate) struct WantedArgs {
     /// The agent (pi, claude, codex, opencode, or one of your own)
     #[arg(value_name = "AGENT")]
     agent: String,
-    /// The engine, docker or podman; by default the first that is installed
+    /// The engine, docker or podman; by default the first that works
     #[arg(long, value_name = "NAME")]
     engine: Option<ImageEngine>,
     /// Build on this image instead of the provider's
@@ -90,7 +90,7 @@ pub(crate) struct TagArgs {
 pub(crate) struct ListArgs {
     /// List only images of this agent
     agent: Option<String>,
-    /// The engine, docker or podman; by default the first that is installed
+    /// The engine, docker or podman; by default the first that works
     #[arg(long, value_name = "NAME")]
     engine: Option<ImageEngine>,
     #[command(flatten)]
@@ -159,7 +159,7 @@ fn tag(args: &TagArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
-    let engine = prepare::engine(args.engine, host)?;
+    let engine = prepare::engine(args.engine, host, &report)?;
     let prefix = match &args.agent {
         Some(agent) => ImageTag::repository_of(agent).map_err(Failure::new)?,
         None => ImageTag::PREFIX.to_owned(),
@@ -188,6 +188,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
 /// Shows what happens to a user who waits.
 pub(crate) fn report(event: &Event<'_>) {
     match event {
+        Event::Instead(engine, why) => notify!("pinfold: note: {engine} is used, since {why}"),
         Event::Pulling(reference) => notify!("pinfold: getting {reference}"),
         Event::Own(reference) => notify!(
             "pinfold: note: {reference} is older than seven days, and was made on this machine, so \

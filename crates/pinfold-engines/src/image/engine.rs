@@ -15,6 +15,7 @@ use pinfold_policy::project::ImageEngine;
 use serde::Deserialize;
 
 pub use self::stored::Stored;
+use super::Event;
 use super::error::ImageError;
 
 /// Variables by which a user says where their engine is, how it is set up and by which way it reaches
@@ -126,23 +127,53 @@ struct Config {
 }
 
 impl Engine {
-    /// Returns the engine that is asked for, else Docker, else Podman. One that is there and does not
-    /// work is not skipped: its images would be elsewhere. None is taken from directories in which a
-    /// sandbox may have written.
+    /// Returns the engine of this name. Its program is not taken from directories in which a sandbox may
+    /// have written.
     ///
     /// # Errors
     /// Returns an error if it is not installed.
     pub fn find(
         launcher: &Launcher,
-        asked: Option<ImageEngine>,
+        name: ImageEngine,
         not_in: &[PathBuf],
     ) -> Result<Self, ImageError> {
-        let names = asked.map_or(ImageEngine::ALL.to_vec(), |name| vec![name]);
-        let mut there = names
-            .into_iter()
-            .filter_map(|name| Some((name, launcher.find(name.as_str(), not_in)?)));
-        let (name, program) = there.next().ok_or(ImageError::NoEngine(asked))?;
+        let program = launcher.find(name.as_str(), not_in);
+        let program = program.ok_or(ImageError::NoEngine(Some(name)))?;
         Ok(Self { name, program })
+    }
+
+    /// Returns the first engine that is installed, Docker before Podman. One that does not work for this
+    /// user is skipped if another is installed, which is reported: their images are at different
+    /// places. One whose place the user has named is not skipped.
+    ///
+    /// # Errors
+    /// Returns an error if none is installed.
+    pub fn choose(
+        launcher: &Launcher,
+        not_in: &[PathBuf],
+        report: &dyn Fn(&Event<'_>),
+    ) -> Result<Self, ImageError> {
+        let mut there =
+            ImageEngine::ALL.into_iter().filter_map(|name| Self::find(launcher, name, not_in).ok());
+        let first = there.next().ok_or(ImageError::NoEngine(None))?;
+        let Some(second) = there.next().filter(|_| !first.is_at_a_named_place()) else {
+            return Ok(first);
+        };
+        match first.command("say its version", &["version"]) {
+            Err(why @ (ImageError::NotRunning { .. } | ImageError::NoAccess { .. })) => {
+                report(&Event::Instead(second.name, &why));
+                Ok(second)
+            }
+            _ => Ok(first),
+        }
+    }
+
+    fn is_at_a_named_place(&self) -> bool {
+        let names: &[&str] = match self.name {
+            ImageEngine::Docker => &["DOCKER_HOST", "DOCKER_CONTEXT"],
+            ImageEngine::Podman => &["CONTAINER_HOST"],
+        };
+        names.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
     }
 
     /// Returns its name.
@@ -256,7 +287,12 @@ impl Engine {
         report: &dyn Fn(&[u8]),
     ) -> Result<(), ImageError> {
         let doing = format!("get the image {reference}");
-        let pulled = self.have(&doing, self.argv(["pull", reference.as_str()]), report)?;
+        let name = match self.name {
+            ImageEngine::Docker => reference.to_string(),
+            // Podman knows no registry of names without one, unless its administrator has set some.
+            ImageEngine::Podman => reference.with_registry(),
+        };
+        let pulled = self.have(&doing, self.argv(["pull", name.as_str()]), report)?;
         pulled.map_err(|said| match self.failed(&doing, &said) {
             ImageError::Failed { said, .. } => {
                 ImageError::Missing { reference: reference.clone(), said }

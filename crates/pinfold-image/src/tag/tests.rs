@@ -51,3 +51,16 @@ fn references_are_no_options_no_paths_and_one_word() {
     }
     assert!(Sha256::of(b"").to_string().parse::<Reference>().is_ok());
 }
+
+#[test]
+fn name_without_a_registry_is_one_of_dockers_registry() {
+    for (name, full) in [
+        ("node:22-slim", "docker.io/library/node:22-slim"),
+        ("docker/templates:claude", "docker.io/docker/templates:claude"),
+        ("ghcr.io/a/b", "ghcr.io/a/b"),
+        ("localhost/a:1", "localhost/a:1"),
+        ("127.0.0.1:5000/a@sha256:ab", "127.0.0.1:5000/a@sha256:ab"),
+    ] {
+        assert_eq!(name.parse::<Reference>().unwrap().with_registry(), full);
+    }
+}

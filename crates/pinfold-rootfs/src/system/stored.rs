@@ -59,7 +59,7 @@ impl Systems<'_> {
     }
 
     fn look_at(&self, engine: ImageEngine, name: &str) -> Result<(Engine, Stored), SystemError> {
-        let engine = Engine::find(self.launcher, Some(engine), &self.written)?;
+        let engine = Engine::find(self.launcher, engine, &self.written)?;
         let image = engine.stored(name)?;
         Ok((engine, image))
     }

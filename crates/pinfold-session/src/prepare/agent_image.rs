@@ -24,7 +24,7 @@ use crate::outcome::RunError;
 #[derive(Debug, Clone, Default)]
 pub struct AgentImage {
     pub agent: String,
-    /// The engine; none for the first that is installed.
+    /// The engine; none for the first that works.
     pub engine: Option<ImageEngine>,
     /// What it builds on, in place of the provider's image.
     pub base_image: Option<Reference>,
@@ -68,7 +68,7 @@ impl AgentImage {
         let places = host.places;
         let workspace = self.workspace(places)?;
         let wanted = self.wanted(places, workspace.as_ref())?;
-        let engine = engine(self.engine, host)?;
+        let engine = engine(self.engine, host, report)?;
         Ok(Images::new(engine, places, report).tag(&wanted)?)
     }
 
@@ -86,7 +86,7 @@ impl AgentImage {
         let places = host.places;
         let workspace = self.workspace(places)?;
         let wanted = self.wanted(places, workspace.as_ref())?;
-        let engine = engine(self.engine, host)?;
+        let engine = engine(self.engine, host, report)?;
         let name = engine.name();
         let is_trusted = |found: ContentHash| {
             let path = wanted.layer.as_ref().map(|(layer, _)| layer.path()).unwrap_or_default();
@@ -190,12 +190,21 @@ pub(super) fn base_of(
     Ok(Base::Stored(engine, tag.to_string()))
 }
 
-/// Finds an engine of the machine's, and no program of that name that lies in the workspace.
+/// Finds the engine that is asked for, or one that works, and no program of that name that lies in the workspace.
 ///
 /// # Errors
 /// Returns an error if none is installed.
-pub fn engine(asked: Option<ImageEngine>, host: Host<'_>) -> Result<Engine, RunError> {
-    Ok(Engine::find(host.launcher, asked, &left_out(Some(host.places)))?)
+pub fn engine(
+    asked: Option<ImageEngine>,
+    host: Host<'_>,
+    report: &dyn Fn(&Event<'_>),
+) -> Result<Engine, RunError> {
+    let not_in = left_out(Some(host.places));
+    let found = match asked {
+        Some(name) => Engine::find(host.launcher, name, &not_in),
+        None => Engine::choose(host.launcher, &not_in, report),
+    };
+    Ok(found?)
 }
 
 /// Checks that what a repository adds is trusted, by the hash that was given or by what was looked at.

@@ -43,6 +43,37 @@ fn missing_or_stopped_engine_is_reported_with_a_hint() {
 }
 
 #[test]
+fn podman_is_used_if_docker_does_not_run_and_the_user_did_not_choose() {
+    const STOPPED: &str = "#!/bin/sh\necho 'Cannot connect to the Docker daemon at unix:///a. Is it running?' >&2\n\
+                           exit 1\n";
+    for user in people() {
+        let stage = Stage::new(user);
+        let answers = "#!/bin/sh\nprintf 'localhost/agent-loop-sandbox-pi:v1\\t1\\t2MB\\tnow\\n'\n";
+        for (engine, script) in [("docker", STOPPED), ("podman", answers)] {
+            let program = stage.write(&format!("bin/{engine}"), script);
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(program, mode).unwrap();
+        }
+        let path = format!("{}:/usr/bin:/bin", stage.path("bin").display());
+        let list = |more: &[&str]| {
+            let mut list = stage.pinfold(&[&["image", "ls"], more].concat());
+            list.env("PATH", &path).env_remove("DOCKER_HOST").env_remove("DOCKER_CONTEXT");
+            list
+        };
+        let output = list(&[]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("-pi:v1"), "{errors}");
+        assert!(errors.contains("note: podman is used, since docker does not run"), "{errors}");
+        let mut at_a_socket = list(&[]);
+        at_a_socket.env("DOCKER_HOST", "unix:///a");
+        for mut chosen in [list(&["--engine", "docker"]), at_a_socket] {
+            let error = refused(&chosen.output().unwrap());
+            assert!(error.contains("error: docker does not run"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn socket_of_another_user_is_reported() {
     let Some(room) = Room::docker("socket_of_another_user_is_reported") else { return };
     for user in people().into_iter().filter(|user| !user.is_root()) {

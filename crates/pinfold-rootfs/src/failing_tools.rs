@@ -51,6 +51,10 @@ fn script(tool: &str, program: &str) -> String {
         _ if PACKAGE_TOOLS.contains(&tool) => {
             format!("a sandbox cannot change this machine's packages; {INSTEAD}")
         }
+        _ if WITHOUT_DAEMON.contains(&tool) => format!(
+            "containers do not work in a sandbox without --nested; start the session with it \
+             (docs/guides/nested.md), or run {tool} on the host"
+        ),
         _ => format!(
             "containers do not work in a sandbox; run {tool} on the host, or ask the host to run it \
              (docs/guides/host-exec.md)"

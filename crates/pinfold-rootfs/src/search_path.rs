@@ -130,6 +130,13 @@ pub fn hint(command: &str) -> String {
                 agent's, and those of your PATH that are granted; --env PATH=… sets another"
             .to_owned();
     };
+    if userland::PROGRAMS.iter().any(|shown| found[0].starts_with(shown)) {
+        return format!(
+            "on the host it is in {}: a session on the host's own system finds it if PATH names that \
+             directory; another system needs its own",
+            found[0].display()
+        );
+    }
     let grants: Vec<String> = found.iter().map(|dir| format!("--read {}", dir.display())).collect();
     format!("on the host it is in {}; grant that with {}", found[0].display(), grants.join(" "))
 }

@@ -4,7 +4,7 @@
 //! configuration) is not.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::system::Stack;
@@ -145,7 +145,10 @@ impl Toolchains {
             let Some(host) = usable(&host, workspace) else { continue };
             self.extra.push(extra(&host, InsidePath::new(host.as_path())?));
             if let Some(part) = in_path {
-                self.path.push(host.as_path().join(part).display().to_string());
+                let directory = host.as_path().join(part);
+                // An empty part leaves a slash at the end.
+                let directory: PathBuf = directory.components().collect();
+                self.path.push(directory.display().to_string());
             }
         }
         Ok(())

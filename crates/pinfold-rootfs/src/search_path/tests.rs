@@ -85,3 +85,9 @@ fn hint_about_a_program_of_pinfolds_names_the_option_that_brings_it() {
     assert_eq!(hint("pinfold-host"), "start the session with --host-exec");
     assert!(hint("pinfold-memory").contains("--memory-grant"));
 }
+
+#[test]
+fn hint_about_a_program_of_the_system_names_path_and_not_a_grant() {
+    let hint = hint("sh");
+    assert!(hint.contains("if PATH names that directory") && !hint.contains("--read"), "{hint}");
+}

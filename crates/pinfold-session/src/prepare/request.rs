@@ -35,7 +35,7 @@ use pinfold_memory::TaskDiary;
 use pinfold_personal::caller_trust::CallerTrust;
 use pinfold_personal::identity::{self, Identity};
 use pinfold_rootfs::extra::Extra;
-use pinfold_rootfs::node_tools::NodeTools;
+use pinfold_rootfs::node_tools;
 use pinfold_rootfs::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_rootfs::toolchains::Toolchains;
 
@@ -277,17 +277,17 @@ impl Surroundings {
         let is_nested = settings.scalars.nested.value;
         let failing_tools = failing_tools::entries(stack, is_nested).map_err(RunError::path)?;
         let explaining = (!failing_tools.is_empty()).then(|| failing_tools::DIRECTORY.to_owned());
-        let node_tools = NodeTools::find(stack).map_err(RunError::path)?;
         let path = std::env::var_os("PATH");
         let mut search = SearchPath::find(path.as_deref(), &shown, toolchains.path);
-        search.before.extend(node_tools.path);
+        let node_tools =
+            node_tools::find(stack, &toolchains.extra, &mut search).map_err(RunError::path)?;
         let caller = Caller {
             first: explaining.into_iter().collect(),
             search,
             virtual_environment: shown.virtual_environment(active.as_deref()),
             trust: CallerTrust::find(places),
         };
-        let mut files: Vec<Entry> = failing_tools.into_iter().chain(node_tools.entries).collect();
+        let mut files: Vec<Entry> = failing_tools.into_iter().chain(node_tools).collect();
         if is_nested {
             files.extend(podman::entries().map_err(RunError::path)?);
         }

@@ -5,7 +5,7 @@ use super::EnvName;
 /// Who may still set a reserved name. Each includes the ones after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// The user and the administrator, but no repository.
+    /// The user and the administrator; a repository once the user trusts its file.
     User,
     /// The administrator alone.
     Administrator,
@@ -39,7 +39,7 @@ const fn rule(pattern: &'static str, owner: Owner, reason: &'static str) -> Rese
     Reserved { pattern, owner, reason }
 }
 
-/// The first match decides. A repository is refused every one of them: its file may only narrow.
+/// The first match decides. What a user may set, a repository may ask for: it waits for trust. Every other one is refused.
 /// `GIT_TERMINAL_PROMPT`, `PYTHONPATH`, `JAVA_TOOL_OPTIONS` and the like stay free: they act on
 /// programs that the agent starts on the repository's own code.
 const RESERVED: &[Reserved] = &[

@@ -100,11 +100,6 @@ impl SettingsError {
                 Some("give each group a `folder` of its own in your config.toml".to_owned())
             }
             Self::TwoSecrets { .. } => Some("give each secret a variable of its own".to_owned()),
-            Self::Reserved { origin: Origin::Project(_), rule, name }
-                if rule.owner == crate::env::Owner::User =>
-            {
-                Some(format!("set {name} under [env] in your config.toml if you trust it"))
-            }
             Self::Reserved { .. } => Some("remove it".to_owned()),
         }
     }

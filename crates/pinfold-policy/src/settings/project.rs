@@ -101,7 +101,7 @@ fn one(file: SettingsFile<'_>) -> Result<Project, SettingsError> {
     let section = whole(&document, keys::PROJECT)?;
     let vfs = sub_table(&section, keys::PROJECT, "vfs")?;
     Ok(Project {
-        env: env(&section, Origin::Project, Owner::User)?,
+        env: env(&section, Origin::Project, Owner::Administrator)?,
         limits: limits(&section, Origin::Project)?,
         host_exec: host_exec::of_project(&section)?,
         snapshot: snapshot(sub_table(&section, keys::PROJECT, "snapshot")?.as_ref())?,

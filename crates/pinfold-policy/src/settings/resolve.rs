@@ -83,7 +83,7 @@ fn merge(
         shadow: project.shadow,
         shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),
         limits: limits(&user.limits, &ceiling.limits, &project.limits, &mut asked, flags.limits)?,
-        env: env(user.env, project.env, flags.env, managed)?,
+        env: env(asked.env(project.env, user.env), flags.env, managed)?,
         forward_env: forward_env(user.forward_env, flags.forward_env)?,
         files: files(user.files, flag_files, denied),
         publish,
@@ -265,13 +265,10 @@ fn limits(
 }
 
 fn env(
-    user: Vec<EnvSetting>,
-    project: Vec<EnvSetting>,
+    mut settings: Vec<EnvSetting>,
     flags: Vec<(EnvName, String)>,
     managed: Vec<EnvSetting>,
 ) -> Result<Vec<EnvSetting>, SettingsError> {
-    let mut settings = user;
-    settings.extend(project);
     for (name, value) in flags {
         let origin = Origin::Flag { name: "--env" };
         check_reserved(&name, &origin, Owner::Administrator)?;

@@ -12,7 +12,9 @@ use super::network::{self, FlagNetwork};
 use super::project::Project;
 use super::publish::PublishedPort;
 use super::read::UserFile;
+use super::values::EnvSetting;
 use super::words::BoundaryName;
+use crate::env::reserved;
 use crate::limits::ByteSize;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Valued};
@@ -20,7 +22,8 @@ use crate::path::Escaped;
 use crate::project::{AutoApprove, Base, ResumeCommand, Snapshot, SystemUser, Widening};
 
 /// What commands of the repository may need: while one of these waits for trust, they are skipped.
-const NEEDED_BY_COMMANDS: [&str; 6] = [
+const NEEDED_BY_COMMANDS: [&str; 7] = [
+    "env",
     "snapshot.base",
     "snapshot.setupCommands",
     "snapshot.user",
@@ -140,6 +143,24 @@ impl Asked {
         user.extend(taken);
         network::check_variables(&user)?;
         Ok(user)
+    }
+
+    /// Returns the user's variables and the repository's. Reserved ones of the repository's that the user may set
+    /// are the user's decision.
+    pub(super) fn env(
+        &mut self,
+        asked: Vec<EnvSetting>,
+        mut user: Vec<EnvSetting>,
+    ) -> Vec<EnvSetting> {
+        let takes = |one: &EnvSetting| {
+            let Some(rule) = reserved(&one.name) else { return true };
+            let value = Escaped(Path::new(&one.value));
+            let asks = format!("set {} to {value}, although {}", one.name, rule.reason);
+            self.one("env", asks, &one.origin)
+        };
+        let taken: Vec<EnvSetting> = asked.into_iter().filter(takes).collect();
+        user.extend(taken);
+        user
     }
 
     /// Returns the repository's ports.

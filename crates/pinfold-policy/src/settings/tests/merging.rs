@@ -44,14 +44,21 @@ fn a_repository_that_nobody_trusts_may_only_lower_limits() {
 }
 
 #[test]
-fn a_repository_may_not_set_reserved_variables() {
-    assert_eq!(
-        project("[env]\nLD_PRELOAD = \"x.so\"").error(),
-        "sandbox.toml:2: environment variable LD_PRELOAD is reserved, because it loads code into \
-         every program before any of them has asked\nhint: set LD_PRELOAD under [env] in your \
-         config.toml if you trust it"
-    );
-    for name in ["PATH", "HOME", "PINFOLD_X", "ANTHROPIC_BASE_URL", "GIT_SSH_COMMAND"] {
+fn reserved_variables_of_a_repository_wait_for_trust_or_are_refused() {
+    const ASKS: &str =
+        "[env]\nLD_PRELOAD = \"x.so\"\nA = \"1\"\n[[resumeCommands]]\nrun = \"true\"";
+    let settings = project(ASKS).resolve().unwrap();
+    let names = |settings: &Settings| {
+        settings.env.iter().map(|one| one.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&settings), ["A"]);
+    let asks = "sandbox.toml:2: env: set LD_PRELOAD to x.so, although it loads code into every program before \
+                any of them has asked";
+    assert_eq!(waiting(&settings)[0], asks);
+    assert!(settings.resume.is_empty(), "a command may need what waits");
+    let settings = trusted(ASKS).resolve().unwrap();
+    assert_eq!(names(&settings), ["LD_PRELOAD", "A"]);
+    for name in ["HOME", "PINFOLD_X", "ANTHROPIC_BASE_URL", "HTTPS_PROXY"] {
         let text: &'static str = format!("env = {{ {name} = \"x\" }}").leak();
         let error = project(text).resolve().unwrap_err();
         assert!(matches!(error, SettingsError::Reserved { .. }), "{name}");

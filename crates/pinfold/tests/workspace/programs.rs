@@ -116,9 +116,10 @@ fn a_path_that_the_user_sets_counts() {
         // The explaining container tools may come before.
         assert!(said.starts_with("readable/tool\n"), "{said}{errors}");
         assert!(said.ends_with(&format!("{readable}:/usr/bin:/bin\n")), "{said}");
-        let refused = stage.write("ws/sandbox.json", r#"{"env": {"PATH": "/evil"}}"#);
-        assert!(!stage.run_shell(&[], "true").status.success());
-        fs::remove_file(refused).unwrap();
+        stage.write("ws/sandbox.json", r#"{"env": {"PATH": "/evil"}}"#);
+        let (said, errors) = shown(&stage.run_shell(&[], "echo $PATH"));
+        assert!(!said.is_empty() && !said.contains("/evil"), "{said}{errors}");
+        assert!(errors.contains("env: set PATH to /evil"), "{errors}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ impl SessionState {
     /// Returns the file system's error, with the path.
     pub fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
-        let others = self.other_placeholders();
+        let others = self.other_placeholders(&[]);
         let is_ours = |place: &&Placeholder| {
             others.contains(&place.path) || fs::symlink_metadata(&place.path).is_err()
         };
@@ -157,9 +157,10 @@ impl SessionState {
         each.try_for_each(|(placeholder, located)| placeholder.make(located, &mut pool))
     }
 
-    /// Placeholders of the other live sessions.
-    fn other_placeholders(&self) -> HashSet<PathBuf> {
-        let live = |record: &PathBuf| is_alive(record);
+    /// Placeholders of the other live sessions. What was settled seems to live while its lock is held.
+    fn other_placeholders(&self, settled: &[(PathBuf, File)]) -> HashSet<PathBuf> {
+        let is_settled = |record: &PathBuf| settled.iter().any(|(known, _)| known == record);
+        let live = |record: &PathBuf| !is_settled(record) && is_alive(record);
         self.other_records()
             .filter(live)
             .flat_map(|record| read_list(&record))
@@ -193,7 +194,8 @@ impl SessionState {
         if self.other_records().all(|record| is_alive(&record)) {
             return Ok(());
         }
-        let mut waits = HashSet::new();
+        // Locked until they are removed: another start that found one unlocked would settle it once more.
+        let mut settled: Vec<(PathBuf, File)> = Vec::new();
         // An engine takes its time, and nobody is to wait for that.
         for record in self.other_records().filter(|record| !is_alive(record)) {
             let session = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -206,25 +208,25 @@ impl SessionState {
             // Locked, so that another start leaves it alone; to that one it seems to live.
             let Ok(opened) = File::open(&record) else { continue };
             let lock = FlockOperation::NonBlockingLockExclusive;
-            if rustix::fs::flock(&opened, lock).is_ok()
-                && let Some(id) = SessionId::parse(session)
-                && settle(&id, &private)? == AfterDead::Waits
-            {
-                waits.insert(record);
+            if rustix::fs::flock(&opened, lock).is_err() || !is_same(&opened, &record) {
+                continue;
+            }
+            let id = SessionId::parse(session);
+            let after = id.map_or(Ok(AfterDead::Settled), |id| settle(&id, &private))?;
+            if after != AfterDead::Waits {
+                settled.push((record, opened));
             }
         }
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
-        let mut kept = self.other_placeholders();
+        let mut kept = self.other_placeholders(&settled);
         kept.extend(self.placeholders.iter().map(Located::path));
-        let is_done = |record: &PathBuf| !waits.contains(record) && !is_alive(record);
-        let dead: Vec<PathBuf> = self.other_records().filter(is_done).collect();
         let mut pool = Pool::open(&self.pool);
-        for record in dead {
-            remove_placeholders(&read_list(&record), &kept, &mut pool);
+        for (record, _lock) in &settled {
+            remove_placeholders(&read_list(record), &kept, &mut pool);
             if let (Some(name), Some(private)) = (record.file_name(), self.private.parent()) {
                 remove_private(&private.join(name));
             }
-            let _ = fs::remove_file(&record);
+            let _ = fs::remove_file(record);
         }
         Ok(())
     }
@@ -246,7 +248,7 @@ impl Drop for SessionState {
         let mut pool = Pool::open(&self.pool);
         pool.take_back(CWD, &self.private);
         if !self.placeholders.is_empty() {
-            remove_placeholders(&self.placeholders, &self.other_placeholders(), &mut pool);
+            remove_placeholders(&self.placeholders, &self.other_placeholders(&[]), &mut pool);
         }
         let _ = fs::remove_file(self.sessions.join(self.id.as_str()));
     }
@@ -368,6 +370,13 @@ fn is_alive(record: &Path) -> bool {
         Ok(file) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
+}
+
+/// Returns whether a record is still the one that was opened: another start may have removed it since.
+fn is_same(opened: &File, record: &Path) -> bool {
+    let id = |found: fs::Metadata| (found.dev(), found.ino());
+    let there = fs::metadata(record).map(id);
+    there.is_ok() && there.ok() == opened.metadata().map(id).ok()
 }
 
 /// Opens a file, which is made if it is not there, and locks it (flock(2)).

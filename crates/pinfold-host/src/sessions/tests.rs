@@ -1,9 +1,11 @@
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
 use super::{AfterDead, SessionName, SessionState, writable};
 use crate::directories::Places;
 use crate::placeholder::{COMMONDIR, Placeholder};
+use crate::session_id::SessionId;
 
 fn places(at: &Path) -> Places {
     let inside = |name: &str| at.join(name);
@@ -63,6 +65,40 @@ fn a_killed_session_is_cleaned_by_the_next() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(names, ["lock"], "no record is left");
+}
+
+/// Leaves a session as SIGKILL does: the lock goes, nothing else happens.
+fn killed(places: &Places) {
+    let dead = SessionState::create(places).unwrap();
+    rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
+    std::mem::forget(dead);
+}
+
+#[test]
+fn two_starts_at_once_settle_a_killed_session_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path());
+    killed(&places);
+    killed(&places);
+    let settled = RefCell::new(Vec::new());
+    let [first, second] = [(), ()].map(|()| SessionState::create(&places).unwrap());
+    let not_again = |id: &SessionId, _: &Path| {
+        assert!(
+            !settled.borrow().contains(&id.to_string()),
+            "it was settled, and is not removed yet"
+        );
+        Ok(AfterDead::Waits)
+    };
+    let settle = |id: &SessionId, _: &Path| {
+        second.clean_dead(&|_, _| {}, &not_again).unwrap();
+        settled.borrow_mut().push(id.to_string());
+        Ok(AfterDead::Settled)
+    };
+    first.clean_dead(&|_, _| {}, &settle).unwrap();
+    assert_eq!(settled.borrow().len(), 2);
+    drop((first, second));
+    let left = fs::read_dir(places.state.join("private")).unwrap().count();
+    assert_eq!(left, 0, "nothing is left of them");
 }
 
 #[test]

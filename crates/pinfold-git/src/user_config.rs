@@ -6,6 +6,8 @@
 //! for changed and hash it, so there it compares times in seconds and sizes alone
 //! (`core.checkStat`, git-config(1)).
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
@@ -13,6 +15,11 @@ use pinfold_host::directories::Places;
 use crate::config::{Config, Setting, split, write};
 use crate::keys::{Verdict, judge};
 use crate::lfs;
+
+/// The variable with the file that git reads instead of a user's own.
+pub const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
+/// Settings in variables that are looked at.
+const MOST_VARIABLES: usize = 1000;
 
 /// Sections that say something about a user. Signing is not among them: no key is inside.
 const SECTIONS: [&str; 13] = [
@@ -33,6 +40,35 @@ pub enum Owners {
 pub fn files(places: &Places) -> [PathBuf; 2] {
     let config = places.config.parent().unwrap_or(&places.home);
     [config.join("git/config"), places.home.join(".gitconfig")]
+}
+
+/// Returns the files that git reads in the caller's environment: another one takes the place of the user's own.
+pub fn files_of(places: &Places, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let named = variable(VARIABLE).filter(|path| !path.is_empty());
+    named.map_or_else(|| files(places).to_vec(), |file| vec![file.into()])
+}
+
+/// Returns the settings that are variables (git-config(1), "Environment").
+pub fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Setting> {
+    let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
+    let pair = |number: usize| {
+        let key = variable(&format!("GIT_CONFIG_KEY_{number}"))?.into_string().ok()?;
+        let value = variable(&format!("GIT_CONFIG_VALUE_{number}")).map(OsString::into_vec);
+        let (section, subsection, name) = split(&key)?;
+        let parts = [
+            Some(section.to_lowercase()),
+            subsection.map(str::to_owned),
+            Some(name.to_lowercase()),
+        ];
+        Some(Setting { key: parts.into_iter().flatten().collect::<Vec<_>>().join("."), value })
+    };
+    (0..count.unwrap_or(0).min(MOST_VARIABLES)).filter_map(pair).collect()
+}
+
+/// Puts the home in for `~/`.
+#[must_use]
+pub fn expanded(path: &Path, home: &Path) -> PathBuf {
+    path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below))
 }
 
 /// Returns the settings of these files that are taken inside, as a file.

@@ -31,6 +31,8 @@ pub struct Protect {
     pub closed: HashSet<PathBuf>,
     /// What has to be made so that it can be restricted.
     pub placeholders: Vec<Placeholder>,
+    /// What is missing and may be made, but would be executed: it is judged at the end.
+    pub expected: Vec<(PathBuf, Reason)>,
     refused: Vec<String>,
 }
 

@@ -127,6 +127,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         }
     }
     after.trusted();
+    after.expected();
     after.led(protection);
     after.set_named_aside();
     after.set_misleading_aside();
@@ -183,6 +184,15 @@ impl After<'_> {
         for path in trusted::at_the_end(&self.guard.trusted, &self.guard.own) {
             if self.root_of(&path).is_some_and(|root| root != path) && !self.is_known(&path) {
                 self.named.push((path, trusted::reason()));
+            }
+        }
+    }
+
+    /// Judges what was missing at the start although a git configuration names it as a program.
+    fn expected(&mut self) {
+        for (path, reason) in &self.guard.protect.expected {
+            if fs::symlink_metadata(path).is_ok() && !self.is_known(path) {
+                self.named.push((path.clone(), reason.clone()));
             }
         }
     }

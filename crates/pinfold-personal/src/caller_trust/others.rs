@@ -6,10 +6,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::user_config::expanded;
 use pinfold_host::directories::Places;
 use pinfold_protect::trusted::Trusted;
 
-use super::settings::{expanded, text};
+use super::settings::text;
 
 /// How a program's settings name authorities.
 struct Program {
@@ -72,7 +73,7 @@ impl Program {
         });
         let mut found = Vec::new();
         for (key, value) in settings.filter(|(_, value)| !value.is_empty()) {
-            let path = expanded(value.as_ref(), home);
+            let path = expanded(Path::new(&value), home);
             if self.files.contains(&key.as_str()) {
                 found.extend(Trusted::file(&path));
             } else if self.directories.contains(&key.as_str()) {

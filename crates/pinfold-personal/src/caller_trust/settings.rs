@@ -8,17 +8,13 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use pinfold_git::config::{Config, Setting, split};
-use pinfold_git::user_config;
+use pinfold_git::config::Config;
+use pinfold_git::user_config::{self, expanded};
 use pinfold_host::directories::Places;
 use zeroize::Zeroizing;
 
 /// Git's settings of the whole machine.
 const GIT_OF_MACHINE: &str = "/etc/gitconfig";
-/// What git reads instead of a user's settings.
-const GIT_VARIABLE: &str = "GIT_CONFIG_GLOBAL";
-/// Settings in variables that are looked at.
-const MOST_VARIABLES: usize = 1000;
 /// Git's setting, also for one URL (git-config(1)).
 const GIT_FILE: &str = ".sslcainfo";
 const GIT_DIRECTORY: &str = ".sslcapath";
@@ -87,8 +83,7 @@ pub(super) struct Settings {
 pub(super) fn find(places: &Places, variable: impl Fn(&str) -> Option<OsString>) -> Settings {
     let home = places.home.as_path();
     let named = |name| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let own_git =
-        named(GIT_VARIABLE).map_or_else(|| user_config::files(places).to_vec(), |file| vec![file]);
+    let own_git = user_config::files_of(places, &variable);
     let mut found = git(&own_git, home, &variable);
     let npm = named(NPM_VARIABLE).unwrap_or_else(|| home.join(".npmrc"));
     found.named.extend(self::npm(&text(&npm), home, &variable));
@@ -96,7 +91,8 @@ pub(super) fn find(places: &Places, variable: impl Fn(&str) -> Option<OsString>)
     let own = [PIP_OF_MACHINE.into(), home.join(".pip/pip.conf"), config];
     let pip: Vec<PathBuf> = own.into_iter().chain(named(PIP_VARIABLE)).collect();
     found.named.extend(self::pip(pip.iter().map(|file| text(file)), home));
-    let of_variables = [GIT_VARIABLE, NPM_VARIABLE, PIP_VARIABLE].into_iter().filter_map(named);
+    let of_variables =
+        [user_config::VARIABLE, NPM_VARIABLE, PIP_VARIABLE].into_iter().filter_map(named);
     // In a directory that a variable names, what is missing can be made as well.
     let by_variable = named("XDG_CONFIG_HOME");
     let is_named = |file: &PathBuf| by_variable.as_ref().is_some_and(|it| file.starts_with(it));
@@ -114,7 +110,7 @@ pub(super) fn text(file: &Path) -> Zeroizing<String> {
 
 fn git(own: &[PathBuf], home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Settings {
     let mut all = Config::of([PathBuf::from(GIT_OF_MACHINE)].iter().chain(own));
-    all.settings.extend(git_of_variables(variable));
+    all.settings.extend(user_config::of_variables(variable));
     let mut found = Settings::default();
     for setting in &all.settings {
         let Some(value) = setting.value.as_ref().filter(|_| setting.key.starts_with("http."))
@@ -126,32 +122,17 @@ fn git(own: &[PathBuf], home: &Path, variable: impl Fn(&str) -> Option<OsString>
         if setting.key.ends_with(GIT_FILE) {
             found.named.retain(|(known, _)| *known != source);
             if !value.is_empty() {
-                let path = expanded(OsStr::from_bytes(value), home);
+                let path = expanded(Path::new(OsStr::from_bytes(value)), home);
                 found.named.push((source, Named::File(path)));
             }
         } else if setting.key.ends_with(GIT_DIRECTORY) {
             found.directories.retain(|(known, _)| *known != source);
-            found.directories.push((source, expanded(OsStr::from_bytes(value), home).into()));
+            found
+                .directories
+                .push((source, expanded(Path::new(OsStr::from_bytes(value)), home).into()));
         }
     }
     found
-}
-
-/// Returns the settings of git's that are variables (git-config(1), "Environment").
-fn git_of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Setting> {
-    let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
-    let pair = |number: usize| {
-        let key = variable(&format!("GIT_CONFIG_KEY_{number}"))?.into_string().ok()?;
-        let value = variable(&format!("GIT_CONFIG_VALUE_{number}")).map(OsString::into_vec);
-        let (section, subsection, name) = split(&key)?;
-        let parts = [
-            Some(section.to_lowercase()),
-            subsection.map(str::to_owned),
-            Some(name.to_lowercase()),
-        ];
-        Some(Setting { key: parts.into_iter().flatten().collect::<Vec<_>>().join("."), value })
-    };
-    (0..count.unwrap_or(0).min(MOST_VARIABLES)).filter_map(pair).collect()
 }
 
 /// Reads an ini file of npm's, whose last setting wins; of `ca` there may be several (`ca[]`).
@@ -176,7 +157,7 @@ fn npm(
     let is_any = certificates.contains("-----BEGIN");
     let text = is_any.then(|| Named::Text(certificates.into_bytes()));
     // npm takes `cafile` where it has both.
-    let file = file.map(|file| Named::File(expanded(&file, home)));
+    let file = file.map(|file| Named::File(expanded(Path::new(&file), home)));
     file.or(text).map(|named| (Source::Npm, named))
 }
 
@@ -203,7 +184,7 @@ fn pip(texts: impl Iterator<Item = Zeroizing<String>>, home: &Path) -> Option<(S
         for (section, _, value) in lines(&text).filter(|(_, key, _)| *key == "cert") {
             let is_for_one = |(source, _): &(Source, Named)| *source != Source::Pip(ALL.to_owned());
             if section != ALL || !found.as_ref().is_some_and(is_for_one) {
-                let path = expanded(OsStr::new(value), home);
+                let path = expanded(Path::new(value), home);
                 found = Some((Source::Pip(section.to_owned()), Named::File(path)));
             }
         }
@@ -226,12 +207,6 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
         let (key, value) = line.split_at(at);
         Some((section, key.trim(), value.get(1..)?.trim()))
     })
-}
-
-/// Puts the home in for `~/`.
-pub(super) fn expanded(value: &OsStr, home: &Path) -> PathBuf {
-    let path = Path::new(value);
-    path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below))
 }
 
 #[cfg(test)]

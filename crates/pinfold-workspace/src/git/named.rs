@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use pinfold_git::config::{Config, Setting};
 use pinfold_git::keys::{Verdict, judge};
 use pinfold_git::pointer::normal;
+use pinfold_git::user_config::expanded;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_names::GIT_CONFIG;
 use pinfold_policy::authority::{Effect, Reason, Why};
@@ -25,12 +26,21 @@ pub(crate) struct Scope<'a> {
     pub(crate) git: &'a Path,
     /// The tops of its working trees, which git runs programs in.
     pub(crate) tops: &'a [PathBuf],
+    /// What `~` stands for.
+    pub(crate) home: &'a Path,
 }
 
 impl Scope<'_> {
     /// Protects what the configuration at `file` names.
     pub(crate) fn protect_named_by(&self, file: &Path, protect: &mut Protect) {
         self.file(file, protect, 0);
+    }
+
+    /// Protects what settings name that are in no file.
+    pub(crate) fn protect_named_by_variables(&self, settings: &[Setting], protect: &mut Protect) {
+        for setting in settings {
+            self.setting(setting, Path::new("/"), protect, 0);
+        }
     }
 
     fn file(&self, file: &Path, protect: &mut Protect, depth: usize) {
@@ -46,7 +56,7 @@ impl Scope<'_> {
         let Some(value) = setting.value.as_deref().filter(|value| !value.is_empty()) else {
             return;
         };
-        let path = Path::new(OsStr::from_bytes(value));
+        let path = &expanded(Path::new(OsStr::from_bytes(value)), self.home);
         let is_include = setting.key == "include.path"
             || (setting.key.starts_with("includeif.") && setting.key.ends_with(".path"));
         if is_include {
@@ -55,7 +65,7 @@ impl Scope<'_> {
             if depth < DEEPEST {
                 self.file(&included, protect, depth + 1);
             }
-        } else if setting.key == "core.hookspath" {
+        } else if ["core.hookspath", "init.templatedir"].contains(&&*setting.key) {
             for top in self.tops {
                 self.protect(&normal(&top.join(path)), None, protect);
             }
@@ -64,19 +74,48 @@ impl Scope<'_> {
         }
     }
 
-    /// Files that a command names, as far as its words tell.
+    /// Protects files that a command names, as far as its words tell. Of what is missing only the command itself counts: a
+    /// program that a build makes. What else looks like a path may be a name of git's.
     fn programs(&self, key: &str, value: &[u8], protect: &mut Protect) {
-        if key.starts_with("alias.") && !value.starts_with(b"!") {
+        let is_alias = key.starts_with("alias.");
+        if is_alias && !value.starts_with(b"!") {
             return;
         }
+        let value = self.with_home(value);
         let is_border = |byte: &u8| byte.is_ascii_whitespace() || b"'\"|&;()<>=`$!".contains(byte);
         let words = value.split(is_border).filter(|word| !word.is_empty());
-        for path in words.flat_map(|word| {
-            self.tops.iter().map(move |top| normal(&top.join(OsStr::from_bytes(word))))
-        }) {
-            if fs::symlink_metadata(&path).is_ok_and(|entry| !entry.is_dir()) {
-                self.protect(&path, None, protect);
+        for (number, word) in words.enumerate() {
+            let named = expanded(Path::new(OsStr::from_bytes(word)), self.home);
+            let is_command = number == 0 && !is_alias && word.contains(&b'/');
+            for path in self.tops.iter().map(|top| normal(&top.join(&named))) {
+                match fs::symlink_metadata(&path) {
+                    Ok(entry) if !entry.is_dir() => self.protect(&path, None, protect),
+                    Err(_) if is_command => self.expect(path, protect),
+                    Ok(_) | Err(_) => {}
+                }
             }
+        }
+    }
+
+    /// Puts the home in for the variable, as the shell does in which git runs a command.
+    fn with_home(&self, value: &[u8]) -> Vec<u8> {
+        let home = self.home.as_os_str().as_bytes();
+        let mut whole = Vec::new();
+        let mut rest = value;
+        while let Some((byte, after)) = rest.split_first() {
+            let is_other = |next: &u8| next.is_ascii_alphanumeric() || *next == b'_';
+            let bare = rest.strip_prefix(b"$HOME").filter(|it| !it.first().is_some_and(is_other));
+            let named = bare.or_else(|| rest.strip_prefix(b"${HOME}"));
+            whole.extend_from_slice(named.map_or(std::slice::from_ref(byte), |_| home));
+            rest = named.unwrap_or(after);
+        }
+        whole
+    }
+
+    fn expect(&self, path: PathBuf, protect: &mut Protect) {
+        let end = follow(&path).map_or(path, |followed| followed.end);
+        if protect.writable_root(&end).is_some_and(|root| root != end) {
+            protect.expected.push((end, reason()));
         }
     }
 
@@ -87,8 +126,7 @@ impl Scope<'_> {
         if is_copied || is_root {
             return;
         }
-        let text = "a git configuration names it".into();
-        let reason = Reason { why: Why::HostExecutes, text, opt_in: Some(GIT_CONFIG.into()) };
+        let reason = reason();
         protect.restrict_targets(path, Effect::ReadOnly, &reason);
         // Behind a link there is nothing at this path itself.
         if follow(path).is_none_or(|followed| followed.links.iter().any(|link| link == path)) {
@@ -96,3 +134,12 @@ impl Scope<'_> {
         }
     }
 }
+
+/// Returns why no sandbox makes or changes it.
+pub(crate) fn reason() -> Reason {
+    let text = "a git configuration names it".into();
+    Reason { why: Why::HostExecutes, text, opt_in: Some(GIT_CONFIG.into()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::site_of;
 use super::state::{Guard, Walked};
 use crate::GuardError;
+use crate::git::named::reason;
 use crate::git::record::{Bytes, Copy, bytes, path};
 use crate::home_parts::home_parts;
 use crate::protected_dirs::{Entry, ProtectedDir};
@@ -67,6 +68,9 @@ struct Left {
     trusted: Vec<Trusted>,
     #[serde(default)]
     executed: Vec<Bytes>,
+    /// Programs that a git configuration names, and that were missing.
+    #[serde(default)]
+    expected: Vec<Bytes>,
     isolated: bool,
 }
 
@@ -142,6 +146,7 @@ impl Guard {
             only: self.only.clone(),
             trusted: self.trusted.clone(),
             executed: self.executed.iter().map(|path| bytes(path)).collect(),
+            expected: self.protect.expected.iter().map(|(path, _)| bytes(path)).collect(),
             isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
@@ -167,6 +172,7 @@ impl Guard {
             let site = site_of(&path, &homes, &own);
             guard.roots.push(Walked { path, site, walk });
         }
+        guard.protect.expected = left.expected.into_iter().map(|it| (path(it), reason())).collect();
         guard.only = left.only;
         guard.trusted = left.trusted;
         guard.executed = left.executed.into_iter().map(path).collect();

@@ -11,6 +11,7 @@ use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::protect::{Rules, Zone};
 use pinfold_protect::restrict::{Substitute, follow};
 use pinfold_protect::tracked;
+use pinfold_protect::trusted::variable;
 use rustix::fs::FileType;
 
 use super::Granted;
@@ -150,8 +151,15 @@ impl Guard {
         granted: &[Granted],
         places: &Places,
     ) -> Result<(), GuardError> {
+        if git.directories.is_empty() {
+            self.named(None, &[PathBuf::from("/")], places);
+        }
         for (number, host) in git.directories.iter().enumerate() {
-            self.named(host, &git.tops, places);
+            let worktrees = host.join("worktrees");
+            let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
+            let tops = git.tops.iter().filter(|(_, git)| of_this(git));
+            let tops: Vec<PathBuf> = tops.map(|(top, _)| top.clone()).collect();
+            self.named(Some(host), &tops, places);
             let copied = self.private.join(number.to_string());
             let is_within = |other: &PathBuf| other != host && host.starts_with(other);
             if git.directories.iter().any(is_within) {
@@ -191,16 +199,14 @@ impl Guard {
         self.tops.iter().filter(is_led).map(known).collect()
     }
 
-    /// Finds what the configurations that are in force in a repository name in the granted roots.
-    fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
-        let worktrees = host.join("worktrees");
-        let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
-        let tops: Vec<PathBuf> =
-            tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
-        let scope = Scope { git: host, tops: &tops };
-        let own = CONFIGS.iter().map(|name| host.join(name));
-        for file in own.chain(user_config::files(places)) {
+    /// Finds what the configurations that are in force in a repository, or everywhere, name in the granted roots.
+    fn named(&mut self, host: Option<&Path>, tops: &[PathBuf], places: &Places) {
+        let scope = Scope { git: host.unwrap_or(Path::new("/")), tops, home: &places.home };
+        let own = host.into_iter().flat_map(|host| CONFIGS.iter().map(|name| host.join(name)));
+        for file in own.chain(user_config::files_of(places, variable)) {
             scope.protect_named_by(&file, &mut self.protect);
         }
+        let settings = user_config::of_variables(variable);
+        scope.protect_named_by_variables(&settings, &mut self.protect);
     }
 }

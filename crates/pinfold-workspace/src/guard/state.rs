@@ -32,7 +32,7 @@ use crate::shadow::Shadow;
 pub struct Guard {
     /// The session's directory of private copies, on the host.
     pub(super) private: PathBuf,
-    pub(super) protect: Protect,
+    pub(crate) protect: Protect,
     /// Writable roots.
     pub(crate) roots: Vec<Walked>,
     /// All roots that were scanned.

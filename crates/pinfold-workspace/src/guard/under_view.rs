@@ -28,11 +28,13 @@ impl Guard {
             kept.iter().filter(|it| is_own(it) && within(it.host.as_path())).cloned().collect();
         let is_missing = |it: &Restriction| std::fs::symlink_metadata(it.host.as_path()).is_err();
         kept.retain(|it| !is_own(it) || !within(it.host.as_path()) || !is_missing(it));
+        let expected = self.protect.expected.extract_if(.., |(path, _)| within(path));
+        let lifted =
+            lifted.into_iter().chain(own).map(|it| (it.host.as_path().to_owned(), it.reason));
         self.named = lifted
-            .into_iter()
-            .chain(own)
-            .filter_map(|Restriction { host, reason, .. }| {
-                let path = host.as_path().strip_prefix(&root).ok()?.to_owned();
+            .chain(expected)
+            .filter_map(|(path, reason)| {
+                let path = path.strip_prefix(&root).ok()?.to_owned();
                 let opt_in = reason.opt_in.map(String::from);
                 let protected = Protected { reason: reason.text.into_owned(), opt_in };
                 Some(Named { path, protected })

@@ -24,6 +24,8 @@ struct Data {
 struct Moved {
     variable: String,
     #[serde(default)]
+    list: bool,
+    #[serde(default)]
     below: String,
     name: String,
 }
@@ -131,10 +133,10 @@ fn built(entries: &[Built]) -> Result<String, Box<dyn Error>> {
 
 fn moved(entries: &[Moved]) -> Result<String, Box<dyn Error>> {
     let mut code = String::from("pub(super) static MOVED: &[Moved] = &[\n");
-    for Moved { variable, below, name } in entries {
+    for Moved { variable, list, below, name } in entries {
         writeln!(
             code,
-            "    Moved {{ variable: {variable:?}, below: {below:?}, name: {name:?} }},"
+            "    Moved {{ variable: {variable:?}, is_list: {list}, below: {below:?}, name: {name:?} }},"
         )?;
     }
     code.push_str("];\n");

@@ -14,7 +14,7 @@ const DEEPEST: usize = 8;
 /// What is called by the names of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomePart {
-    /// Where it really lies: absolute.
+    /// Where it really lies: absolute, or below each root.
     pub path: PathBuf,
     /// What it is called in a home: nothing for the home itself, `.config` for what
     /// `XDG_CONFIG_HOME` names.
@@ -32,8 +32,10 @@ impl HomePart {
 /// What a variable of the caller's has elsewhere than in the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The variable, which counts if it holds an absolute path.
+    /// The variable.
     pub variable: &'static str,
+    /// Whether it may hold several paths, divided by colons.
+    pub is_list: bool,
     pub(super) below: &'static str,
     pub(super) name: &'static str,
 }
@@ -70,6 +72,9 @@ struct Part {
 
 impl Part {
     fn of(root: &Path, part: &HomePart) -> Option<Self> {
+        if part.path.is_relative() {
+            return Some(Self { below: normal(&part.path).collect(), name: folded(&part.name) });
+        }
         if let Ok(rest) = root.strip_prefix(&part.path) {
             return Some(Self { below: PathBuf::new(), name: folded(&part.name.join(rest)) });
         }

@@ -128,6 +128,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     }
     after.trusted();
     after.expected();
+    after.moved(protection);
     after.led(protection);
     after.set_named_aside();
     after.set_misleading_aside();
@@ -193,6 +194,21 @@ impl After<'_> {
         for (path, reason) in &self.guard.protect.expected {
             if fs::symlink_metadata(path).is_ok() && !self.is_known(path) {
                 self.named.push((path.clone(), reason.clone()));
+            }
+        }
+    }
+
+    /// Judges what variables name that was missing: its last name may say nothing.
+    fn moved(&mut self, protection: &Protection) {
+        for root in &self.guard.roots {
+            for relative in root.site.moved() {
+                let path = root.path.join(relative);
+                let class = protection.classify(&root.site, relative);
+                let executed = class.and_then(|class| class.executed());
+                let is_new = || fs::symlink_metadata(&path).is_ok() && !self.is_known(&path);
+                if let Some(class) = executed.filter(|_| is_new()) {
+                    self.named.push((path, class.reason()));
+                }
             }
         }
     }

@@ -174,7 +174,8 @@ impl Guard {
     ) -> Result<Vec<Restriction>, GuardError> {
         let files = &settings.files;
         let protection = protection(files)?;
-        let granted = granted(authority, places, &self.own);
+        self.parts = home_parts(&places.homes());
+        let granted = granted(authority, &self.parts, &self.own);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
         let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();

@@ -39,6 +39,7 @@ pub use conclude::conclude;
 pub use layer::{Layer, reviews};
 pub(crate) use names::Names;
 pub(crate) use record::AnyPath;
+pub(crate) use record::Part;
 pub(crate) use record::Record;
 pub(crate) use record::Top;
 pub use record::{Named, Repository};

@@ -61,3 +61,43 @@ fn a_home_below_the_root_is_protected_as_a_home_and_one_place_only_once() {
     let git = missing.iter().filter(|missing| *missing == Path::new("u/.config/git"));
     assert_eq!(git.count(), 1, "{missing:?}");
 }
+
+#[test]
+fn programs_find_their_settings_by_many_variables() {
+    let (read_only, hidden) = (Some(Effect::ReadOnly), Some(Effect::Hide));
+    for (variable, path, expected) in [
+        ("DIRENV_CONFIG", "x", read_only),
+        ("BASH_ENV", "x", read_only),
+        ("GOENV", "x", read_only),
+        ("PYTHONUSERBASE", "x/lib/python3.13/site-packages", read_only),
+        ("PYTHONUSERBASE", "x/bin", read_only),
+        ("GRADLE_USER_HOME", "x/init.d", read_only),
+        ("CONTAINERS_CONF", "x", read_only),
+        ("XDG_CONFIG_HOME", "x/tmux", read_only),
+        ("XDG_CONFIG_HOME", "x/Code/User", read_only),
+        ("XDG_CONFIG_HOME", "x/go/env", read_only),
+        ("XDG_DATA_HOME", "x/fish/vendor_conf.d", read_only),
+        ("OPENCODE_CONFIG", "x", read_only),
+        ("CLAUDE_CONFIG_DIR", "x/.claude.json", read_only),
+        ("npm_config_userconfig", "x", hidden),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "x", hidden),
+        ("REGISTRY_AUTH_FILE", "x", hidden),
+        ("PGPASSFILE", "x", hidden),
+        ("SOPS_AGE_KEY_FILE", "x", hidden),
+        ("HF_TOKEN_PATH", "x", hidden),
+        ("COMPOSER_HOME", "x/auth.json", hidden),
+        ("PSQL_HISTORY", "x", hidden),
+    ] {
+        let site = placed("/srv/w", &[(variable, "/srv/w/x")]);
+        assert_eq!(effect(&defaults(), &site, path), expected, "{variable} {path}");
+    }
+}
+
+#[test]
+fn relative_path_is_meant_from_each_root() {
+    let site = placed("/srv/w", &[("XDG_CONFIG_HOME", "./cfg"), ("ZDOTDIR", ".")]);
+    for path in ["cfg/git", ".zshrc"] {
+        assert_eq!(effect(&defaults(), &site, path), Some(Effect::ReadOnly), "{path}");
+    }
+    assert_eq!(effect(&defaults(), &site, "git"), None);
+}

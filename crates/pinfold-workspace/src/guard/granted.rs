@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use pinfold_host::directories::Places;
 use pinfold_names::{HomePart, Site};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, RootKind};
@@ -10,8 +9,6 @@ use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
 use pinfold_worktree::workspace::GIT_OUTSIDE;
-
-use crate::home_parts::home_parts;
 
 /// One root to walk.
 pub(super) struct Granted {
@@ -26,14 +23,13 @@ pub(super) struct Granted {
 
 /// Returns the roots to scan: what a user granted. Programs of the host and an agent's own state are
 /// granted as they are.
-pub(super) fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
-    let homes = home_parts(&places.homes());
+pub(super) fn granted(authority: &Authority, homes: &[HomePart], own: &Own) -> Vec<Granted> {
     authority
         .grants()
         .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
         .map(|grant| {
             let path = grant.root.host.as_path().to_owned();
-            let site = site_of(&path, &homes, own);
+            let site = site_of(&path, homes, own);
             let writable = grant.access.intersects(Access::CHANGING);
             let by_itself = grant.source == Origin::Default;
             let is_git = by_itself && grant.root.id.as_str().contains(GIT_OUTSIDE);

@@ -19,7 +19,7 @@ use pinfold_host::file_id::FileId;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{SessionState, live_sessions};
-use pinfold_names::Protection;
+use pinfold_names::{HomePart, Protection};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::began::Began;
@@ -68,6 +68,9 @@ struct Left {
     trusted: Vec<Trusted>,
     #[serde(default)]
     executed: Vec<Bytes>,
+    /// Where names of the user's homes lie, by the variables of the session's start.
+    #[serde(default)]
+    parts: Vec<(Bytes, Bytes)>,
     /// Programs that a git configuration names, and that were missing.
     #[serde(default)]
     expected: Vec<Bytes>,
@@ -146,6 +149,7 @@ impl Guard {
             only: self.only.clone(),
             trusted: self.trusted.clone(),
             executed: self.executed.iter().map(|path| bytes(path)).collect(),
+            parts: self.parts.iter().map(|it| (bytes(&it.path), bytes(&it.name))).collect(),
             expected: self.protect.expected.iter().map(|(path, _)| bytes(path)).collect(),
             isolated: self.isolated,
         };
@@ -163,7 +167,9 @@ impl Guard {
     ) -> Option<Self> {
         let left = read(private)?;
         let own = Arc::new(Own::find(places).ok()?);
-        let homes = home_parts(&places.homes());
+        let mut homes = home_parts(&places.homes());
+        let started = left.parts.into_iter();
+        homes.extend(started.map(|it| HomePart { path: path(it.0), name: path(it.1) }));
         let mut guard =
             Self::new(private, session, None, Vec::new(), Arc::clone(&own), launcher.clone());
         for (number, root) in left.roots.into_iter().enumerate() {

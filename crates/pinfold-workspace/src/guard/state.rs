@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pinfold_host::file_id::FileId;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionId;
-use pinfold_names::{Protection, Site};
+use pinfold_names::{HomePart, Protection, Site};
 use pinfold_policy::authority::Reason;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::FileSettings;
@@ -40,6 +40,8 @@ pub struct Guard {
     /// What was protected at the start, by path: the very file or directory.
     pub(crate) known: HashMap<PathBuf, FileId>,
     pub(super) protection: Protection,
+    /// Where the names of the user's homes lay at the start.
+    pub(super) parts: Vec<HomePart>,
     /// What the host executes or trusts, by path, whether or not it is there.
     pub(super) executed: Vec<PathBuf>,
     /// The opt-ins that lift some of it.
@@ -110,6 +112,7 @@ impl Guard {
             readable: Vec::new(),
             known: HashMap::new(),
             protection: Protection::default(),
+            parts: Vec::new(),
             executed: Vec::new(),
             opt_in: Vec::new(),
             copies: Copies::default(),

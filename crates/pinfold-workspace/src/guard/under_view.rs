@@ -7,10 +7,11 @@
 
 use std::path::PathBuf;
 
+use pinfold_names::HomePart;
 use pinfold_policy::authority::{Effect, Restriction, Why};
 
 use super::state::Guard;
-use crate::review::{AnyPath, Named, Protected, Record, Repository, Top};
+use crate::review::{AnyPath, Named, Part, Protected, Record, Repository, Top};
 
 impl Guard {
     /// Returns the restrictions that hold although there is a view; the others are remembered.
@@ -61,6 +62,8 @@ impl Guard {
             .collect();
         let top = |(top, git): &(PathBuf, PathBuf)| Top { top: top.clone(), git: git.clone() };
         record.tops = self.tops.iter().map(top).collect();
+        let part = |it: &HomePart| Part { path: it.path.clone(), name: it.name.clone() };
+        record.parts = self.parts.iter().map(part).collect();
     }
 
     /// Returns the names that were found in the workspace.

@@ -149,6 +149,7 @@ impl Layer {
             repositories: Vec::new(),
             tops: Vec::new(),
             shadowed: Vec::new(),
+            parts: Vec::new(),
         })
     }
 

@@ -12,7 +12,7 @@ use pinfold_host::directories::homes;
 use pinfold_names::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
-use pinfold_names::{BARE_REPOSITORIES, Protection, Site};
+use pinfold_names::{BARE_REPOSITORIES, HomePart, Protection, Site};
 use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;
@@ -52,6 +52,9 @@ pub struct Record {
     pub(crate) tops: Vec<Top>,
     /// Shadowed paths, relative to the workspace: what lies there does not belong to the session.
     pub(crate) shadowed: Vec<AnyPath>,
+    /// Where names of the user's homes lie, by the variables of the session's start.
+    #[serde(default)]
+    pub(crate) parts: Vec<Part>,
 }
 
 /// What every version of a record has.
@@ -101,6 +104,15 @@ pub struct Protected {
     pub opt_in: Option<String>,
 }
 
+/// What is called by the names of a home.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    #[serde(with = "as_bytes")]
+    pub(crate) path: PathBuf,
+    #[serde(with = "as_bytes")]
+    pub(crate) name: PathBuf,
+}
+
 /// A path by itself.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -118,7 +130,10 @@ pub(crate) struct Judge {
 impl Record {
     /// Returns where the workspace really lies.
     pub(crate) fn site(&self) -> Site {
-        Site::new(&self.workspace, &home_parts(homes()))
+        let mut parts = home_parts(homes());
+        let started = self.parts.iter();
+        parts.extend(started.map(|it| HomePart { path: it.path.clone(), name: it.name.clone() }));
+        Site::new(&self.workspace, &parts)
     }
 }
 

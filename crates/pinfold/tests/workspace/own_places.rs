@@ -1,8 +1,10 @@
 //! What pinfold reads as its user's word cannot be written from inside, however wide a grant is.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use pinfold_testkit::{Stage, people};
 
@@ -224,13 +226,15 @@ fn settings_that_a_variable_has_in_the_workspace_are_protected_there() {
             run.env("XDG_CONFIG_HOME", stage.workspace().join(".config"));
             run.env("CODEX_HOME", stage.workspace().join("cx"));
             run.env("CARGO_HOME", stage.workspace().join("dot/cargo"));
+            run.env("KUBECONFIG", "kube/dev:/nowhere");
             run.output().unwrap()
         };
         let script = "mkdir -p .config/git; echo x >.config/git/config; echo x >cx/config.toml; \
-                      cat cx/auth.json; rm dot; echo x >.config/mine";
+                      mkdir kube; echo x >kube/dev; cat cx/auth.json; rm dot; echo x >.config/mine";
+        let planted = [".config/git", "cx/config.toml", "kube/dev"];
         let output = run("shared_mount", script);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "", "a login is hidden");
-        for path in [".config/git", "cx/config.toml"] {
+        for path in planted {
             assert!(!stage.workspace().join(path).exists(), "{path}: {output:?}");
         }
         assert!(stage.workspace().join("dot").is_symlink(), "{output:?}");
@@ -243,13 +247,30 @@ fn settings_that_a_variable_has_in_the_workspace_are_protected_there() {
 
         let output = run("overlay", script);
         assert!(output.status.success(), "{output:?}");
-        let mut apply = stage.pinfold(&["apply"]);
-        apply.env("XDG_CONFIG_HOME", stage.workspace().join(".config"));
-        apply.env("CODEX_HOME", stage.workspace().join("cx"));
-        let output = apply.output().unwrap();
-        for path in [".config/git", "cx/config.toml"] {
+        // The variables of the session count in any shell.
+        let output = stage.pinfold(&["apply"]).output().unwrap();
+        for path in planted {
             assert!(!stage.workspace().join(path).exists(), "{path}: {output:?}");
         }
+    }
+}
+
+/// The next start may be in a shell without them.
+#[test]
+fn variables_of_a_killed_session_count_when_its_changes_are_settled() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let script = "mkdir cg; echo x >cg/config.toml; echo ready; read line";
+        let mut run = stage.pinfold(&["run", "--", "sh", "-c", script]);
+        run.env("CARGO_HOME", stage.workspace().join("cg"));
+        let mut child = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let output = stage.pinfold(&["run", "--", "true"]).output().unwrap();
+        assert!(!stage.workspace().join("cg/config.toml").exists(), "{output:?}");
     }
 }
 

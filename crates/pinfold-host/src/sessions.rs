@@ -65,9 +65,12 @@ impl SessionState {
         let id = SessionId::generate()?;
         let private = Self::private_of(places, &id);
         private.parent().map_or(Ok(()), Places::make_private)?;
-        // Under the common lock, so that no cleaner sees a record that is not locked yet.
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
-        let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
+        // Locked before it has its name: another start would take one that is not for a dead session's, lock it, and wait
+        // for the common lock.
+        let new = places.state.join(NEW_RECORD);
+        let record = lock(&new, FlockOperation::LockExclusive)?;
+        fs::rename(&new, sessions.join(id.as_str())).at("rename", &new)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
         Pool::open(&pool).lend(CWD, &private).at("make", &private)?;
         let (is_left, programs) = (false, None);
@@ -256,6 +259,8 @@ impl Drop for SessionState {
 
 /// The lock that all sessions of a user share.
 const COMMON: &str = "lock";
+/// A record that has no name yet. Who has the common lock makes it.
+const NEW_RECORD: &str = "new-session";
 /// What a session is called, in its private directory.
 const BOUNDARY: &str = "boundary";
 const NAME: &str = "name";

@@ -1,8 +1,9 @@
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{AfterDead, SessionName, SessionState, writable};
+use super::{AfterDead, SessionName, SessionState, is_same, writable};
 use crate::directories::Places;
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::session_id::SessionId;
@@ -99,6 +100,32 @@ fn two_starts_at_once_settle_a_killed_session_once() {
     drop((first, second));
     let left = fs::read_dir(places.state.join("private")).unwrap().count();
     assert_eq!(left, 0, "nothing is left of them");
+}
+
+/// A start that found one would lock it and wait for the common lock, which the new session holds while it waits for its record.
+#[test]
+fn record_that_can_be_seen_is_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path());
+    drop(SessionState::create(&places).unwrap());
+    let is_over = AtomicBool::new(false);
+    let lock = rustix::fs::FlockOperation::NonBlockingLockShared;
+    let is_free = |record: &Path| {
+        let Ok(opened) = fs::File::open(record) else { return false };
+        rustix::fs::flock(&opened, lock).is_ok() && is_same(&opened, record)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..1000).for_each(|_| drop(SessionState::create(&places).unwrap()));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            for entry in fs::read_dir(places.state.join("sessions")).unwrap().flatten() {
+                let is_record = entry.file_name() != "lock";
+                assert!(!is_record || !is_free(&entry.path()), "a record is not locked");
+            }
+        }
+    });
 }
 
 #[test]

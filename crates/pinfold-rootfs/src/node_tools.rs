@@ -64,6 +64,9 @@ fn npm(program: &str) -> String {
         "#!/bin/sh\n\
          # Global packages go to the sandbox's home: npm's own directory is the host's, and read-only.\n\
          if [ -z \"$npm_config_prefix$NPM_CONFIG_PREFIX\" ] && ! grep -qs '^ *prefix *=' \"$HOME/.npmrc\"; then\n\
+         \tcase $1 in\n\
+         \tlink | ln | unlink) export npm_config_prefix=\"$HOME/.local\" ;;\n\
+         \tesac\n\
          \tfor word in \"$@\"; do\n\
          \t\tcase $word in\n\
          \t\t-g | --global | --global=true | --location=global) export npm_config_prefix=\"$HOME/.local\" ;;\n\

@@ -37,6 +37,8 @@ fn npm_installs_global_packages_in_the_sandboxs_home() {
         stage.write("ws/tool/tool.js", "#!/usr/bin/env node\nconsole.log('works')\n");
         let install = "npm install -g --offline --no-audit --no-fund ./tool >&2";
         assert_eq!(said(&stage, &[], &format!("{install}; tool")), "works\n");
+        let link = "cd tool; npm link --offline --no-audit --no-fund >&2; tool";
+        assert_eq!(said(&stage, &[], link), "works\n");
         let root =
             said(&stage, &[], "npm root -g; npm --version >/dev/null; echo $npm_config_prefix");
         assert_eq!(root, "/home/agent/.local/lib/node_modules\n\n");

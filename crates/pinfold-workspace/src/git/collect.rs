@@ -187,7 +187,7 @@ impl Collect<'_> {
         if self.phase == Phase::End {
             // A session that goes on may take its stash back.
             self.store_stashes(state, &ours, &theirs, settled)?;
-            self.keep_unused(&ours, &mut theirs, settled)?;
+            self.keep_unused(state, &ours, &mut theirs, settled)?;
             self.note_deleted(state, &ours, &theirs, settled);
             self.note_worktrees(settled);
             return theirs.is_whole();

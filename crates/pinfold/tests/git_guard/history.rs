@@ -112,13 +112,15 @@ fn notes_and_other_references_of_a_session_are_kept() {
         let case = site.repository();
         case.host("git notes add -m old; git update-ref refs/odd/host HEAD");
         let script = "git notes append -m new; \
-                      git update-ref refs/custom/thing $(git commit-tree -m aside HEAD^{tree} -p HEAD)";
+                      git update-ref refs/custom/thing $(git commit-tree -m aside HEAD^{tree} -p HEAD); \
+                      git checkout -q --detach; echo x >.envrc; git add -f .envrc; git commit -qm planted; \
+                      git update-ref refs/custom/planted HEAD; git checkout -q main";
         let (_, stderr) = text(&case.inside(script));
         let look =
             "git notes show; git for-each-ref --format='%(subject)' refs/pinfold | LC_ALL=C sort";
-        let expected = "old\nNotes added by 'git notes append'\naside\n";
+        let expected = "old\nNotes added by 'git notes append'\naside\nplanted\n";
         assert_eq!(case.host(look), expected, "{site}: {stderr}");
-        for name in ["refs/custom/thing in ", "refs/notes/commits in "] {
+        for name in ["refs/custom/thing in ", "refs/notes/commits in ", "it brings .envrc"] {
             assert!(stderr.contains(name), "{site}: {stderr}");
         }
         let (_, stderr) = text(&case.inside("git commit -q --allow-empty -m more"));

@@ -95,6 +95,7 @@ impl Collect<'_> {
     /// Keeps notes and other references, and branches and tags under names that the host gets none under.
     pub(super) fn keep_unused(
         &self,
+        state: &State,
         ours: &Held,
         theirs: &mut Held,
         settled: &mut Settled,
@@ -110,6 +111,8 @@ impl Collect<'_> {
         let new = theirs.unused.difference(&ours.unused).filter(|it| !was_there(it));
         let unused: Vec<_> = new.collect();
         let most = self.limits().unused;
+        let first = unused.iter().take(most).map(|(object, name)| (name, object));
+        let touched = self.judge(state, first)?;
         // Several may name one object.
         let mut commands = BTreeSet::new();
         for (object, name) in unused.iter().take(most) {
@@ -120,6 +123,10 @@ impl Collect<'_> {
                 "no branch leads to it"
             } else {
                 "only branches and tags come out under their own names"
+            };
+            let why = match touched.get(name) {
+                Some(path) => format!("{why}, and {}", touched::brings(path)),
+                None => why.to_owned(),
             };
             let name = Escaped(Path::new(name));
             let what = format!("{name} in {}, kept as {below}/{object}", self.place());

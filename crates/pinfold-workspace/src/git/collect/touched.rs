@@ -55,7 +55,12 @@ pub(super) fn reason(path: &str, session: &str) -> String {
 
 /// Returns the same with another command.
 pub(super) fn reason_with(path: &str, command: &str) -> String {
-    format!("it brings {path}, which tools run or trust by themselves; `{command}` takes it")
+    format!("{}; `{command}` takes it", brings(path))
+}
+
+/// Returns what is said of a commit with a protected path.
+pub(super) fn brings(path: &str) -> String {
+    format!("it brings {path}, which tools run or trust by themselves")
 }
 
 impl Collect<'_> {

@@ -255,6 +255,26 @@ fn settings_that_a_variable_has_in_the_workspace_are_protected_there() {
     }
 }
 
+/// A checkout puts them in place.
+#[test]
+fn commits_of_settings_that_a_variable_has_in_the_workspace_wait() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let git = |args: &[&str]| stage.command("git").args(args).output().unwrap().stdout;
+        git(&["init", "-q", "-b", "main"]);
+        let script = "git config user.name a; git config user.email b; mkdir -p .config/git; git checkout -q -b side; \
+                      git update-index --add --cacheinfo 100644,$(echo x | git hash-object -w --stdin),.config/git/config; \
+                      git commit -qm planted";
+        let mut run = stage.pinfold(&["run", "--", "sh", "-c", script]);
+        run.env("XDG_CONFIG_HOME", stage.workspace().join(".config"));
+        let output = run.output().unwrap();
+        let listed = git(&["for-each-ref", "--format=%(refname:lstrip=3)"]);
+        assert_eq!(String::from_utf8_lossy(&listed), "heads/side\n", "{output:?}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("it brings .config/git/config"), "{errors}");
+    }
+}
+
 /// The next start may be in a shell without them.
 #[test]
 fn variables_of_a_killed_session_count_when_its_changes_are_settled() {

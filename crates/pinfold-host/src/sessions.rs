@@ -68,7 +68,7 @@ impl SessionState {
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         // Locked before it has its name: another start would take one that is not for a dead session's, lock it, and wait
         // for the common lock.
-        let new = places.state.join(NEW_RECORD);
+        let new = Self::all_private(places).join(NEW_RECORD);
         let record = lock(&new, FlockOperation::LockExclusive)?;
         fs::rename(&new, sessions.join(id.as_str())).at("rename", &new)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
@@ -259,7 +259,7 @@ impl Drop for SessionState {
 
 /// The lock that all sessions of a user share.
 const COMMON: &str = "lock";
-/// A record that has no name yet. Who has the common lock makes it.
+/// A record that has no name yet, next to the directories of private copies. Who has the common lock makes it.
 const NEW_RECORD: &str = "new-session";
 /// What a session is called, in its private directory.
 const BOUNDARY: &str = "boundary";

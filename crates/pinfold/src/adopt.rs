@@ -48,7 +48,10 @@ fn adopt_copy(places: &Places, copy: &KeptCopy, launcher: &Launcher) -> Result<(
     let adopted = copy.adopt(launcher)?;
     let (repository, session) = (Escaped(&adopted.repository), &copy.session);
     let accepts = if adopted.has_branches {
-        format!("; in its working tree, `pinfold accept {session}` takes branches")
+        format!(
+            "; `pinfold accept {session}` in its working tree takes branches: look at them first, for nothing says \
+             what they bring that tools run by themselves"
+        )
     } else {
         String::new()
     };

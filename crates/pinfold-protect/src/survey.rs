@@ -59,3 +59,37 @@ pub fn walk<Z: Copy>(
     walker.facts.store();
     Ok(Walk { seen: walker.seen, unseen: walker.unseen, paths: OnceLock::new() })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::{Entries, walk};
+
+    /// A directory that is removed between its opening and its reading has no entries to read (`ENOENT`).
+    #[test]
+    fn directories_that_are_removed_while_they_are_walked_are_skipped() {
+        let place = tempfile::tempdir().unwrap();
+        let (root, cache) = (place.path().join("root"), place.path().join("cache"));
+        fs::create_dir_all(&root).unwrap();
+        let is_over = AtomicBool::new(false);
+        let walked = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    fs::create_dir_all(root.join("a/b")).unwrap();
+                    fs::remove_dir_all(root.join("a")).unwrap();
+                }
+            });
+            let walked = (0..3000).try_for_each(|_| {
+                let into_all = &mut |visited: &super::Visited<'_>, (), below: &mut Vec<_>| {
+                    below.extend(visited.listing.entries().map(|(name, _)| (name.to_vec(), ())));
+                };
+                walk(&root, (), &cache, Entries::All, into_all).map(drop)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            walked
+        });
+        assert_eq!(walked, Ok(()));
+    }
+}

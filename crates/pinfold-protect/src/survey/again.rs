@@ -60,6 +60,8 @@ pub fn walk_changed<Z: Copy + Sync>(
         open_to_owner(&directory);
         let below = match walker.visit(&directory, &before.path, before.zone, is_new) {
             Err(Errno::CANCELED) => return Err(Errno::CANCELED),
+            // It was removed after it was opened.
+            Err(Errno::NOENT) => continue,
             Err(errno) => {
                 failed.get_or_insert(errno);
                 continue;

@@ -222,7 +222,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
                 if self.before.is_some() {
                     open_to_owner(&opened);
                 }
-                self.directory(opened, path, zone)
+                self.opened(opened, path, zone)
             }
             Err(Errno::ACCESS) => self.closed(parent, name, path, zone),
             Err(errno) if is_gone(errno) => Ok(()),
@@ -230,6 +230,15 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         };
         self.depth -= 1;
         entered
+    }
+
+    /// Looks into a directory that was opened by its name. One that was removed since cannot be read, and
+    /// cannot come back.
+    fn opened(&mut self, directory: OwnedFd, path: Vec<u8>, zone: Z) -> Result<(), Errno> {
+        match self.directory(directory, path, zone) {
+            Err(Errno::NOENT) => Ok(()),
+            looked => looked,
+        }
     }
 
     /// Opens a directory for reading, unless what it holds is known and was visited.
@@ -264,7 +273,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             rustix::fs::openat(found, ".", DIRECTORY, Mode::empty()).ok()
         };
         match found.filter(|_| opens).and_then(open) {
-            Some(opened) => self.directory(opened, path, zone),
+            Some(opened) => self.opened(opened, path, zone),
             None => {
                 self.skip(parent, name, path, Obstacle::Closed);
                 Ok(())

@@ -5,8 +5,8 @@
 
 use crate::config::{Config, Setting};
 
-/// What `git lfs install --system` writes to.
-const OF_THE_MACHINE: &str = "/etc/gitconfig";
+/// The machine's configuration, which `git lfs install --system` writes to.
+pub(crate) const OF_THE_MACHINE: &str = "/etc/gitconfig";
 const PROCESS: &str = "filter.lfs.process";
 
 /// As `git lfs install` writes it, except `required`: what has no content here stays as it was

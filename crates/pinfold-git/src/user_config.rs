@@ -6,18 +6,20 @@
 //! for changed and hash it, so there it compares times in seconds and sizes alone
 //! (`core.checkStat`, git-config(1)).
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
 
 use crate::config::{Config, Setting, split, write};
 use crate::keys::{Verdict, judge};
-use crate::lfs;
+use crate::lfs::{self, OF_THE_MACHINE};
 
 /// The variable with the file that git reads instead of a user's own.
 pub const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
+/// Directories whose owner is somebody else, and which git works in.
+const TRUSTED: &str = "safe.directory";
 /// Settings in variables that are looked at.
 const MOST_VARIABLES: usize = 1000;
 
@@ -71,15 +73,28 @@ pub fn expanded(path: &Path, home: &Path) -> PathBuf {
     path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below))
 }
 
-/// Returns the settings of these files that are taken inside, as a file.
-pub fn settings(files: &[impl AsRef<Path>], owners: Owners) -> Vec<u8> {
+/// Returns the settings of these files that are taken inside, as a file. `home` is where they say `~/`.
+pub fn settings(files: &[impl AsRef<Path>], home: &Path, owners: Owners) -> Vec<u8> {
     let all = Config::of(files).settings;
     let lfs = lfs::settings(&all);
+    let trusted = trusted(&all, home);
     // First, so that the user's own value wins, and the repository's, too.
     let minimal = (owners == Owners::Other)
         .then(|| Setting { key: "core.checkstat".to_owned(), value: Some(b"minimal".to_vec()) });
-    let of_use = minimal.into_iter().chain(all.into_iter().filter(is_of_use)).chain(lfs);
-    write(&of_use.collect::<Vec<Setting>>())
+    let of_use = minimal.into_iter().chain(all.into_iter().filter(is_of_use));
+    write(&of_use.chain(lfs).chain(trusted).collect::<Vec<Setting>>())
+}
+
+/// Returns the repositories of other owners that git works in for this user, and so does git inside: a project that a
+/// group shares, or one that `actions/checkout` made for a container.
+fn trusted(of_the_user: &[Setting], home: &Path) -> Vec<Setting> {
+    let of_the_machine = Config::of([OF_THE_MACHINE]).settings;
+    let all = of_the_machine.iter().chain(of_the_user);
+    let paths = all.filter(|setting| setting.key == TRUSTED).filter_map(|it| it.value.as_ref());
+    let at = |path: &Vec<u8>| expanded(Path::new(OsStr::from_bytes(path)), home).into_os_string();
+    let trusted =
+        paths.map(|path| Setting { key: TRUSTED.into(), value: Some(at(path).into_vec()) });
+    trusted.collect()
 }
 
 fn is_of_use(setting: &Setting) -> bool {
@@ -98,7 +113,26 @@ fn is_comparison(setting: &Setting) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::{Owners, settings};
+
+    fn inside(files: &[impl AsRef<Path>], owners: Owners) -> String {
+        String::from_utf8(settings(files, Path::new("/home/ada"), owners)).unwrap()
+    }
+
+    #[test]
+    fn directories_of_other_owners_are_trusted_inside_as_outside() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("gitconfig");
+        let text =
+            "[safe]\n directory = /srv/a\n directory =\n directory = ~/b\n bareRepository = all\n";
+        std::fs::write(&file, text).unwrap();
+        let inside = inside(&[file], Owners::Same);
+        let wanted =
+            "[safe]\n\tdirectory = \"/srv/a\"\n\tdirectory = \"\"\n\tdirectory = \"/home/ada/b\"\n";
+        assert!(inside.ends_with(wanted), "{inside}");
+    }
 
     #[test]
     fn identity_and_taste_enter_and_programs_do_not() {
@@ -107,8 +141,7 @@ mod tests {
         let text = "[user]\n name = Ada\n signingkey = X\n[commit]\n gpgsign = true\n[core]\n pager = p\n \
                     autocrlf = input\n[credential]\n helper = store\n[url \"https://t@h\"]\n insteadOf = g\n";
         std::fs::write(&file, text).unwrap();
-        let inside =
-            String::from_utf8(settings(&[file, dir.path().join("missing")], Owners::Same)).unwrap();
+        let inside = inside(&[file, dir.path().join("missing")], Owners::Same);
         assert!(
             inside.starts_with("[user]\n\tname = \"Ada\"\n[core]\n\tautocrlf = \"input\"\n"),
             "{inside}"
@@ -127,7 +160,7 @@ mod tests {
             "[filter \"lfs\"]\n process = evil\n[filter \"f\"]\n smudge = evil\n",
         )
         .unwrap();
-        let inside = String::from_utf8(settings(&[file], Owners::Same)).unwrap();
+        let inside = inside(&[file], Owners::Same);
         assert!(
             inside.contains("[filter \"lfs\"]\n\tprocess = \"git-lfs filter-process\""),
             "{inside}"
@@ -140,7 +173,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("gitconfig");
         std::fs::write(&file, "[core]\n checkStat = default\n").unwrap();
-        let inside = |owners| String::from_utf8(settings(&[&file], owners)).unwrap();
+        let inside = |owners| inside(&[&file], owners);
         assert!(!inside(Owners::Same).contains("minimal"));
         let values: Vec<String> =
             inside(Owners::Other).lines().map(|line| line.trim().to_owned()).collect();

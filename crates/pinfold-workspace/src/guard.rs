@@ -121,7 +121,7 @@ impl Guard {
         let lines = absent.flat_map(|name| [b"/", bytes(&name).as_slice(), b"/\n"].concat());
         let ignore = git_file("ignore", lines.collect())?;
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
-        let content = user_config::settings(&user_config::files(places), owners);
+        let content = user_config::settings(&user_config::files(places), &places.home, owners);
         Ok([private, ignore, git_file("config", content)?])
     }
 

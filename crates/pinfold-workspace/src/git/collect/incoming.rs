@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
@@ -71,12 +71,7 @@ impl Collect<'_> {
     fn store_large_file(&self, from: &OwnedFd, name: &str) -> io::Result<()> {
         let mut to = self.copied.host.open()?;
         for part in ["lfs", "objects", &name[..2], &name[2..4]] {
-            match mkdirat(&to, part, Mode::from_raw_mode(0o777)) {
-                Ok(()) => give(&to, part)?,
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            to = open_below(&to, part)?;
+            to = directory_in(&to, part)?;
         }
         let is_there = rustix::fs::statat(&to, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         if is_there { Ok(()) } else { copy_if(from, &to, name, Some(name)) }
@@ -99,14 +94,33 @@ fn open_below(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(openat(directory, name, flags, Mode::empty())?)
 }
 
-fn store(from: &Path, objects: &OwnedFd, name: &str) -> io::Result<()> {
-    match mkdirat(objects, name, Mode::from_raw_mode(0o777)) {
-        Ok(()) => give(objects, name)?,
-        Err(Errno::EXIST) => {}
+/// Opens a directory, which is made if it is not there.
+fn directory_in(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let made = match mkdirat(above, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
         Err(errno) => return Err(errno.into()),
+    };
+    if made {
+        give(above, name)?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        share(above, openat(above, name, flags, Mode::empty())?, 0o2777)?;
     }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let to = openat(objects, name, flags, Mode::empty())?;
+    open_below(above, name)
+}
+
+/// Lets a group have what is new in a repository that it shares (`core.sharedRepository`, git-config(1)), whatever the
+/// caller's umask is: where the group may write to the directory above, the rights are those of that one.
+fn share(above: &OwnedFd, new: impl AsFd, most: u32) -> io::Result<()> {
+    let mode = rustix::fs::fstat(above)?.st_mode;
+    if mode & 0o020 != 0 {
+        rustix::fs::fchmod(new, Mode::from_raw_mode(mode & most))?;
+    }
+    Ok(())
+}
+
+fn store(from: &Path, objects: &OwnedFd, name: &str) -> io::Result<()> {
+    let to = directory_in(objects, name)?;
     let from = open_directory(from)?;
     let mut names: Vec<String> =
         list(&from)?.into_iter().filter(|file| is_object(name, file)).collect();
@@ -152,6 +166,7 @@ fn copy_if(from: &OwnedFd, to: &OwnedFd, name: &str, digest: Option<&str>) -> io
         .and_then(|_| {
             let found = HEXLOWER.encode(hashed.context.finish().as_ref());
             if digest.is_none_or(|digest| digest == found) {
+                share(to, &*hashed.file, 0o444)?;
                 give(to, &temporary)
             } else {
                 Err(io::Error::other(format!("{name} is not what its name says")))
@@ -197,6 +212,8 @@ fn give(directory: &OwnedFd, name: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
     use super::*;
 
     #[test]
@@ -214,6 +231,27 @@ mod tests {
         fs::write(dir.path().join("in").join(digest), "other").unwrap();
         copy_if(&open("in"), &open("out"), digest, Some(digest)).unwrap_err();
         assert_eq!(fs::read_dir(dir.path().join("out")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn group_that_shares_a_repository_can_add_to_what_a_session_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        let object = "b".repeat(38);
+        fs::create_dir_all(path("in/ab")).unwrap();
+        fs::write(path(&format!("in/ab/{object}")), "new").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        rustix::process::umask(Mode::from_raw_mode(0o077));
+        for (of_objects, of_directory, of_file) in
+            [(0o2775, 0o2775, 0o444), (0o2770, 0o2770, 0o440), (0o755, 0o700, 0o400)]
+        {
+            let objects = path(&format!("{of_objects:o}"));
+            fs::create_dir(&objects).unwrap();
+            fs::set_permissions(&objects, fs::Permissions::from_mode(of_objects)).unwrap();
+            store(&path("in/ab"), &open_directory(&objects).unwrap(), "ab").unwrap();
+            assert_eq!(mode(&objects.join("ab")), of_directory);
+            assert_eq!(mode(&objects.join("ab").join(&object)), of_file);
+        }
     }
 
     #[test]

@@ -188,11 +188,15 @@ pub const GIT_CONFIG: &str = "git-config";
 /// Lets the sandbox change bare repositories that lie in a granted directory.
 pub const BARE_REPOSITORIES: &str = "bare-repositories";
 
+/// Lets the sandbox make programs on the caller's `PATH` that take the place of the system's.
+pub const COMMANDS: &str = "commands";
+
 /// Protections that depend on more than a name.
-const BY_STRUCTURE: [&str; 7] = [
+const BY_STRUCTURE: [&str; 8] = [
     GIT_HOOKS,
     GIT_CONFIG,
     BARE_REPOSITORIES,
+    COMMANDS,
     misleading::OUTWARD_LINKS,
     misleading::ODD_NAMES,
     misleading::SPARSE_FILES,

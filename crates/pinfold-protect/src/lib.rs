@@ -5,6 +5,7 @@
 pub mod began;
 pub mod built;
 pub mod certificates;
+pub mod commands;
 pub mod masks;
 pub mod misleading;
 pub mod mounts;

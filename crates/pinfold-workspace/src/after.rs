@@ -19,6 +19,7 @@ use pinfold_names::Protection;
 use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::FileSettings;
+use pinfold_protect::commands::{Ahead, Programs, Shadowing};
 use pinfold_protect::masks::Unmasked;
 use pinfold_protect::misleading::{Finder, Misleading};
 use pinfold_protect::patience::Patience;
@@ -128,6 +129,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     }
     after.trusted();
     after.expected();
+    after.commands();
     after.moved(protection);
     after.led(protection);
     after.set_named_aside();
@@ -194,6 +196,24 @@ impl After<'_> {
         for (path, reason) in &self.guard.protect.expected {
             if fs::symlink_metadata(path).is_ok() && !self.is_known(path) {
                 self.named.push((path.clone(), reason.clone()));
+            }
+        }
+    }
+
+    /// Judges what is new where the user's shell looks for programs.
+    fn commands(&mut self) {
+        let roots = self.guard.writable();
+        // Nothing is changed below a view.
+        let is_live = |it: &&Ahead| roots.iter().any(|root| it.directory.starts_with(root));
+        let ahead: Vec<&Ahead> = self.guard.ahead.iter().filter(is_live).collect();
+        if ahead.is_empty() {
+            return;
+        }
+        let programs = Programs::find(&roots);
+        for (path, shadowing) in ahead.into_iter().flat_map(|it| programs.new_in(it)) {
+            match shadowing {
+                Shadowing::OfSystem(reason) => self.named.push((path, reason)),
+                Shadowing::OfUser => self.built.push(path),
             }
         }
     }

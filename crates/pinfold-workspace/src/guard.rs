@@ -16,12 +16,13 @@ use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
 use pinfold_host::sessions::SessionState;
-use pinfold_names::{Protection, Site};
+use pinfold_names::{COMMANDS, Protection, Site};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{BranchName, Settings};
 use pinfold_protect::began::Began;
+use pinfold_protect::commands::ahead;
 use pinfold_protect::mounts;
 use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
 use pinfold_protect::restrict::{Protect, Substitute};
@@ -178,6 +179,10 @@ impl Guard {
         let granted = granted(authority, &self.parts, &self.own);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
+        if !protection.is_lifted(COMMANDS) {
+            let writable = granted.iter().filter(|root| root.writable);
+            self.ahead = ahead(&writable.map(|root| root.path.clone()).collect::<Vec<_>>());
+        }
         let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
         self.readable.clone_from(&roots);
         let own = Arc::clone(&self.own);

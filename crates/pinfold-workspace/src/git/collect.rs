@@ -29,6 +29,7 @@ use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::launcher::{HostProgram, Spot};
 use pinfold_names::{Protection, Site};
+use pinfold_protect::commands::Commands;
 
 use super::import::{ASKED, CHECKED, SAID};
 use super::private::Copied;
@@ -115,6 +116,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) roots: &'a [(PathBuf, Site)],
     /// Paths that they run or trust because something names them.
     pub(crate) named: &'a [PathBuf],
+    /// What the user's shell would run instead of the system's programs.
+    pub(crate) commands: &'a Commands,
     /// Files that are hidden from the session.
     pub(crate) hidden: &'a [PathBuf],
     pub(crate) phase: Phase,

@@ -19,6 +19,7 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_names::Protection;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::commands::Commands;
 use pinfold_trees::remove_tree;
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +152,7 @@ impl KeptCopy {
             protection: &protection,
             roots: &[],
             named: &[],
+            commands: &Commands::default(),
             hidden: &[],
             phase: Phase::End,
             recorded: Recorded::default(),

@@ -5,6 +5,7 @@
 //! anything itself.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use pinfold_names::{HomePart, Protection};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::began::Began;
+use pinfold_protect::commands::Ahead;
 use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::patience::Patience;
@@ -74,6 +76,9 @@ struct Left {
     /// Programs that a git configuration names, and that were missing.
     #[serde(default)]
     expected: Vec<Bytes>,
+    /// Directories in which the user's shell looks for programs, and what was in them.
+    #[serde(default)]
+    ahead: Vec<(Bytes, Vec<Bytes>)>,
     isolated: bool,
 }
 
@@ -151,6 +156,7 @@ impl Guard {
             executed: self.executed.iter().map(|path| bytes(path)).collect(),
             parts: self.parts.iter().map(|it| (bytes(&it.path), bytes(&it.name))).collect(),
             expected: self.protect.expected.iter().map(|(path, _)| bytes(path)).collect(),
+            ahead: self.ahead.iter().map(|it| (bytes(&it.directory), all(&it.names))).collect(),
             isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
@@ -179,6 +185,8 @@ impl Guard {
             guard.roots.push(Walked { path, site, walk });
         }
         guard.protect.expected = left.expected.into_iter().map(|it| (path(it), reason())).collect();
+        let ahead = left.ahead.into_iter();
+        guard.ahead = ahead.map(|it| Ahead { directory: path(it.0), names: names(it.1) }).collect();
         guard.only = left.only;
         guard.trusted = left.trusted;
         guard.executed = left.executed.into_iter().map(path).collect();
@@ -197,6 +205,14 @@ impl Guard {
         };
         Some(guard)
     }
+}
+
+fn all(names: &[OsString]) -> Vec<Bytes> {
+    names.iter().map(|name| bytes(Path::new(name))).collect()
+}
+
+fn names(all: Vec<Bytes>) -> Vec<OsString> {
+    all.into_iter().map(|name| path(name).into_os_string()).collect()
 }
 
 fn walk_name(number: usize) -> String {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use pinfold_host::launcher::HostProgram;
 use pinfold_names::{Protection, Site};
+use pinfold_protect::commands::Commands;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
@@ -26,6 +27,7 @@ pub struct Repositories {
     protection: Protection,
     roots: Vec<(PathBuf, Site)>,
     named: Vec<PathBuf>,
+    commands: Commands,
     hidden: Vec<PathBuf>,
     /// Objects that the session borrows, and where they are mounted.
     borrowed: Vec<(PathBuf, PathBuf)>,
@@ -57,6 +59,7 @@ impl Repositories {
             protection: &self.protection,
             roots: &self.roots,
             named: &self.named,
+            commands: &self.commands,
             hidden: &self.hidden,
             phase,
             recorded: Recorded::default(),
@@ -94,6 +97,7 @@ impl Guard {
     pub fn repositories(&self) -> Repositories {
         let is_shared = self.over.is_none() && !self.isolated;
         let copied = if is_shared { self.copies.directories.clone() } else { Vec::new() };
+        let ahead = self.ahead.iter().map(|it| it.directory.clone()).collect();
         Repositories {
             copied,
             session: self.session.clone(),
@@ -103,6 +107,7 @@ impl Guard {
             protection: self.protection.clone(),
             roots: self.roots.iter().map(|it| (it.path.clone(), it.site.clone())).collect(),
             named: self.executed.clone(),
+            commands: Commands::new(ahead, &self.writable()),
             hidden: self.hidden.clone(),
             borrowed: self.copies.borrowed().cloned().collect(),
         }
@@ -117,7 +122,11 @@ impl Guard {
 
     /// Returns the host's git, found where the session could not write.
     pub fn host_git(&self) -> Option<HostProgram> {
-        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        self.launcher.find("git", &writable)
+        self.launcher.find("git", &self.writable())
+    }
+
+    /// Returns the roots that the session could write to.
+    pub(crate) fn writable(&self) -> Vec<PathBuf> {
+        self.roots.iter().map(|root| root.path.clone()).collect()
     }
 }

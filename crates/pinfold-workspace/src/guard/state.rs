@@ -12,6 +12,7 @@ use pinfold_policy::authority::Reason;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::FileSettings;
 use pinfold_protect::built::Built;
+use pinfold_protect::commands::Ahead;
 use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
@@ -84,6 +85,8 @@ pub struct Guard {
     pub(super) generated: Generated,
     /// What tools run on a build.
     pub(super) built: Built,
+    /// Directories of the writable roots in which the user's shell looks for programs.
+    pub(crate) ahead: Vec<Ahead>,
     pub(super) launcher: Launcher,
 }
 
@@ -135,6 +138,7 @@ impl Guard {
             trusted: Vec::new(),
             generated: Generated::default(),
             built: Built::begin(),
+            ahead: Vec::new(),
             launcher,
         }
     }

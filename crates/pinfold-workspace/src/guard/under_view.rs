@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use pinfold_names::HomePart;
 use pinfold_policy::authority::{Effect, Restriction, Why};
+use pinfold_protect::commands::Ahead;
 
 use super::state::Guard;
 use crate::review::{AnyPath, Named, Part, Protected, Record, Repository, Top};
@@ -47,6 +48,12 @@ impl Guard {
     /// Adds to a session's record what is needed to take its changes over.
     pub fn complete(&mut self, record: &mut Record) {
         record.named = std::mem::take(&mut self.named);
+        let within = |ahead: &Ahead| {
+            let below = ahead.directory.strip_prefix(self.over.as_ref()?).ok()?;
+            let names = ahead.names.iter().map(|name| AnyPath(name.into())).collect();
+            Some((AnyPath(below.to_owned()), names))
+        };
+        record.ahead = self.ahead.iter().filter_map(within).collect();
         let shadowed = self.shadows.iter().map(|shadow| AnyPath(shadow.relative().to_owned()));
         record.shadowed = shadowed.collect();
         let copied = self.copies.directories.iter();

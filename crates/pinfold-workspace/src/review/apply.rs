@@ -13,6 +13,7 @@ use pinfold_host::anchor::Anchor;
 use pinfold_host::note::Note;
 use pinfold_names::Protection;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::commands::Commands;
 use pinfold_terminal::notify;
 
 use super::changes::{Change, Changes, Left, What, is_within};
@@ -194,7 +195,10 @@ impl Review {
         let protection = Protection::default();
         let named = self.record.named.iter();
         let named: Vec<PathBuf> = named.map(|it| self.record.workspace.join(&it.path)).collect();
-        let roots = [(self.record.workspace.clone(), self.record.site())];
+        let workspace = &self.record.workspace;
+        let roots = [(workspace.clone(), self.record.site())];
+        let ahead = self.record.ahead.iter().map(|it| workspace.join(&it.0.0)).collect();
+        let commands = Commands::new(ahead, std::slice::from_ref(workspace));
         let mut failed = false;
         let found: Vec<(&Path, io::Result<Copied>)> = self.copied().collect();
         let all: Vec<Copied> =
@@ -215,6 +219,7 @@ impl Review {
                         protection: &protection,
                         roots: &roots,
                         named: &named,
+                        commands: &commands,
                         hidden: &[],
                         phase: Phase::End,
                         recorded: Recorded::default(),

@@ -150,6 +150,7 @@ impl Layer {
             tops: Vec::new(),
             shadowed: Vec::new(),
             parts: Vec::new(),
+            ahead: Vec::new(),
         })
     }
 

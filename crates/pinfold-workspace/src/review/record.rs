@@ -13,6 +13,7 @@ use pinfold_names::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
 use pinfold_names::{BARE_REPOSITORIES, HomePart, Protection, Site};
+use pinfold_protect::commands::{Ahead, Programs, Shadowing};
 use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;
@@ -55,6 +56,9 @@ pub struct Record {
     /// Where names of the user's homes lie, by the variables of the session's start.
     #[serde(default)]
     pub(crate) parts: Vec<Part>,
+    /// Directories in which the user's shell looks for programs, relative to the workspace, and what was in them.
+    #[serde(default)]
+    pub(crate) ahead: Vec<(AnyPath, Vec<AnyPath>)>,
 }
 
 /// What every version of a record has.
@@ -125,6 +129,8 @@ pub(crate) struct Judge {
     workspace: PathBuf,
     site: Site,
     named: Vec<(PathBuf, Protected)>,
+    ahead: Vec<Ahead>,
+    programs: Option<Programs>,
 }
 
 impl Record {
@@ -147,7 +153,13 @@ impl Judge {
         let protection = Protection::defaults(lifted).map_err(io::Error::other)?;
         let named = record.named.iter().map(|it| (it.path.clone(), it.protected.clone()));
         let (workspace, site) = (record.workspace.clone(), record.site());
-        Ok(Self { protection, workspace, site, named: named.collect() })
+        let names = |all: &[AnyPath]| all.iter().map(|name| name.0.clone().into()).collect();
+        let ahead = record.ahead.iter();
+        let ahead: Vec<_> =
+            ahead.map(|it| Ahead { directory: it.0.0.clone(), names: names(&it.1) }).collect();
+        let roots = std::slice::from_ref(&workspace);
+        let programs = (!ahead.is_empty()).then(|| Programs::find(roots));
+        Ok(Self { protection, workspace, site, named: named.collect(), ahead, programs })
     }
 
     /// Returns why what lies at a path, in a directory that is not protected, is not taken over.
@@ -158,6 +170,9 @@ impl Judge {
         if let Some((_, protected)) = self.named.iter().find(|(named, _)| named == path) {
             return Some(Left::Protected(protected.clone()));
         }
+        if let Some(Shadowing::OfSystem(reason)) = self.command(path) {
+            return Some(protect(&reason.text, reason.opt_in.as_deref()));
+        }
         let is_installed = |part: &OsStr| INSTALLED.contains(&part.as_bytes());
         if path.parent()?.iter().any(is_installed) {
             return None;
@@ -165,6 +180,14 @@ impl Judge {
         let class = self.protection.classify(&self.site, path)?.executed()?;
         let reason = class.reason();
         Some(protect(&reason.text, reason.opt_in.as_deref()))
+    }
+
+    /// Judges a name that is new where the user's shell looks for programs.
+    fn command(&self, path: &Path) -> Option<Shadowing> {
+        let (directory, name) = (path.parent()?, path.file_name()?);
+        let ahead = self.ahead.iter().find(|ahead| ahead.directory == directory)?;
+        let is_new = ahead.names.iter().all(|known| known != name);
+        self.programs.as_ref().filter(|_| is_new)?.judge(name)
     }
 
     /// Returns why a new name is not taken over, whatever it stands for.

@@ -191,7 +191,8 @@ impl Case {
         command.spawn().unwrap()
     }
 
-    fn pinfold(&self, options: &[&str], script: &str) -> Command {
+    /// Returns a command that runs a script inside.
+    pub(crate) fn pinfold(&self, options: &[&str], script: &str) -> Command {
         let mut command = self.command(executable());
         command.arg("run").args(options).args(["--", "sh", "-c", script]);
         command

@@ -2,6 +2,7 @@
 //! as it does outside. Real git, real kernel.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod activated;
 mod attacks;
 mod clones;
 mod common;

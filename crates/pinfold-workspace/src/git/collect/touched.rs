@@ -249,6 +249,9 @@ impl Collect<'_> {
     /// granted, or in a home.
     fn is_protected_in_place(&self, path: &Path) -> bool {
         self.own_tops().map(|top| top.join(path)).any(|path| {
+            if self.commands.has(&path) {
+                return true;
+            }
             let is_in = |(root, site): &(PathBuf, Site)| {
                 path.strip_prefix(root).is_ok_and(|it| is_protected_at(self.protection, site, it))
             };

@@ -1,0 +1,211 @@
+//! Directories of a workspace on the caller's `PATH`: an activated environment, `node_modules/.bin`, direnv's `PATH_add bin`.
+//! A program that a session puts there takes the place of the one that the user means by `git` or `ls`.
+
+use std::collections::HashMap;
+use std::env::{split_paths, var_os};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirEntry};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf, absolute};
+
+use pinfold_names::COMMANDS;
+use pinfold_policy::authority::{Reason, Why};
+
+use crate::restrict::resolve;
+use crate::trusted::variable;
+
+/// Where a system has its programs, whatever the variable says.
+const SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Names of one directory that are remembered.
+const MOST: usize = 10_000;
+
+/// A directory of the workspace in which shells look for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ahead {
+    /// Without links. It may be missing.
+    pub directory: PathBuf,
+    /// What was in it at the start.
+    pub names: Vec<OsString>,
+}
+
+/// Returns the directories on the caller's `PATH` that lie in these roots, as they are now.
+#[must_use]
+pub fn ahead(roots: &[PathBuf]) -> Vec<Ahead> {
+    ahead_on(&variable("PATH").unwrap_or_default(), is_of_npm(), roots)
+}
+
+/// npm adds directories to the variable for what it starts: the user's shell does not have them.
+fn is_of_npm() -> bool {
+    var_os("npm_execpath").is_some()
+}
+
+fn ahead_on(path: &OsStr, is_of_npm: bool, roots: &[PathBuf]) -> Vec<Ahead> {
+    let mut all: Vec<Ahead> = Vec::new();
+    let is_meant = |it: &PathBuf| !(is_of_npm && it.ends_with("node_modules/.bin"));
+    for directory in split_paths(path).filter(is_meant).flat_map(|it| places(&it, roots)) {
+        let is_new = all.iter().all(|ahead| ahead.directory != directory);
+        if is_new && roots.iter().any(|root| directory.starts_with(root)) {
+            let names = entries(&directory).take(MOST).map(|entry| entry.file_name()).collect();
+            all.push(Ahead { directory, names });
+        }
+    }
+    all
+}
+
+/// Returns where a component of the variable leads. A relative one is meant from wherever the shell is: from the current
+/// directory, or the top of a grant.
+fn places(component: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let of_roots = roots.iter().filter(|_| component.is_relative()).map(|it| it.join(component));
+    // An empty one is the current directory.
+    let here = if component.as_os_str().is_empty() { Path::new(".") } else { component };
+    absolute(here).into_iter().chain(of_roots).filter_map(|path| resolve(&path).end).collect()
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(directory).into_iter().flatten().flatten()
+}
+
+/// The programs outside of a session's reach that a user starts by their names.
+#[derive(Debug, Default)]
+pub struct Programs {
+    by_name: HashMap<OsString, Program>,
+}
+
+#[derive(Debug)]
+struct Program {
+    path: PathBuf,
+    is_of_system: bool,
+}
+
+/// A new name in a directory of the workspace, which shells find before a program.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Shadowing {
+    /// It stands before a program of the system.
+    OfSystem(Reason),
+    /// It stands before one of the user's own programs. Environments have such names: `ruff`, `tsc`.
+    OfUser,
+}
+
+impl Programs {
+    /// Finds those on the caller's `PATH` and those of the system, but for what lies in these roots.
+    #[must_use]
+    pub fn find(roots: &[PathBuf]) -> Self {
+        let path = variable("PATH").unwrap_or_default();
+        let mut by_name = HashMap::new();
+        for directory in split_paths(&path).chain(split_paths(SYSTEM)) {
+            let real =
+                Some(directory).filter(|it| it.is_absolute()).and_then(|it| resolve(&it).end);
+            let is_outside = |it: &PathBuf| roots.iter().all(|root| !it.starts_with(root));
+            let Some(real) = real.filter(is_outside) else { continue };
+            let is_of_system = fs::metadata(&real).is_ok_and(|it| it.uid() == 0);
+            for entry in entries(&real) {
+                let program = Program { path: entry.path(), is_of_system };
+                by_name.entry(entry.file_name()).or_insert(program);
+            }
+        }
+        Self { by_name }
+    }
+
+    /// Judges what lies at a new name in such a directory; nothing if no program has it.
+    #[must_use]
+    pub fn judge(&self, name: &OsStr) -> Option<Shadowing> {
+        let program = self.by_name.get(name)?;
+        if !program.is_of_system {
+            return Some(Shadowing::OfUser);
+        }
+        let text = format!("a shell with your PATH runs it instead of {}", program.path.display());
+        let opt_in = Some(COMMANDS.into());
+        Some(Shadowing::OfSystem(Reason { why: Why::HostExecutes, text: text.into(), opt_in }))
+    }
+
+    /// Returns what is new in a directory and has the name of a program. A link to that very program is it.
+    pub fn new_in<'a>(
+        &'a self,
+        ahead: &'a Ahead,
+    ) -> impl Iterator<Item = (PathBuf, Shadowing)> + 'a {
+        let is_new = |name: &OsString| !ahead.names.contains(name);
+        let names = entries(&ahead.directory).map(|entry| entry.file_name()).filter(is_new);
+        names.filter_map(|name| {
+            let path = ahead.directory.join(&name);
+            let shadowing = self.judge(&name)?;
+            let file = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
+            let is_same = file(&path).is_some_and(|it| Some(it) == file(&self.by_name[&name].path));
+            (!is_same).then_some((path, shadowing))
+        })
+    }
+}
+
+/// What a commit must not put into a working tree: names of the system's programs, in such directories.
+#[derive(Debug, Default)]
+pub struct Commands {
+    directories: Vec<PathBuf>,
+    programs: Programs,
+}
+
+impl Commands {
+    /// Finds them for these directories, which lie in these roots.
+    #[must_use]
+    pub fn new(directories: Vec<PathBuf>, roots: &[PathBuf]) -> Self {
+        let programs =
+            if directories.is_empty() { Programs::default() } else { Programs::find(roots) };
+        Self { directories, programs }
+    }
+
+    /// Returns whether a path is one.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        let is_there = self.directories.iter().any(|it| path.parent() == Some(it));
+        let judged = path.file_name().filter(|_| is_there).and_then(|it| self.programs.judge(it));
+        matches!(judged, Some(Shadowing::OfSystem(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn directories_of_the_workspace_on_the_path_are_found_however_they_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (root, outside) = (top.join("work"), top.join("outside"));
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(root.join("bin/tool"), "").unwrap();
+        symlink(root.join("bin"), outside.join("link")).unwrap();
+        let found = |path: &str, is_of_npm| {
+            let path = path.replace("TOP", top.to_str().unwrap());
+            let all = ahead_on(path.as_ref(), is_of_npm, std::slice::from_ref(&root));
+            let below = |it: &Ahead| it.directory.strip_prefix(&root).unwrap().to_owned();
+            all.iter().map(below).map(|it| it.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("/usr/bin:TOP/outside", false), Vec::<String>::new());
+        assert_eq!(found("TOP/outside/link:/bin", false), ["bin"]);
+        assert_eq!(found("/bin:TOP/work/x/../bin:TOP/work/bin", false), ["bin"]);
+        assert_eq!(found("node_modules/.bin:/bin", false), ["node_modules/.bin"]);
+        assert_eq!(found("TOP/work/node_modules/.bin:/bin", true), Vec::<String>::new());
+        assert_eq!(found(":/bin", false), [""]);
+        let bin = ahead_on(root.join("bin").as_os_str(), false, &[root]);
+        assert_eq!(bin[0].names, ["tool"]);
+    }
+
+    #[test]
+    fn new_names_of_the_systems_programs_are_named_and_links_to_them_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().canonicalize().unwrap();
+        for name in ["ls", "cat", "own-tool"] {
+            fs::write(bin.join(name), "").unwrap();
+        }
+        symlink("/bin/sh", bin.join("sh")).unwrap();
+        symlink("/bin/sh", bin.join("cp")).unwrap();
+        let ahead = Ahead { directory: bin.clone(), names: vec!["cat".into()] };
+        let programs = Programs::find(std::slice::from_ref(&bin));
+        let mut found: Vec<PathBuf> = programs.new_in(&ahead).map(|(path, _)| path).collect();
+        found.sort();
+        assert_eq!(found, [bin.join("cp"), bin.join("ls")]);
+        let Some(Shadowing::OfSystem(reason)) = programs.judge("ls".as_ref()) else { panic!() };
+        assert!(reason.text.contains("/ls"), "{}", reason.text);
+    }
+}

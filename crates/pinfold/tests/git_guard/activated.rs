@@ -1,0 +1,91 @@
+//! An activated environment: a directory of the workspace is first on the `PATH` of the user's shell.
+
+use super::common::{Case, Site, sites, text, wait_for_line};
+
+/// What a session makes in `env/bin`: names of the system's programs, and one of its own.
+const PLANT: &str = "mkdir -p env/bin; for name in git ls own-tool; do cp evil env/bin/$name; done; ln -sf $PWD/evil env/bin/cat";
+const MADE: &str = "env/bin/git env/bin/ls env/bin/cat";
+
+fn repository(site: &Site) -> (Case, String) {
+    let case = site.repository();
+    case.host("mkdir -p env/bin; echo env >.gitignore; git add .gitignore; git commit -qm second");
+    let path = format!("{}/env/bin:/usr/local/bin:/usr/bin:/bin", case.path().display());
+    (case, path)
+}
+
+/// Works as the user does, in a shell that has the environment.
+fn is_safe(case: &Case, path: &str) -> bool {
+    case.host(&format!("PATH={path}; git status >/dev/null; ls >/dev/null; cat file >/dev/null"));
+    !case.was_marked()
+}
+
+#[test]
+fn programs_that_a_session_puts_before_the_systems_are_set_aside() {
+    for site in sites() {
+        let (case, path) = repository(&site);
+        // A link to the very program that it stands before is that program.
+        let inside = format!("{PLANT}; ln -s $(command -v sh) env/bin/sh");
+        let output = case.pinfold(&[], &inside).env("PATH", &path).output().unwrap();
+        let (_, stderr) = text(&output);
+        assert!(is_safe(&case, &path), "{site}: {stderr}");
+        assert!(stderr.contains("a shell with your PATH runs it instead of /"), "{site}: {stderr}");
+        assert!(stderr.contains("--opt-in commands"), "{site}: {stderr}");
+        case.host("test -x env/bin/own-tool; test -L env/bin/sh");
+
+        let wanted = ["--opt-in", "commands"];
+        case.pinfold(&wanted, PLANT).env("PATH", &path).output().unwrap();
+        case.host(&format!("ls {MADE}"));
+    }
+}
+
+#[test]
+fn programs_that_a_killed_session_put_before_the_systems_are_set_aside_by_the_next_start() {
+    for site in sites() {
+        let (case, path) = repository(&site);
+        let mut command = case.pinfold(&[], &format!("{PLANT}; echo ready; sleep 60"));
+        command.env("PATH", &path).stdout(std::process::Stdio::piped());
+        let mut run = command.spawn().unwrap();
+        wait_for_line(&mut run, "ready");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        // The next shell has no environment.
+        let (_, stderr) = text(&case.inside("true"));
+        assert!(is_safe(&case, &path), "{site}: {stderr}");
+    }
+}
+
+/// An empty repository of Mercurial, and others' settings that name programs. No such program is needed to see what is left.
+#[test]
+fn settings_of_other_version_control_systems_are_set_aside() {
+    const MAKE: &str = "mkdir -p .hg/store a/.hg .jj/repo/store b/.jj .sl .pijul _darcs/prefs
+        for file in .hg/hgrc .hg/sharedpath a/.hg/hgrc-not-shared .jj/repo/config.toml .jj/repo/store/git_target \
+            b/.jj/repo .sl/config .pijul/config _darcs/prefs/defaults .p4config; do echo x >$file; done; echo x >.hg/requires";
+    for site in sites() {
+        let case = site.repository();
+        let (_, stderr) = text(&case.inside(MAKE));
+        let left = case.host("find . -path ./.git -prune -o -type f -print | sort");
+        assert_eq!(left, "./.hg/requires\n./evil\n./file\n", "{site}: {stderr}");
+        assert!(stderr.contains("a version control system runs what it names"), "{site}: {stderr}");
+    }
+}
+
+#[test]
+fn programs_before_the_systems_wait_in_a_view_and_in_commits() {
+    for site in sites() {
+        let (case, path) = repository(&site);
+        let view = ["--workspace", "overlay"];
+        let (_, started) = text(&case.pinfold(&view, PLANT).env("PATH", &path).output().unwrap());
+        let (_, stderr) = text(&case.pinfold_itself(&["apply"]));
+        let stderr = started + &stderr;
+        assert!(is_safe(&case, &path), "{site}: {stderr}");
+        case.host("test -x env/bin/own-tool");
+
+        let commit = format!(
+            "{PLANT}; PATH=/usr/local/bin:/usr/bin:/bin; git add -f env; git commit -qm planted; rm {MADE}"
+        );
+        let output = case.pinfold(&[], &commit).env("PATH", &path).output().unwrap();
+        let (_, stderr) = text(&output);
+        assert_eq!(case.host("git log -1 --format=%s"), "second\n", "{site}: {stderr}");
+        assert!(stderr.contains("it brings env/bin/"), "{site}: {stderr}");
+    }
+}

@@ -23,6 +23,7 @@ use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{BranchName, Settings};
 use pinfold_protect::began::Began;
 use pinfold_protect::commands::ahead;
+use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::mounts;
 use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
 use pinfold_protect::restrict::{Protect, Substitute};
@@ -34,7 +35,6 @@ use pinfold_rootfs::userland::HOME;
 use crate::GuardError;
 use crate::generated::Generated;
 use crate::git::bytes;
-use crate::home_parts::home_parts;
 use crate::protected_dirs::ProtectedDir;
 use crate::shadow::Shadow;
 

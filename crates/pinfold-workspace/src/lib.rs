@@ -8,7 +8,6 @@ pub mod generated;
 pub mod git;
 mod grant_words;
 pub mod guard;
-mod home_parts;
 pub mod protected_dirs;
 pub mod review;
 pub mod shadow;

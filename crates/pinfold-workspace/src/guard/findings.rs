@@ -7,6 +7,7 @@ use std::path::Path;
 use pinfold_names::{Class, Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::certificates;
+use pinfold_protect::home_parts::links_to_parts;
 use pinfold_protect::protect::{Finding, Rules, What};
 use pinfold_protect::sockets;
 use rustix::fs::FileType;
@@ -15,7 +16,6 @@ use super::granted::Granted;
 use super::own_places::belongs;
 use super::repositories::Git;
 use super::state::Guard;
-use crate::home_parts::links_to_parts;
 
 impl Guard {
     /// Takes in what one finding means.

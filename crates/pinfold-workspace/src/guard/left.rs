@@ -25,6 +25,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::began::Began;
 use pinfold_protect::commands::Ahead;
+use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::patience::Patience;
@@ -38,7 +39,6 @@ use super::state::{Guard, Walked};
 use crate::GuardError;
 use crate::git::named::reason;
 use crate::git::record::{Bytes, Copy, bytes, path};
-use crate::home_parts::home_parts;
 use crate::protected_dirs::{Entry, ProtectedDir};
 
 /// The record's name in the session's private directory; the walks lie next to it.

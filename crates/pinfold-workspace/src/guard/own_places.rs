@@ -8,13 +8,13 @@ use pinfold_names::{HomePart, Protection};
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::own::Own;
 use pinfold_protect::restrict::Protect;
 
 use super::state::Guard;
 use crate::GuardError;
 use crate::grant_words::in_words;
-use crate::home_parts::home_parts;
 
 /// Refuses a grant that is, or lies in, what no session gets: pinfold's own files, and places of
 /// secrets whose names are known.

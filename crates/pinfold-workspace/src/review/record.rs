@@ -14,6 +14,7 @@ use pinfold_names::misleading::{
 };
 use pinfold_names::{BARE_REPOSITORIES, HomePart, Protection, Site};
 use pinfold_protect::commands::{Ahead, Programs, Shadowing};
+use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;
@@ -22,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use super::changes::{Change, Left};
 use super::scan::is_named;
 use super::tree::Node;
-use crate::home_parts::home_parts;
 
 /// The form of the record that this version writes and reads.
 pub(crate) const VERSION: u32 = 2;

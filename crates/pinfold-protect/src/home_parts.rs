@@ -3,14 +3,14 @@
 use std::env::split_paths;
 use std::path::{Component, PathBuf, absolute};
 
+use crate::restrict::follow;
+use crate::trusted::variable;
 use pinfold_git::pointer::normal;
 use pinfold_host::directories::resolved;
 use pinfold_names::{HomePart, Moved};
-use pinfold_protect::restrict::follow;
-use pinfold_protect::trusted::variable;
 
 /// Returns the homes, and what the caller's environment has elsewhere than in them, without links.
-pub(crate) fn home_parts(homes: &[PathBuf]) -> Vec<HomePart> {
+pub fn home_parts(homes: &[PathBuf]) -> Vec<HomePart> {
     let homes = homes.iter().cloned().map(HomePart::home);
     let real = |part: HomePart| {
         let path = if part.path.is_absolute() { normal(&resolved(&part.path)) } else { part.path };
@@ -20,7 +20,7 @@ pub(crate) fn home_parts(homes: &[PathBuf]) -> Vec<HomePart> {
 }
 
 /// Returns the links on the ways that the caller's environment names.
-pub(crate) fn links_to_parts() -> impl Iterator<Item = PathBuf> {
+pub fn links_to_parts() -> impl Iterator<Item = PathBuf> {
     moved()
         .filter(|part| part.path.is_absolute())
         .filter_map(|part| follow(&part.path))

@@ -42,6 +42,13 @@ fn reserved_names_say_who_owns_them() {
     assert_eq!(owner("PINFOLD_WORKSPACE"), Some(Owner::Pinfold));
     assert_eq!(owner("GIT_CONFIG_COUNT"), Some(Owner::User));
     assert_eq!(owner("CLAUDE_CODE_OAUTH_TOKEN"), Some(Owner::Pinfold), "before CLAUDE_*");
+    for loads in
+        ["SHELL", "ZDOTDIR", "PROMPT_COMMAND", "OPENSSL_CONF", "NODE_PATH", "XDG_DATA_HOME"]
+    {
+        assert_eq!(owner(loads), Some(Owner::User), "{loads}");
+    }
+    assert_eq!(owner("GEMINI_API_KEY"), Some(Owner::Pinfold), "before GEMINI_*");
+    assert_eq!(owner("GEMINI_CLI_SYSTEM_SETTINGS_PATH"), Some(Owner::User));
     for free in ["GOPATH", "GOROOT", "PATHS", "RUST_LOG", "ENVIRONMENT", "GIT_AUTHOR_NAME"] {
         assert_eq!(owner(free), None, "{free}");
     }

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use pinfold_host::directories::Places;
+use pinfold_host::directories::{Places, home_of};
 
 use crate::config::{Config, Setting, split, write};
 use crate::keys::{Verdict, judge};
@@ -67,10 +67,17 @@ pub fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Setting>
     (0..count.unwrap_or(0).min(MOST_VARIABLES)).filter_map(pair).collect()
 }
 
-/// Puts the home in for `~/`.
+/// Puts the home in for `~/`, and that of another account for `~NAME/`.
 #[must_use]
 pub fn expanded(path: &Path, home: &Path) -> PathBuf {
-    path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below))
+    let mut parts = path.components();
+    let first = parts.next().map(|first| first.as_os_str().as_bytes());
+    let home = match first.and_then(|first| first.strip_prefix(b"~")) {
+        Some(b"") => Some(home.to_owned()),
+        Some(name) => home_of(name),
+        None => None,
+    };
+    home.map_or_else(|| path.to_owned(), |home| home.join(parts.as_path()))
 }
 
 /// Returns the settings of these files that are taken inside, as a file. `home` is where they say `~/`.
@@ -115,7 +122,22 @@ fn is_comparison(setting: &Setting) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{Owners, settings};
+    use super::{Owners, expanded, settings};
+
+    #[test]
+    fn tilde_stands_for_the_home_of_the_user_or_of_a_named_account() {
+        let home = Path::new("/home/me");
+        for (path, expected) in [
+            ("~/x/y", "/home/me/x/y"),
+            ("~", "/home/me"),
+            ("~root/x", "/root/x"),
+            ("~nobody-of-this-name/x", "~nobody-of-this-name/x"),
+            ("x/~/y", "x/~/y"),
+            ("/x", "/x"),
+        ] {
+            assert_eq!(expanded(Path::new(path), home), Path::new(expected), "{path}");
+        }
+    }
 
     fn inside(files: &[impl AsRef<Path>], owners: Owners) -> String {
         String::from_utf8(settings(files, Path::new("/home/ada"), owners)).unwrap()

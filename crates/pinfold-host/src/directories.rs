@@ -144,15 +144,25 @@ fn look_up_home() -> Option<PathBuf> {
     Some(home).filter(|home| home.is_absolute() && home.as_os_str().as_bytes() != b"/")
 }
 
+/// Returns the home that the account database has for a name, as `~NAME` means it.
+pub fn home_of(name: &[u8]) -> Option<PathBuf> {
+    let home = account_field_of(|fields| fields.first() == Some(&name), 5)?;
+    Some(PathBuf::from(OsString::from_vec(home))).filter(|home| home.is_absolute())
+}
+
 /// Returns a field of the user's line in the account database, counted from 0.
 fn account_field(index: usize) -> Option<Vec<u8>> {
     let uid = rustix::process::geteuid().as_raw().to_string();
+    account_field_of(|fields| fields.get(2) == Some(&uid.as_bytes()), index)
+}
+
+fn account_field_of(is_meant: impl Fn(&[&[u8]]) -> bool, index: usize) -> Option<Vec<u8>> {
     let accounts = fs::read("/etc/passwd").ok()?;
     let mut lines = accounts.split(|byte| *byte == b'\n');
     lines
         .find_map(|line| {
             let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
-            (fields.get(2) == Some(&uid.as_bytes())).then(|| fields.get(index).copied()).flatten()
+            is_meant(&fields).then(|| fields.get(index).copied()).flatten()
         })
         .map(<[u8]>::to_vec)
 }

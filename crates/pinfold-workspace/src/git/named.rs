@@ -74,8 +74,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Protects files that a command names, as far as its words tell. Of what is missing only the command itself counts: a
-    /// program that a build makes. What else looks like a path may be a name of git's.
+    /// Protects files that a command names, as far as its words tell. Of what is missing, absolute paths count, and the command
+    /// itself: a program that a build makes. What else looks like a path may be a name of git's.
     fn programs(&self, key: &str, value: &[u8], protect: &mut Protect) {
         let is_alias = key.starts_with("alias.");
         if is_alias && !value.starts_with(b"!") {
@@ -86,11 +86,13 @@ impl Scope<'_> {
         let words = value.split(is_border).filter(|word| !word.is_empty());
         for (number, word) in words.enumerate() {
             let named = expanded(Path::new(OsStr::from_bytes(word)), self.home);
-            let is_command = number == 0 && !is_alias && word.contains(&b'/');
+            let is_dotted = word.starts_with(b"./") || word.starts_with(b"../");
+            let is_command = number == 0 && (is_dotted || !is_alias && word.contains(&b'/'));
+            let is_path = is_command || named.is_absolute();
             for path in self.tops.iter().map(|top| normal(&top.join(&named))) {
                 match fs::symlink_metadata(&path) {
                     Ok(entry) if !entry.is_dir() => self.protect(&path, None, protect),
-                    Err(_) if is_command => self.expect(path, protect),
+                    Err(_) if is_path => self.expect(path, protect),
                     Ok(_) | Err(_) => {}
                 }
             }

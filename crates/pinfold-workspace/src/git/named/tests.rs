@@ -46,6 +46,10 @@ fn program_that_is_missing_is_expected_and_other_words_are_not() {
         "[filter \"x\"]\nclean = tools/later --name origin/main %f\n",
         "[core]\nfsmonitor = ~/dot/tools/later\n",
         "[credential]\nhelper = \"!$HOME/dot/tools/later\"\n",
+        "[alias]\nx = !~/dot/tools/later\n",
+        "[alias]\nx = \"!f() { $HOME/dot/tools/later; }; f\"\n",
+        "[alias]\nx = !./tools/later\n",
+        "[core]\nsshCommand = ssh -F ~/dot/tools/later\n",
     ] {
         assert_eq!(protected(settings), (Vec::new(), vec!["tools/later".into()]), "{settings}");
     }

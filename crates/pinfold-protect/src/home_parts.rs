@@ -3,7 +3,7 @@
 use std::env::split_paths;
 use std::path::{Component, PathBuf, absolute};
 
-use crate::restrict::follow;
+use crate::restrict::{follow, left_by_dots};
 use crate::trusted::variable;
 use pinfold_git::pointer::normal;
 use pinfold_host::directories::resolved;
@@ -25,6 +25,11 @@ pub fn links_to_parts() -> impl Iterator<Item = PathBuf> {
         .filter(|part| part.path.is_absolute())
         .filter_map(|part| follow(&part.path))
         .flat_map(|followed| followed.links)
+}
+
+/// Returns the directories that these ways leave by `..`.
+pub fn left_by_parts() -> impl Iterator<Item = PathBuf> {
+    moved().filter(|part| part.path.is_absolute()).flat_map(|part| left_by_dots(&part.path))
 }
 
 fn moved() -> impl Iterator<Item = HomePart> {

@@ -278,6 +278,14 @@ pub(crate) fn resolve(path: &Path) -> Way {
     Way { links, left, end: Some(here) }
 }
 
+/// Returns the directories that an absolute path leaves by `..`, without links: a link in the place of one would have it lead
+/// elsewhere.
+pub fn left_by_dots(path: &Path) -> Vec<PathBuf> {
+    let ends_with_dots = |path: &&Path| path.components().next_back() == Some(Component::ParentDir);
+    let left = path.ancestors().filter(ends_with_dots).filter_map(Path::parent);
+    left.filter_map(|left| resolve(left).end).collect()
+}
+
 /// Returns device and inode of a file that has more than one name.
 pub fn linked_inode(path: &Path) -> Option<(u64, u64)> {
     let found = fs::symlink_metadata(path).ok()?;

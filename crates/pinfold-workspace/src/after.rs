@@ -191,10 +191,12 @@ impl After<'_> {
         }
     }
 
-    /// Judges what was missing at the start although a git configuration names it as a program.
+    /// Judges what was missing at the start although a git configuration names it as a program, and links in the place of
+    /// directories that a path there leaves by `..`.
     fn expected(&mut self) {
         for (path, reason) in &self.guard.protect.expected {
-            if fs::symlink_metadata(path).is_ok() && !self.is_known(path) {
+            let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir());
+            if is_there && !self.is_known(path) {
                 self.named.push((path.clone(), reason.clone()));
             }
         }

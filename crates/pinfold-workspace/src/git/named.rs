@@ -15,10 +15,19 @@ use pinfold_git::user_config::expanded;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_names::GIT_CONFIG;
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_protect::restrict::{Protect, follow};
+use pinfold_protect::restrict::{Protect, follow, left_by_dots};
 
 /// How deep includes go (`MAX_INCLUDE_DEPTH` in git's config.c).
 const DEEPEST: usize = 10;
+
+/// What becomes of a missing directory that a path leaves by `..`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// An empty one stands for it: git reads what the path leads to by itself.
+    StaysEmpty,
+    /// A build may make it. A link is set aside at the end.
+    MayBeMade,
+}
 
 /// Where a configuration is in force.
 pub(crate) struct Scope<'a> {
@@ -60,14 +69,15 @@ impl Scope<'_> {
         let is_include = setting.key == "include.path"
             || (setting.key.starts_with("includeif.") && setting.key.ends_with(".path"));
         if is_include {
-            let included = normal(&base.join(path));
+            let included = self.real(&base.join(path), Missing::StaysEmpty, protect);
             self.protect(&included, Some(b""), protect);
             if depth < DEEPEST {
                 self.file(&included, protect, depth + 1);
             }
         } else if ["core.hookspath", "init.templatedir"].contains(&&*setting.key) {
             for top in self.tops {
-                self.protect(&normal(&top.join(path)), None, protect);
+                let real = self.real(&top.join(path), Missing::StaysEmpty, protect);
+                self.protect(&real, None, protect);
             }
         } else if judge(setting) == Verdict::Keep {
             self.programs(&setting.key, value, protect);
@@ -89,7 +99,12 @@ impl Scope<'_> {
             let is_dotted = word.starts_with(b"./") || word.starts_with(b"../");
             let is_command = number == 0 && (is_dotted || !is_alias && word.contains(&b'/'));
             let is_path = is_command || named.is_absolute();
-            for path in self.tops.iter().map(|top| normal(&top.join(&named))) {
+            for path in self.tops.iter().map(|top| top.join(&named)) {
+                let path = if is_path {
+                    self.real(&path, Missing::MayBeMade, protect)
+                } else {
+                    normal(&path)
+                };
                 match fs::symlink_metadata(&path) {
                     Ok(entry) if !entry.is_dir() => self.protect(&path, None, protect),
                     Err(_) if is_path => self.expect(path, protect),
@@ -97,6 +112,30 @@ impl Scope<'_> {
                 }
             }
         }
+    }
+
+    /// Returns where a path leads, without dots. No link may come in the place of a directory that it leaves by `..`, and those on
+    /// the way stay.
+    fn real(&self, path: &Path, missing: Missing, protect: &mut Protect) -> PathBuf {
+        let left = left_by_dots(path);
+        if left.is_empty() {
+            return normal(path);
+        }
+        for left in left.into_iter().filter(|left| !left.starts_with(self.git)) {
+            let is_missing = fs::symlink_metadata(&left).is_err();
+            if is_missing && missing == Missing::StaysEmpty {
+                self.protect(&left, None, protect);
+            } else {
+                self.expect(left, protect);
+            }
+        }
+        let Some(followed) = follow(path) else { return normal(path) };
+        for link in followed.links {
+            if protect.writable_root(&link).is_some() {
+                protect.restrict(link, Effect::ReadOnly, reason());
+            }
+        }
+        followed.end
     }
 
     /// Puts the home in for the variable, as the shell does in which git runs a command.

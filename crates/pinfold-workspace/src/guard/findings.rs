@@ -7,7 +7,7 @@ use std::path::Path;
 use pinfold_names::{Class, Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::certificates;
-use pinfold_protect::home_parts::links_to_parts;
+use pinfold_protect::home_parts::{left_by_parts, links_to_parts};
 use pinfold_protect::protect::{Finding, Rules, What};
 use pinfold_protect::sockets;
 use rustix::fs::FileType;
@@ -99,13 +99,21 @@ impl Guard {
         }
     }
 
-    /// Protects links on the way to what the caller's environment names.
+    /// Protects links on the way to what the caller's environment names. Of a directory that a way leaves by `..` only a link in
+    /// its place would matter, which is judged at the end.
     pub(super) fn links_to_parts(&mut self) {
+        let reason = || {
+            let text = "a variable of your environment leads programs through it".into();
+            Reason { why: Why::HostExecutes, text, opt_in: None }
+        };
         for link in links_to_parts() {
             if self.protect.writable_root(&link).is_some_and(|root| root != link) {
-                let text = "a variable of your environment leads programs through it".into();
-                let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
-                self.protect.restrict(link, Effect::ReadOnly, reason);
+                self.protect.restrict(link, Effect::ReadOnly, reason());
+            }
+        }
+        for left in left_by_parts() {
+            if self.protect.writable_root(&left).is_some_and(|root| root != left) {
+                self.protect.expected.push((left, reason()));
             }
         }
     }

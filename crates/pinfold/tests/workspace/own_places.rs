@@ -255,6 +255,21 @@ fn settings_that_a_variable_has_in_the_workspace_are_protected_there() {
     }
 }
 
+/// The kernel follows such a link before it goes up, so that the path leads elsewhere.
+#[test]
+fn link_in_the_place_of_a_directory_that_a_variable_leaves_by_dots_is_set_aside() {
+    for user in people() {
+        let stage = Stage::new(user);
+        stage.write("ws/gen/file", "");
+        let script = "rm -r gen; mkdir -p x/y x/cfg/git; ln -s x/y gen; echo x >x/cfg/git/config";
+        let mut run = stage.pinfold(&["run", "--", "sh", "-c", script]);
+        run.env("XDG_CONFIG_HOME", stage.workspace().join("gen/../cfg"));
+        let output = run.output().unwrap();
+        assert!(stage.workspace().join("x/cfg/git/config").exists(), "{output:?}");
+        assert!(!stage.workspace().join("gen").is_symlink(), "{output:?}");
+    }
+}
+
 /// A checkout puts them in place.
 #[test]
 fn commits_of_settings_that_a_variable_has_in_the_workspace_wait() {

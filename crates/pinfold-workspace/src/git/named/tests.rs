@@ -59,3 +59,17 @@ fn program_that_is_missing_is_expected_and_other_words_are_not() {
         assert_eq!(protected(settings), Default::default(), "{settings}");
     }
 }
+
+#[test]
+fn directory_that_a_path_leaves_by_dots_becomes_no_link() {
+    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+    for (settings, now, expected) in [
+        ("[include]\npath = dot/new/../inc\n", &["new", "inc"][..], &[][..]),
+        ("[include]\npath = ~/dot/tools/../inc\n", &["inc"], &["tools"]),
+        ("[core]\nhooksPath = new/../hooks\n", &["new", "hooks"], &[]),
+        ("[core]\nfsmonitor = ~/dot/new/../tools/there\n", &["tools/there"], &["new"]),
+        ("[core]\nfsmonitor = ~/dot/tmpl/../tools/there\n", &["tools/there"], &["tmpl"]),
+    ] {
+        assert_eq!(protected(settings), (paths(now), paths(expected)), "{settings}");
+    }
+}

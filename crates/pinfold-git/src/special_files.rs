@@ -1,9 +1,9 @@
 //! What would keep git waiting: it opens whatever has one of its names, and a FIFO until somebody
 //! writes to it.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
@@ -23,6 +23,30 @@ pub fn refuse(git: &Path) -> io::Result<()> {
     look.at(git, DEEPEST, false)?;
     // git goes through links there, as it looks for whatever is a reference.
     linked.iter().try_for_each(|directory| look.at(directory, DEEPEST, true))
+}
+
+/// Makes a git directory that nobody changes readable, and removes its FIFOs and links to such, without following any link:
+/// what a sandbox left there would keep git from reading the rest. What cannot be changed is left for [`refuse`] and git to name.
+pub fn remove(git: &Path) {
+    let mut left = MOST;
+    let mut directories = vec![git.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let _ = fs::set_permissions(&directory, Permissions::from_mode(0o700));
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let Some(fewer) = left.checked_sub(1) else { return };
+            left = fewer;
+            let path = entry.path();
+            let leads_to_one = || fs::metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
+            if kind.is_dir() {
+                directories.push(path);
+            } else if kind.is_file() {
+                let _ = fs::set_permissions(&path, Permissions::from_mode(0o600));
+            } else if kind.is_fifo() || kind.is_symlink() && leads_to_one() {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
 }
 
 /// Directories of the git directory in which git follows links.
@@ -124,6 +148,30 @@ mod tests {
         fs::remove_file(git.join("refs/heads/round")).unwrap();
         fs::create_dir_all(git.join("refs").join("x/".repeat(80))).unwrap();
         refuse(&git).unwrap_err();
+    }
+
+    #[test]
+    fn removing_fifos_opens_what_is_closed_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (git, elsewhere) = (dir.path().join("git"), dir.path().join("elsewhere"));
+        fs::create_dir_all(git.join("refs/heads/deep")).unwrap();
+        fs::create_dir_all(&elsewhere).unwrap();
+        for path in [git.join("pipe"), git.join("refs/heads/deep/pipe"), elsewhere.join("pipe")] {
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        }
+        std::os::unix::fs::symlink(elsewhere.join("pipe"), git.join("refs/heads/link")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, git.join("linked")).unwrap();
+        fs::write(git.join("HEAD"), "").unwrap();
+        for path in ["HEAD", "refs/heads/deep", "refs"] {
+            fs::set_permissions(git.join(path), Permissions::from_mode(0o000)).unwrap();
+        }
+        fs::set_permissions(&elsewhere, Permissions::from_mode(0o755)).unwrap();
+        remove(&git);
+        refuse(&git).unwrap();
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&git.join("HEAD")), mode(&git.join("refs/heads/deep"))), (0o600, 0o700));
+        assert!(fs::symlink_metadata(git.join("refs/heads/link")).is_err());
+        assert!(elsewhere.join("pipe").exists() && mode(&elsewhere) == 0o755);
     }
 
     #[test]

@@ -280,9 +280,9 @@ pub fn remove(host: Host<'_>, kind: Kind) -> Result<(), Box<dyn std::error::Erro
             while_none_runs(places, remove_all)?.ok_or(IN_USE)?;
         }
         Kind::KeptGit => {
-            for KeptCopy { path, session } in KeptCopy::all(places)? {
-                if !is_live(places, session.as_str()) {
-                    remove_tree(&path)?;
+            for copy in KeptCopy::all(places)? {
+                if !is_live(places, copy.session.as_str()) {
+                    copy.remove()?;
                 }
             }
         }

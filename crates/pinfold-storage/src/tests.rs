@@ -109,6 +109,18 @@ fn only_kept_git_directories_are_taken_for_some() {
 }
 
 #[test]
+fn record_of_a_kept_git_directory_goes_with_it() {
+    let case = case();
+    let private = case.places.state.join("private");
+    let copy = write(private.join("kept-0123456789ab-0/HEAD"));
+    let of_it = ["kept-0123456789ab-0.json", "kept-0123456789ab-0.out/said/pack"];
+    let of_it = of_it.map(|name| write(private.join(name)));
+    let other = write(private.join("kept-0123456789ab-1.json"));
+    remove(case.host(), Kind::KeptGit).unwrap();
+    assert!(!copy.exists() && of_it.iter().all(|path| !path.exists()) && other.exists());
+}
+
+#[test]
 fn nothing_of_a_live_session_is_removed() {
     let case = case();
     let session = SessionState::create(&case.places).unwrap();

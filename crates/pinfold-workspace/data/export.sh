@@ -12,11 +12,13 @@ export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/c
 left_out='(remotes|bisect|replace|rewritten|worktree|original|prefetch|pinfold|jj)/|stash$'
 git for-each-ref --format='%(objectname) %(refname)' |
   grep -vE "^[0-9a-f]+ refs/($left_out)" >/q/out/refs || :
-# HEADs of other working trees, such as of those that the session made, if no branch leads to them.
-for head in /q/copy/worktrees/*/HEAD; do
+# HEADs of other working trees, such as of those that the session made or all of a copy that is adopted, if no branch leads to
+# them.
+for head in /q/copy/HEAD /q/copy/worktrees/*/HEAD; do
+  [ -e "$head" ] || continue
   head=${head#/q/copy/}
   ! cut -d' ' -f2 /q/asked/worktrees | grep -qxF "$head" || continue
-  ! git symbolic-ref -q "$head" >/dev/null || continue
+  case $(git symbolic-ref -q "$head") in refs/heads/*) continue ;; esac
   commit=$(git rev-parse -q --verify "$head^{commit}") || continue
   new=$(git rev-list -n 1 "$commit" --not --branches --tags --remotes 2>/dev/null) || new=$commit
   [ -z "$new" ] || echo "$commit $head"

@@ -40,7 +40,7 @@ use crate::shadow::Shadow;
 
 mod findings;
 mod granted;
-mod left;
+pub(crate) mod left;
 mod look;
 mod own_places;
 mod protected;

@@ -32,9 +32,11 @@ pub(crate) fn adopt(args: &AdoptArgs, launcher: &Launcher) -> Result<ExitCode, F
     if args.paths.is_empty() {
         return list(&places);
     }
+    // Another one may be adopting the same copy, and removes it.
+    let _others = exclude_others(&places).map_err(Failure::new)?;
     for path in &args.paths {
         if let Some(copy) = KeptCopy::at(&places, path).map_err(Failure::new)? {
-            adopt_copy(&places, &copy, launcher)?;
+            adopt_copy(&copy, launcher)?;
             continue;
         }
         let path = set_aside::adopt(&places, path)?;
@@ -43,8 +45,7 @@ pub(crate) fn adopt(args: &AdoptArgs, launcher: &Launcher) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-fn adopt_copy(places: &Places, copy: &KeptCopy, launcher: &Launcher) -> Result<(), Failure> {
-    let _others = exclude_others(places).map_err(Failure::new)?;
+fn adopt_copy(copy: &KeptCopy, launcher: &Launcher) -> Result<(), Failure> {
     let adopted = copy.adopt(launcher)?;
     let (repository, session) = (Escaped(&adopted.repository), &copy.session);
     let accepts = if adopted.has_branches {

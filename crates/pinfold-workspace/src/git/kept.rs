@@ -4,15 +4,16 @@
 //! end of a session, with higher limits, and puts what passes below `refs/pinfold/<session>`. The copy goes once all of it
 //! has come.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::settled::Settled;
+use pinfold_git::special_files;
 use pinfold_git::state::State;
 use pinfold_host::Refusal;
-use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionId;
@@ -21,27 +22,15 @@ use pinfold_names::Protection;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::commands::Commands;
 use pinfold_trees::remove_tree;
-use serde::{Deserialize, Serialize};
 
 use super::collect::{Collect, MayMove, Phase, Recorded};
 use super::private::Copied;
-use super::record::{Bytes, Copy, bytes, path};
+use crate::guard::left::{self, RecordedCopy};
 
-/// The copy, in the directory that is kept.
-const COPY: &str = "git";
-/// What is known of it, next to it.
-const RECORD: &str = "record.json";
-/// What a scratch sandbox leaves there while the copy is adopted.
+/// What the name of a copy's record ends with. It lies next to the copy.
+const RECORD: &str = "json";
+/// What the name of the directory ends with that scratch sandboxes write to while the copy is adopted.
 const OUT: &str = "out";
-/// Bytes of a record. References are in it, up to 256 MiB of them.
-const LONGEST_RECORD: u64 = 1 << 30;
-
-#[derive(Serialize, Deserialize)]
-struct Record {
-    copy: Copy,
-    /// What the session could write: no program is taken from there.
-    writable: Vec<Bytes>,
-}
 
 /// A copy that is kept.
 #[derive(Debug)]
@@ -50,6 +39,7 @@ pub struct KeptCopy {
     pub path: PathBuf,
     /// The session that wrote it.
     pub session: SessionId,
+    number: usize,
 }
 
 /// What came of a copy.
@@ -65,28 +55,30 @@ pub struct Adopted {
     pub left: Option<Refusal>,
 }
 
-/// Puts a copy where a user finds it, next to pinfold's other state, and returns where. `writable` is what the session could
-/// write.
-pub(crate) fn keep(copied: &Copied, session: &str, writable: &[PathBuf]) -> PathBuf {
+/// Puts a copy where a user finds it, next to pinfold's other state, and returns where. The record of its session is its record,
+/// too. Neither needs room: the disk may be full.
+///
+/// # Errors
+/// Returns the error of moving it.
+pub(crate) fn keep(copied: &Copied, session: &str) -> io::Result<PathBuf> {
     let place = copied.private.ancestors().find(|path| path.ends_with(session));
-    let Some(base) = place.and_then(Path::parent) else { return copied.private.clone() };
-    let kept = base.join(format!("kept-{session}-{}", copied.number));
-    let private = kept.join(COPY);
-    let moved = Places::make_private(&kept).and_then(|()| fs::rename(&copied.private, &private));
-    if moved.is_err() {
-        return copied.private.clone();
+    let place = place.ok_or(io::ErrorKind::NotFound)?;
+    let kept = place.with_file_name(format!("kept-{session}-{}", copied.number));
+    // An attempt that was interrupted may have moved it already.
+    if kept.exists() && !copied.private.exists() {
+        return Ok(kept);
     }
-    let copy = Copy::of(&Copied { private, ..copied.clone() });
-    let record = Record { copy, writable: writable.iter().map(|path| bytes(path)).collect() };
-    // Without a record the copy is still there to be looked at.
-    let _ = write(&kept, &record);
-    kept
-}
-
-fn write(kept: &Path, record: &Record) -> io::Result<()> {
-    let mut file = fs::File::create(kept.join(RECORD))?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()
+    let (written, record) = (place.join(left::RECORD), kept.with_extension(RECORD));
+    // One that is there is this very file, which a copy would empty. Without a record the copy is still there to be looked at.
+    if let Err(error) = fs::hard_link(&written, &record)
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        let _ = fs::copy(&written, &record);
+    }
+    // The sandbox may have taken the right to move it away.
+    fs::set_permissions(&copied.private, Permissions::from_mode(0o700))?;
+    fs::rename(&copied.private, &kept)?;
+    Ok(kept)
 }
 
 impl KeptCopy {
@@ -103,13 +95,10 @@ impl KeptCopy {
         let mut all = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let session = entry.file_name().to_str().and_then(session_in);
+            let parsed = entry.file_name().to_str().and_then(parse);
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            all.extend(
-                session
-                    .filter(|_| is_directory)
-                    .map(|session| Self { path: entry.path(), session }),
-            );
+            let copy = parsed.map(|(session, number)| Self { path: entry.path(), session, number });
+            all.extend(copy.filter(|_| is_directory));
         }
         all.sort_by(|one, two| one.path.cmp(&two.path));
         Ok(all)
@@ -131,14 +120,14 @@ impl KeptCopy {
     /// # Errors
     /// Returns why nothing of it can come. It stays where it is then.
     pub fn adopt(&self, launcher: &Launcher) -> Result<Adopted, Refusal> {
-        let Record { copy, writable } = self.record()?;
-        // The record lies where no sandbox writes; the copy may have been moved with it.
-        let copied = Copied { private: self.path.join(COPY), ..copy.read() };
+        let RecordedCopy { copied, writable } = self.record()?;
+        // The record has where it was in the session.
+        let copied = Copied { private: self.path.clone(), ..copied };
         copied.host.open().map_err(Refusal::about("the repository that the copy is of"))?;
-        let own: Vec<PathBuf> = writable.into_iter().map(path).collect();
-        let git = launcher.find("git", &own);
+        let git = launcher.find("git", &writable);
         let git = git.ok_or("there is no git in PATH outside of what the session could write")?;
         let protection = Protection::defaults([]).map_err(Refusal::of)?;
+        special_files::remove(&copied.private);
         let session = self.session.as_str();
         let collect = Collect {
             copied: &copied,
@@ -147,7 +136,7 @@ impl KeptCopy {
             git: &git,
             session,
             may_move: MayMove::Nothing,
-            out: self.path.join(OUT),
+            out: self.path.with_extension(OUT),
             tops: &[],
             protection: &protection,
             roots: &[],
@@ -163,7 +152,7 @@ impl KeptCopy {
         let below = format!("refs/pinfold/{session}");
         let listed = git.run(&["for-each-ref", "--format=%(refname)", &below], None)?;
         if left.is_none() {
-            remove_tree(&self.path).map_err(Refusal::about(Escaped(&self.path)))?;
+            self.remove().map_err(Refusal::about(Escaped(&self.path)))?;
         }
         let heads = format!("{below}/heads/");
         Ok(Adopted {
@@ -174,26 +163,75 @@ impl KeptCopy {
         })
     }
 
-    fn record(&self) -> Result<Record, Refusal> {
+    /// Removes it with its record.
+    ///
+    /// # Errors
+    /// Returns the error of removing it.
+    pub fn remove(&self) -> io::Result<()> {
+        remove_tree(&self.path)?;
+        let out = self.path.with_extension(OUT);
+        if out.exists() {
+            remove_tree(&out)?;
+        }
+        match fs::remove_file(self.path.with_extension(RECORD)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn record(&self) -> Result<RecordedCopy, Refusal> {
         let without = |why: String| {
-            let hint = "look at it in a sandbox, never with git on this machine: `pinfold run --read PATH -- git --git-dir PATH \
-                        log`";
+            let hint = "copy it out of pinfold's directories (`cp -R`), and look at that in a sandbox, never with git on this \
+                        machine: `pinfold run --read PATH -- git --git-dir PATH log`";
             Refusal::new(format!("{} cannot be adopted: {why}", Escaped(&self.path)))
-                .with_hint(hint.replace("PATH", &Escaped(&self.path).to_string()))
+                .with_hint(hint.to_owned())
         };
-        let directory = open_directory(&self.path).map_err(|errno| without(errno.to_string()))?;
-        let record = read_bounded(directory, Path::new(RECORD), LONGEST_RECORD)
-            .map_err(|unread| without(format!("{RECORD} {unread}")))?;
-        let record =
-            record.ok_or_else(|| without("nothing says of which repository it is".into()))?;
-        serde_json::from_slice(&record.bytes).map_err(|error| without(error.to_string()))
+        let known = left::known(&self.path.with_extension(RECORD), self.number)
+            .map_err(|error| without(error.to_string()))?;
+        known.ok_or_else(|| without("nothing says of which repository it is".into()))
     }
 }
 
-/// Returns the session in a name such as `kept-0123456789ab` or `kept-0123456789ab-0`.
-fn session_in(name: &str) -> Option<SessionId> {
+/// Returns the session in a name such as `kept-0123456789ab` or `kept-0123456789ab-0`, and the number.
+fn parse(name: &str) -> Option<(SessionId, usize)> {
     let rest = name.strip_prefix("kept-")?;
     let (session, number) = rest.split_once('-').unwrap_or((rest, "0"));
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    SessionId::parse(session).filter(|_| is_number)
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((SessionId::parse(session)?, number.parse().ok().filter(|_| is_number)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_git::baseline::Start;
+    use pinfold_git::stamp::Stamps;
+    use pinfold_host::anchor::Anchor;
+
+    use super::*;
+
+    #[test]
+    fn interrupted_attempt_to_keep_a_copy_is_finished_with_its_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        let private = at("0123456789ab/git/0");
+        fs::create_dir_all(&private).unwrap();
+        fs::write(private.join("HEAD"), "").unwrap();
+        fs::write(at("0123456789ab/left.json"), "record").unwrap();
+        fs::hard_link(at("0123456789ab/left.json"), at("kept-0123456789ab-0.json")).unwrap();
+        fs::set_permissions(&private, Permissions::from_mode(0o500)).unwrap();
+        let copied = Copied {
+            host: Anchor::of(&at("")).unwrap(),
+            private,
+            base: PathBuf::from("/base"),
+            start: Start::default(),
+            number: 0,
+            stamps: Stamps::default(),
+            own_stamps: None,
+        };
+        for attempt in ["first", "after a kill"] {
+            assert_eq!(keep(&copied, "0123456789ab").unwrap(), at("kept-0123456789ab-0"));
+            let record = fs::read(at("kept-0123456789ab-0.json")).unwrap();
+            assert_eq!(record, b"record", "{attempt}");
+        }
+        assert!(at("kept-0123456789ab-0/HEAD").exists());
+    }
 }

@@ -38,11 +38,12 @@ use super::site_of;
 use super::state::{Guard, Walked};
 use crate::GuardError;
 use crate::git::named::reason;
+use crate::git::private::Copied;
 use crate::git::record::{Bytes, Copy, bytes, path};
 use crate::protected_dirs::{Entry, ProtectedDir};
 
 /// The record's name in the session's private directory; the walks lie next to it.
-const RECORD: &str = "left.json";
+pub(crate) const RECORD: &str = "left.json";
 const NEW_RECORD: &str = "left.json.new";
 /// Bytes of a record. References are in it, up to 256 MiB of them.
 const LONGEST_RECORD: u64 = 1 << 30;
@@ -321,14 +322,39 @@ fn read(private: &Path) -> Option<Left> {
 /// # Errors
 /// Returns the error of reading it, or that it is damaged.
 fn try_read(private: &Path) -> io::Result<Option<Left>> {
-    let directory = match open_directory(private) {
+    try_read_named(private, RECORD)
+}
+
+fn try_read_named(directory: &Path, name: &str) -> io::Result<Option<Left>> {
+    let directory = match open_directory(directory) {
         Ok(directory) => directory,
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let record = read_bounded(directory, Path::new(RECORD), LONGEST_RECORD)
-        .map_err(|unread| io::Error::other(format!("{RECORD} {unread}")))?;
+    let record = read_bounded(directory, Path::new(name), LONGEST_RECORD)
+        .map_err(|unread| io::Error::other(format!("{name} {unread}")))?;
     record.map(|record| Ok(serde_json::from_slice(&record.bytes)?)).transpose()
+}
+
+/// What a session wrote down of one of its copies.
+pub(crate) struct RecordedCopy {
+    pub(crate) copied: Copied,
+    /// What the session could write: no program is taken from there.
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+/// Returns what a record has of the copy with this number.
+///
+/// # Errors
+/// Returns the error of reading it, or that it is damaged.
+pub(crate) fn known(record: &Path, number: usize) -> io::Result<Option<RecordedCopy>> {
+    let name = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let left = try_read_named(record.parent().unwrap_or(record), name)?;
+    Ok(left.and_then(|left| {
+        let mut copies = left.copied.into_iter().map(Copy::read);
+        let copied = copies.find(|copied| copied.number == number)?;
+        Some(RecordedCopy { copied, writable: left.roots.into_iter().map(path).collect() })
+    }))
 }
 
 /// Returns whether a dead session was granted what lies in one of these directories, or around it.

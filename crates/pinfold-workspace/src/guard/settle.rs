@@ -134,12 +134,16 @@ impl Guard {
                 None => Err("there is no git on the host".into()),
             };
             if let Err(error) = collected {
-                let writable: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
-                let kept = kept::keep(copied, &self.session, &writable);
                 let what = format!("commits in {} ({error})", copied.host.path().display());
-                let adopt = format!("pinfold adopt {}", shell_word(&kept.to_string_lossy()));
-                let of_commits = Kept::new(what, "they could not be taken over");
-                settled.kept.push(Kept { adopt: Some(adopt), ..of_commits });
+                settled.kept.push(match kept::keep(copied, &self.session) {
+                    Ok(kept) => {
+                        let adopt =
+                            format!("pinfold adopt {}", shell_word(&kept.to_string_lossy()));
+                        let of_commits = Kept::new(what, "they could not be taken over");
+                        Kept { adopt: Some(adopt), ..of_commits }
+                    }
+                    Err(error) => Kept::new(what, format!("their copy cannot be kept: {error}")),
+                });
             }
         }
     }

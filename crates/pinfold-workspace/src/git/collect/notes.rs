@@ -119,7 +119,7 @@ impl Collect<'_> {
             commands.insert(format!("update {below}/{object} {object}\n"));
             let why = if name.starts_with("refs/heads/") || name.starts_with("refs/tags/") {
                 "no reference gets such a name on the host"
-            } else if name.starts_with("worktrees/") {
+            } else if name == "HEAD" || name.starts_with("worktrees/") {
                 "no branch leads to it"
             } else {
                 "only branches and tags come out under their own names"

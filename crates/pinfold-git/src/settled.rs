@@ -18,12 +18,15 @@ pub struct Kept {
     pub why: Cow<'static, str>,
     /// The opt-in that lets it through another time.
     pub opt_in: Option<Cow<'static, str>>,
+    /// Whether it brings what tools on the host run by themselves.
+    pub is_executed: bool,
 }
 
 impl Kept {
     /// Names what was not taken over and why, without an opt-in.
     pub fn new(what: String, why: impl ToString) -> Self {
-        Self { what, adopt: None, why: why.to_string().into(), opt_in: None }
+        let why = why.to_string().into();
+        Self { what, adopt: None, why, opt_in: None, is_executed: false }
     }
 
     /// Names it, with the command that puts it back.
@@ -35,8 +38,8 @@ impl Kept {
     }
 
     /// Returns what the user should know of it.
-    fn note(&self) -> Note {
-        let Self { what, adopt, why, opt_in } = self;
+    pub fn note(&self) -> Note {
+        let Self { what, adopt, why, opt_in, .. } = self;
         let allows = opt_in.as_ref().map(|opt_in| format!("--opt-in {opt_in} allows it"));
         let reason = match &allows {
             Some(allows) => format!("{why} ({allows})"),

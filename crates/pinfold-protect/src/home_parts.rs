@@ -1,13 +1,14 @@
 //! Where the names of the user's homes lie: in them, and where a variable of the caller's says.
 
 use std::env::split_paths;
-use std::path::{Component, PathBuf, absolute};
+use std::path::{Component, Path, PathBuf, absolute};
 
+use crate::own::Own;
 use crate::restrict::{follow, left_by_dots};
 use crate::trusted::variable;
 use pinfold_git::pointer::normal;
 use pinfold_host::directories::resolved;
-use pinfold_names::{HomePart, Moved};
+use pinfold_names::{HomePart, Moved, Site};
 
 /// Returns the homes, and what the caller's environment has elsewhere than in them, without links.
 pub fn home_parts(homes: &[PathBuf]) -> Vec<HomePart> {
@@ -17,6 +18,16 @@ pub fn home_parts(homes: &[PathBuf]) -> Vec<HomePart> {
         HomePart { path, ..part }
     };
     homes.chain(moved().map(real)).collect()
+}
+
+/// Returns where a granted root really lies.
+#[must_use]
+pub fn site_of(path: &Path, homes: &[HomePart], own: &Own) -> Site {
+    let site = Site::new(path, homes);
+    match own.place_of(path) {
+        Some(place) => site.also_at(&place),
+        None => site,
+    }
 }
 
 /// Returns the links on the ways that the caller's environment names.

@@ -23,7 +23,7 @@ mod saved;
 mod seen;
 mod walker;
 
-pub use again::walk_changed;
+pub use again::{open_to_owner, walk_changed};
 pub use facts::Entries;
 use facts::Facts;
 pub use listing::Listing;

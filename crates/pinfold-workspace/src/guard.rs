@@ -51,7 +51,7 @@ mod shared;
 mod state;
 mod under_view;
 
-use granted::{Granted, granted, site_of};
+use granted::{Granted, granted};
 pub use left::session_with;
 pub use left::{settle_dead, shares};
 pub use look::{Found, look};

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_host::note::summary;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::set_aside;
 use pinfold_storage::Kind;
@@ -36,7 +38,7 @@ pub(crate) fn adopt(args: &AdoptArgs, launcher: &Launcher) -> Result<ExitCode, F
     let _others = exclude_others(&places).map_err(Failure::new)?;
     for path in &args.paths {
         if let Some(copy) = KeptCopy::at(&places, path).map_err(Failure::new)? {
-            adopt_copy(&copy, launcher)?;
+            adopt_copy(Host { places: &places, launcher }, &copy)?;
             continue;
         }
         let path = set_aside::adopt(&places, path)?;
@@ -45,14 +47,18 @@ pub(crate) fn adopt(args: &AdoptArgs, launcher: &Launcher) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-fn adopt_copy(copy: &KeptCopy, launcher: &Launcher) -> Result<(), Failure> {
-    let adopted = copy.adopt(launcher)?;
+fn adopt_copy(host: Host<'_>, copy: &KeptCopy) -> Result<(), Failure> {
+    let adopted = copy.adopt(host)?;
     let (repository, session) = (Escaped(&adopted.repository), &copy.session);
+    let first = match &adopted.executed {
+        None => {
+            ": look at them first, for the working trees that say what tools run by themselves are gone"
+        }
+        Some(executed) if executed.is_empty() => "",
+        Some(_) => ": look first at what is named below",
+    };
     let accepts = if adopted.has_branches {
-        format!(
-            "; `pinfold accept {session}` in its working tree takes branches: look at them first, for nothing says \
-             what they bring that tools run by themselves"
-        )
+        format!("; `pinfold accept {session}` in its working tree takes branches{first}")
     } else {
         String::new()
     };
@@ -60,6 +66,9 @@ fn adopt_copy(copy: &KeptCopy, launcher: &Launcher) -> Result<(), Failure> {
         "pinfold: {repository} has {} references of session {session} now, below refs/pinfold/{session}{accepts}",
         adopted.references
     );
+    for line in summary(&adopted.executed.unwrap_or_default(), &adopted.lists) {
+        notify!("pinfold: {line}");
+    }
     let Some(why) = adopted.left else { return Ok(()) };
     let what = format!("the rest stays in {}: {why}", Escaped(&copy.path));
     let hint = format!("`pinfold clean {}` removes it", Kind::KeptGit.name());

@@ -154,7 +154,7 @@ impl<Z: Copy> Walker<'_, '_, Z> {
 }
 
 /// Gives the owner of a directory the right to list, enter and change it, if that is the user.
-pub(super) fn open_to_owner(directory: &OwnedFd) {
+pub fn open_to_owner(directory: &OwnedFd) {
     const ALL: u32 = 0o700;
     let Ok(stat) = rustix::fs::fstat(directory) else { return };
     let mode = stat.st_mode & 0o7777;

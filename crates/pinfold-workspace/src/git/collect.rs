@@ -150,7 +150,9 @@ impl Collect<'_> {
     pub(crate) fn collect(&self, state: &mut State, settled: &mut Settled) -> Result<(), Refusal> {
         // The session could put a link in its place.
         open_directory(&self.copied.private).map_err(Refusal::about("the copy"))?;
-        let all = worktrees::list(&self.copied.host, self.tops);
+        // Long after its end a session moves nothing in working trees.
+        let tops = if matches!(self.may_move, MayMove::Nothing) { &[] } else { self.tops };
+        let all = worktrees::list(&self.copied.host, tops);
         // An attempt that was interrupted may have moved the references already.
         let is_first = !state.is_complete && self.copied.own_stamps.is_some();
         let is_host_known = || self.phase == Phase::End || self.copied.is_host_unchanged();

@@ -4,23 +4,24 @@
 //! end of a session, with higher limits, and puts what passes below `refs/pinfold/<session>`. The copy goes once all of it
 //! has come.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
-use pinfold_git::settled::Settled;
+use pinfold_git::refs::shell_word;
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::special_files;
 use pinfold_git::state::State;
-use pinfold_host::Refusal;
+use pinfold_host::beneath::open_directory;
 use pinfold_host::directories::Places;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::note::Note;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
-use pinfold_names::Protection;
+use pinfold_host::{Host, Refusal};
 use pinfold_policy::path::Escaped;
 use pinfold_protect::commands::Commands;
+use pinfold_protect::survey::open_to_owner;
 use pinfold_trees::remove_tree;
 
 use super::collect::{Collect, MayMove, Phase, Recorded};
@@ -49,8 +50,12 @@ pub struct Adopted {
     pub repository: PathBuf,
     /// How many references of the session are below `refs/pinfold` there now.
     pub references: usize,
+    /// The command that lists them.
+    pub lists: String,
     /// Whether branches are among them, which `pinfold accept` takes.
     pub has_branches: bool,
+    /// What of the session brings what tools run by themselves; `None` if the working trees that say it are gone.
+    pub executed: Option<Vec<Note>>,
     /// Why something is still in the copy, which is kept then.
     pub left: Option<Refusal>,
 }
@@ -75,8 +80,10 @@ pub(crate) fn keep(copied: &Copied, session: &str) -> io::Result<PathBuf> {
     {
         let _ = fs::copy(&written, &record);
     }
-    // The sandbox may have taken the right to move it away.
-    fs::set_permissions(&copied.private, Permissions::from_mode(0o700))?;
+    // The sandbox may have taken the right to move it away, or put a link in its place.
+    for directory in copied.private.parent().into_iter().chain([copied.private.as_path()]) {
+        open_to_owner(&open_directory(directory)?);
+    }
     fs::rename(&copied.private, &kept)?;
     Ok(kept)
 }
@@ -119,35 +126,38 @@ impl KeptCopy {
     ///
     /// # Errors
     /// Returns why nothing of it can come. It stays where it is then.
-    pub fn adopt(&self, launcher: &Launcher) -> Result<Adopted, Refusal> {
-        let RecordedCopy { copied, writable } = self.record()?;
+    pub fn adopt(&self, Host { places, launcher }: Host<'_>) -> Result<Adopted, Refusal> {
+        let record = self.record(places)?;
         // The record has where it was in the session.
-        let copied = Copied { private: self.path.clone(), ..copied };
+        let copied = Copied { private: self.path.clone(), ..record.copied };
         copied.host.open().map_err(Refusal::about("the repository that the copy is of"))?;
+        let writable: Vec<PathBuf> = record.roots.iter().map(|(root, _)| root.clone()).collect();
         let git = launcher.find("git", &writable);
         let git = git.ok_or("there is no git in PATH outside of what the session could write")?;
-        let protection = Protection::defaults([]).map_err(Refusal::of)?;
+        let is_judged = record.tops.iter().all(|(top, _)| top.is_dir());
+        let commands = Commands::new(record.ahead, &writable);
         special_files::remove(&copied.private);
         let session = self.session.as_str();
         let collect = Collect {
             copied: &copied,
-            all: std::slice::from_ref(&copied),
+            all: &record.all,
             rebuilt: &[],
             git: &git,
             session,
             may_move: MayMove::Nothing,
             out: self.path.with_extension(OUT),
-            tops: &[],
-            protection: &protection,
-            roots: &[],
-            named: &[],
-            commands: &Commands::default(),
+            tops: &record.tops,
+            protection: &record.protection,
+            roots: &record.roots,
+            named: &record.named,
+            commands: &commands,
             hidden: &[],
             phase: Phase::End,
             recorded: Recorded::default(),
         };
         let mut state = State::at(&copied.start);
-        let left = collect.collect(&mut state, &mut Settled::default()).err();
+        let mut settled = Settled::default();
+        let left = collect.collect(&mut state, &mut settled).err();
         let git = HostGit { program: &git, directory: &copied.host };
         let below = format!("refs/pinfold/{session}");
         let listed = git.run(&["for-each-ref", "--format=%(refname)", &below], None)?;
@@ -155,10 +165,14 @@ impl KeptCopy {
             self.remove().map_err(Refusal::about(Escaped(&self.path)))?;
         }
         let heads = format!("{below}/heads/");
+        let place = shell_word(&copied.host.path().to_string_lossy());
+        let executed = settled.kept.iter().filter(|kept| kept.is_executed).map(Kept::note);
         Ok(Adopted {
             repository: copied.host.path().to_owned(),
             references: listed.lines().count(),
+            lists: format!("git -C {place} for-each-ref {below}"),
             has_branches: listed.lines().any(|name| name.starts_with(&heads)),
+            executed: is_judged.then(|| executed.collect()),
             left,
         })
     }
@@ -179,14 +193,14 @@ impl KeptCopy {
         }
     }
 
-    fn record(&self) -> Result<RecordedCopy, Refusal> {
+    fn record(&self, places: &Places) -> Result<RecordedCopy, Refusal> {
         let without = |why: String| {
             let hint = "copy it out of pinfold's directories (`cp -R`), and look at that in a sandbox, never with git on this \
                         machine: `pinfold run --read PATH -- git --git-dir PATH log`";
             Refusal::new(format!("{} cannot be adopted: {why}", Escaped(&self.path)))
                 .with_hint(hint.to_owned())
         };
-        let known = left::known(&self.path.with_extension(RECORD), self.number)
+        let known = left::known(&self.path.with_extension(RECORD), self.number, places)
             .map_err(|error| without(error.to_string()))?;
         known.ok_or_else(|| without("nothing says of which repository it is".into()))
     }
@@ -202,6 +216,9 @@ fn parse(name: &str) -> Option<(SessionId, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use pinfold_git::baseline::Start;
     use pinfold_git::stamp::Stamps;
     use pinfold_host::anchor::Anchor;
@@ -217,7 +234,9 @@ mod tests {
         fs::write(private.join("HEAD"), "").unwrap();
         fs::write(at("0123456789ab/left.json"), "record").unwrap();
         fs::hard_link(at("0123456789ab/left.json"), at("kept-0123456789ab-0.json")).unwrap();
-        fs::set_permissions(&private, Permissions::from_mode(0o500)).unwrap();
+        for closed in [&private, &at("0123456789ab/git")] {
+            fs::set_permissions(closed, Permissions::from_mode(0o500)).unwrap();
+        }
         let copied = Copied {
             host: Anchor::of(&at("")).unwrap(),
             private,
@@ -233,5 +252,14 @@ mod tests {
             assert_eq!(record, b"record", "{attempt}");
         }
         assert!(at("kept-0123456789ab-0/HEAD").exists());
+
+        // A sandbox can put a link in the place of its copy.
+        fs::create_dir(at("elsewhere")).unwrap();
+        fs::set_permissions(at("elsewhere"), Permissions::from_mode(0o500)).unwrap();
+        symlink(at("elsewhere"), at("0123456789ab/git/1")).unwrap();
+        keep(&Copied { private: at("0123456789ab/git/1"), number: 1, ..copied }, "0123456789ab")
+            .unwrap_err();
+        let mode = fs::metadata(at("elsewhere")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o500);
     }
 }

@@ -1,11 +1,12 @@
 //! The granted roots that are looked at.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pinfold_names::{HomePart, Site};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, RootKind};
 use pinfold_policy::origin::Origin;
+use pinfold_protect::home_parts::site_of;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
 use pinfold_worktree::workspace::GIT_OUTSIDE;
@@ -37,13 +38,4 @@ pub(super) fn granted(authority: &Authority, homes: &[HomePart], own: &Own) -> V
             Granted { path, site, writable, by_itself, zone }
         })
         .collect()
-}
-
-/// Returns where a granted root really lies.
-pub(super) fn site_of(path: &Path, homes: &[HomePart], own: &Own) -> Site {
-    let site = Site::new(path, homes);
-    match own.place_of(path) {
-        Some(place) => site.also_at(&place),
-        None => site,
-    }
 }

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_git::settled::{Kept, Settled};
-use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::directories::Places;
@@ -20,12 +19,13 @@ use pinfold_host::file_id::FileId;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{SessionState, live_sessions};
-use pinfold_names::{HomePart, Protection};
+use pinfold_host::{Host, Refusal};
+use pinfold_names::{HomePart, Protection, Site};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::began::Began;
 use pinfold_protect::commands::Ahead;
-use pinfold_protect::home_parts::home_parts;
+use pinfold_protect::home_parts::{home_parts, site_of};
 use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::patience::Patience;
@@ -34,7 +34,6 @@ use pinfold_protect::trusted::Trusted;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::site_of;
 use super::state::{Guard, Walked};
 use crate::GuardError;
 use crate::git::named::reason;
@@ -174,9 +173,11 @@ impl Guard {
     ) -> Option<Self> {
         let left = read(private)?;
         let own = Arc::new(Own::find(places).ok()?);
-        let mut homes = home_parts(&places.homes());
         let started = left.parts.into_iter();
-        homes.extend(started.map(|it| HomePart { path: path(it.0), name: path(it.1) }));
+        let started: Vec<HomePart> =
+            started.map(|it| HomePart { path: path(it.0), name: path(it.1) }).collect();
+        let mut homes = home_parts(&places.homes());
+        homes.extend(started.iter().cloned());
         let mut guard =
             Self::new(private, session, None, Vec::new(), Arc::clone(&own), launcher.clone());
         for (number, root) in left.roots.into_iter().enumerate() {
@@ -188,6 +189,7 @@ impl Guard {
         guard.protect.expected = left.expected.into_iter().map(|it| (path(it), reason())).collect();
         let ahead = left.ahead.into_iter();
         guard.ahead = ahead.map(|it| Ahead { directory: path(it.0), names: names(it.1) }).collect();
+        guard.parts = started;
         guard.only = left.only;
         guard.trusted = left.trusted;
         guard.executed = left.executed.into_iter().map(path).collect();
@@ -195,6 +197,7 @@ impl Guard {
         guard.readable = left.readable.into_iter().map(path).collect();
         guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();
         guard.protection = Protection::defaults(left.opt_in.iter().map(String::as_str)).ok()?;
+        guard.opt_in = left.opt_in;
         guard.hidden = left.hidden.into_iter().map(path).collect();
         guard.tops = left.tops.into_iter().map(|(top, git)| (path(top), path(git))).collect();
         guard.copies.directories = left.copied.into_iter().map(Copy::read).collect();
@@ -336,24 +339,56 @@ fn try_read_named(directory: &Path, name: &str) -> io::Result<Option<Left>> {
     record.map(|record| Ok(serde_json::from_slice(&record.bytes)?)).transpose()
 }
 
-/// What a session wrote down of one of its copies.
+/// What a session wrote down of one of its copies, and by what its references are judged.
 pub(crate) struct RecordedCopy {
     pub(crate) copied: Copied,
-    /// What the session could write: no program is taken from there.
-    pub(crate) writable: Vec<PathBuf>,
+    /// All of the session's repositories that are still there.
+    pub(crate) all: Vec<Copied>,
+    /// Tops of the working trees that the session could write, each with its git directory.
+    pub(crate) tops: Vec<(PathBuf, PathBuf)>,
+    pub(crate) protection: Protection,
+    /// What the session could write, each with where it lies: no program is taken from there.
+    pub(crate) roots: Vec<(PathBuf, Site)>,
+    /// Paths that tools run or trust because something names them.
+    pub(crate) named: Vec<PathBuf>,
+    /// Directories in which the user's shell looks for programs.
+    pub(crate) ahead: Vec<PathBuf>,
 }
 
 /// Returns what a record has of the copy with this number.
 ///
 /// # Errors
 /// Returns the error of reading it, or that it is damaged.
-pub(crate) fn known(record: &Path, number: usize) -> io::Result<Option<RecordedCopy>> {
+pub(crate) fn known(
+    record: &Path,
+    number: usize,
+    places: &Places,
+) -> Result<Option<RecordedCopy>, Refusal> {
     let name = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let left = try_read_named(record.parent().unwrap_or(record), name)?;
-    Ok(left.and_then(|left| {
-        let mut copies = left.copied.into_iter().map(Copy::read);
-        let copied = copies.find(|copied| copied.number == number)?;
-        Some(RecordedCopy { copied, writable: left.roots.into_iter().map(path).collect() })
+    let Some(left) = try_read_named(record.parent().unwrap_or(record), name)? else {
+        return Ok(None);
+    };
+    let all: Vec<Copied> = left.copied.into_iter().map(Copy::read).collect();
+    let Some(copied) = all.iter().find(|copied| copied.number == number).cloned() else {
+        return Ok(None);
+    };
+    let own = Own::find(places)?;
+    let mut homes = home_parts(&places.homes());
+    homes.extend(left.parts.into_iter().map(|it| HomePart { path: path(it.0), name: path(it.1) }));
+    let rooted = |root: PathBuf| {
+        let site = site_of(&root, &homes, &own);
+        (root, site)
+    };
+    let opt_in = left.opt_in.iter().map(String::as_str);
+    Ok(Some(RecordedCopy {
+        copied,
+        // A submodule may be gone by now.
+        all: all.into_iter().filter(|copied| copied.host.open().is_ok()).collect(),
+        tops: left.tops.into_iter().map(|(top, git)| (path(top), path(git))).collect(),
+        protection: Protection::defaults(opt_in).map_err(Refusal::of)?,
+        roots: left.roots.into_iter().map(path).map(rooted).collect(),
+        named: left.executed.into_iter().map(path).collect(),
+        ahead: left.ahead.into_iter().map(|(directory, _)| path(directory)).collect(),
     }))
 }
 

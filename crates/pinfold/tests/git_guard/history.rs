@@ -214,3 +214,33 @@ fn branches_of_a_copy_wait_below_names_of_their_own() {
         assert_eq!(case.host(look), "more\nfirst\nside\n", "{site}: {said}");
     }
 }
+
+/// By the record of its session: which names are protected there, and what the configuration names.
+#[test]
+fn branches_of_a_copy_that_bring_what_tools_run_are_named() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("git config core.hooksPath tools; mkdir tools; echo x >tools/x; git add tools; git commit -qm tools");
+        let script = "echo o >o; git add o; git commit -qm plain; git branch plain; \
+                      git checkout -q -b direnv; echo x >.envrc; git add -f .envrc; git commit -qm direnv; \
+                      git checkout -q -b hooked main; git update-index --add --cacheinfo 100755,$(git hash-object -w o),tools/pre-commit; \
+                      git commit -qm hooked; git reset -q --hard; git checkout -q main; git tag planted direnv; \
+                      git stash store $(git commit-tree -p HEAD -p direnv -m wip direnv^{tree}); mkfifo .git/refs/pipe";
+        let (_, stderr) = text(&case.inside(script));
+        let copy = kept(&case);
+        assert!(!copy.is_empty(), "{site}: {stderr}");
+        let (_, said) = text(&case.pinfold_itself(&["adopt", &copy]));
+        let line =
+            |name: &str| said.lines().find(|line| line.contains(&format!("refs/{name} in ")));
+        let brings = |name: &str, path: &str| {
+            line(name).is_some_and(|it| it.contains(&format!("it brings {path}, which tools run")))
+        };
+        assert!(brings("heads/direnv", ".envrc"), "{site}: {said}");
+        assert!(brings("heads/hooked", "tools/pre-commit"), "{site}: {said}");
+        assert!(brings("tags/planted", ".envrc"), "{site}: {said}");
+        let stash = said.lines().find(|line| line.contains("a stash in "));
+        assert!(stash.is_some_and(|it| it.contains("it brings .envrc")), "{site}: {said}");
+        assert!(line("heads/plain").is_none() && line("heads/main").is_none(), "{site}: {said}");
+        assert!(said.contains("takes branches: look first at what is named"), "{site}: {said}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use pinfold_git::host_git::GitError;
 use pinfold_git::refs::{Taken, shell_word};
-use pinfold_git::settled::Settled;
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_host::Refusal;
 
@@ -37,8 +37,11 @@ enum End {
     Moved {
         is_made: bool,
     },
-    /// It is kept under another name, for this reason.
-    Kept(String),
+    /// It is kept under another name.
+    Kept {
+        why: String,
+        is_executed: bool,
+    },
     Deleted,
 }
 
@@ -82,7 +85,9 @@ impl Collect<'_> {
                 (None, Some(old)) => format!("update {name} {new} {old}\n"),
                 (None, None) => format!("create {name} {new}\n"),
             };
-            let end = why.map_or(End::Moved { is_made: our.is_none() }, End::Kept);
+            let is_executed = plan.touched.contains_key(&name);
+            let kept = |why| End::Kept { why, is_executed };
+            let end = why.map_or(End::Moved { is_made: our.is_none() }, kept);
             steps.push(Step { name, new, command, end });
         }
         for (name, old) in deleted(state, plan) {
@@ -145,11 +150,12 @@ impl Collect<'_> {
             }
             End::Moved { is_made: true } => drop(state.made.insert(name.clone())),
             End::Moved { is_made: false } => {}
-            End::Kept(why) => {
+            End::Kept { why, is_executed } => {
                 if state.held.insert(name.clone()) || self.phase == Phase::End {
                     let what =
                         format!("{name} in {}, kept as {}", self.place(), self.kept_as(name));
-                    self.keep(settled, what, why);
+                    let kept = Kept::new(what, why);
+                    settled.kept.push(Kept { is_executed: *is_executed, ..kept });
                 }
             }
         }
@@ -184,17 +190,17 @@ impl Collect<'_> {
         taken: &Taken<'_>,
         Reference { name, is_own, our, last, kept }: Reference<'_>,
     ) -> Option<String> {
-        if let Some(why) = self.refuses(Some(name)) {
-            return Some(why);
-        }
-        if let Some(path) = plan.touched.get(name) {
-            return Some(match name.strip_prefix("refs/tags/") {
-                Some(tag) => {
-                    let (tag, kept) = (shell_word(tag), shell_word(kept));
-                    touched::reason_with(path, &format!("git tag {tag} {kept}"))
-                }
-                None => touched::reason(path, self.session),
-            });
+        let brings = plan.touched.get(name).map(|path| match name.strip_prefix("refs/tags/") {
+            Some(tag) => {
+                let (tag, kept) = (shell_word(tag), shell_word(kept));
+                touched::reason_with(path, &format!("git tag {tag} {kept}"))
+            }
+            None => touched::reason(path, self.session),
+        });
+        match (self.refuses(Some(name)), brings) {
+            (Some(why), Some(brings)) => return Some(format!("{why}; {brings}")),
+            (Some(why), None) | (None, Some(why)) => return Some(why),
+            (None, None) => {}
         }
         if let Some(worktree) = plan.held.get(name) {
             let top = shell_word(&worktree.top.to_string_lossy());

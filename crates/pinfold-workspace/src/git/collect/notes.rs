@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::refs::{Stash, shell_word};
-use pinfold_git::settled::Settled;
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_git::worktrees;
 use pinfold_host::Refusal;
@@ -33,12 +33,16 @@ impl Collect<'_> {
         let below = format!("refs/pinfold/{}/stash", self.session);
         let command =
             |commit: &str| format!("git stash apply {}", shell_word(&format!("{below}/{commit}")));
+        let over = self.refuses(Some("refs/stash"));
+        let all: Vec<&Stash> = theirs.stashes.iter().filter(is_new).filter(is_of_use).collect();
+        let unlisted = all.iter().filter(|stash| over.is_some() || !is_proper(stash));
+        let touched = self.judge(state, unlisted.map(|stash| (&stash.commit, &stash.commit)))?;
         let mut kept = String::new();
         let mut new: Vec<&Stash> = Vec::new();
-        for stash in theirs.stashes.iter().filter(is_new).filter(is_of_use) {
+        for stash in all {
             let commit = &stash.commit;
             // What the list does not take is nowhere that `git stash pop` finds it.
-            let why = match self.refuses(Some("refs/stash")) {
+            let why = match over.clone() {
                 None if !is_proper(stash) => Some("`git stash` did not make it".to_owned()),
                 None if new.len() < MOST_STASHES => self
                     .stash_touches(state, commit)?
@@ -51,7 +55,7 @@ impl Collect<'_> {
             };
             kept.push_str(&format!("update {below}/{commit} {commit}\n"));
             let what = format!("a stash in {}, kept as {below}/{commit}", self.place());
-            self.keep(settled, what, why);
+            self.keep_judged(settled, what, why, touched.get(commit));
         }
         let (new, old) = new.split_at(new.len().min(MOST_STASHES));
         for Stash { commit, message } in new.iter().rev() {
@@ -124,13 +128,9 @@ impl Collect<'_> {
             } else {
                 "only branches and tags come out under their own names"
             };
-            let why = match touched.get(name) {
-                Some(path) => format!("{why}, and {}", touched::brings(path)),
-                None => why.to_owned(),
-            };
-            let name = Escaped(Path::new(name));
-            let what = format!("{name} in {}, kept as {below}/{object}", self.place());
-            self.keep(settled, what, why);
+            let shown = Escaped(Path::new(name));
+            let what = format!("{shown} in {}, kept as {below}/{object}", self.place());
+            self.keep_judged(settled, what, why.to_owned(), touched.get(name));
         }
         // The others stay in the copy.
         let more: Vec<String> = unused.iter().skip(most).map(|(_, name)| name.clone()).collect();
@@ -141,6 +141,13 @@ impl Collect<'_> {
             self.host().run(&["update-ref", "--stdin"], Some(commands.as_bytes()))?;
         }
         Ok(())
+    }
+
+    /// Notes what is kept for a reason, and a path that it brings which tools run by themselves.
+    fn keep_judged(&self, settled: &mut Settled, what: String, why: String, path: Option<&String>) {
+        let brings = path.map(|path| format!("{why}, and {}", touched::brings(path)));
+        let kept = Kept::new(what, brings.unwrap_or(why));
+        settled.kept.push(Kept { is_executed: path.is_some(), ..kept });
     }
 
     /// Branches and tags that the session deleted.

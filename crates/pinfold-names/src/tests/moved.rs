@@ -101,3 +101,23 @@ fn relative_path_is_meant_from_each_root() {
     }
     assert_eq!(effect(&defaults(), &site, "git"), None);
 }
+
+#[test]
+fn settings_of_an_agent_are_protected_where_the_root_itself_is_its_directory() {
+    for (variable, paths) in [
+        ("CODEX_HOME", ["config.toml", "hooks.json", "rules"]),
+        ("CLAUDE_CONFIG_DIR", ["settings.json", "settings.local.json", "hooks"]),
+        ("PI_CODING_AGENT_DIR", ["settings.json", "models.json", "extensions"]),
+    ] {
+        let site = placed("/srv/w", &[(variable, "/srv/w")]);
+        for path in paths {
+            assert_eq!(
+                effect(&defaults(), &site, path),
+                Some(Effect::ReadOnly),
+                "{variable} {path}"
+            );
+        }
+    }
+    let elsewhere = placed("/srv/w", &[("CODEX_HOME", "/srv/x")]);
+    assert_eq!(effect(&defaults(), &elsewhere, "config.toml"), None);
+}

@@ -75,10 +75,8 @@ impl Repository {
         let directory = std::fs::canonicalize(workspace.git_directory()).map_err(|_| none)?;
         let git = Anchor::of(&directory)?;
         let writable = [workspace.root.as_path().to_owned(), directory];
-        let program = host
-            .launcher
-            .find("git", &writable)
-            .ok_or("there is no git in PATH outside of the repository")?;
+        let program =
+            host.launcher.find("git", &writable).map_err(Refusal::about("no git can be used"))?;
         Ok(Self { workspace, git, program })
     }
 

@@ -60,10 +60,10 @@ impl Kubernetes {
     /// # Errors
     /// Returns a refusal if it is missing.
     pub fn find(settings: &KubernetesSettings, launcher: &Launcher) -> Result<Self, Refusal> {
-        let kubectl = launcher.find("kubectl", &[]).ok_or_else(|| {
+        let kubectl = launcher.find("kubectl", &[]).map_err(|missing| {
             let hint =
                 "install it (package kubernetes-client), or remove [kubernetes] from cluster.toml";
-            Refusal::new("there is no kubectl in PATH").with_hint(hint.to_owned())
+            Refusal::new("no kubectl can be used").because(missing).with_hint(hint.to_owned())
         })?;
         Ok(Self { kubectl, settings: settings.clone() })
     }

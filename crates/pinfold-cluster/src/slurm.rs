@@ -74,10 +74,12 @@ impl Slurm {
         launcher: &Launcher,
     ) -> Result<Self, Refusal> {
         let program = |name: &str| {
-            launcher.find(name, &[]).ok_or_else(|| {
+            launcher.find(name, &[]).map_err(|missing| {
                 let hint =
                     "install Slurm's client (package slurm-client), or work on a node that has it";
-                Refusal::new(format!("there is no {name} in PATH")).with_hint(hint.to_owned())
+                Refusal::new(format!("no {name} can be used"))
+                    .because(missing)
+                    .with_hint(hint.to_owned())
             })
         };
         let outputs = directory.join("jobs");

@@ -33,7 +33,7 @@ use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
 pub use crate::process::Bounds;
-use crate::process::{ENVIRONMENT, Question, command, see_to_end, whole_input};
+use crate::process::{ENVIRONMENT, Question, command, see_to_end, variable, whole_input};
 use crate::search_path::SearchPath;
 use crate::wrappers::{Launch, Wrappers};
 
@@ -87,10 +87,12 @@ impl Launcher {
 
     /// Finds the program of this name in the user's `PATH`, leaving out directories in which a sandbox may
     /// have written. What the program starts by name is not found in them either.
-    #[must_use]
-    pub fn find(&self, name: &str, not_in: &[PathBuf]) -> Option<HostProgram> {
+    ///
+    /// # Errors
+    /// Returns `NotFound` if it is not installed, and `PermissionDenied` if it is only where a sandbox may have written.
+    pub fn find(&self, name: &str, not_in: &[PathBuf]) -> io::Result<HostProgram> {
         let launcher = self.leaving_out(not_in);
-        Some(HostProgram { path: launcher.path.find(name)?, launcher })
+        Ok(HostProgram { path: launcher.path.find(name)?, launcher })
     }
 
     /// Returns a launcher for which these directories, in which a sandbox may have written, are not on `PATH`: neither
@@ -142,7 +144,7 @@ impl Launcher {
 
     /// Returns a variable of the caller's as what is started gets it.
     fn variable(&self, name: &str) -> Option<OsString> {
-        if name == "PATH" { Some(self.path.value()) } else { std::env::var_os(name) }
+        if name == "PATH" { Some(self.path.value()) } else { variable(name) }
     }
 
     /// Returns a program whose file was found before.

@@ -2,7 +2,7 @@
 
 mod exchange;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -28,6 +28,16 @@ pub(crate) const ENVIRONMENT: [&str; 8] = [
     "XDG_RUNTIME_DIR",
     "DBUS_SESSION_BUS_ADDRESS",
 ];
+
+/// Returns a variable of the caller's, as a program gets it that is started elsewhere. A relative `XDG_…` is left out: it "should be
+/// considered invalid and ignored" (XDG Base Directory Specification 0.8), and podman takes it from the directory in which it starts.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !is_invalid(name, value))
+}
+
+fn is_invalid(name: &str, value: &OsStr) -> bool {
+    name.starts_with("XDG_") && Path::new(value).is_relative()
+}
 
 #[expect(
     clippy::disallowed_methods,
@@ -65,7 +75,7 @@ impl Question<'_> {
     /// # Errors
     /// Returns the error of starting it; `TimedOut`; `FileTooLarge`.
     pub(crate) fn ask(self) -> io::Result<CommandOutput> {
-        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, variable(name)?)));
         let child = command(self.file)
             .arg0(self.name)
             .args(self.arguments)
@@ -112,5 +122,17 @@ mod tests {
         let mut program = command("sh");
         program.args(["-c", "stat -Lc %s /proc/self/fd/0; wc -c"]).stdin(input);
         assert_eq!(program.output().unwrap().stdout, b"1048576\n1048576\n");
+    }
+
+    #[test]
+    fn relative_directory_of_xdg_is_invalid() {
+        for (name, value, expected) in [
+            ("XDG_CONFIG_HOME", "cfg", true),
+            ("XDG_DATA_HOME", "./data", true),
+            ("XDG_CONFIG_HOME", "/cfg", false),
+            ("DOCKER_CONFIG", "cfg", false),
+        ] {
+            assert_eq!(is_invalid(name, value.as_ref()), expected, "{name}={value}");
+        }
     }
 }

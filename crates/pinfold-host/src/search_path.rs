@@ -47,8 +47,13 @@ impl SearchPath {
     }
 
     /// Returns the file of the program of this name, without links.
-    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
-        self.files(name.as_ref()).find_map(|path| fs::canonicalize(path).ok())
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::path_of`].
+    pub(crate) fn find(&self, name: &str) -> io::Result<PathBuf> {
+        let name = name.as_ref();
+        let mut files = self.files(name).filter_map(|path| fs::canonicalize(path).ok());
+        files.next().ok_or_else(|| self.is_missing(name, ""))
     }
 
     /// Returns the path of a program as it is started. A name with a slash says itself where it is.
@@ -60,16 +65,17 @@ impl SearchPath {
         if name.as_bytes().contains(&b'/') {
             return Ok(name.into());
         }
-        self.files(name).next().ok_or_else(|| self.is_missing(name))
+        let advice = "; name it by its absolute path to run it all the same";
+        self.files(name).next().ok_or_else(|| self.is_missing(name, advice))
     }
 
-    fn is_missing(&self, name: &OsStr) -> io::Error {
+    fn is_missing(&self, name: &OsStr, advice: &str) -> io::Error {
         let mut all = self.caller.iter().map(|directory| directory.join(name));
         let Some(left_out) = all.find(|path| is_program(path)) else {
             return io::Error::new(io::ErrorKind::NotFound, "it is not on PATH");
         };
         let what = format!(
-            "PATH leads to {}, where a session may have written; name it by its absolute path to run it all the same",
+            "PATH leads to {}, where a session may have written{advice}",
             Escaped(&left_out)
         );
         io::Error::new(io::ErrorKind::PermissionDenied, what)

@@ -112,8 +112,8 @@ impl Gh {
             Refusal::new("origin is no repository on github.com")
                 .with_hint("issues are read from there with gh".to_owned())
         })?;
-        let program = launcher.find("gh", not_in).ok_or_else(|| {
-            Refusal::new("there is no gh in PATH").with_hint(
+        let program = launcher.find("gh", not_in).map_err(|missing| {
+            Refusal::new("no gh can be used").because(missing).with_hint(
                 "install it (cli.github.com), and log in with `gh auth login`".to_owned(),
             )
         })?;

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::program::{self, LeftOut, Program};
+use pinfold_policy::path::Escaped;
+
+use super::program::{self, LeftOut, Missing, Program};
 use crate::LaunchError;
 
 /// A container engine. Those of this list are OCI runtimes: they take a bundle and need no daemon
@@ -53,7 +55,7 @@ impl Engine {
         not_in: Vec<PathBuf>,
         leads_within: fn(&Path, &[PathBuf]) -> bool,
     ) -> bool {
-        program::find(self.name(), &LeftOut::new(not_in, leads_within)).is_some()
+        program::find(self.name(), &LeftOut::new(not_in, leads_within)).is_ok()
     }
 
     /// Opens its program, which is taken from none of the directories that are left out.
@@ -61,9 +63,14 @@ impl Engine {
     /// # Errors
     /// Returns an error if it is not installed elsewhere.
     pub(super) fn find(self, not_in: &LeftOut) -> Result<Program, LaunchError> {
-        program::find(self.name(), not_in).ok_or_else(|| LaunchError::Engine {
+        program::find(self.name(), not_in).map_err(|missing| LaunchError::Engine {
             engine: self.name(),
-            said: "it is not installed, or not on PATH".to_owned(),
+            said: match missing {
+                Missing::NotInstalled => "it is not installed, or not on PATH".to_owned(),
+                Missing::LeftOut(path) => {
+                    format!("PATH leads to {}, where a session may have written", Escaped(&path))
+                }
+            },
             hint: Some(self.hint()),
         })
     }

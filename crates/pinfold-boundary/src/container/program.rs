@@ -55,14 +55,31 @@ impl LeftOut {
     }
 }
 
+/// Why there is no program.
+#[derive(Debug)]
+pub(super) enum Missing {
+    /// It is nowhere.
+    NotInstalled,
+    /// It is only here, where a sandbox may have written.
+    LeftOut(PathBuf),
+}
+
 /// Looks a name up along the caller's PATH, and where administrators' programs are.
-pub(super) fn find(name: &str, not_in: &LeftOut) -> Option<Program> {
+///
+/// # Errors
+/// Returns why it is not found.
+pub(super) fn find(name: &str, not_in: &LeftOut) -> Result<Program, Missing> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-    let all = own.chain(MORE.iter().map(PathBuf::from));
+    let all = own.chain(MORE.iter().map(PathBuf::from)).map(|directory| directory.join(name));
     // A link of a session's chooses the program as well as a file of its own does.
-    let safe = all.map(|directory| directory.join(name)).filter(|path| not_in.is_safe(path));
-    safe.filter_map(|path| std::fs::canonicalize(path).ok()).find_map(|file| open(&file))
+    let (safe, left_out): (Vec<PathBuf>, Vec<PathBuf>) = all.partition(|path| not_in.is_safe(path));
+    let mut safe = safe.iter().filter_map(|path| std::fs::canonicalize(path).ok());
+    let found = safe.find_map(|file| open(&file));
+    let is_program = |path: &PathBuf| open(path).is_some();
+    found.ok_or_else(|| {
+        left_out.into_iter().find(is_program).map_or(Missing::NotInstalled, Missing::LeftOut)
+    })
 }
 
 fn open(path: &Path) -> Option<Program> {
@@ -74,4 +91,18 @@ fn open(path: &Path) -> Option<Program> {
 
 fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_that_is_left_out_is_not_said_to_be_missing() {
+        assert!(find("sh", &LeftOut::NOTHING).is_ok());
+        let missing = find("sh", &LeftOut::new(Vec::new(), |_, _| true)).unwrap_err();
+        assert!(matches!(missing, Missing::LeftOut(path) if path.ends_with("sh")));
+        let missing = find("pinfold-no-such-engine", &LeftOut::NOTHING).unwrap_err();
+        assert!(matches!(missing, Missing::NotInstalled));
+    }
 }

@@ -131,14 +131,17 @@ impl Engine {
     /// have written.
     ///
     /// # Errors
-    /// Returns an error if it is not installed.
+    /// Returns an error if it is not installed, or only there.
     pub fn find(
         launcher: &Launcher,
         name: ImageEngine,
         not_in: &[PathBuf],
     ) -> Result<Self, ImageError> {
-        let program = launcher.find(name.as_str(), not_in);
-        let program = program.ok_or(ImageError::NoEngine(Some(name)))?;
+        let found = launcher.find(name.as_str(), not_in);
+        let program = found.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => ImageError::LeftOut { engine: name, error },
+            _ => ImageError::NoEngine(Some(name)),
+        })?;
         Ok(Self { name, program })
     }
 
@@ -153,9 +156,17 @@ impl Engine {
         not_in: &[PathBuf],
         report: &dyn Fn(&Event<'_>),
     ) -> Result<Self, ImageError> {
-        let mut there =
-            ImageEngine::ALL.into_iter().filter_map(|name| Self::find(launcher, name, not_in).ok());
-        let first = there.next().ok_or(ImageError::NoEngine(None))?;
+        let mut missing = ImageError::NoEngine(None);
+        let mut there = Vec::new();
+        for name in ImageEngine::ALL {
+            match Self::find(launcher, name, not_in) {
+                Ok(engine) => there.push(engine),
+                Err(left_out @ ImageError::LeftOut { .. }) => missing = left_out,
+                Err(_) => {}
+            }
+        }
+        let mut there = there.into_iter();
+        let first = there.next().ok_or(missing)?;
         let Some(second) = there.next().filter(|_| !first.is_at_a_named_place()) else {
             return Ok(first);
         };

@@ -24,6 +24,9 @@ pub enum ImageError {
     /// No engine, or not the one that is asked for.
     #[error("{} installed", .0.map_or("neither docker nor podman is", is_not))]
     NoEngine(Option<ImageEngine>),
+    /// Its program is only where a session may have written.
+    #[error("{engine} is not used: {error}")]
+    LeftOut { engine: ImageEngine, error: io::Error },
     /// Files that others could change.
     #[error(transparent)]
     NotOwned(#[from] pinfold_host::owned::OwnedError),
@@ -142,6 +145,7 @@ impl ImageError {
                 "install one of them (Debian: `apt install podman`, or docker.io), or say --engine \
                  if it is the other one that you have"
             }
+            Self::LeftOut { .. } => "install it elsewhere, or put that directory before it in PATH",
             Self::NotRunning { engine: ImageEngine::Docker, .. } => {
                 "start it (`sudo systemctl start docker`), name its socket in DOCKER_HOST, or say \
                  --engine podman"

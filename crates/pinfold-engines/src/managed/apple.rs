@@ -32,12 +32,12 @@ impl Apple {
 
     /// Returns whether its program is on this machine.
     pub fn is_installed(&self) -> bool {
-        self.launcher.find(PROGRAM, &self.not_in).is_some()
+        self.launcher.find(PROGRAM, &self.not_in).is_ok()
     }
 
     /// Has something done that is done at once; what it answers.
     fn command(&self, words: &[String]) -> Result<String, Refusal> {
-        let program = self.launcher.find(PROGRAM, &self.not_in).ok_or("it is not installed")?;
+        let program = self.launcher.find(PROGRAM, &self.not_in)?;
         let argv =
             [program.path().as_os_str().to_owned()].into_iter().chain(words.iter().map(Into::into));
         let output = program.launcher().run_keeping(argv.collect(), &[])?;

@@ -17,7 +17,7 @@ struct Case {
 impl Case {
     fn new() -> Option<Self> {
         let launcher = Launcher::new(Wrappers::none());
-        let Some(program) = launcher.find("git", &[]) else {
+        let Ok(program) = launcher.find("git", &[]) else {
             eprintln!("skipped: there is no git");
             return None;
         };

@@ -77,6 +77,11 @@ fn error_says_where_a_program_is_that_is_left_out() {
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     let expected = format!("PATH leads to {}/work/bin/tool, where", scene.top.display());
     assert!(error.to_string().starts_with(&expected), "{error}");
+    let found = search.find("tool").unwrap_err();
+    assert_eq!(found.kind(), io::ErrorKind::PermissionDenied);
+    assert!(found.to_string().starts_with(&expected), "{found}");
+    // What pinfold looks for itself cannot be named otherwise.
+    assert!(!found.to_string().contains("absolute") && error.to_string().contains("absolute"));
     let error = search.path_of("other".as_ref()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }

@@ -139,7 +139,8 @@ impl Furnished {
 /// Returns the error of starting a thread.
 fn bring_in_step(guard: &Guard) -> io::Result<Option<Sync>> {
     match guard.host_git() {
-        Some(git) => Sync::start(Arc::new(guard.repositories()), git),
-        None => Ok(None),
+        Ok(git) => Sync::start(Arc::new(guard.repositories()), git),
+        // The end of the session says so.
+        Err(_) => Ok(None),
     }
 }

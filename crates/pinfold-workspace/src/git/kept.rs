@@ -27,6 +27,8 @@ use pinfold_trees::remove_tree;
 use super::collect::{Collect, MayMove, Phase, Recorded};
 use super::private::Copied;
 use crate::guard::left::{self, RecordedCopy};
+use super::record::{Bytes, Copy, path};
+use super::{bytes, no_git};
 
 /// What the name of a copy's record ends with. It lies next to the copy.
 const RECORD: &str = "json";
@@ -137,6 +139,11 @@ impl KeptCopy {
         let is_judged = record.tops.iter().all(|(top, _)| top.is_dir());
         let commands = Commands::new(record.ahead, &writable);
         special_files::remove(&copied.private);
+        let writable: Vec<PathBuf> = writable.into_iter().map(path).collect();
+        let git = launcher.find("git", &writable).map_err(|missing| no_git(&missing))?;
+        let is_recorded = judging.is_some();
+        let basis = Basis::read(judging.unwrap_or_default(), writable, places)?;
+        let is_judged = is_recorded && basis.tops.iter().all(|(top, _)| top.is_dir());
         let session = self.session.as_str();
         let collect = Collect {
             copied: &copied,

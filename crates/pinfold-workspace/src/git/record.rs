@@ -1,22 +1,19 @@
 //! A copy of a git directory as it is written down, for who settles it when its session is gone.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 use pinfold_git::baseline::Start;
 use pinfold_git::stamp::Stamps;
 use pinfold_host::anchor::Anchor;
 use serde::{Deserialize, Serialize};
 
+use super::bytes;
 use super::private::Copied;
 
 /// A path: any bytes.
 pub(crate) type Bytes = Vec<u8>;
-
-pub(crate) fn bytes(path: &Path) -> Bytes {
-    path.as_os_str().as_bytes().to_vec()
-}
 
 pub(crate) fn path(bytes: Bytes) -> PathBuf {
     OsString::from_vec(bytes).into()

@@ -36,9 +36,11 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{Guard, Walked};
 use crate::GuardError;
+use crate::git::bytes;
 use crate::git::named::reason;
 use crate::git::private::Copied;
 use crate::git::record::{Bytes, Copy, bytes, path};
+use crate::git::record::{Bytes, Copy, path};
 use crate::protected_dirs::{Entry, ProtectedDir};
 
 /// The record's name in the session's private directory; the walks lie next to it.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 
 use pinfold_git::dropped;
@@ -21,7 +22,9 @@ use crate::git::collect::{Phase, inner_first};
 use crate::git::kept;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
+use crate::git::record::Copy;
 use crate::git::sync::Synced;
+use crate::git::{bytes, no_git};
 use crate::protected_dirs::{self, Settling};
 
 impl Guard {
@@ -37,28 +40,28 @@ impl Guard {
         unmasked: &HashMap<PathBuf, Unmasked>,
         patience: &Patience,
     ) -> Settled {
-        let git = self.host_git();
+        let found = self.host_git();
+        let git = found.as_ref().ok();
         let mut settled = Settled { kept: synced.kept, ..Settled::default() };
         let aside = SetAside::of(places, &self.session);
         // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
         // `git status` fail on the host.
         let repositories = self.repositories();
         let mut modules = synced.modules;
-        let git_files = git.as_ref().map_or_else(GitFiles::new, |git| {
+        let git_files = git.map_or_else(GitFiles::new, |git| {
             let found = repositories.modules(git, Phase::End, Some(&aside), Some(patience));
             found.bring(&mut modules, &mut settled)
         });
         let rebuild = Rebuild {
             aside: &aside,
-            git: git.as_ref(),
+            git,
             session: &self.session,
             reader: self.reader(),
             modules: git
-                .as_ref()
                 .map(|git| repositories.modules(git, Phase::End, Some(&aside), Some(patience))),
         };
         let settling = Settling {
-            git: git.as_ref(),
+            git,
             tops: &self.tops,
             copies: &self.copies.directories,
             aside: &aside,
@@ -81,7 +84,7 @@ impl Guard {
             return settled;
         }
         if self.over.is_none() {
-            self.collect(git.as_ref(), synced.states, &mut settled, patience);
+            self.collect(found.as_ref(), synced.states, &mut settled, patience);
             if settled.is_cut {
                 return settled;
             }
@@ -112,7 +115,7 @@ impl Guard {
     /// Takes commits and references out of the copies, as long as there is time.
     fn collect(
         &self,
-        git: Option<&HostProgram>,
+        git: Result<&HostProgram, &io::Error>,
         mut states: Vec<State>,
         settled: &mut Settled,
         patience: &Patience,
@@ -127,11 +130,11 @@ impl Guard {
                 return;
             }
             let collected = match git {
-                Some(git) => {
+                Ok(git) => {
                     let collect = repositories.collecting(copied, git, &rebuilt, Phase::End);
                     collect.collect_at_end(state, settled)
                 }
-                None => Err("there is no git on the host".into()),
+                Err(missing) => Err(no_git(missing)),
             };
             if let Err(error) = collected {
                 let what = format!("commits in {} ({error})", copied.host.path().display());

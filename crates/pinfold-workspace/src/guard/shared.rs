@@ -1,5 +1,6 @@
 //! The repositories of a session, for the thread that brings them in step.
 
+use std::io;
 use std::path::PathBuf;
 
 use pinfold_host::launcher::HostProgram;
@@ -128,5 +129,11 @@ impl Guard {
     /// Returns the roots that the session could write to.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
         self.roots.iter().map(|root| root.path.clone()).collect()
+    ///
+    /// # Errors
+    /// Returns the errors of [`pinfold_host::launcher::Launcher::find`].
+    pub fn host_git(&self) -> io::Result<HostProgram> {
+        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        self.launcher.find("git", &writable)
     }
 }

@@ -24,6 +24,7 @@ use super::record::Judge;
 use super::stage::{Places, Staging};
 use super::tree::{Node, Tree, attributes};
 use crate::git::collect::{Collect, MayMove, Phase, Recorded, inner_first};
+use crate::git::no_git;
 use crate::git::private::Copied;
 
 /// What is to be taken over.
@@ -206,7 +207,7 @@ impl Review {
         for number in inner_first(found.iter().map(|(host, _)| *host)) {
             let (host, copied) = &found[number];
             let collected = match (&git, copied) {
-                (Some(git), Ok(copied)) => {
+                (Ok(git), Ok(copied)) => {
                     let collect = Collect {
                         copied,
                         all: &all,
@@ -226,8 +227,8 @@ impl Review {
                     };
                     collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
-                (Some(_), Err(error)) => Err(Refusal::new(error)),
-                (None, _) => Err("there is no git on the host".into()),
+                (Ok(_), Err(error)) => Err(Refusal::new(error)),
+                (Err(missing), _) => Err(no_git(missing)),
             };
             if let Err(error) = collected {
                 failed = true;

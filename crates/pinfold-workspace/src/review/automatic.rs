@@ -108,7 +108,7 @@ pub(crate) fn apply(
 /// git, or no repository.
 fn ignored(launcher: &Launcher, workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
     let is_repository = workspace.ancestors().any(|above| above.join(".git").exists());
-    let git = launcher.find("git", &[workspace.to_owned()]).filter(|_| is_repository);
+    let git = launcher.find("git", &[workspace.to_owned()]).ok().filter(|_| is_repository);
     let Some(git) = git else { return BTreeSet::new() };
     let paths: Vec<&Path> = changes.list.iter().map(|change| change.path.as_path()).collect();
     let mut ignored = BTreeSet::new();

@@ -23,8 +23,8 @@ pub enum DedicatedError {
     #[error("{} is in no git repository: there is nothing to make a worktree of", Escaped(.0))]
     NoRepository(PathBuf),
     /// There is no git, or only one that lies in the repository.
-    #[error("there is no git in PATH outside of the repository")]
-    NoGit,
+    #[error("no git can be used: {0}")]
+    NoGit(io::Error),
     /// An empty repository.
     #[error("the repository has no commit yet: there is nothing to check out")]
     NoCommit,
@@ -116,7 +116,7 @@ impl DedicatedError {
             Self::NoRepository(_) => {
                 Some("change into a repository, or say --workspace scratch_mount".to_owned())
             }
-            Self::NoGit => Some("install git".to_owned()),
+            Self::NoGit(_) => Some("install git".to_owned()),
             Self::NoCommit => Some("make a first commit".to_owned()),
             Self::TooLong(_) | Self::TooWide(_) => Some("choose another name".to_owned()),
             Self::CheckedOut { top, .. } => {

@@ -65,7 +65,7 @@ impl Repository {
             return Err(none());
         }
         let writable = [top.to_owned(), git.clone()];
-        let program = launcher.find("git", &writable).ok_or(DedicatedError::NoGit)?;
+        let program = launcher.find("git", &writable).map_err(DedicatedError::NoGit)?;
         special_files::refuse(&git)?;
         let git = Anchor::of(&git)?;
         let main = worktrees::list(&git, &[(top.to_owned(), here.clone())])

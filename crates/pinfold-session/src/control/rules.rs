@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinfold_egress::PolicyHandle;
 use pinfold_host::Refusal;
 use pinfold_host::audit::{Audit, Event};
-use pinfold_policy::network::NetworkRule;
+use pinfold_policy::network::{NetworkPolicy, NetworkRule};
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::Ceiling;
 
@@ -30,7 +30,16 @@ impl Rules {
         let rule: NetworkRule = text.parse().map_err(Refusal::about(text))?;
         let given = Valued::new(rule.clone(), Origin::Flag { name: "pinfold allow" });
         match change {
-            Change::Allow(_) => self.ceiling.check_host(&given).map_err(Refusal::of)?,
+            Change::Allow(_) => {
+                self.ceiling.check_host(&given).map_err(Refusal::of)?;
+                let (allow, now) = (vec![given.clone()], self.policy.current());
+                let opened = NetworkPolicy { allow, ..NetworkPolicy::clone(&now) };
+                if opened.closed_loopback_rule().is_some() {
+                    let what = format!("{rule} opens nothing: it is a service of this machine");
+                    let hint = format!("start a session with --allow-internal-host {rule}");
+                    return Err(Refusal::new(what).with_hint(hint));
+                }
+            }
             Change::Forbid(_) => {
                 let policy = self.policy.current();
                 if !policy.allow.iter().any(|known| known.value == rule) {

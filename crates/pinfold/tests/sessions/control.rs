@@ -50,6 +50,10 @@ fn rules_come_and_go_and_nothing_is_left() {
         assert!(!said(&forbidden).contains("a.example.com"), "{}", said(&forbidden));
         let unknown = change(&["forbid", "c.example.com"]);
         assert!(said(&unknown).contains("no rule c.example.com"), "{}", said(&unknown));
+        // Only a start opens what listens on this machine.
+        let own = change(&["allow", "host.pinfold:9"]);
+        assert!(!own.status.success(), "{}", said(&own));
+        assert!(said(&own).contains("--allow-internal-host host.pinfold:9"), "{}", said(&own));
         let other = change(&["allow", "c.example.com", "--session", "nobody"]);
         assert!(said(&other).contains("no live session nobody"), "{}", said(&other));
         let audit = change(&["audit", "--json"]);

@@ -24,8 +24,6 @@ use pinfold_policy::path::HostPath;
 use pinfold_worktree::workspace::git_outside;
 use rustix::fs::FlockOperation;
 
-use crate::git::no_git;
-
 /// What the copy of an index is called by. The session may be live, and has a copy of its own.
 const STAGING: &str = "accept";
 
@@ -64,7 +62,7 @@ impl Repository {
     /// Returns that it or git is missing.
     pub fn at(top: &HostPath, launcher: &Launcher) -> Result<Self, Refusal> {
         let own = [top.as_path().to_owned()];
-        let program = launcher.find("git", &own).map_err(|missing| no_git(&missing))?;
+        let program = launcher.find("git", &own).map_err(Refusal::about("no git can be used"))?;
         let none = || format!("{top} is not a git repository");
         let dot = top.as_path().join(".git");
         let common = match git_outside(top.as_path()).map_err(Refusal::of)? {

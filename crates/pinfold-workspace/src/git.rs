@@ -15,8 +15,3 @@ pub mod sync;
 pub fn bytes(path: &std::path::Path) -> Vec<u8> {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()
 }
-
-/// Says why no git of the host's can be used.
-pub(crate) fn no_git(missing: &std::io::Error) -> pinfold_host::Refusal {
-    format!("no git can be used: {missing}").into()
-}

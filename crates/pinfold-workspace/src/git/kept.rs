@@ -24,11 +24,11 @@ use pinfold_protect::commands::Commands;
 use pinfold_protect::survey::open_to_owner;
 use pinfold_trees::remove_tree;
 
+use super::bytes;
 use super::collect::{Collect, MayMove, Phase, Recorded};
 use super::private::Copied;
 use crate::guard::left::{self, RecordedCopy};
 use super::record::{Bytes, Copy, path};
-use super::{bytes, no_git};
 
 /// What the name of a copy's record ends with. It lies next to the copy.
 const RECORD: &str = "json";
@@ -140,7 +140,7 @@ impl KeptCopy {
         let commands = Commands::new(record.ahead, &writable);
         special_files::remove(&copied.private);
         let writable: Vec<PathBuf> = writable.into_iter().map(path).collect();
-        let git = launcher.find("git", &writable).map_err(|missing| no_git(&missing))?;
+        let git = launcher.find("git", &writable).map_err(Refusal::about("no git can be used"))?;
         let is_recorded = judging.is_some();
         let basis = Basis::read(judging.unwrap_or_default(), writable, places)?;
         let is_judged = is_recorded && basis.tops.iter().all(|(top, _)| top.is_dir());

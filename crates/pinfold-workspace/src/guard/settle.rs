@@ -18,13 +18,13 @@ use pinfold_protect::set_aside::SetAside;
 
 use super::state::Guard;
 use crate::after::{self, Looked};
+use crate::git::bytes;
 use crate::git::collect::{Phase, inner_first};
 use crate::git::kept;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
 use crate::git::record::Copy;
 use crate::git::sync::Synced;
-use crate::git::{bytes, no_git};
 use crate::protected_dirs::{self, Settling};
 
 impl Guard {
@@ -134,7 +134,7 @@ impl Guard {
                     let collect = repositories.collecting(copied, git, &rebuilt, Phase::End);
                     collect.collect_at_end(state, settled)
                 }
-                Err(missing) => Err(no_git(missing)),
+                Err(missing) => Err(format!("no git can be used: {missing}").into()),
             };
             if let Err(error) = collected {
                 let what = format!("commits in {} ({error})", copied.host.path().display());

@@ -24,7 +24,6 @@ use super::record::Judge;
 use super::stage::{Places, Staging};
 use super::tree::{Node, Tree, attributes};
 use crate::git::collect::{Collect, MayMove, Phase, Recorded, inner_first};
-use crate::git::no_git;
 use crate::git::private::Copied;
 
 /// What is to be taken over.
@@ -228,7 +227,7 @@ impl Review {
                     collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
                 (Ok(_), Err(error)) => Err(Refusal::new(error)),
-                (Err(missing), _) => Err(no_git(missing)),
+                (Err(missing), _) => Err(format!("no git can be used: {missing}").into()),
             };
             if let Err(error) = collected {
                 failed = true;

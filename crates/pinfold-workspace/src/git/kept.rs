@@ -24,11 +24,9 @@ use pinfold_protect::commands::Commands;
 use pinfold_protect::survey::open_to_owner;
 use pinfold_trees::remove_tree;
 
-use super::bytes;
 use super::collect::{Collect, MayMove, Phase, Recorded};
 use super::private::Copied;
 use crate::guard::left::{self, RecordedCopy};
-use super::record::{Bytes, Copy, path};
 
 /// What the name of a copy's record ends with. It lies next to the copy.
 const RECORD: &str = "json";
@@ -134,16 +132,10 @@ impl KeptCopy {
         let copied = Copied { private: self.path.clone(), ..record.copied };
         copied.host.open().map_err(Refusal::about("the repository that the copy is of"))?;
         let writable: Vec<PathBuf> = record.roots.iter().map(|(root, _)| root.clone()).collect();
-        let git = launcher.find("git", &writable);
-        let git = git.ok_or("there is no git in PATH outside of what the session could write")?;
+        let git = launcher.find("git", &writable).map_err(Refusal::about("no git can be used"))?;
         let is_judged = record.tops.iter().all(|(top, _)| top.is_dir());
         let commands = Commands::new(record.ahead, &writable);
         special_files::remove(&copied.private);
-        let writable: Vec<PathBuf> = writable.into_iter().map(path).collect();
-        let git = launcher.find("git", &writable).map_err(Refusal::about("no git can be used"))?;
-        let is_recorded = judging.is_some();
-        let basis = Basis::read(judging.unwrap_or_default(), writable, places)?;
-        let is_judged = is_recorded && basis.tops.iter().all(|(top, _)| top.is_dir());
         let session = self.session.as_str();
         let collect = Collect {
             copied: &copied,

@@ -39,7 +39,6 @@ use crate::GuardError;
 use crate::git::bytes;
 use crate::git::named::reason;
 use crate::git::private::Copied;
-use crate::git::record::{Bytes, Copy, bytes, path};
 use crate::git::record::{Bytes, Copy, path};
 use crate::protected_dirs::{Entry, ProtectedDir};
 

@@ -18,12 +18,10 @@ use pinfold_protect::set_aside::SetAside;
 
 use super::state::Guard;
 use crate::after::{self, Looked};
-use crate::git::bytes;
 use crate::git::collect::{Phase, inner_first};
 use crate::git::kept;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
-use crate::git::record::Copy;
 use crate::git::sync::Synced;
 use crate::protected_dirs::{self, Settling};
 

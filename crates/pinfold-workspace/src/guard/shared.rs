@@ -122,18 +122,15 @@ impl Guard {
     }
 
     /// Returns the host's git, found where the session could not write.
-    pub fn host_git(&self) -> Option<HostProgram> {
+    ///
+    /// # Errors
+    /// Returns the errors of [`pinfold_host::launcher::Launcher::find`].
+    pub fn host_git(&self) -> io::Result<HostProgram> {
         self.launcher.find("git", &self.writable())
     }
 
     /// Returns the roots that the session could write to.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
         self.roots.iter().map(|root| root.path.clone()).collect()
-    ///
-    /// # Errors
-    /// Returns the errors of [`pinfold_host::launcher::Launcher::find`].
-    pub fn host_git(&self) -> io::Result<HostProgram> {
-        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        self.launcher.find("git", &writable)
     }
 }

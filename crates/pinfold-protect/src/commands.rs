@@ -34,7 +34,7 @@ pub fn ahead(roots: &[PathBuf]) -> Vec<Ahead> {
     ahead_on(&variable("PATH").unwrap_or_default(), is_of_npm(), roots)
 }
 
-/// npm adds directories to the variable for what it starts: the user's shell does not have them.
+/// Returns whether npm started this: it adds directories to the variable that the shell of the user does not have.
 fn is_of_npm() -> bool {
     var_os("npm_execpath").is_some()
 }
@@ -87,7 +87,7 @@ pub enum Shadowing {
 }
 
 impl Programs {
-    /// Finds those on the caller's `PATH` and those of the system, but for what lies in these roots.
+    /// Finds those on the caller's `PATH` and those of the system, without what lies in these roots.
     #[must_use]
     pub fn find(roots: &[PathBuf]) -> Self {
         let path = variable("PATH").unwrap_or_default();

@@ -4,6 +4,8 @@
 //! the tree's root before it is emptied. So a tree may be deeper than a path is long or a process has descriptors,
 //! and a file system that is mounted in it is never entered: its mount point cannot be moved.
 
+pub mod tree;
+
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;

@@ -23,7 +23,6 @@ mod renames;
 mod scan;
 mod seen;
 mod stage;
-pub mod tree;
 mod undecided;
 mod whole;
 

@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
 use pinfold_host::file_id::Moment;
+use pinfold_trees::tree::{ACCESS_LIST, Tree, access_list, directory_at, names, node_at};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, XattrFlags, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use super::changes::File;
 use super::{Content, Entry};
 use crate::git::committed::Kind;
-use crate::review::tree::{ACCESS_LIST, Tree, access_list, directory_at, names, node_at};
 
 /// The directory on the host.
 pub(super) struct Target<'a> {

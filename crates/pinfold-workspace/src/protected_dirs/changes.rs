@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::file_id::Moment;
+use pinfold_trees::tree::{Tree, node_at};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{Content, Entry};
 use crate::git::committed::{Committed, Kind, LARGEST};
-use crate::review::tree::{Tree, node_at};
 
 /// Files, links and directories that are looked at one by one.
 const MOST_ENTRIES: usize = 20_000;

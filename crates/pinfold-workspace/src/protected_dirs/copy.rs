@@ -10,11 +10,11 @@ use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::file_id::Moment;
 use pinfold_policy::path::Escaped;
+use pinfold_trees::tree::{Node, Tree, names, node_at};
 use ring::digest::{SHA256, digest};
 use rustix::fs::FileType;
 
 use super::{Content, Entry};
-use crate::review::tree::{Node, Tree, names, node_at};
 
 /// Bytes that are copied for one session at most, so that a start stays short.
 const MOST_BYTES: u64 = 16 << 20;

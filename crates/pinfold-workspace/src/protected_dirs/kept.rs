@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::open_directory;
+use pinfold_trees::tree::Tree;
 use rustix::fs::FileType;
 
 use super::apply::{Expected, Target};
 use super::changes::{File, Found};
 use super::settle::{Settling, units};
-use crate::review::tree::Tree;
 
 /// Keeps what commits of the start have of a new protected file or directory below a granted root:
 /// as new files, so that nothing that is open in another session leads to them. Returns the rest,

@@ -9,13 +9,13 @@ use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::set_aside::{SetAside, kept};
+use pinfold_trees::tree::Tree;
 
 use super::apply::{Expected, Refused, Target};
 use super::changes::{File, Found};
 use super::{Content, ProtectedDir};
 use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
-use crate::review::tree::Tree;
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
 const MOST_NAMED: usize = 64;

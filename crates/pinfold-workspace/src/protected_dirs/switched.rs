@@ -11,13 +11,13 @@ use pinfold_git::settled::Settled;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::file_id::{FileId, Moment};
 use pinfold_policy::path::Escaped;
+use pinfold_trees::tree::Tree;
 
 use super::Entry;
 use super::apply::{Expected, Refused, Target};
 use super::changes::File;
 use super::settle::Settling;
 use crate::git::committed::{Repository, Switched};
-use crate::review::tree::Tree;
 
 /// Has files that were masked follow HEAD, if they are as HEAD had them at the start. `known` is what was
 /// masked, and which file it was. Call it when HEAD is where the session has it.

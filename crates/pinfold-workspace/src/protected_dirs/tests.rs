@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::anchor::Anchor;
+use pinfold_trees::tree::Tree;
 use tempfile::TempDir;
 
 use super::apply::{Expected, Refused, Target};
@@ -12,7 +13,6 @@ use super::copy::{Budget, copy};
 use super::settle::units;
 use super::{Content, Entry};
 use crate::git::committed::Kind;
-use crate::review::tree::Tree;
 
 struct Case {
     dir: TempDir,

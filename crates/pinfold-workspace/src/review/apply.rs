@@ -15,6 +15,7 @@ use pinfold_names::Protection;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::commands::Commands;
 use pinfold_terminal::notify;
+use pinfold_trees::tree::{Node, Tree, attributes};
 
 use super::changes::{Change, Changes, Left, What, is_within};
 use super::ended::Review;
@@ -22,7 +23,6 @@ use super::error::ReviewError;
 use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::record::Judge;
 use super::stage::{Places, Staging};
-use super::tree::{Node, Tree, attributes};
 use crate::git::collect::{Collect, MayMove, Phase, Recorded, inner_first};
 use crate::git::private::Copied;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_trees::tree::Node;
 use rustix::fs::FileType;
 
 use super::record::Protected;
-use super::tree::Node;
 
 /// What happened to one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

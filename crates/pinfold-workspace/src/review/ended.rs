@@ -16,6 +16,7 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
+use pinfold_trees::tree::Tree;
 use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
 
@@ -26,7 +27,6 @@ use super::journal::Journal;
 use super::layer::{LAYERS, LOCK, RECORD, UPPER, remove, reviews};
 use super::record::{AnyPath, Form, Record, VERSION};
 use super::seen::write_whole;
-use super::tree::Tree;
 use super::whole::boot;
 
 const APPLIED: &str = "applied";

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pinfold_trees::tree::{Node, Tree, directory_at, node_at};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,6 @@ use thiserror::Error;
 
 use super::record::as_bytes;
 use super::seen::write_whole;
-use super::tree::{Node, Tree, directory_at, node_at};
 
 /// Everything that one `apply` does.
 #[derive(Debug, Serialize, Deserialize)]

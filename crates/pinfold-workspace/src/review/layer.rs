@@ -13,10 +13,10 @@ use pinfold_host::sessions;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_trees::tree::Tree;
 
 use super::names::Names;
 use super::record::{Record, VERSION};
-use super::tree::Tree;
 use super::whole::boot;
 use crate::GuardError;
 use crate::shadow::Shadow;

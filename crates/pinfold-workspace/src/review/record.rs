@@ -17,12 +17,12 @@ use pinfold_protect::commands::{Ahead, Programs, Shadowing};
 use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
+use pinfold_trees::tree::Node;
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
 use super::changes::{Change, Left};
 use super::scan::is_named;
-use super::tree::Node;
 
 /// The form of the record that this version writes and reads.
 pub(crate) const VERSION: u32 = 2;

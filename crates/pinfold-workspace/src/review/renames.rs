@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use pinfold_trees::tree::{Node, Tree};
 use rustix::fs::FileType;
 
 use super::changes::{Change, What};
 use super::scan::is_same;
-use super::tree::{Node, Tree};
 
 /// Finds them: a deleted file holds what a new one holds.
 pub(super) fn find_renames(list: &mut [Change], upper: &Tree, lower: &Tree) {

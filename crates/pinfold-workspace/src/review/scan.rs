@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pinfold_trees::tree::{Node, Tree, attributes, directory_at, is_opaque, names, node_at};
 use rustix::fs::FileType;
 use rustix::io::{Errno, retry_on_intr};
 
 use super::changes::{Change, Left, What};
 use super::record::Judge;
-use super::tree::{Node, Tree, attributes, directory_at, is_opaque, names, node_at};
 
 /// Two descriptors are held for each level on the way down.
 const DEEPEST: usize = 256;

@@ -9,10 +9,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_trees::tree::Node;
 use rustix::fs::FileType;
 
 use super::changes::{Change, Conflict};
-use super::tree::Node;
 
 /// What lay at each path that a session changed.
 #[derive(Debug, Default)]

@@ -12,14 +12,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use pinfold_host::beneath::open_directory;
+use pinfold_trees::tree::{
+    ACCESS_LIST, Node, Tree, access_list, attributes, directory_at, has_notes, names,
+};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags};
 use rustix::io::Errno;
 
 use super::changes::{Change, What};
 use super::journal::{give, written};
-use super::tree::{
-    ACCESS_LIST, Node, Tree, access_list, attributes, directory_at, has_notes, names,
-};
 
 /// For utimensat(2).
 const NOW: Timestamps = {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use pinfold_policy::path::Escaped;
+use pinfold_trees::tree::Tree;
 
 use super::changes::{Change, Changes, What};
 use super::ended::Review;
@@ -16,7 +17,6 @@ use super::record::Judge;
 use super::renames::find_renames;
 use super::scan::scan;
 use super::seen::Seen;
-use super::tree::Tree;
 use super::whole::{boot, find_lost};
 
 /// What the workspace was at the first look after the session's end.

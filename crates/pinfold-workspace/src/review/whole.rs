@@ -10,10 +10,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_trees::tree::{Tree, directory_at, is_opaque, node_at};
 use rustix::io::Errno;
 
 use super::seen::{Seen, left};
-use super::tree::{Tree, directory_at, is_opaque, node_at};
 
 /// Returns what the kernel calls its present run (random(4), "boot_id").
 ///

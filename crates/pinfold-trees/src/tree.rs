@@ -20,20 +20,20 @@ const OF_USERS: &[u8] = b"user.";
 
 /// What lies at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) kind: FileType,
+pub struct Node {
+    pub kind: FileType,
     /// Permission bits, with set-user-id, set-group-id and sticky.
-    pub(crate) mode: u32,
+    pub mode: u32,
     /// Bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Device and number of the inode.
-    pub(crate) inode: (u64, u64),
-    pub(crate) links: u64,
-    pub(crate) owner: (u32, u32),
+    pub inode: (u64, u64),
+    pub links: u64,
+    pub owner: (u32, u32),
     /// Seconds and nanoseconds.
-    pub(crate) modified: (i64, u64),
+    pub modified: (i64, u64),
     /// Seconds and nanoseconds.
-    pub(crate) changed: (i64, u64),
+    pub changed: (i64, u64),
     device: u64,
     /// Whether it is an empty file that is marked as a whiteout.
     is_marked: bool,
@@ -60,21 +60,21 @@ impl Node {
         }
     }
 
-    pub(crate) fn is_directory(&self) -> bool {
+    pub fn is_directory(&self) -> bool {
         self.kind == FileType::Directory
     }
 
     /// Returns whether it says that something was deleted: a character device 0:0, as overlayfs makes it, or an empty file with
     /// a mark, where an overlay is below (`ovl_mknod` in the kernel's fs/overlayfs refuses that device; it reads the mark since Linux
     /// 6.7). No sandbox can make either.
-    pub(crate) fn is_whiteout(&self) -> bool {
+    pub fn is_whiteout(&self) -> bool {
         self.is_marked || (self.kind == FileType::CharacterDevice && self.device == 0)
     }
 }
 
 /// The root of a tree.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     root: OwnedFd,
 }
 
@@ -83,17 +83,17 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the error of `open(2)`; `ELOOP` for a link.
-    pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
+    pub fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
     /// Returns the tree of a directory that is open already.
-    pub(crate) fn of(root: OwnedFd) -> Self {
+    pub fn of(root: OwnedFd) -> Self {
         Self { root }
     }
 
-    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+    pub fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
@@ -101,7 +101,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the error of `fstat(2)`.
-    pub(crate) fn node_of_root(&self) -> Result<Node, Errno> {
+    pub fn node_of_root(&self) -> Result<Node, Errno> {
         Ok(Node::of(&rustix::fs::fstat(&self.root)?))
     }
 
@@ -115,7 +115,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the error of `openat2(2)`; `ELOOP` where a link is on the way.
-    pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    pub fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)
     }
 
@@ -123,7 +123,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the errors of [`Self::directory`].
-    pub(crate) fn above<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Errno> {
+    pub fn above<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Errno> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
     }
@@ -132,7 +132,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the errors of [`Self::directory`], and the error of `fstatat(2)`.
-    pub(crate) fn node(&self, path: &Path) -> Result<Option<Node>, Errno> {
+    pub fn node(&self, path: &Path) -> Result<Option<Node>, Errno> {
         let Some(name) = path.file_name() else { return self.node_of_root().map(Some) };
         let above = path.parent().unwrap_or(Path::new(""));
         match self.open_at(above, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW) {
@@ -146,7 +146,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the error of `openat2(2)`; `EINVAL` for what is not a regular file.
-    pub(crate) fn file(&self, path: &Path) -> Result<File, Errno> {
+    pub fn file(&self, path: &Path) -> Result<File, Errno> {
         // A FIFO must not make the reader wait.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_at(path, flags)?;
@@ -158,7 +158,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns the error of `readlinkat(2)`.
-    pub(crate) fn link(&self, path: &Path) -> Result<PathBuf, Errno> {
+    pub fn link(&self, path: &Path) -> Result<PathBuf, Errno> {
         let (above, name) = self.above(path)?;
         let target = rustix::fs::readlinkat(above, name, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
@@ -169,7 +169,7 @@ impl Tree {
 ///
 /// # Errors
 /// Returns the error of `fstatat(2)`.
-pub(crate) fn node_at(directory: impl AsFd, name: &OsStr) -> Result<Option<Node>, Errno> {
+pub fn node_at(directory: impl AsFd, name: &OsStr) -> Result<Option<Node>, Errno> {
     match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => {
             let node = Node::of(&stat);
@@ -193,7 +193,7 @@ fn is_marked(directory: impl AsFd, name: &OsStr) -> bool {
 ///
 /// # Errors
 /// Returns the error of `openat(2)`; `ELOOP` or `ENOTDIR` for a link.
-pub(crate) fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+pub fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty())
 }
@@ -202,7 +202,7 @@ pub(crate) fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd
 ///
 /// # Errors
 /// Returns the error of `getdents64(2)`.
-pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
+pub fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_bytes().to_vec();
@@ -219,7 +219,7 @@ pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
 ///
 /// # Errors
 /// Returns the error of `flistxattr(2)` and `fgetxattr(2)`.
-pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
+pub fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
     let list = grown(|buffer| rustix::fs::flistxattr(&place, buffer));
     let list = match list {
         Ok(list) => list,
@@ -243,7 +243,7 @@ pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, E
 ///
 /// # Errors
 /// Returns the error of `fgetxattr(2)`.
-pub(crate) fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
+pub fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
     match grown(|buffer| rustix::fs::fgetxattr(&place, ACCESS_LIST, buffer)) {
         Ok(list) => Ok(Some(list)),
         Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
@@ -252,14 +252,14 @@ pub(crate) fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
 }
 
 /// The extended attribute of access control lists.
-pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
+pub const ACCESS_LIST: &str = "system.posix_acl_access";
 
 /// Returns whether a file has extended attributes that must not come to a workspace: notes of overlayfs, or capabilities, which a
 /// program of a nested sandbox may have got (capabilities(7)).
 ///
 /// # Errors
 /// Returns the error of `flistxattr(2)`.
-pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
+pub fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
     let list = match grown(|buffer| rustix::fs::flistxattr(&place, buffer)) {
         Err(Errno::NOTSUP) => return Ok(false),
         list => list?,
@@ -272,7 +272,7 @@ pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
 ///
 /// # Errors
 /// Returns the error of `fgetxattr(2)`.
-pub(crate) fn is_opaque(directory: impl AsFd) -> Result<bool, Errno> {
+pub fn is_opaque(directory: impl AsFd) -> Result<bool, Errno> {
     let mut value = [0_u8; 1];
     match rustix::fs::fgetxattr(directory, "user.overlay.opaque", &mut value[..]) {
         Ok(length) => Ok(length == 1 && value == *b"y"),

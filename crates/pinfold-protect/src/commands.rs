@@ -22,7 +22,9 @@ const MOST: usize = 10_000;
 /// A directory of the workspace in which shells look for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ahead {
-    /// Without links. It may be missing.
+    /// As the variable has it, which may lead elsewhere by now.
+    pub written: PathBuf,
+    /// Where that led at the start, without links. It may have been missing.
     pub directory: PathBuf,
     /// What was in it at the start.
     pub names: Vec<OsString>,
@@ -42,23 +44,24 @@ fn is_of_npm() -> bool {
 fn ahead_on(path: &OsStr, is_of_npm: bool, roots: &[PathBuf]) -> Vec<Ahead> {
     let mut all: Vec<Ahead> = Vec::new();
     let is_meant = |it: &PathBuf| !(is_of_npm && it.ends_with("node_modules/.bin"));
-    for directory in split_paths(path).filter(is_meant).flat_map(|it| places(&it, roots)) {
-        let is_new = all.iter().all(|ahead| ahead.directory != directory);
+    for written in split_paths(path).filter(is_meant).flat_map(|it| places(&it, roots)) {
+        let Some(directory) = resolve(&written).end else { continue };
+        let is_new = all.iter().all(|ahead| ahead.written != written);
         if is_new && roots.iter().any(|root| directory.starts_with(root)) {
             let names = entries(&directory).take(MOST).map(|entry| entry.file_name()).collect();
-            all.push(Ahead { directory, names });
+            all.push(Ahead { written, directory, names });
         }
     }
     all
 }
 
-/// Returns where a component of the variable leads. A relative one is meant from wherever the shell is: from the current
+/// Returns what a component of the variable stands for. A relative one is meant from wherever the shell is: from the current
 /// directory, or the top of a grant.
 fn places(component: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let of_roots = roots.iter().filter(|_| component.is_relative()).map(|it| it.join(component));
     // An empty one is the current directory.
     let here = if component.as_os_str().is_empty() { Path::new(".") } else { component };
-    absolute(here).into_iter().chain(of_roots).filter_map(|path| resolve(&path).end).collect()
+    absolute(here).into_iter().chain(of_roots).collect()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> {
@@ -118,24 +121,26 @@ impl Programs {
         Some(Shadowing::OfSystem(Reason { why: Why::HostExecutes, text: text.into(), opt_in }))
     }
 
-    /// Returns what is new in a directory and has the name of a program. A link to that very program is it.
-    pub fn new_in<'a>(
-        &'a self,
-        ahead: &'a Ahead,
-    ) -> impl Iterator<Item = (PathBuf, Shadowing)> + 'a {
-        let is_new = |name: &OsString| !ahead.names.contains(name);
-        let names = entries(&ahead.directory).map(|entry| entry.file_name()).filter(is_new);
-        names.filter_map(|name| {
-            let path = ahead.directory.join(&name);
-            let shadowing = self.judge(&name)?;
+    /// Returns what is new in a directory and has the name of a program. A link to that very program is it. Where a link of the
+    /// session's leads to another directory, all of that is new.
+    #[must_use]
+    pub fn new_in(&self, ahead: &Ahead) -> Vec<(PathBuf, Shadowing)> {
+        let directory = resolve(&ahead.written).end.unwrap_or_default();
+        let is_other = directory != ahead.directory;
+        let judge = |name: OsString| {
+            let shadowing = self.judge(&name).filter(|_| is_other || !ahead.names.contains(&name));
+            let path = directory.join(&name);
             let file = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
-            let is_same = file(&path).is_some_and(|it| Some(it) == file(&self.by_name[&name].path));
-            (!is_same).then_some((path, shadowing))
-        })
+            let program = &self.by_name.get(&name)?.path;
+            let is_same = file(&path).is_some_and(|it| Some(it) == file(program));
+            Some((path, shadowing?)).filter(|_| !is_same)
+        };
+        entries(&directory).map(|entry| entry.file_name()).filter_map(judge).collect()
     }
 }
 
-/// What a commit must not put into a working tree: names of the system's programs, in such directories.
+/// What a commit must not put into a working tree: names of the system's programs in such directories, and anything in the place
+/// of such a directory or of one above it, which may be a link.
 #[derive(Debug, Default)]
 pub struct Commands {
     directories: Vec<PathBuf>,
@@ -143,20 +148,33 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Finds them for these directories, which lie in these roots.
+    /// Finds them for directories that lie in these roots.
     #[must_use]
-    pub fn new(directories: Vec<PathBuf>, roots: &[PathBuf]) -> Self {
+    pub fn new(ahead: &[Ahead], roots: &[PathBuf]) -> Self {
+        let both = ahead.iter().flat_map(|it| [it.written.clone(), it.directory.clone()]);
+        let directories: Vec<PathBuf> = both.collect();
         let programs =
             if directories.is_empty() { Programs::default() } else { Programs::find(roots) };
         Self { directories, programs }
     }
 
-    /// Returns whether a path is one.
+    /// Judges a name in one of the directories.
+    #[must_use]
+    pub fn judge(&self, path: &Path) -> Option<Shadowing> {
+        let is_there = self.directories.iter().any(|it| path.parent() == Some(it));
+        self.programs.judge(path.file_name().filter(|_| is_there)?)
+    }
+
+    /// Returns whether a path leads to one of the directories.
+    #[must_use]
+    pub fn leads_through(&self, path: &Path) -> bool {
+        self.directories.iter().any(|it| it.starts_with(path))
+    }
+
+    /// Returns whether a path is one that a commit must not put there.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
-        let is_there = self.directories.iter().any(|it| path.parent() == Some(it));
-        let judged = path.file_name().filter(|_| is_there).and_then(|it| self.programs.judge(it));
-        matches!(judged, Some(Shadowing::OfSystem(_)))
+        self.leads_through(path) || matches!(self.judge(path), Some(Shadowing::OfSystem(_)))
     }
 }
 
@@ -183,7 +201,7 @@ mod tests {
         };
         assert_eq!(found("/usr/bin:TOP/outside", false), Vec::<String>::new());
         assert_eq!(found("TOP/outside/link:/bin", false), ["bin"]);
-        assert_eq!(found("/bin:TOP/work/x/../bin:TOP/work/bin", false), ["bin"]);
+        assert_eq!(found("/bin:TOP/work/x/../bin:TOP/work/bin", false), ["bin", "bin"]);
         assert_eq!(found("node_modules/.bin:/bin", false), ["node_modules/.bin"]);
         assert_eq!(found("TOP/work/node_modules/.bin:/bin", true), Vec::<String>::new());
         assert_eq!(found(":/bin", false), [""]);
@@ -200,11 +218,28 @@ mod tests {
         }
         symlink("/bin/sh", bin.join("sh")).unwrap();
         symlink("/bin/sh", bin.join("cp")).unwrap();
-        let ahead = Ahead { directory: bin.clone(), names: vec!["cat".into()] };
+        let ahead = |written: &Path| Ahead {
+            written: written.to_owned(),
+            directory: bin.clone(),
+            names: vec!["cat".into()],
+        };
         let programs = Programs::find(std::slice::from_ref(&bin));
-        let mut found: Vec<PathBuf> = programs.new_in(&ahead).map(|(path, _)| path).collect();
-        found.sort();
-        assert_eq!(found, [bin.join("cp"), bin.join("ls")]);
+        let found = |written: &Path| {
+            let ahead = ahead(written);
+            let mut found: Vec<PathBuf> =
+                programs.new_in(&ahead).into_iter().map(|it| it.0).collect();
+            found.sort();
+            found
+        };
+        assert_eq!(found(&bin), [bin.join("cp"), bin.join("ls")]);
+        // The session had a link lead elsewhere.
+        fs::create_dir(bin.join("other")).unwrap();
+        fs::write(bin.join("other/cat"), "").unwrap();
+        symlink("other", bin.join("link")).unwrap();
+        assert_eq!(found(&bin.join("link")), [bin.join("other/cat")]);
+        let commands = Commands::new(&[ahead(&bin.join("link/x"))], std::slice::from_ref(&bin));
+        assert!(commands.has(&bin.join("ls")) && commands.has(&bin.join("link")));
+        assert!(!commands.has(&bin.join("own-tool")) && !commands.has(&bin.join("other/ls")));
         let Some(Shadowing::OfSystem(reason)) = programs.judge("ls".as_ref()) else { panic!() };
         assert!(reason.text.contains("/ls"), "{}", reason.text);
     }

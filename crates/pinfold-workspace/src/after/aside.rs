@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::Kept;
 use pinfold_host::beneath::open_directory;
+use pinfold_names::COMMANDS;
 use pinfold_names::misleading::{DEVICES, SPARSE_FILES};
 use pinfold_policy::path::Escaped;
 use pinfold_protect::misleading::Misleading;
@@ -30,9 +31,12 @@ impl After<'_> {
             }
             // What lies in something protected came with it.
             let mut above = path.ancestors().skip(1);
-            // No clone brings a FIFO.
+            // No clone brings a FIFO, and `PATH` has no directory of a clone that was not there.
             let is_fifo = std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
-            let in_new_tree = !is_fifo && above.clone().any(|above| self.new_trees.contains(above));
+            let is_command = reason.opt_in.as_deref() == Some(COMMANDS);
+            let is_of_clone = !is_fifo && !is_command;
+            let in_new_tree =
+                is_of_clone && above.clone().any(|above| self.new_trees.contains(above));
             let below =
                 above.any(|above| self.guard.known.contains_key(above) && self.is_known(above));
             if in_new_tree

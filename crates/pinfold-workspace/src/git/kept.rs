@@ -134,7 +134,7 @@ impl KeptCopy {
         let writable: Vec<PathBuf> = record.roots.iter().map(|(root, _)| root.clone()).collect();
         let git = launcher.find("git", &writable).map_err(Refusal::about("no git can be used"))?;
         let is_judged = record.tops.iter().all(|(top, _)| top.is_dir());
-        let commands = Commands::new(record.ahead, &writable);
+        let commands = Commands::new(&record.ahead, &writable);
         special_files::remove(&copied.private);
         let session = self.session.as_str();
         let collect = Collect {

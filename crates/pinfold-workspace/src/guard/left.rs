@@ -79,7 +79,7 @@ struct Left {
     expected: Vec<Bytes>,
     /// Directories in which the user's shell looks for programs, and what was in them.
     #[serde(default)]
-    ahead: Vec<(Bytes, Vec<Bytes>)>,
+    ahead: Vec<(Bytes, Bytes, Vec<Bytes>)>,
     isolated: bool,
 }
 
@@ -157,7 +157,11 @@ impl Guard {
             executed: self.executed.iter().map(|path| bytes(path)).collect(),
             parts: self.parts.iter().map(|it| (bytes(&it.path), bytes(&it.name))).collect(),
             expected: self.protect.expected.iter().map(|(path, _)| bytes(path)).collect(),
-            ahead: self.ahead.iter().map(|it| (bytes(&it.directory), all(&it.names))).collect(),
+            ahead: self
+                .ahead
+                .iter()
+                .map(|it| (bytes(&it.written), bytes(&it.directory), all(&it.names)))
+                .collect(),
             isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
@@ -188,8 +192,7 @@ impl Guard {
             guard.roots.push(Walked { path, site, walk });
         }
         guard.protect.expected = left.expected.into_iter().map(|it| (path(it), reason())).collect();
-        let ahead = left.ahead.into_iter();
-        guard.ahead = ahead.map(|it| Ahead { directory: path(it.0), names: names(it.1) }).collect();
+        guard.ahead = ahead(left.ahead);
         guard.parts = started;
         guard.only = left.only;
         guard.trusted = left.trusted;
@@ -216,8 +219,14 @@ fn all(names: &[OsString]) -> Vec<Bytes> {
     names.iter().map(|name| bytes(Path::new(name))).collect()
 }
 
-fn names(all: Vec<Bytes>) -> Vec<OsString> {
-    all.into_iter().map(|name| path(name).into_os_string()).collect()
+fn ahead(written_down: Vec<(Bytes, Bytes, Vec<Bytes>)>) -> Vec<Ahead> {
+    let name = |name| path(name).into_os_string();
+    let read = |it: (Bytes, Bytes, Vec<Bytes>)| Ahead {
+        written: path(it.0),
+        directory: path(it.1),
+        names: it.2.into_iter().map(name).collect(),
+    };
+    written_down.into_iter().map(read).collect()
 }
 
 fn walk_name(number: usize) -> String {
@@ -353,7 +362,7 @@ pub(crate) struct RecordedCopy {
     /// Paths that tools run or trust because something names them.
     pub(crate) named: Vec<PathBuf>,
     /// Directories in which the user's shell looks for programs.
-    pub(crate) ahead: Vec<PathBuf>,
+    pub(crate) ahead: Vec<Ahead>,
 }
 
 /// Returns what a record has of the copy with this number.
@@ -389,7 +398,7 @@ pub(crate) fn known(
         protection: Protection::defaults(opt_in).map_err(Refusal::of)?,
         roots: left.roots.into_iter().map(path).map(rooted).collect(),
         named: left.executed.into_iter().map(path).collect(),
-        ahead: left.ahead.into_iter().map(|(directory, _)| path(directory)).collect(),
+        ahead: ahead(left.ahead),
     }))
 }
 

@@ -98,7 +98,6 @@ impl Guard {
     pub fn repositories(&self) -> Repositories {
         let is_shared = self.over.is_none() && !self.isolated;
         let copied = if is_shared { self.copies.directories.clone() } else { Vec::new() };
-        let ahead = self.ahead.iter().map(|it| it.directory.clone()).collect();
         Repositories {
             copied,
             session: self.session.clone(),
@@ -108,7 +107,7 @@ impl Guard {
             protection: self.protection.clone(),
             roots: self.roots.iter().map(|it| (it.path.clone(), it.site.clone())).collect(),
             named: self.executed.clone(),
-            commands: Commands::new(ahead, &self.writable()),
+            commands: Commands::new(&self.ahead, &self.writable()),
             hidden: self.hidden.clone(),
             borrowed: self.copies.borrowed().cloned().collect(),
         }

@@ -48,12 +48,14 @@ impl Guard {
     /// Adds to a session's record what is needed to take its changes over.
     pub fn complete(&mut self, record: &mut Record) {
         record.named = std::mem::take(&mut self.named);
-        let within = |ahead: &Ahead| {
-            let below = ahead.directory.strip_prefix(self.over.as_ref()?).ok()?;
-            let names = ahead.names.iter().map(|name| AnyPath(name.into())).collect();
-            Some((AnyPath(below.to_owned()), names))
+        let within = |ahead: &&Ahead| {
+            self.over.as_ref().is_some_and(|root| ahead.directory.starts_with(root))
         };
-        record.ahead = self.ahead.iter().filter_map(within).collect();
+        let written = |ahead: &Ahead| {
+            let names = ahead.names.iter().map(|name| AnyPath(name.into())).collect();
+            (AnyPath(ahead.written.clone()), AnyPath(ahead.directory.clone()), names)
+        };
+        record.ahead = self.ahead.iter().filter(within).map(written).collect();
         let shadowed = self.shadows.iter().map(|shadow| AnyPath(shadow.relative().to_owned()));
         record.shadowed = shadowed.collect();
         let copied = self.copies.directories.iter();

@@ -197,8 +197,7 @@ impl Review {
         let named: Vec<PathBuf> = named.map(|it| self.record.workspace.join(&it.path)).collect();
         let workspace = &self.record.workspace;
         let roots = [(workspace.clone(), self.record.site())];
-        let ahead = self.record.ahead.iter().map(|it| workspace.join(&it.0.0)).collect();
-        let commands = Commands::new(ahead, std::slice::from_ref(workspace));
+        let commands = Commands::new(&self.record.ahead(), std::slice::from_ref(workspace));
         let mut failed = false;
         let found: Vec<(&Path, io::Result<Copied>)> = self.copied().collect();
         let all: Vec<Copied> =

@@ -12,8 +12,8 @@ use pinfold_host::directories::homes;
 use pinfold_names::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
-use pinfold_names::{BARE_REPOSITORIES, HomePart, Protection, Site};
-use pinfold_protect::commands::{Ahead, Programs, Shadowing};
+use pinfold_names::{BARE_REPOSITORIES, COMMANDS, HomePart, Protection, Site};
+use pinfold_protect::commands::{Ahead, Commands, Shadowing};
 use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
@@ -56,9 +56,9 @@ pub struct Record {
     /// Where names of the user's homes lie, by the variables of the session's start.
     #[serde(default)]
     pub(crate) parts: Vec<Part>,
-    /// Directories in which the user's shell looks for programs, relative to the workspace, and what was in them.
+    /// Directories in which the user's shell looks for programs: as they are written, where that is, and what was in them.
     #[serde(default)]
-    pub(crate) ahead: Vec<(AnyPath, Vec<AnyPath>)>,
+    pub(crate) ahead: Vec<(AnyPath, AnyPath, Vec<AnyPath>)>,
 }
 
 /// What every version of a record has.
@@ -130,7 +130,7 @@ pub(crate) struct Judge {
     site: Site,
     named: Vec<(PathBuf, Protected)>,
     ahead: Vec<Ahead>,
-    programs: Option<Programs>,
+    commands: Commands,
 }
 
 impl Record {
@@ -140,6 +140,17 @@ impl Record {
         let started = self.parts.iter();
         parts.extend(started.map(|it| HomePart { path: it.path.clone(), name: it.name.clone() }));
         Site::new(&self.workspace, &parts)
+    }
+
+    /// Returns the directories in which the user's shell looks for programs.
+    pub(crate) fn ahead(&self) -> Vec<Ahead> {
+        let name = |name: &AnyPath| name.0.clone().into();
+        let ahead = |(written, directory, names): &(AnyPath, AnyPath, Vec<AnyPath>)| Ahead {
+            written: written.0.clone(),
+            directory: directory.0.clone(),
+            names: names.iter().map(name).collect(),
+        };
+        self.ahead.iter().map(ahead).collect()
     }
 }
 
@@ -153,13 +164,10 @@ impl Judge {
         let protection = Protection::defaults(lifted).map_err(io::Error::other)?;
         let named = record.named.iter().map(|it| (it.path.clone(), it.protected.clone()));
         let (workspace, site) = (record.workspace.clone(), record.site());
-        let names = |all: &[AnyPath]| all.iter().map(|name| name.0.clone().into()).collect();
-        let ahead = record.ahead.iter();
-        let ahead: Vec<_> =
-            ahead.map(|it| Ahead { directory: it.0.0.clone(), names: names(&it.1) }).collect();
+        let ahead = record.ahead();
         let roots = std::slice::from_ref(&workspace);
-        let programs = (!ahead.is_empty()).then(|| Programs::find(roots));
-        Ok(Self { protection, workspace, site, named: named.collect(), ahead, programs })
+        let commands = Commands::new(&ahead, roots);
+        Ok(Self { protection, workspace, site, named: named.collect(), ahead, commands })
     }
 
     /// Returns why what lies at a path, in a directory that is not protected, is not taken over.
@@ -184,10 +192,11 @@ impl Judge {
 
     /// Judges a name that is new where the user's shell looks for programs.
     fn command(&self, path: &Path) -> Option<Shadowing> {
-        let (directory, name) = (path.parent()?, path.file_name()?);
-        let ahead = self.ahead.iter().find(|ahead| ahead.directory == directory)?;
+        let (directory, name) = (self.workspace.join(path.parent()?), path.file_name()?);
+        let is_it = |ahead: &&Ahead| ahead.directory == directory || ahead.written == directory;
+        let ahead = self.ahead.iter().find(is_it)?;
         let is_new = ahead.names.iter().all(|known| known != name);
-        self.programs.as_ref().filter(|_| is_new)?.judge(name)
+        self.commands.judge(&self.workspace.join(path)).filter(|_| is_new)
     }
 
     /// Returns why a new name is not taken over, whatever it stands for.
@@ -250,6 +259,10 @@ impl Judge {
     /// directory in which something is.
     fn leads_to(&self, link: &Path) -> Option<Protected> {
         let named = self.named.iter().find(|(named, _)| named.starts_with(link));
+        if self.commands.leads_through(&self.workspace.join(link)) {
+            let reason = "a directory on your PATH leads through it".to_owned();
+            return Some(Protected { reason, opt_in: Some(COMMANDS.into()) });
+        }
         let class = || {
             let (_, class) = self.protection.leads_to(&self.site, link).first().copied()?;
             let reason = class.reason();

@@ -54,6 +54,37 @@ fn programs_that_a_killed_session_put_before_the_systems_are_set_aside_by_the_ne
     }
 }
 
+/// What leads the shell to another directory, or hides this one.
+#[test]
+fn links_and_new_repositories_put_no_program_before_the_systems() {
+    const HOST: &str = "mkdir -p env/bin bin; ln -s bin link";
+    const CASES: [(&str, &str); 6] = [
+        ("link", "rm link; ln -s o link"),
+        ("link", "rm link; mkdir link; cp evil link/git"),
+        ("env/bin", "rm -r env; ln -s o env; mkdir o/bin; cp evil o/bin/git"),
+        ("env/bin", "rmdir env/bin; ln -s ../o env/bin"),
+        ("env/bin", "cp evil env/bin/git; chmod 111 env/bin env"),
+        ("new/bin", "git init -q new; mkdir new/bin; cp evil new/bin/git"),
+    ];
+    for (site, (on_path, inside)) in sites().iter().flat_map(|site| CASES.map(|case| (site, case)))
+    {
+        for view in [false, true] {
+            let case = site.repository();
+            case.host(HOST);
+            let path = case.path().join(on_path);
+            let path = format!("{}:/usr/local/bin:/usr/bin:/bin", path.display());
+            let inside = format!("PATH=/usr/bin:/usr/local/bin; mkdir o; cp evil o/git; {inside}");
+            let options: &[&str] = if view { &["--workspace", "overlay"] } else { &[] };
+            let run = case.pinfold(options, &inside).env("PATH", &path).output().unwrap();
+            let (_, mut said) = text(&run);
+            if view {
+                said += &text(&case.pinfold_itself(&["apply"])).1;
+            }
+            assert!(is_safe(&case, &path), "{site}, {on_path}: {inside}: {view}: {said}");
+        }
+    }
+}
+
 /// An empty repository of Mercurial, and others' settings that name programs. No such program is needed to see what is left.
 #[test]
 fn settings_of_other_version_control_systems_are_set_aside() {

@@ -11,6 +11,8 @@ mod repository;
 mod submodules;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use pinfold_git::refs::shell_word;
@@ -49,6 +51,13 @@ pub enum Unsaved {
 
 /// Why a worktree stays with which commits would be lost.
 const OF_SUBMODULES: &str = "submodules in it have commits that no remote of theirs has";
+
+/// Excludes other processes of pinfold's from the worktrees of a repository, which git can list then.
+fn alone_in(repository: &Repository, places: &Places) -> io::Result<File> {
+    let others = record::exclude_others(places)?;
+    repository.clear_unlistable()?;
+    Ok(others)
+}
 
 /// A worktree that this process works in.
 #[derive(Debug)]
@@ -110,7 +119,7 @@ impl Dedicated {
         let Some(branch) = wanted(settings)?.cloned() else { return Ok(None) };
         let repository = Repository::of(workspace, launcher)?;
         let top = repository.top_for(&branch, &places.home)?;
-        let _others = record::exclude_others(places)?;
+        let _others = alone_in(&repository, places)?;
         let record = Record::open(places, &top)?;
         let (places, notes) = (places.clone(), Vec::new());
         let mut dedicated = Self { repository, branch, top, record, places, fresh: None, notes };
@@ -253,7 +262,7 @@ impl Dedicated {
     /// # Errors
     /// Returns the error of writing its record.
     pub fn take_back(mut self) -> Result<(), DedicatedError> {
-        let _others = record::exclude_others(&self.places)?;
+        let _others = alone_in(&self.repository, &self.places)?;
         if let Some(beginning) = self.fresh.take().filter(|_| self.record.is_alone()) {
             self.undo(beginning.as_ref());
             self.record.forget()?;
@@ -299,7 +308,7 @@ impl Dedicated {
     /// # Errors
     /// Returns the error of reading and writing its record.
     pub fn end(self) -> Result<Option<String>, DedicatedError> {
-        let _others = record::exclude_others(&self.places)?;
+        let _others = alone_in(&self.repository, &self.places)?;
         if !self.record.is_alone() {
             return Ok(None);
         }
@@ -325,7 +334,7 @@ impl Dedicated {
     ) -> Result<Option<String>, DedicatedError> {
         let repository = Repository::of(workspace, launcher)?;
         let top = repository.top_for(branch, &places.home)?;
-        let _others = record::exclude_others(places)?;
+        let _others = alone_in(&repository, places)?;
         let Standing::There(own) = repository.standing(branch, &top)? else { return Ok(None) };
         let record = Record::open(places, &top)?;
         let (branch, places) = (branch.clone(), places.clone());

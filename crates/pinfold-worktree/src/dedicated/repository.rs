@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::worktrees::{self, Worktree};
@@ -212,6 +213,31 @@ impl Repository {
         // With its git directory, or without one: nothing but the pointer was made.
         if is_all && self.listed(top).is_none() {
             fs::remove_file(top.join(".git"))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what any process left that was ended while git made a worktree, and with which git lists no worktree, and has no
+    /// `git gc`, `git branch -a` or `git worktree add` in this repository: an empty `commondir`. git fills it within an instant, so
+    /// one that stays empty is nobody's. Other processes of pinfold's must be excluded.
+    ///
+    /// # Errors
+    /// Returns the file system's error.
+    pub(super) fn clear_unlistable(&self) -> std::io::Result<()> {
+        const INSTANT: Duration = Duration::from_secs(1);
+        let is_unlistable = |own: &Path| {
+            let word = pointer::line(&own.join("locked"), b"").unwrap_or_default();
+            let common = fs::symlink_metadata(own.join("commondir"));
+            word == Path::new(INITIALIZING) && common.is_ok_and(|it| it.is_file() && it.len() == 0)
+        };
+        let entries = fs::read_dir(self.git.path().join("worktrees"));
+        for own in entries.into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if is_unlistable(&own) {
+                std::thread::sleep(INSTANT);
+                if is_unlistable(&own) {
+                    fs::remove_dir_all(&own)?;
+                }
+            }
         }
         Ok(())
     }

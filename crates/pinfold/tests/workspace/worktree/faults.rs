@@ -140,6 +140,23 @@ fn worktree_that_git_has_half_made_is_made_again() {
     }
 }
 
+/// git makes `commondir` and then fills it. Killed in between, it leaves what keeps every git from listing worktrees.
+#[test]
+fn worktree_that_git_has_half_made_keeps_no_other_from_being_made() {
+    for user in people() {
+        let stage = repository(user);
+        host(
+            &stage,
+            "own=$PWD/.git/worktrees/ws-b; mkdir -p $own; printf initializing >$own/locked; \
+             echo $PWD-b/.git >$own/gitdir; : >$own/commondir; ! git worktree list 2>/dev/null",
+        );
+        let (shown, errors) = session(&stage, "c", "cat a");
+        assert_eq!(shown, "a\n", "{errors}");
+        assert!(errors.contains("removed the worktree"), "{errors}");
+        assert_eq!(host(&stage, "git worktree list | wc -l"), "1\n", "{errors}");
+    }
+}
+
 /// The name of the record of `b`'s worktree.
 fn record_of(stage: &Stage) -> String {
     let top = stage.path("ws-b").display().to_string();

@@ -30,7 +30,7 @@ fn missing_or_stopped_engine_is_reported_with_a_hint() {
         std::fs::set_permissions(&planted, mode).unwrap();
         let first = planted.parent().unwrap();
         let error = refused(&tag("docker").env("PATH", first).output().unwrap());
-        assert!(error.contains("error: docker is not installed"), "{error}");
+        assert!(error.contains("error: docker is not used: PATH leads to "), "{error}");
         let socket = format!("unix://{}/no-socket", stage.base().display());
         let output = tag("docker").env("DOCKER_HOST", &socket).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);

@@ -76,7 +76,9 @@ pub struct Programs {
 
 #[derive(Debug)]
 struct Program {
+    /// The first one on `PATH`.
     path: PathBuf,
+    /// Whether the system has one of this name.
     is_of_system: bool,
 }
 
@@ -94,7 +96,7 @@ impl Programs {
     #[must_use]
     pub fn find(roots: &[PathBuf]) -> Self {
         let path = variable("PATH").unwrap_or_default();
-        let mut by_name = HashMap::new();
+        let mut by_name: HashMap<OsString, Program> = HashMap::new();
         for directory in split_paths(&path).chain(split_paths(SYSTEM)) {
             let real =
                 Some(directory).filter(|it| it.is_absolute()).and_then(|it| resolve(&it).end);
@@ -102,8 +104,8 @@ impl Programs {
             let Some(real) = real.filter(is_outside) else { continue };
             let is_of_system = fs::metadata(&real).is_ok_and(|it| it.uid() == 0);
             for entry in entries(&real) {
-                let program = Program { path: entry.path(), is_of_system };
-                by_name.entry(entry.file_name()).or_insert(program);
+                let first = || Program { path: entry.path(), is_of_system };
+                by_name.entry(entry.file_name()).or_insert_with(first).is_of_system |= is_of_system;
             }
         }
         Self { by_name }

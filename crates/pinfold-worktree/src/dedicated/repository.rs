@@ -231,13 +231,13 @@ impl Repository {
             word == Path::new(INITIALIZING) && common.is_ok_and(|it| it.is_file() && it.len() == 0)
         };
         let entries = fs::read_dir(self.git.path().join("worktrees"));
-        for own in entries.into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if is_unlistable(&own) {
-                std::thread::sleep(INSTANT);
-                if is_unlistable(&own) {
-                    fs::remove_dir_all(&own)?;
-                }
-            }
+        let all = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        let found: Vec<PathBuf> = all.filter(|own| is_unlistable(own)).collect();
+        if !found.is_empty() {
+            std::thread::sleep(INSTANT);
+        }
+        for own in found.iter().filter(|own| is_unlistable(own)) {
+            fs::remove_dir_all(own)?;
         }
         Ok(())
     }

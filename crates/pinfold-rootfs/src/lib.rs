@@ -2,12 +2,12 @@
 //! it.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod chromium;
 pub mod etc_files;
 pub mod extra;
 pub mod failing_tools;
 pub mod interpreter;
 pub mod linked;
-
 pub mod node_tools;
 pub mod own;
 pub mod podman;

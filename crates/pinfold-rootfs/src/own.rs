@@ -8,7 +8,7 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, Verdict};
 use pinfold_policy::settings::BoundaryName;
 
-use crate::{etc_files, userland};
+use crate::{chromium, etc_files, userland};
 
 /// What a sandbox has of its own at a path.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Own {
         let device = path.strip_prefix("/dev").ok();
         if is_private || userland::is_private(path) {
             Some(Self::Private)
-        } else if etc_files::is_generated(path) {
+        } else if etc_files::is_generated(path) || chromium::is_settings(path) {
             Some(Self::Generated)
         } else if device.is_some_and(is_device) {
             Some(Self::Device)

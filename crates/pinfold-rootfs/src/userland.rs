@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 
+use crate::chromium;
+
 /// Directories of programs and libraries (Filesystem Hierarchy Standard 3.0; Nix).
 pub const PROGRAMS: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"];
@@ -85,8 +87,9 @@ pub enum Piece {
 pub fn pieces() -> Result<Vec<Piece>, PathError> {
     let programs = PROGRAMS.iter().map(PathBuf::from);
     let configuration = CONFIGURATION.iter().map(|name| Path::new("/etc").join(name));
+    let whole = configuration.filter(|path| path != Path::new(chromium::DIRECTORY));
     let mut pieces = Vec::with_capacity(PROGRAMS.len() + CONFIGURATION.len());
-    for path in programs.chain(configuration) {
+    for path in programs.chain(whole).chain(chromium::files()) {
         // One call says which of the three it is (readlink(2)).
         match fs::read_link(&path) {
             Ok(target) => {

@@ -24,14 +24,15 @@ use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 /// Directories below which programs find places by variables, and not because every program knows them.
 const MOVABLE: [&str; 5] = ["/home", "/tmp", "/var/tmp", "/dev/shm", "/run"];
 
-/// Files that describe a sandbox elsewhere. Here programs see the machine's.
-pub(super) const OF_THE_MACHINE: [&str; 6] = [
+/// Files that describe a sandbox elsewhere, and a directory of such. Here programs see the machine's.
+pub(super) const OF_THE_MACHINE: [&str; 7] = [
     "/etc/passwd",
     "/etc/group",
     "/etc/hosts",
     "/etc/hostname",
     "/etc/resolv.conf",
     "/etc/nsswitch.conf",
+    "/etc/chromium.d",
 ];
 
 /// Where everything lies.
@@ -104,7 +105,7 @@ impl Layout {
                 self.changed.push(self.at(path));
                 self.move_there(path);
             }
-            Place::File { .. } if OF_THE_MACHINE.iter().any(|known| Path::new(known) == path) => {}
+            Place::File { .. } if OF_THE_MACHINE.iter().any(|known| path.starts_with(known)) => {}
             Place::File { .. } => self.movable(path)?,
             Place::Symlink(to) if fs::read_link(path).is_ok_and(|found| found == *to) => {}
             Place::Symlink(_) => self.movable(path)?,

@@ -13,7 +13,7 @@ use pinfold_policy::authority::Subject;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{BoundaryName, Settings};
 use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::{failing_tools, podman};
+use pinfold_rootfs::{chromium, failing_tools, podman};
 use pinfold_terminal::notify;
 use pinfold_wire::Window;
 use pinfold_worktree::workspace::Workspace;
@@ -290,6 +290,8 @@ impl Surroundings {
         let mut files: Vec<Entry> = failing_tools.into_iter().chain(node_tools).collect();
         if is_nested {
             files.extend(podman::entries().map_err(RunError::path)?);
+        } else {
+            files.extend(chromium::entry(stack).map_err(RunError::path)?);
         }
         Ok(Self { caller, extra: toolchains.extra, files })
     }

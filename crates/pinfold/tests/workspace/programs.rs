@@ -220,16 +220,23 @@ fn tools_of_an_administrator_say_what_to_do_instead() {
 }
 
 #[test]
-fn debians_chromium_finds_its_settings() {
-    let test = "debians_chromium_finds_its_settings";
+fn debians_chromium_starts_without_an_option() {
+    let test = "debians_chromium_starts_without_an_option";
     if !installed("chromium") || !Path::new("/etc/chromium.d").exists() || engine().is_some() {
         return skip(test, "Debian's chromium is not installed, or an engine is tried");
     }
     for user in people() {
         let stage = Stage::new(user);
-        let options = ["--headless", "--no-sandbox", "--dump-dom", "data:text/html,<p>shown"];
+        let options = ["--headless", "--dump-dom", "data:text/html,<p>shown"];
         let output = stage.run(&[], &[&["chromium"][..], &options].concat());
         let (said, errors) = shown(&output);
         assert!(said.contains("<p>shown"), "{said}{errors}");
+        // With namespaces of its own it keeps its sandbox.
+        let output = stage.run(&["--nested"], &["sh", "-c", "cat /etc/chromium.d/*"]);
+        let (said, errors) = shown(&output);
+        assert!(
+            said.contains("CHROMIUM_FLAGS") && !said.contains("--no-sandbox"),
+            "{said}{errors}"
+        );
     }
 }

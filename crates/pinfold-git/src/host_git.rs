@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::time::Duration;
 use std::{fmt, io};
 
 use pinfold_host::Refusal;
@@ -13,6 +14,10 @@ use crate::layout::REBUILT;
 
 const NO_HOOKS: &str = "core.hooksPath=/dev/null";
 const NO_MONITOR: &str = "core.fsmonitor=false";
+
+/// How often a command is repeated while another git makes a worktree, and after which pause.
+const RETRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The host's git, for one git directory.
 #[derive(Debug, Clone, Copy)]
@@ -55,18 +60,23 @@ impl HostGit<'_> {
             ("LC_ALL", "C"),
         ];
         variables.extend(more);
-        let spot = Spot { path: self.directory.path(), opened: &directory };
         let owner = owner_at(&directory, "HEAD");
-        let output = self
-            .program
-            .launcher()
-            .run_in(spot, owner, &argv, &variables, input)
-            .map_err(GitError::Start)?;
-        if output.code == Some(0) {
-            return Ok(output.stdout.to_vec());
+        let mut retries = RETRIES;
+        loop {
+            let spot = Spot { path: self.directory.path(), opened: &directory };
+            let launcher = self.program.launcher();
+            let ran = launcher.run_in(spot, owner, &argv, &variables, input);
+            let output = ran.map_err(GitError::Start)?;
+            if output.code == Some(0) {
+                return Ok(output.stdout.to_vec());
+            }
+            let said = String::from_utf8_lossy(&output.stderr);
+            if retries == 0 || !is_half_made_worktree(&said) {
+                return Err(GitError::Failed(said.trim().escape_debug().to_string()));
+            }
+            retries -= 1;
+            std::thread::sleep(PAUSE);
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(GitError::Failed(said.trim().escape_debug().to_string()))
     }
 
     /// Returns whether a session made the repository. Nobody can tell which of its commits the user added since.
@@ -83,6 +93,16 @@ impl HostGit<'_> {
         let line = self.run(arguments, None).ok()?.trim().to_owned();
         (!line.is_empty()).then_some(line)
     }
+}
+
+/// Returns whether a command ended at a worktree that another git was about to make: git writes its `commondir` in two steps, and
+/// lists no worktree in between (`add_worktree` in its builtin/worktree.c, `get_common_dir_noenv` in setup.c). A command lists them
+/// before it changes anything.
+fn is_half_made_worktree(said: &str) -> bool {
+    said.lines().any(|line| {
+        let path = line.strip_prefix("fatal: failed to read ");
+        path.is_some_and(|path| path.contains("worktrees/") && path.contains("/commondir: "))
+    })
 }
 
 /// Why the host's git did not do what it was asked for.
@@ -119,3 +139,6 @@ impl From<GitError> for Refusal {
         Self::of(error)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::worktrees::{self, Worktree};
@@ -218,13 +218,14 @@ impl Repository {
     }
 
     /// Removes what any process left that was ended while git made a worktree, and with which git lists no worktree, and has no
-    /// `git gc`, `git branch -a` or `git worktree add` in this repository: an empty `commondir`. git fills it within an instant, so
-    /// one that stays empty is nobody's. Other processes of pinfold's must be excluded.
+    /// `git gc`, `git branch -a` or `git worktree add` in this repository: an empty `commondir`. git fills it at once, so one that stays
+    /// empty is nobody's. Processes of other machines are not excluded, and may be slow.
     ///
     /// # Errors
     /// Returns the file system's error.
     pub(super) fn clear_unlistable(&self) -> std::io::Result<()> {
-        const INSTANT: Duration = Duration::from_secs(1);
+        const PATIENCE: Duration = Duration::from_secs(5);
+        const PAUSE: Duration = Duration::from_millis(50);
         let is_unlistable = |own: &Path| {
             let word = pointer::line(&own.join("locked"), b"").unwrap_or_default();
             let common = fs::symlink_metadata(own.join("commondir"));
@@ -232,14 +233,13 @@ impl Repository {
         };
         let entries = fs::read_dir(self.git.path().join("worktrees"));
         let all = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-        let found: Vec<PathBuf> = all.filter(|own| is_unlistable(own)).collect();
-        if !found.is_empty() {
-            std::thread::sleep(INSTANT);
+        let mut found: Vec<PathBuf> = all.filter(|own| is_unlistable(own)).collect();
+        let began = Instant::now();
+        while !found.is_empty() && began.elapsed() < PATIENCE {
+            std::thread::sleep(PAUSE);
+            found.retain(|own| is_unlistable(own));
         }
-        for own in found.iter().filter(|own| is_unlistable(own)) {
-            fs::remove_dir_all(own)?;
-        }
-        Ok(())
+        found.iter().try_for_each(fs::remove_dir_all)
     }
 
     /// Returns the commit that a worktree's git directory or a reference stands for.

@@ -1,0 +1,47 @@
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use pinfold_host::anchor::Anchor;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
+
+use super::HostGit;
+
+/// The state in which git has a worktree for an instant.
+#[test]
+fn command_waits_for_a_worktree_that_another_git_makes() {
+    let launcher = Launcher::new(Wrappers::none());
+    let Ok(program) = launcher.find("git", &[]) else {
+        return eprintln!("skipped: there is no git");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let argv = [program.path().to_str().unwrap(), "init", "-q", top.to_str().unwrap()];
+    assert_eq!(launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
+    let own = top.join(".git/worktrees/other");
+    fs::create_dir_all(&own).unwrap();
+    for (name, content) in [("locked", "initializing"), ("gitdir", "/x/.git\n"), ("commondir", "")]
+    {
+        fs::write(own.join(name), content).unwrap();
+    }
+    let git = Anchor::of(&top.join(".git")).unwrap();
+    let list = || HostGit { program: &program, directory: &git }.run(&["worktree", "list"], None);
+
+    let began = Instant::now();
+    let filled = thread::spawn({
+        let own = own.clone();
+        move || {
+            thread::sleep(Duration::from_millis(300));
+            fs::write(own.join("HEAD"), "ref: refs/heads/x\n").unwrap();
+            fs::write(own.join("commondir"), "../..\n").unwrap();
+        }
+    });
+    list().unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    filled.join().unwrap();
+
+    // One that stays so is named.
+    fs::write(own.join("commondir"), "").unwrap();
+    let said = list().unwrap_err().to_string();
+    assert!(said.contains("failed to read worktrees/other/commondir"), "{said}");
+}

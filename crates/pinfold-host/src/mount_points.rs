@@ -60,16 +60,17 @@ pub fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
     Some(join_beneath(&mount.root, below))
 }
 
-/// Returns whether what lies at a path lies in a directory, or in what is mounted in that. Neither path has links.
-pub fn is_mounted_in(mounts: &[Mount], path: &Path, directory: &Path) -> bool {
-    let Some((own, below)) = holding(mounts, path) else { return false };
+/// Returns by which paths in a directory, or in what is mounted in that, something is reached, too. Neither path has links, and
+/// something else may be mounted at what is returned.
+pub fn places_in(mounts: &[Mount], path: &Path, directory: &Path) -> Vec<PathBuf> {
+    let Some((own, below)) = holding(mounts, path) else { return Vec::new() };
     let place = join_beneath(&own.root, below);
     let of_directory = holding(mounts, directory)
-        .map(|(mount, below)| (&mount.device, join_beneath(&mount.root, below)));
+        .map(|(mount, below)| (&mount.device, join_beneath(&mount.root, below), directory));
     let within = mounts.iter().filter(|mount| mount.point.starts_with(directory));
-    let mut all =
-        of_directory.into_iter().chain(within.map(|mount| (&mount.device, mount.root.clone())));
-    all.any(|(device, root)| *device == own.device && place.starts_with(root))
+    let within = within.map(|mount| (&mount.device, mount.root.clone(), mount.point.as_path()));
+    let all = of_directory.into_iter().chain(within).filter(|(device, ..)| **device == own.device);
+    all.filter_map(|(_, root, at)| Some(join_beneath(at, place.strip_prefix(root).ok()?))).collect()
 }
 
 /// Returns the mount that a path lies in, and the rest of the path.
@@ -124,15 +125,15 @@ mod tests {
             mount("8:3", "/", "/mnt/disk"),
             mount("8:3", "/other", "/mnt/other"),
         ];
-        let is = |path: &str| is_mounted_in(&mounts, path.as_ref(), "/home/u/work".as_ref());
-        for path in [
-            "/home/u/work/bin/git",
-            "/mnt/all/bin/git",
-            "/opt/tools/git",
-            "/mnt/above/work/bin/git",
-            "/mnt/disk/sub/bin/git",
+        let places = |path: &str| places_in(&mounts, path.as_ref(), "/home/u/work".as_ref());
+        for (path, place) in [
+            ("/home/u/work/bin/git", "/home/u/work/bin/git"),
+            ("/mnt/all/bin/git", "/home/u/work/bin/git"),
+            ("/opt/tools/git", "/home/u/work/bin/git"),
+            ("/mnt/above/work/bin/git", "/home/u/work/bin/git"),
+            ("/mnt/disk/sub/bin/git", "/home/u/work/disk/bin/git"),
         ] {
-            assert!(is(path), "{path}");
+            assert_eq!(places(path), [Path::new(place)], "{path}");
         }
         for path in [
             "/home/u/bin/git",
@@ -141,7 +142,7 @@ mod tests {
             "/mnt/disk/git",
             "/mnt/other/git",
         ] {
-            assert!(!is(path), "{path}");
+            assert!(places(path).is_empty(), "{path}");
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
 
+use crate::beneath::join_beneath;
 use crate::mount_points::{self, Mount};
 
 /// Names on the way to a file: more than path_resolution(7) goes.
@@ -33,7 +34,7 @@ pub fn leads_within(path: &Path, roots: &[PathBuf]) -> bool {
 
 /// Directories, and what is known of them once it was needed.
 #[derive(Debug)]
-pub(crate) struct Within {
+pub struct Within {
     roots: Vec<PathBuf>,
     known: OnceLock<Known>,
 }
@@ -42,14 +43,16 @@ pub(crate) struct Within {
 struct Known {
     /// The directories without links.
     roots: Vec<PathBuf>,
-    /// Their devices and inodes.
-    ids: Vec<(u64, u64)>,
+    /// The device and inode of each.
+    ids: Vec<Option<(u64, u64)>>,
     /// None if the list cannot be read: then nobody knows where something lies.
     mounts: Option<Vec<Mount>>,
 }
 
 impl Within {
-    pub(crate) fn of(roots: Vec<PathBuf>) -> Self {
+    /// Returns these directories. Nothing is read before it is needed.
+    #[must_use]
+    pub fn of(roots: Vec<PathBuf>) -> Self {
         Self { roots, known: OnceLock::new() }
     }
 
@@ -58,14 +61,42 @@ impl Within {
     }
 
     /// Returns whether a path without links lies in one of them.
-    pub(crate) fn has(&self, path: &Path) -> bool {
-        if self.roots.iter().any(|root| path.starts_with(root)) {
-            return true;
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        self.starts(path) || self.known(path).is_some_and(|known| known.has(path))
+    }
+
+    /// Returns by which path in one of them something is reached, too. The path has no links.
+    #[must_use]
+    pub fn place(&self, path: &Path) -> Option<PathBuf> {
+        if self.starts(path) {
+            return Some(path.to_owned());
         }
-        if self.roots.is_empty() || !path.ancestors().any(may_change) {
-            return false;
+        self.known(path)?.place(path)
+    }
+
+    /// Returns the paths in them that a path is followed by: one for each time that it leads in from outside, and one for each
+    /// link in them. Who may write there decides where it leads from each on.
+    #[must_use]
+    pub fn ways(&self, path: &Path) -> Vec<PathBuf> {
+        let (mut ways, mut was_in) = (Vec::new(), false);
+        for Step { path, rest } in walk(path) {
+            let place = self.place(&path);
+            let is_way = !was_in || path.is_symlink();
+            was_in = place.is_some();
+            ways.extend(place.filter(|_| is_way).map(|place| join_beneath(&place, &rest)));
         }
-        self.known.get_or_init(|| Known::of(&self.roots)).has(path)
+        ways
+    }
+
+    fn starts(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Returns what is known of them, if the path can lie in one.
+    fn known(&self, path: &Path) -> Option<&Known> {
+        let may_be = !self.roots.is_empty() && path.ancestors().any(may_change);
+        may_be.then(|| self.known.get_or_init(|| Known::of(&self.roots)))
     }
 
     /// Returns whether a path leads into one of them, through a link in one, or nowhere.
@@ -79,16 +110,34 @@ impl Within {
 impl Known {
     fn of(roots: &[PathBuf]) -> Self {
         let real = |root: &PathBuf| fs::canonicalize(root).unwrap_or_else(|_| root.clone());
-        let ids = roots.iter().filter_map(id).collect();
+        let ids = roots.iter().map(id).collect();
         let roots = roots.iter().map(real).collect();
         Self { roots, ids, mounts: mount_points::all().ok() }
     }
 
     fn has(&self, path: &Path) -> bool {
         let Some(mounts) = &self.mounts else { return true };
-        let is_mounted_in = |root: &PathBuf| mount_points::is_mounted_in(mounts, path, root);
-        path.ancestors().filter_map(id).any(|id| self.ids.contains(&id))
-            || self.roots.iter().any(is_mounted_in)
+        self.by_id(path).is_some()
+            || self.roots.iter().any(|root| !mount_points::places_in(mounts, path, root).is_empty())
+    }
+
+    /// Returns the path of the same file or directory in one of them. Something else may be mounted where it should be.
+    fn place(&self, path: &Path) -> Option<PathBuf> {
+        let mounts = self.mounts.as_deref().unwrap_or_default();
+        let mounted = self.roots.iter().flat_map(|it| mount_points::places_in(mounts, path, it));
+        let mut mounted = mounted.filter(|place| id(place) == id(path));
+        self.by_id(path).or_else(|| mounted.next())
+    }
+
+    /// Returns the path below the directory that it has on its way.
+    fn by_id(&self, path: &Path) -> Option<PathBuf> {
+        let below = |above: &Path| {
+            let above_id = id(above)?;
+            let (_, root) =
+                self.ids.iter().zip(&self.roots).find(|(id, _)| **id == Some(above_id))?;
+            Some(join_beneath(root, path.strip_prefix(above).ok()?))
+        };
+        path.ancestors().find_map(below)
     }
 }
 
@@ -104,9 +153,20 @@ fn may_change(path: &Path) -> bool {
     is_own || accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
+/// A name on the way to a file.
+struct Step {
+    path: PathBuf,
+    /// What of the way is left.
+    rest: PathBuf,
+}
+
 /// Returns every name on the way to what a path leads to, links and what they lead to included: who may
 /// change one of them decides where it leads.
 pub(crate) fn steps(path: &Path) -> Vec<PathBuf> {
+    walk(path).into_iter().map(|step| step.path).collect()
+}
+
+fn walk(path: &Path) -> Vec<Step> {
     let own = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
     let (mut waiting, mut at, mut steps) = (own(path), PathBuf::from("/"), Vec::new());
     while let Some(name) = waiting.pop().filter(|_| steps.len() < MOST_STEPS) {
@@ -115,7 +175,7 @@ pub(crate) fn steps(path: &Path) -> Vec<PathBuf> {
             continue;
         }
         let next = at.join(&name);
-        steps.push(next.clone());
+        steps.push(Step { path: next.clone(), rest: waiting.iter().rev().collect() });
         match fs::read_link(&next) {
             Ok(target) => {
                 if target.is_absolute() {

@@ -8,6 +8,7 @@ use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf, absolute};
 
+use pinfold_host::within::Within;
 use pinfold_names::COMMANDS;
 use pinfold_policy::authority::{Reason, Why};
 
@@ -19,18 +20,18 @@ const SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 /// Names of one directory that are remembered.
 const MOST: usize = 10_000;
 
-/// A directory of the workspace in which shells look for programs.
+/// A way of the caller's `PATH` through the workspace to a directory in which shells look for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ahead {
-    /// As the variable has it, which may lead elsewhere by now.
+    /// A path in the workspace that leads there by what lies in the workspace: it may lead elsewhere by now.
     pub written: PathBuf,
-    /// Where that led at the start, without links. It may have been missing.
+    /// Where that led at the start, without links. It may have been missing, or lie outside of the workspace.
     pub directory: PathBuf,
     /// What was in it at the start.
     pub names: Vec<OsString>,
 }
 
-/// Returns the directories on the caller's `PATH` that lie in these roots, as they are now.
+/// Returns the ways of the caller's `PATH` through these roots, as they are now.
 #[must_use]
 pub fn ahead(roots: &[PathBuf]) -> Vec<Ahead> {
     ahead_on(&variable("PATH").unwrap_or_default(), is_of_npm(), roots)
@@ -42,14 +43,17 @@ fn is_of_npm() -> bool {
 }
 
 fn ahead_on(path: &OsStr, is_of_npm: bool, roots: &[PathBuf]) -> Vec<Ahead> {
+    let within = Within::of(roots.to_vec());
     let mut all: Vec<Ahead> = Vec::new();
     let is_meant = |it: &PathBuf| !(is_of_npm && it.ends_with("node_modules/.bin"));
-    for written in split_paths(path).filter(is_meant).flat_map(|it| places(&it, roots)) {
-        let Some(directory) = resolve(&written).end else { continue };
-        let is_new = all.iter().all(|ahead| ahead.written != written);
-        if is_new && roots.iter().any(|root| directory.starts_with(root)) {
-            let names = entries(&directory).take(MOST).map(|entry| entry.file_name()).collect();
-            all.push(Ahead { written, directory, names });
+    for component in split_paths(path).filter(is_meant).flat_map(|it| places(&it, roots)) {
+        let Some(end) = resolve(&component).end else { continue };
+        for written in within.ways(&component) {
+            if all.iter().all(|ahead| ahead.written != written) {
+                let directory = within.place(&end).unwrap_or_else(|| end.clone());
+                let names = entries(&end).take(MOST).map(|entry| entry.file_name()).collect();
+                all.push(Ahead { written, directory, names });
+            }
         }
     }
     all
@@ -92,16 +96,15 @@ pub enum Shadowing {
 }
 
 impl Programs {
-    /// Finds those on the caller's `PATH` and those of the system, without what lies in these roots.
+    /// Finds those on the caller's `PATH` and those of the system, without what lies in a session's reach.
     #[must_use]
-    pub fn find(roots: &[PathBuf]) -> Self {
+    pub fn find(reach: &Within) -> Self {
         let path = variable("PATH").unwrap_or_default();
         let mut by_name: HashMap<OsString, Program> = HashMap::new();
         for directory in split_paths(&path).chain(split_paths(SYSTEM)) {
             let real =
                 Some(directory).filter(|it| it.is_absolute()).and_then(|it| resolve(&it).end);
-            let is_outside = |it: &PathBuf| roots.iter().all(|root| !it.starts_with(root));
-            let Some(real) = real.filter(is_outside) else { continue };
+            let Some(real) = real.filter(|it| !reach.has(it)) else { continue };
             let is_of_system = fs::metadata(&real).is_ok_and(|it| it.uid() == 0);
             for entry in entries(&real) {
                 let first = || Program { path: entry.path(), is_of_system };
@@ -123,11 +126,12 @@ impl Programs {
         Some(Shadowing::OfSystem(Reason { why: Why::HostExecutes, text: text.into(), opt_in }))
     }
 
-    /// Returns what is new in a directory and has the name of a program. A link to that very program is it. Where a link of the
-    /// session's leads to another directory, all of that is new.
+    /// Returns what is new in a directory in a session's reach and has the name of a program. A link to that very program is it.
+    /// Where a link of the session's leads to another directory, all of that is new.
     #[must_use]
-    pub fn new_in(&self, ahead: &Ahead) -> Vec<(PathBuf, Shadowing)> {
-        let directory = resolve(&ahead.written).end.unwrap_or_default();
+    pub fn new_in(&self, ahead: &Ahead, reach: &Within) -> Vec<(PathBuf, Shadowing)> {
+        let end = resolve(&ahead.written).end;
+        let Some(directory) = end.and_then(|end| reach.place(&end)) else { return Vec::new() };
         let is_other = directory != ahead.directory;
         let judge = |name: OsString| {
             let shadowing = self.judge(&name).filter(|_| is_other || !ahead.names.contains(&name));
@@ -155,8 +159,8 @@ impl Commands {
     pub fn new(ahead: &[Ahead], roots: &[PathBuf]) -> Self {
         let both = ahead.iter().flat_map(|it| [it.written.clone(), it.directory.clone()]);
         let directories: Vec<PathBuf> = both.collect();
-        let programs =
-            if directories.is_empty() { Programs::default() } else { Programs::find(roots) };
+        let find = || Programs::find(&Within::of(roots.to_vec()));
+        let programs = if directories.is_empty() { Programs::default() } else { find() };
         Self { directories, programs }
     }
 
@@ -195,18 +199,24 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         fs::write(root.join("bin/tool"), "").unwrap();
         symlink(root.join("bin"), outside.join("link")).unwrap();
+        // An environment outside of the workspace, and a way to the workspace by several links.
+        symlink(&outside, root.join(".venv")).unwrap();
+        symlink("bin", root.join("middle")).unwrap();
+        symlink(root.join("middle"), outside.join("far")).unwrap();
         let found = |path: &str, is_of_npm| {
             let path = path.replace("TOP", top.to_str().unwrap());
             let all = ahead_on(path.as_ref(), is_of_npm, std::slice::from_ref(&root));
-            let below = |it: &Ahead| it.directory.strip_prefix(&root).unwrap().to_owned();
+            let below = |it: &Ahead| it.written.strip_prefix(&root).unwrap().to_owned();
             all.iter().map(below).map(|it| it.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found("/usr/bin:TOP/outside", false), Vec::<String>::new());
         assert_eq!(found("TOP/outside/link:/bin", false), ["bin"]);
-        assert_eq!(found("/bin:TOP/work/x/../bin:TOP/work/bin", false), ["bin", "bin"]);
+        assert_eq!(found("/bin:TOP/work/x/../bin:TOP/work/bin", false), ["x/../bin", "bin"]);
         assert_eq!(found("node_modules/.bin:/bin", false), ["node_modules/.bin"]);
         assert_eq!(found("TOP/work/node_modules/.bin:/bin", true), Vec::<String>::new());
         assert_eq!(found(":/bin", false), [""]);
+        assert_eq!(found("TOP/work/.venv/bin", false), [".venv/bin"]);
+        assert_eq!(found("TOP/outside/far", false), ["middle"]);
         let bin = ahead_on(root.join("bin").as_os_str(), false, &[root]);
         assert_eq!(bin[0].names, ["tool"]);
     }
@@ -225,11 +235,12 @@ mod tests {
             directory: bin.clone(),
             names: vec!["cat".into()],
         };
-        let programs = Programs::find(std::slice::from_ref(&bin));
+        let reach = Within::of(vec![bin.clone()]);
+        let programs = Programs::find(&reach);
         let found = |written: &Path| {
             let ahead = ahead(written);
             let mut found: Vec<PathBuf> =
-                programs.new_in(&ahead).into_iter().map(|it| it.0).collect();
+                programs.new_in(&ahead, &reach).into_iter().map(|it| it.0).collect();
             found.sort();
             found
         };

@@ -15,11 +15,12 @@ use pinfold_host::directories::Places;
 use pinfold_host::file_id::{FileId, Moment};
 use pinfold_host::placeholder::is_empty;
 use pinfold_host::sessions::live_placeholders;
+use pinfold_host::within::Within;
 use pinfold_names::Protection;
 use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::FileSettings;
-use pinfold_protect::commands::{Ahead, Programs, Shadowing};
+use pinfold_protect::commands::{Programs, Shadowing};
 use pinfold_protect::masks::Unmasked;
 use pinfold_protect::misleading::{Finder, Misleading};
 use pinfold_protect::patience::Patience;
@@ -204,15 +205,14 @@ impl After<'_> {
 
     /// Judges what is new where the user's shell looks for programs.
     fn commands(&mut self) {
-        let roots = self.guard.writable();
-        // Nothing is changed below a view.
-        let is_live = |it: &&Ahead| roots.iter().any(|root| it.directory.starts_with(root));
-        let ahead: Vec<&Ahead> = self.guard.ahead.iter().filter(is_live).collect();
-        if ahead.is_empty() {
+        if self.guard.ahead.is_empty() {
             return;
         }
-        let programs = Programs::find(&roots);
-        for (path, shadowing) in ahead.into_iter().flat_map(|it| programs.new_in(it)) {
+        // Nothing is changed below a view.
+        let reach = Within::of(self.guard.writable());
+        let programs = Programs::find(&reach);
+        for (path, shadowing) in self.guard.ahead.iter().flat_map(|it| programs.new_in(it, &reach))
+        {
             match shadowing {
                 Shadowing::OfSystem(reason) => self.named.push((path, reason)),
                 Shadowing::OfUser => self.built.push(path),

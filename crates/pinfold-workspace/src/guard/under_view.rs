@@ -48,9 +48,8 @@ impl Guard {
     /// Adds to a session's record what is needed to take its changes over.
     pub fn complete(&mut self, record: &mut Record) {
         record.named = std::mem::take(&mut self.named);
-        let within = |ahead: &&Ahead| {
-            self.over.as_ref().is_some_and(|root| ahead.directory.starts_with(root))
-        };
+        let within =
+            |ahead: &&Ahead| self.over.as_ref().is_some_and(|root| ahead.written.starts_with(root));
         let written = |ahead: &Ahead| {
             let names = ahead.names.iter().map(|name| AnyPath(name.into())).collect();
             (AnyPath(ahead.written.clone()), AnyPath(ahead.directory.clone()), names)

@@ -193,9 +193,9 @@ impl Judge {
     /// Judges a name that is new where the user's shell looks for programs.
     fn command(&self, path: &Path) -> Option<Shadowing> {
         let (directory, name) = (self.workspace.join(path.parent()?), path.file_name()?);
-        let is_it = |ahead: &&Ahead| ahead.directory == directory || ahead.written == directory;
-        let ahead = self.ahead.iter().find(is_it)?;
-        let is_new = ahead.names.iter().all(|known| known != name);
+        let knows = |ahead: &Ahead| ahead.names.iter().any(|known| known == name);
+        let is_known = |ahead: &Ahead| ahead.directory == directory && knows(ahead);
+        let is_new = !self.ahead.iter().any(is_known);
         self.commands.judge(&self.workspace.join(path)).filter(|_| is_new)
     }
 

@@ -57,8 +57,11 @@ fn programs_that_a_killed_session_put_before_the_systems_are_set_aside_by_the_ne
 /// What leads the shell to another directory, or hides this one.
 #[test]
 fn links_and_new_repositories_put_no_program_before_the_systems() {
-    const HOST: &str = "mkdir -p env/bin bin; ln -s bin link";
-    const CASES: [(&str, &str); 6] = [
+    const HOST: &str = "mkdir -p env/bin bin ../home/env/bin; ln -s bin link; ln -s ../home/env away; ln -s \"$PWD/link\" ../home/far";
+    const CASES: [(&str, &str); 8] = [
+        // An environment outside of the workspace, and a link there that leads to a link in the workspace.
+        ("away/bin", "rm away; mkdir -p away/bin; cp evil away/bin/git"),
+        ("../home/far", "rm link; ln -s o link"),
         ("link", "rm link; ln -s o link"),
         ("link", "rm link; mkdir link; cp evil link/git"),
         ("env/bin", "rm -r env; ln -s o env; mkdir o/bin; cp evil o/bin/git"),

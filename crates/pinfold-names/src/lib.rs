@@ -188,6 +188,9 @@ pub const GIT_CONFIG: &str = "git-config";
 /// Lets the sandbox change bare repositories that lie in a granted directory.
 pub const BARE_REPOSITORIES: &str = "bare-repositories";
 
+/// Lets the sandbox change what the shell's directory hook loads.
+pub const DIRECTORY_ENVIRONMENT: &str = "directory-environment";
+
 /// Lets the sandbox make programs on the caller's `PATH` that take the place of the system's.
 pub const COMMANDS: &str = "commands";
 

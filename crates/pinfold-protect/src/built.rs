@@ -12,18 +12,20 @@ const TICK: Duration = Duration::from_millis(20);
 /// More are only counted.
 const MOST: usize = 5;
 
-/// Files and directories of the workspace that tools run on a build.
+/// Files and directories of the workspace that tools on the host run.
 #[derive(Debug)]
 pub struct Built {
+    /// What becomes of one that is changed.
+    becomes: &'static str,
     began: Duration,
     paths: Vec<PathBuf>,
 }
 
 impl Built {
     /// Begins when the session does.
-    pub fn begin() -> Self {
+    pub fn begin(becomes: &'static str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { began: now.saturating_sub(TICK), paths: Vec::new() }
+        Self { becomes, began: now.saturating_sub(TICK), paths: Vec::new() }
     }
 
     /// Adds paths that were found at the start.
@@ -51,7 +53,7 @@ impl Built {
             Some(more) => format!(" and {more} more"),
         };
         let are_some = !names.is_empty();
-        are_some.then(|| format!("changed, and your tools run it: {}{more}", names.join(", ")))
+        are_some.then(|| format!("changed, and {}: {}{more}", self.becomes, names.join(", ")))
     }
 
     fn is_changed(&self, path: &Path) -> bool {
@@ -76,7 +78,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         fs::write(at("Makefile"), "").unwrap();
         std::thread::sleep(2 * TICK);
-        let mut built = Built::begin();
+        let mut built = Built::begin("your tools run it");
         built.add([at("Makefile"), at("gone")]);
         let roots = [dir.path().to_owned()];
         assert_eq!(built.note(&[], &roots), None);

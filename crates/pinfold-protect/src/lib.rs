@@ -6,6 +6,7 @@ pub mod began;
 pub mod built;
 pub mod certificates;
 pub mod commands;
+pub mod directory_hook;
 pub mod home_parts;
 pub mod masks;
 pub mod misleading;

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::join_beneath;
-use pinfold_names::{Class, Folded, Protection, Site, may_be_on_build, on_build};
+use pinfold_names::{
+    Class, DIRECTORY_ENVIRONMENT, Folded, Protection, Site, may_be_on_build, on_build,
+};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::FileSettings;
@@ -69,6 +71,17 @@ pub struct Finding {
     pub kind: FileType,
     /// What it means.
     pub what: What,
+}
+
+impl Finding {
+    /// Returns the path of settings of the shell's directory hook.
+    pub fn directory_hook(&self) -> Option<&Path> {
+        let What::Named(class) = &self.what else { return None };
+        let opt_in = class.executed()?.reason().opt_in;
+        let is_it = self.kind != FileType::Directory
+            && opt_in.is_some_and(|it| it == DIRECTORY_ENVIRONMENT);
+        is_it.then_some(&self.path)
+    }
 }
 
 /// What a finding means.

@@ -86,7 +86,8 @@ impl StandIns {
     }
 }
 
-fn read(host: &Path) -> Option<Vec<u8>> {
+/// Returns the content of a regular file of moderate size, without following links.
+pub(crate) fn read(host: &Path) -> Option<Vec<u8>> {
     let above = open_directory(host.parent()?).ok()?;
     Some(read_beneath(above, Path::new(host.file_name()?)).ok()??.bytes)
 }

@@ -205,6 +205,7 @@ impl Guard {
         self.own(authority);
         trusted::keep(&mut self.protect, &self.trusted, &self.own, findings::holds_nothing);
         self.hide_secrets(&git, &rules.roots);
+        self.directory_hooks(&git.hooks, &rules);
         self.heed_links(&granted, &places.cache);
         let mut git = self.tops(git, &rules, &places.cache)?;
         self.heed_others(&mut git, places)?;
@@ -285,6 +286,8 @@ impl Guard {
             self.roots.push(Walked { path: root.path.clone(), site: root.site.clone(), walk });
         }
         for finding in surveyor.findings {
+            git.hooks
+                .extend(finding.directory_hook().filter(|_| root.writable).map(Path::to_owned));
             self.take(finding, git);
         }
         Ok(())

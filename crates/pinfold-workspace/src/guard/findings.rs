@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use pinfold_names::{Class, Missing, Placeholder as Kind, Protection, Site};
+use pinfold_names::{Class, DIRECTORY_ENVIRONMENT, Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::certificates;
+use pinfold_protect::directory_hook;
 use pinfold_protect::home_parts::{left_by_parts, links_to_parts};
 use pinfold_protect::protect::{Finding, Rules, What};
 use pinfold_protect::sockets;
@@ -114,6 +115,22 @@ impl Guard {
         for left in left_by_parts() {
             if self.protect.writable_root(&left).is_some_and(|root| root != left) {
                 self.protect.expected.push((left, reason()));
+            }
+        }
+    }
+
+    /// Has what the shell's directory hook loads be named at the end, and wait in a view.
+    pub(super) fn directory_hooks(&mut self, settings: &[PathBuf], rules: &Rules<'_>) {
+        if rules.protection.is_lifted(DIRECTORY_ENVIRONMENT) {
+            return;
+        }
+        let is_meant = |path: &Path| self.protect.writable_root(path).is_some();
+        let loaded = directory_hook::loaded(settings, &rules.roots, &is_meant);
+        for path in loaded {
+            if self.over.as_ref().is_some_and(|root| path.starts_with(root)) {
+                self.protect.expected.push((path, directory_hook::reason()));
+            } else {
+                self.loaded.add([path]);
             }
         }
     }

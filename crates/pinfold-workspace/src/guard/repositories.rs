@@ -32,6 +32,8 @@ pub(super) struct Git {
     pub(super) secrets: Vec<(PathBuf, Class)>,
     /// Other files that may not be changed.
     pub(super) executed: Vec<PathBuf>,
+    /// Settings of the shell's directory hook.
+    pub(super) hooks: Vec<PathBuf>,
 }
 
 impl Guard {

@@ -96,7 +96,9 @@ impl Guard {
             protected_dirs::settle_files(&settling, files, &mut settled);
         }
         let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        settled.built = self.built.note(&built, &roots);
+        let notes = [self.loaded.note(&[], &roots), self.built.note(&built, &roots)];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        settled.built = (!notes.is_empty()).then(|| notes.join("; "));
         settled.kept.sort();
         settled.kept.dedup();
         settled

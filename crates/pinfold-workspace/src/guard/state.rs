@@ -85,6 +85,8 @@ pub struct Guard {
     pub(super) generated: Generated,
     /// What tools run on a build.
     pub(super) built: Built,
+    /// What the shell's directory hook loads.
+    pub(super) loaded: Built,
     /// Directories of the writable roots in which the user's shell looks for programs.
     pub(crate) ahead: Vec<Ahead>,
     pub(super) launcher: Launcher,
@@ -137,7 +139,8 @@ impl Guard {
             before: Before::default(),
             trusted: Vec::new(),
             generated: Generated::default(),
-            built: Built::begin(),
+            built: Built::begin("your tools run it"),
+            loaded: Built::begin("direnv or mise loads it at your next prompt"),
             ahead: Vec::new(),
             launcher,
         }

@@ -123,3 +123,28 @@ fn programs_before_the_systems_wait_in_a_view_and_in_commits() {
         assert!(stderr.contains("it brings env/bin/"), "{site}: {stderr}");
     }
 }
+
+/// What `.envrc` names, which its user trusts by its own content alone.
+#[test]
+fn files_that_a_directory_hook_loads_are_named_and_wait_in_a_view() {
+    const CHANGE: &str = "for file in x.sh y.sh new.sh other.sh; do echo y >>$file; done";
+    for site in sites() {
+        let case = site.repository();
+        case.host("touch x.sh y.sh other.sh; echo '. ./y.sh' >x.sh; echo 'source x.sh; source_env_if_exists new.sh' >.envrc");
+        let (_, stderr) = text(&case.inside(CHANGE));
+        let note = "changed, and direnv or mise loads it at your next prompt: new.sh, x.sh, y.sh\n";
+        assert!(stderr.contains(note), "{site}: {stderr}");
+
+        case.host("rm new.sh");
+        case.run(&["--workspace", "overlay"], CHANGE);
+        let (_, stderr) = text(&case.pinfold_itself(&["apply"]));
+        for file in ["new.sh", "x.sh", "y.sh"] {
+            let note = format!("left: {file}: direnv or mise loads it at your next prompt");
+            assert!(stderr.contains(&note), "{site}: {stderr}");
+        }
+        assert_eq!(case.host("cat other.sh; test ! -e new.sh"), "y\ny\n", "{site}: {stderr}");
+
+        let (_, stderr) = text(&case.run(&["--opt-in", "directory-environment"], CHANGE));
+        assert!(!stderr.contains("next prompt"), "{site}: {stderr}");
+    }
+}

@@ -11,14 +11,15 @@ use pinfold_host::launcher::{Launcher, start_worker};
 use pinfold_host::{Host, Refusal};
 use pinfold_policy::settings::FlagLimits;
 use pinfold_tasks::{
-    Claimed, Completion, Ending, Engine, Failure, Holder, Stop, TaskId, TaskSpec, Usage, code,
-    to_stored,
+    AttemptQueue, Claimed, Completion, Ending, Engine, Failure, Holder, Stop, TaskId, TaskSpec,
+    Usage, code, to_stored,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::admission::Admission;
+use crate::inquiries::InquirySocket;
 use crate::job::{Job, Line, Output, memory_of};
 use crate::repository::{Existing, Published, Repository};
 use crate::unpublished::Unpublished;
@@ -108,6 +109,7 @@ impl LocalEngine {
         claimed: &Claimed,
         spec: &TaskSpec,
         variables: &[(&str, &str)],
+        socket: Option<&Path>,
     ) -> io::Result<(Child, ChildStdout)> {
         let log = log_of(&self.places, claimed.holder.task, claimed.holder.attempt);
         log.parent().map_or(Ok(()), Places::make_private)?;
@@ -116,7 +118,7 @@ impl LocalEngine {
             attempt: claimed.holder.attempt,
             spec: to_stored(spec),
             log,
-            memory: memory_of(claimed),
+            memory: memory_of(claimed, socket),
         };
         let directory = spec.repository.as_deref().unwrap_or(Path::new("/"));
         let mut child = start_worker(&[COMMAND.into()], directory, self.hidden, variables)?;
@@ -175,8 +177,34 @@ impl LocalEngine {
         &self,
         claimed: &Claimed,
         stop: &Stop,
-        progress: &dyn Fn(&str),
+        queue: &dyn AttemptQueue,
         variables: &[(&str, &str)],
+    ) -> Ending {
+        let opened = InquirySocket::open(&self.places, &claimed.holder)
+            .and_then(|socket| Ok((socket, Stop::new()?)));
+        let (socket, done) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                queue.progress(&format!("the agent has no tools for its task: {error}"));
+                return self.supervise(claimed, stop, queue, variables, None);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| socket.serve(queue, &done));
+            let ending = self.supervise(claimed, stop, queue, variables, Some(socket.path()));
+            done.set();
+            ending
+        })
+    }
+
+    /// Starts the process of an attempt and listens to it to its end.
+    fn supervise(
+        &self,
+        claimed: &Claimed,
+        stop: &Stop,
+        queue: &dyn AttemptQueue,
+        variables: &[(&str, &str)],
+        socket: Option<&Path>,
     ) -> Ending {
         let failed = |error: io::Error| {
             let failure =
@@ -187,11 +215,11 @@ impl LocalEngine {
             Ok(spec) => spec,
             Err(refusal) => return Ending::Failed(not_allowed(&refusal)),
         };
-        let (mut child, output) = match self.start(claimed, &spec, variables) {
+        let (mut child, output) = match self.start(claimed, &spec, variables, socket) {
             Ok(started) => started,
             Err(error) => return failed(error),
         };
-        let last = Self::listen(&output, &child, stop, progress);
+        let last = Self::listen(&output, &child, stop, queue);
         // One that said something wrong may still run.
         if last.is_err() {
             let _ = kill_process(Pid::from_child(&child), Signal::KILL);
@@ -219,7 +247,7 @@ impl LocalEngine {
         output: &ChildStdout,
         child: &Child,
         stop: &Stop,
-        progress: &dyn Fn(&str),
+        queue: &dyn AttemptQueue,
     ) -> io::Result<Option<Line>> {
         let mut lines = Lines::default();
         let mut deadline: Option<Instant> = None;
@@ -243,7 +271,7 @@ impl LocalEngine {
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
                 deadline = Some(Instant::now() + GRACE);
             }
-            if !wanted[0].revents().is_empty() && !lines.read(output, progress)? {
+            if !wanted[0].revents().is_empty() && !lines.read(output, queue)? {
                 return Ok(lines.last);
             }
         }
@@ -251,13 +279,13 @@ impl LocalEngine {
 }
 
 impl Engine for LocalEngine {
-    fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
-        let ending = self.carry_out_with(claimed, stop, progress, &[]);
+    fn carry_out(&self, claimed: &Claimed, stop: &Stop, queue: &dyn AttemptQueue) -> Ending {
+        let ending = self.carry_out_with(claimed, stop, queue, &[]);
         if matches!(ending, Ending::Completed(_))
             && let Some(Err(error)) = self.unpublished.as_ref().map(|notes| notes.note(claimed))
         {
             // The result is there, and only a kill in the next moment would miss the note.
-            progress(&format!("a note that the result is not published: {error}"));
+            queue.progress(&format!("a note that the result is not published: {error}"));
         }
         ending
     }
@@ -295,7 +323,7 @@ struct Lines {
 
 impl Lines {
     /// Reads what is there. Returns whether more may come.
-    fn read(&mut self, output: &ChildStdout, progress: &dyn Fn(&str)) -> io::Result<bool> {
+    fn read(&mut self, output: &ChildStdout, queue: &dyn AttemptQueue) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         let count = match rustix::io::read(output, &mut buffer) {
             Ok(0) => return Ok(false),
@@ -307,7 +335,7 @@ impl Lines {
         while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.bytes.drain(..=end).collect();
             match serde_json::from_slice(&line)? {
-                Line::Progress(text) => progress(&text),
+                Line::Progress(text) => queue.progress(&text),
                 last => self.last = Some(last),
             }
         }

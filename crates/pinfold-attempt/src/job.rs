@@ -1,6 +1,6 @@
 //! What a worker and the process of an attempt say to each other: a line of JSON each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_git::refs::is_object;
 use pinfold_tasks::{Claimed, Failure, Provenance, Usage};
@@ -22,10 +22,11 @@ pub struct Job {
     pub memory: String,
 }
 
-/// Returns the diary and tags of entries that are written in an attempt, as JSON.
-pub(crate) fn memory_of(claimed: &Claimed) -> String {
+/// Returns the diary and tags of entries that are written in an attempt, and the socket that answers questions about its task,
+/// as JSON.
+pub(crate) fn memory_of(claimed: &Claimed, socket: Option<&Path>) -> String {
     let Claimed { holder, provenance, .. } = claimed;
-    let task = provenance.as_ref().map_or(holder.task, |provenance| provenance.task);
+    let task = claimed.known_as();
     let mut tags = vec![format!("task:id:{task}")];
     if let Some(Provenance { kind, correlation, .. }) = provenance {
         tags.push(format!("task:type:{kind}"));
@@ -33,7 +34,8 @@ pub(crate) fn memory_of(claimed: &Claimed) -> String {
     }
     tags.push(format!("task:attempt:{}", holder.attempt));
     let diary = provenance.as_ref().and_then(|provenance| provenance.diary.as_ref());
-    serde_json::json!({ "diary": diary, "tags": tags }).to_string()
+    let asks = socket.map(|socket| serde_json::json!({ "id": task.to_string(), "socket": socket }));
+    serde_json::json!({ "diary": diary, "tags": tags, "task": asks }).to_string()
 }
 
 /// What the process says.
@@ -113,6 +115,7 @@ pub struct Step {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use pinfold_tasks::{Claimed, Holder, Provenance, TaskId, TaskSpec, Token};
@@ -125,19 +128,21 @@ mod tests {
         let holder = Holder { task: here, attempt: 3, token: Token::from_random([0; 16]) };
         let (spec, lasts) = (TaskSpec::new("t", "b"), Duration::ZERO);
         let own = Claimed { holder, spec, lasts, provenance: None };
-        let text = memory_of(&own);
-        assert_eq!(text, format!(r#"{{"diary":null,"tags":["task:id:{here}","task:attempt:3"]}}"#));
+        let text = memory_of(&own, None);
+        let tags = format!(r#"["task:id:{here}","task:attempt:3"]"#);
+        assert_eq!(text, format!(r#"{{"diary":null,"tags":{tags},"task":null}}"#));
         let provenance = Some(Provenance {
             task: there,
             kind: "freeform".to_owned(),
             correlation: Some("c".to_owned()),
             diary: Some("d".to_owned()),
         });
-        let text = memory_of(&Claimed { provenance, ..own });
+        let text = memory_of(&Claimed { provenance, ..own }, Some(Path::new("/s")));
         let tags = format!(
             r#"["task:id:{there}","task:type:freeform","task:correlation:c","task:attempt:3"]"#
         );
-        assert_eq!(text, format!(r#"{{"diary":"d","tags":{tags}}}"#));
+        let task = format!(r#"{{"id":"{there}","socket":"/s"}}"#);
+        assert_eq!(text, format!(r#"{{"diary":"d","tags":{tags},"task":{task}}}"#));
     }
 
     #[test]

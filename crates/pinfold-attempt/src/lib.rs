@@ -16,6 +16,7 @@ mod admission;
 mod attempt;
 mod engine;
 mod failed;
+mod inquiries;
 mod job;
 mod landing;
 mod log;

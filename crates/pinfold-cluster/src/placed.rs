@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pinfold_tasks::{
-    Answer, Denied, Holder, NewMessage, Queue, QueueError, Refused, Request, Source, Store,
+    Answer, Denied, Holder, Inquiry, NewMessage, Queue, QueueError, Refused, Reply, Request,
+    Source, Store,
 };
 
 use crate::placement::Placement;
@@ -90,5 +91,9 @@ impl<S: Store + Sync> Source for PlacedAttempt<'_, S> {
 
     fn report(&self, holder: &Holder, messages: &[NewMessage]) {
         self.queue.report(holder, messages);
+    }
+
+    fn inquire(&self, holder: &Holder, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String> {
+        self.queue.inquire(holder, inquiry, content)
     }
 }

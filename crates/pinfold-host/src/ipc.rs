@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,7 +23,19 @@ const BACKLOG: i32 = 64;
 /// # Errors
 /// Returns what open(2), bind(2) and listen(2) say.
 pub fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
-    let (directory, socket) = (File::open(directory)?, socket()?);
+    listen_with(SocketType::SEQPACKET, directory, name)
+}
+
+/// Listens for streams of bytes at a name in a directory. Accepting does not wait.
+///
+/// # Errors
+/// Returns the errors of [`listen`].
+pub fn listen_stream(directory: &Path, name: &str) -> io::Result<UnixListener> {
+    listen_with(SocketType::STREAM, directory, name).map(UnixListener::from)
+}
+
+fn listen_with(kind: SocketType, directory: &Path, name: &str) -> io::Result<OwnedFd> {
+    let (directory, socket) = (File::open(directory)?, socket(kind)?);
     rustix::net::bind(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
     // Before anybody can connect.
     let mode = Mode::from_raw_mode(0o600);
@@ -38,15 +51,31 @@ pub fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
 /// # Errors
 /// Returns the error of `open(2)` and `connect(2)`.
 pub fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<Channel> {
-    let (directory, socket) = (File::open(directory)?, socket()?);
-    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
-    Ok(Channel::from(socket))
+    connect_with(SocketType::SEQPACKET, directory, name, patience).map(Channel::from)
 }
 
-fn socket() -> io::Result<OwnedFd> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+/// Connects a stream of bytes to a name in a directory.
+///
+/// # Errors
+/// Returns the errors of [`connect`].
+pub fn connect_stream(directory: &Path, name: &str, patience: Duration) -> io::Result<UnixStream> {
+    connect_with(SocketType::STREAM, directory, name, patience).map(UnixStream::from)
+}
+
+fn connect_with(
+    kind: SocketType,
+    directory: &Path,
+    name: &str,
+    patience: Duration,
+) -> io::Result<OwnedFd> {
+    let (directory, socket) = (File::open(directory)?, socket(kind)?);
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
+    Ok(socket)
+}
+
+fn socket(kind: SocketType) -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Returns the path of a socket by way of a descriptor. A socket's path has room for 107 bytes (unix(7)); by

@@ -3,6 +3,7 @@
 use std::env::VarError;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_content::{SystemClock, Uuid};
 use pinfold_host::Host;
@@ -104,7 +105,7 @@ pub fn tools_of(
     settings: &Settings,
     host: Host<'_>,
     agent: Agent,
-) -> Result<Option<Box<dyn DiaryTools>>, DiaryError> {
+) -> Result<Option<Arc<dyn DiaryTools>>, DiaryError> {
     let Agent { placeholders, signer, diary, moltnet, task } = agent;
     let grant = settings.scalars.memory.value;
     let of_task = task.as_ref().and_then(|task| task.diary);
@@ -119,14 +120,14 @@ pub fn tools_of(
         };
         let diary = ServedDiary::new(Box::new(remote(server, moltnet, scopes)?), id);
         let diary = diary.signed_by(signer, SignWhen::KeyIsKnown);
-        return Ok(Some(Box::new(ServedTools::new(diary, rules))));
+        return Ok(Some(Arc::new(ServedTools::new(diary, rules))));
     }
     let identity = settings.scalars.identity.as_ref().map(|identity| identity.value.as_str());
     let named = of_task.map(|id| id.to_string()).or(diary);
     let name = DiaryName::new(identity, named.as_deref())?;
     let diary = Diary::open(host.places, &name, Box::new(SystemClock))?.signed_by(signer);
     let diary = diary.limited(limits(&settings.diary))?;
-    Ok(Some(Box::new(MemoryTools::new(diary, rules))))
+    Ok(Some(Arc::new(MemoryTools::new(diary, rules))))
 }
 
 /// What a user does with a diary.

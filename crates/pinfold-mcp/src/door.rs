@@ -20,7 +20,6 @@ use pinfold_policy::settings::MemoryGrant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use serde_json::Value;
 
-use crate::memory::Memory;
 use crate::server::{Bounds, Server};
 use crate::toolset::Toolset;
 
@@ -55,16 +54,16 @@ pub struct MemoryDoor {
 }
 
 impl MemoryDoor {
-    /// Serves the tools of a diary to those who come.
+    /// Serves tools to those who come.
     ///
     /// # Errors
     /// Returns an error if no descriptor can be opened or no thread started.
-    pub fn serve(listener: OwnedFd, memory: Memory) -> io::Result<Self> {
+    pub fn serve(listener: OwnedFd, toolsets: Vec<Arc<dyn Toolset>>) -> io::Result<Self> {
         let listener = UnixListener::from(listener);
         listener.set_nonblocking(true)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (stopped, toolset) = (Arc::clone(&stop), Arc::new(memory) as Arc<dyn Toolset>);
-        let serving = small_thread("memory", move || accept_all(&listener, &stopped, &toolset))?;
+        let stopped = Arc::clone(&stop);
+        let serving = small_thread("memory", move || accept_all(&listener, &stopped, &toolsets))?;
         Ok(Self { stop, serving: Some(serving) })
     }
 }
@@ -86,7 +85,7 @@ struct Clients {
 }
 
 /// Hears clients until it is asked to stop, and then parts with those that are left.
-fn accept_all(listener: &UnixListener, stop: &OwnedFd, toolset: &Arc<dyn Toolset>) {
+fn accept_all(listener: &UnixListener, stop: &OwnedFd, toolsets: &[Arc<dyn Toolset>]) {
     let clients = Arc::new(Clients::default());
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     for number in 0.. {
@@ -105,9 +104,9 @@ fn accept_all(listener: &UnixListener, stop: &OwnedFd, toolset: &Arc<dyn Toolset
                 // Before it is served, so that the end of the door closes it, too.
                 let Ok(known) = stream.try_clone() else { continue };
                 clients.streams.lock().push((number, known));
-                let (of_client, toolset) = (Arc::clone(&clients), Arc::clone(toolset));
+                let (of_client, toolsets) = (Arc::clone(&clients), toolsets.to_vec());
                 let serve = move || {
-                    let _ = answer(stream, toolset);
+                    let _ = answer(stream, toolsets);
                     of_client.part(number);
                 };
                 match small_thread("memory", serve) {
@@ -134,11 +133,11 @@ impl Clients {
 }
 
 /// Answers one client until it has gone.
-fn answer(stream: UnixStream, toolset: Arc<dyn Toolset>) -> io::Result<()> {
+fn answer(stream: UnixStream, toolsets: Vec<Arc<dyn Toolset>>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(TO_READ))?;
     let to = stream.try_clone()?;
-    let server = Server::new(vec![toolset], BOUNDS, INSTRUCTIONS, to);
+    let server = Server::new(toolsets, BOUNDS, INSTRUCTIONS, to);
     let served = server.serve(&mut BufReader::new(stream));
     // The session's end is recorded after all that it did.
     server.wait();

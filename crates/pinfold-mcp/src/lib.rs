@@ -11,6 +11,7 @@ mod door;
 mod memory;
 mod revision;
 mod server;
+mod task;
 mod toolset;
 
 pub use call::Call;
@@ -18,4 +19,5 @@ pub use diary::{Agent, DiaryError, Placeholder, Purpose, limits, served, tools_o
 pub use door::{MemoryDoor, PROGRAM, SOCKET, ask, door, pump};
 pub use memory::Memory;
 pub use server::{Bounds, Server};
+pub use task::TaskTools;
 pub use toolset::{Asked, Failure, Toolset};

@@ -7,28 +7,32 @@ use pinfold_host::audit::{Audit, Event};
 use pinfold_memory::{DiaryTools, FailedCall, definitions, is_tool};
 use serde_json::{Value, json};
 
-use crate::toolset::{Asked, Failure, Toolset};
+use crate::toolset::{Asked, Failure, Toolset, text_result};
 
 /// The tools of one diary.
 pub struct Memory {
-    tools: Box<dyn DiaryTools>,
+    tools: Arc<dyn DiaryTools>,
     audit: Arc<Audit>,
 }
 
 impl Memory {
     /// Offers tools, and records their calls in this log.
     #[must_use]
-    pub fn new(tools: Box<dyn DiaryTools>, audit: Arc<Audit>) -> Self {
+    pub fn new(tools: Arc<dyn DiaryTools>, audit: Arc<Audit>) -> Self {
         Self { tools, audit }
     }
 
     fn text(&self, name: &str, arguments: &Value) -> Result<String, String> {
-        let diary = &self.tools.diary_id().to_string();
-        self.audit
-            .record(&Event::Memory { tool: name, diary })
-            .map_err(|error| format!("the call cannot be recorded: {error}"))?;
+        record(&self.audit, &*self.tools, name)?;
         self.tools.call(name, &arguments.to_string()).map_err(|error| error.to_string())
     }
+}
+
+/// Records a call of a tool before it takes effect.
+pub(crate) fn record(audit: &Audit, tools: &dyn DiaryTools, name: &str) -> Result<(), String> {
+    let diary = &tools.diary_id().to_string();
+    let recorded = audit.record(&Event::Memory { tool: name, diary });
+    recorded.map_err(|error| format!("the call cannot be recorded: {error}"))
 }
 
 impl std::fmt::Debug for Memory {
@@ -49,11 +53,7 @@ impl Toolset for Memory {
 
     fn call(&self, asked: Asked<'_>) -> Result<Value, Fault> {
         let arguments = if asked.arguments.is_null() { json!({}) } else { asked.arguments };
-        let (text, is_error) = match self.text(asked.name, &arguments) {
-            Ok(text) => (text, false),
-            Err(text) => (text, true),
-        };
-        Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
+        Ok(text_result(self.text(asked.name, &arguments)))
     }
 
     fn note(&self, failure: &Failure<'_>) {

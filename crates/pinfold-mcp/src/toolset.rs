@@ -1,7 +1,7 @@
 //! Tools that a server offers a model.
 
 use pinfold_client::Fault;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::call::Call;
 
@@ -40,6 +40,15 @@ pub trait Toolset: Send + Sync {
 
     /// Notes a failed call of any tool.
     fn note(&self, failure: &Failure<'_>);
+}
+
+/// Returns the result of a call that gave a text, or failed with one.
+pub(crate) fn text_result(text: Result<String, String>) -> Value {
+    let (text, is_error) = match text {
+        Ok(text) => (text, false),
+        Err(text) => (text, true),
+    };
+    json!({ "content": [{ "type": "text", "text": text }], "isError": is_error })
 }
 
 /// Returns what a failed call says to the model; none if it did not fail.

@@ -47,7 +47,7 @@ pub use scan::Threat;
 pub use served::{DiaryServer, ServedDiary, SignWhen};
 pub use sign::{Signature, Signer, SignerError, signing_bytes};
 pub use store::{Diary, Filter, Limits, Repaired, Search, TagCount, Weights};
-pub use task::{InvalidTaskDiary, TaskDiary};
+pub use task::{InvalidTaskDiary, TaskDiary, TaskSocket};
 pub use tools::{
     DiaryTools, FailedCall, MemoryTools, Rules, ServedTools, ToolError, definitions, is_tool,
     new_pack_from_json,

@@ -1,5 +1,8 @@
 //! What a task says about the entries that are written in it.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use pinfold_content::{Uuid, Value, read};
 
 use crate::entry::{LONGEST_TAG, MOST_TAGS};
@@ -11,11 +14,41 @@ pub struct TaskDiary {
     pub diary: Option<Uuid>,
     /// Tags that each of them has, before others.
     pub tags: Vec<String>,
+    /// What answers questions about the task.
+    pub socket: Option<TaskSocket>,
+}
+
+/// The socket of a task's worker, which answers questions about the task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSocket {
+    /// The task's id, as the agent knows it.
+    pub task: String,
+    pub path: PathBuf,
+}
+
+impl TaskSocket {
+    fn from_json(value: &Value) -> Option<Self> {
+        let path: PathBuf = value.text_of("socket")?.into_owned().into();
+        let task = value.text_of("id")?.into_owned();
+        path.is_absolute().then_some(Self { task, path })
+    }
+
+    /// Returns the directory of the socket and its name there.
+    ///
+    /// # Errors
+    /// Returns an error for a path without a name, or with one that is not UTF-8.
+    pub fn split(&self) -> io::Result<(&Path, &str)> {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        let parts = self.path.parent().zip(name);
+        parts.ok_or_else(|| io::ErrorKind::InvalidFilename.into())
+    }
 }
 
 /// The error for a text that says nothing about a task's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {{\"diary\": UUID or null, \"tags\": [TEXT…]}}")]
+#[error(
+    "expected {{\"diary\": UUID or null, \"tags\": [TEXT…], \"task\": {{\"id\": TEXT, \"socket\": PATH}} or null}}"
+)]
 pub struct InvalidTaskDiary;
 
 impl TaskDiary {
@@ -39,7 +72,9 @@ impl TaskDiary {
         if tags.len() > MOST_TAGS / 2 || !tags.iter().all(is_tag) {
             return Err(InvalidTaskDiary);
         }
-        Ok(Self { diary, tags })
+        let socket = value.given("task");
+        let socket = socket.map(|it| TaskSocket::from_json(it).ok_or(InvalidTaskDiary));
+        Ok(Self { diary, tags, socket: socket.transpose()? })
     }
 
     /// Returns the tags of an entry: the task's first, and each once.

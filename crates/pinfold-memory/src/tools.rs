@@ -41,6 +41,18 @@ pub trait DiaryTools: Send + Sync {
     /// Notes a call of any tool of the session that failed, for `moltnet_review_session_errors`.
     fn note_failure(&self, failure: &FailedCall<'_>);
 
+    /// Returns whether the session may write.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    fn may_write(&self) -> Result<(), ToolError>;
+
+    /// Checks texts, by their fields, that leave the sandbox by another tool of the session.
+    ///
+    /// # Errors
+    /// Returns the error that the agent reads.
+    fn check_written(&self, texts: &[(&'static str, &str)]) -> Result<(), ToolError>;
+
     /// Calls a tool with a JSON object, and returns the text that it gives.
     ///
     /// # Errors
@@ -179,6 +191,14 @@ impl DiaryTools for MemoryTools {
 
     fn note_failure(&self, failure: &FailedCall<'_>) {
         self.rules.note_failure(failure);
+    }
+
+    fn may_write(&self) -> Result<(), ToolError> {
+        self.rules.may_write()
+    }
+
+    fn check_written(&self, texts: &[(&'static str, &str)]) -> Result<(), ToolError> {
+        self.rules.check_written(texts)
     }
 }
 

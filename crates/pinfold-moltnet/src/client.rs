@@ -10,6 +10,7 @@ mod config;
 mod credentials;
 mod diary;
 mod held;
+mod inquiries;
 mod messages;
 mod output;
 mod task;
@@ -23,8 +24,8 @@ use http::Method;
 use parking_lot::Mutex;
 use pinfold_egress::percent;
 use pinfold_tasks::{
-    Answer, Claim, Claimed, Completion, Denied, Failure, Heartbeat, Holder, NewMessage, Request,
-    Source, Stop, TaskId,
+    Answer, Claim, Claimed, Completion, Denied, Failure, Heartbeat, Holder, Inquiry, NewMessage,
+    Reply, Request, Source, Stop, TaskId,
 };
 
 use crate::scope::Scope;
@@ -337,6 +338,10 @@ impl Source for Remote<'_> {
         if self.held.lock().contains_key(&holder.task) {
             self.messages.lock().entry(holder.task).or_default().push(messages);
         }
+    }
+
+    fn inquire(&self, holder: &Holder, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String> {
+        self.answer(holder, inquiry, content)
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use pinfold_tasks::{NewMessage, Store};
+use pinfold_tasks::{LARGEST_ARTIFACT, NewMessage, Store};
 
 use crate::agents::Agents;
 use crate::problem::Problem;
@@ -178,12 +178,12 @@ impl<S: Store + Send + Sync + 'static> Handler for Api<S> {
         caller.check(scope)?;
         check_team(head, &caller)?;
         let most = match route {
-            Route::PutArtifact(_) => artifacts::LARGEST,
+            Route::PutArtifact(_) => LARGEST_ARTIFACT,
             Route::PutSession(_) => sessions::LARGEST,
             _ => LARGEST_BODY,
         };
         let answer = match route {
-            Route::Artifact(..) => artifacts::LARGEST,
+            Route::Artifact(..) => LARGEST_ARTIFACT,
             Route::SessionContent(_) => sessions::LARGEST,
             Route::Messages(_) => messages::MOST_LISTED as usize * NewMessage::LONGEST,
             Route::List | Route::Attempts(_) => LARGEST_LIST,

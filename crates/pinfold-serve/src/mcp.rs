@@ -34,7 +34,7 @@ const INSTRUCTIONS: &str = "These tools read, change and search files, and run c
 pub struct Mcp {
     directory: PathBuf,
     options: Vec<OsString>,
-    memory: Option<Box<dyn DiaryTools>>,
+    memory: Option<Arc<dyn DiaryTools>>,
 }
 
 impl Mcp {
@@ -43,7 +43,7 @@ impl Mcp {
     pub fn new(
         directory: PathBuf,
         options: Vec<OsString>,
-        memory: Option<Box<dyn DiaryTools>>,
+        memory: Option<Arc<dyn DiaryTools>>,
     ) -> Self {
         Self { directory, options, memory }
     }

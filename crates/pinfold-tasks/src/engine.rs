@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use crate::attempt::Completion;
 use crate::failure::Failure;
+use crate::inquiry::AttemptQueue;
 use crate::queue::Claimed;
 
 /// What carries out attempts: on this machine, or on another one. The lease decides how long an attempt may run,
 /// never the engine.
 pub trait Engine: Sync {
     /// Carries out an attempt to its end. Ends it when `stop` is set, and returns when nothing of it runs any more.
-    /// `progress` takes lines for people.
-    fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending;
+    /// It reports to `queue`, and asks it what the agent wants to know.
+    fn carry_out(&self, claimed: &Claimed, stop: &Stop, queue: &dyn AttemptQueue) -> Ending;
 
     /// Takes note that the queue has accepted a result.
     ///

@@ -9,16 +9,19 @@
 //! The states, times, codes and rules of repetition are those of MoltNet's task API.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod artifact;
 mod attempt;
 mod engine;
 mod failure;
 mod file;
 mod id;
+mod inquiry;
 mod landing;
 mod lease;
 mod queue;
 mod record;
 mod refused;
+mod shape;
 mod source;
 mod spec;
 mod spec_status;
@@ -31,6 +34,10 @@ mod touch;
 mod words;
 mod worker;
 
+pub use artifact::{
+    ARTIFACT_NOTES, ArtifactOrigin, LARGEST_ARTIFACT, MOST_ARTIFACTS, artifact_cursor,
+    artifact_page, artifact_value, attempt_key, find_artifact,
+};
 pub use attempt::{Attempt, AttemptStatus, Completion, Usage};
 pub use engine::{Ending, Engine, Stop};
 pub use failure::{Failure, Repetition, code};
@@ -39,6 +46,7 @@ pub use file::{
     to_stored,
 };
 pub use id::{InvalidId, TaskId, Token};
+pub use inquiry::{ArtifactLabel, AttemptQueue, Inquiry, Reply};
 pub use landing::{Landing, LandingState};
 pub use lease::{Lease, MARGIN_PARTS};
 pub use pinfold_content::{Clock, SystemClock, Timestamp};
@@ -47,6 +55,7 @@ pub use queue::{
 };
 pub use record::{Claim, Heartbeat, QUARANTINE_AFTER, Record, Settled};
 pub use refused::Refused;
+pub use shape::{attempt_value, message_value};
 pub use source::{Denied, Source};
 pub use spec::{Budget, Limits, TaskSpec, VerifyStep};
 pub use spec_status::SpecStatus;

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod error;
+mod inquiries;
 mod message;
 mod read;
 mod steps;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::inquiry::{Inquiry, Reply};
 use crate::queue::{Holder, NewMessage, Queue};
 use crate::store::Store;
 use crate::worker::{Answer, Request};
@@ -16,6 +17,12 @@ pub trait Source: Sync {
 
     /// Takes messages of an attempt. Whether the attempt may go on is decided by its lease, so nothing is returned.
     fn report(&self, holder: &Holder, messages: &[NewMessage]);
+
+    /// Answers the agent of an attempt about its task alone. `content` belongs to [`Inquiry::AddArtifact`].
+    ///
+    /// # Errors
+    /// Returns what the agent reads.
+    fn inquire(&self, holder: &Holder, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String>;
 }
 
 /// Why a source does not do what a worker asks for.
@@ -54,5 +61,9 @@ impl<S: Store + Sync> Source for Queue<S> {
     fn report(&self, holder: &Holder, messages: &[NewMessage]) {
         // An attempt whose messages are refused is about to learn that its lease is over.
         let _ = self.append(holder, messages);
+    }
+
+    fn inquire(&self, holder: &Holder, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String> {
+        self.answer(holder, inquiry, content)
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::engine::{Ending, Engine, Stop, boot_time};
 use crate::failure::Failure;
 use crate::id::TaskId;
+use crate::inquiry::{AttemptQueue, Inquiry, Reply};
 use crate::queue::{Claimed, NewMessage};
 use crate::record::Heartbeat;
 use crate::source::Source;
@@ -78,6 +79,22 @@ pub struct Worker<'a, S, E> {
     pub stop: &'a Stop,
     /// What watches it.
     pub observer: &'a (dyn Fn(&WorkerEvent<'_>) + Sync),
+}
+
+/// The source of tasks, for one attempt.
+struct QueueOf<'a, 'env, S, E> {
+    worker: &'a Worker<'env, S, E>,
+    claimed: &'a Claimed,
+}
+
+impl<S: Source, E: Engine> AttemptQueue for QueueOf<'_, '_, S, E> {
+    fn progress(&self, line: &str) {
+        self.worker.progress(self.claimed, line);
+    }
+
+    fn inquire(&self, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String> {
+        self.worker.source.inquire(&self.claimed.holder, inquiry, content)
+    }
 }
 
 /// What a job waits for.
@@ -320,10 +337,10 @@ impl<'scope, 'env, S: Source, E: Engine> Job<'scope, 'env, S, E> {
             Some(Attempt { claimed: Arc::clone(&claimed), stop: its_stop, report: None });
         let is_ending = self.farewell.is_some();
         self.scope.spawn(move || {
-            let progress = |line: &str| worker.progress(&claimed, line);
+            let queue = QueueOf { worker, claimed: &claimed };
             let ending = match &stop {
                 _ if is_ending => Ending::Stopped,
-                Ok(stop) => worker.engine.carry_out(&claimed, stop, &progress),
+                Ok(stop) => worker.engine.carry_out(&claimed, stop, &queue),
                 Err(error) => Ending::Failed(Failure::new("executor_threw", error.to_string())),
             };
             drop(ended.send(Event::Ended(ending)));

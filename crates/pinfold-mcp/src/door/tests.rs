@@ -32,8 +32,8 @@ impl Scene {
         let tools = MemoryTools::new(diary, Rules::new(grant, secrets).unwrap());
         let audit = Audit::open(&at.join("state"), Some(SessionId::generate().unwrap())).unwrap();
         let listener = UnixListener::bind(at.join("socket")).unwrap();
-        let memory = Memory::new(Box::new(tools), Arc::new(audit));
-        let door = MemoryDoor::serve(listener.into(), memory).unwrap();
+        let memory = Memory::new(Arc::new(tools), Arc::new(audit));
+        let door = MemoryDoor::serve(listener.into(), vec![Arc::new(memory)]).unwrap();
         Self { directory, _door: door }
     }
 

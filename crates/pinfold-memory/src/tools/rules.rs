@@ -163,6 +163,15 @@ impl Rules {
         }
     }
 
+    /// Checks that the session may write, and that these texts hold no secret.
+    pub(super) fn check_written(&self, texts: &[(&'static str, &str)]) -> Result<(), ToolError> {
+        self.may_write()?;
+        let secrets = self.secrets()?;
+        let mut texts = texts.iter();
+        let checked = texts.try_for_each(|(field, text)| secrets.check_text(field, text));
+        checked.map_err(|error| self.refused(error))
+    }
+
     /// Returns the error of a write as the agent reads it, and counts it if a secret was the reason.
     pub(super) fn refused(&self, error: MemoryError) -> ToolError {
         if matches!(error, MemoryError::Secret { .. }) {

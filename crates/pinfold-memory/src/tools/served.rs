@@ -56,6 +56,14 @@ impl DiaryTools for ServedTools {
     fn note_failure(&self, failure: &FailedCall<'_>) {
         self.rules.note_failure(failure);
     }
+
+    fn may_write(&self) -> Result<(), ToolError> {
+        self.rules.may_write()
+    }
+
+    fn check_written(&self, texts: &[(&'static str, &str)]) -> Result<(), ToolError> {
+        self.rules.check_written(texts)
+    }
 }
 
 impl ServedTools {

@@ -32,7 +32,15 @@ const LARGEST_TOKEN: usize = 16 << 10;
 pub(super) struct Call {
     method: Method,
     path: String,
-    body: Option<Value>,
+    body: Body,
+}
+
+/// What a request sends.
+#[derive(Clone, Debug)]
+enum Body {
+    None,
+    Json(Value),
+    Bytes(Vec<u8>),
 }
 
 /// Why a request came to nothing.
@@ -79,15 +87,20 @@ impl Error {
 
 impl Call {
     pub(super) fn new(method: Method, path: &str, body: Value) -> Self {
-        Self { method, path: path.to_owned(), body: Some(body) }
+        Self { method, path: path.to_owned(), body: Body::Json(body) }
+    }
+
+    /// Returns a request that sends a file.
+    pub(super) fn put(path: &str, bytes: &[u8]) -> Self {
+        Self { method: Method::PUT, path: path.to_owned(), body: Body::Bytes(bytes.to_owned()) }
     }
 
     pub(super) fn delete(path: &str) -> Self {
-        Self { method: Method::DELETE, path: path.to_owned(), body: None }
+        Self { method: Method::DELETE, path: path.to_owned(), body: Body::None }
     }
 
     pub(super) fn get(path: &str) -> Self {
-        Self { method: Method::GET, path: path.to_owned(), body: None }
+        Self { method: Method::GET, path: path.to_owned(), body: Body::None }
     }
 }
 
@@ -124,27 +137,41 @@ impl Calls {
     /// # Errors
     /// Returns an error for an answer that is no success, or that cannot be read.
     pub(super) fn send(&self, call: &Call) -> Result<Value, Error> {
+        json(&self.fetch(call, LARGEST)?)
+    }
+
+    /// Sends a request and returns the bytes of its answer, which may have so many.
+    ///
+    /// # Errors
+    /// Returns an error for an answer that is no success.
+    pub(super) fn fetch(&self, call: &Call, most: usize) -> Result<Vec<u8>, Error> {
         let until = Instant::now() + self.patience;
         let mut bearer = self.bearer(until)?;
-        let mut answer = self.patiently(call, &bearer, until)?;
+        let mut answer = self.patiently(call, &bearer, most, until)?;
         // A token may have ended early. A key is what it is.
         if answer.status == 401 && matches!(self.credentials.kind(), Kind::Client { .. }) {
             self.drop_token(&bearer);
             bearer = self.bearer(until)?;
-            answer = self.patiently(call, &bearer, until)?;
+            answer = self.patiently(call, &bearer, most, until)?;
         }
         match answer.status.as_u16() {
-            200..=299 => json(&answer.body),
+            200..=299 => Ok(answer.body),
             401 => Err(Error::Rejected(self.said(&answer, Some(&bearer)))),
             _ => Err(self.status(&answer, Some(&bearer))),
         }
     }
 
     /// Sends a request again that came too soon, unless there is no time left for it.
-    fn patiently(&self, call: &Call, bearer: &str, until: Instant) -> Result<ApiAnswer, Error> {
+    fn patiently(
+        &self,
+        call: &Call,
+        bearer: &str,
+        most: usize,
+        until: Instant,
+    ) -> Result<ApiAnswer, Error> {
         let mut pause = Duration::from_secs(1);
         for _ in 1..SENT_AT_MOST {
-            let answer = self.exchange(call, bearer, until)?;
+            let answer = self.exchange(call, bearer, most, until)?;
             if answer.status != 429 {
                 return Ok(answer);
             }
@@ -161,10 +188,16 @@ impl Calls {
             std::thread::sleep(wait);
             pause *= 2;
         }
-        self.exchange(call, bearer, until)
+        self.exchange(call, bearer, most, until)
     }
 
-    fn exchange(&self, call: &Call, bearer: &str, until: Instant) -> Result<ApiAnswer, Error> {
+    fn exchange(
+        &self,
+        call: &Call,
+        bearer: &str,
+        most: usize,
+        until: Instant,
+    ) -> Result<ApiAnswer, Error> {
         let mut headers = HeaderMap::new();
         let unusable = |_| Error::Local("a header cannot be sent".to_owned());
         let value = Zeroizing::new(format!("Bearer {bearer}"));
@@ -175,14 +208,19 @@ impl Calls {
             let value = HeaderValue::from_str(&team.to_string()).map_err(unusable)?;
             headers.insert(HeaderName::from_static("x-moltnet-team-id"), value);
         }
+        let mut typed = |kind| headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         let body = match &call.body {
-            Some(body) => {
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Body::Json(body) => {
+                typed("application/json");
                 body.to_string().into_bytes()
             }
-            None => Vec::new(),
+            Body::Bytes(bytes) => {
+                typed("application/octet-stream");
+                bytes.clone()
+            }
+            Body::None => Vec::new(),
         };
-        let answer = self.api.send(call.method.clone(), &call.path, headers, body, LARGEST, until);
+        let answer = self.api.send(call.method.clone(), &call.path, headers, body, most, until);
         answer.map_err(unreachable)
     }
 

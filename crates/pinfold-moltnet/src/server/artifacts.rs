@@ -5,23 +5,20 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pinfold_host::directories::Places;
-use pinfold_tasks::{Note, Store, TaskId, Transaction};
+use pinfold_tasks::{
+    ARTIFACT_NOTES, ArtifactLabel, ArtifactOrigin, MOST_ARTIFACTS, Note, Store, TaskId,
+    Transaction, artifact_cursor, artifact_page, artifact_value, attempt_key, find_artifact,
+};
 
 use super::attempts::AttemptId;
 use super::caller::Caller;
-use super::document::{attempt_key, load, notes};
+use super::document::load;
 use super::query::Query;
 use super::service::Service;
 use crate::problem::Problem;
-use pinfold_content::{Cid, Uuid, Value, read, times};
+use pinfold_content::{Cid, Uuid, Value, read};
 
-/// The largest artifact, in bytes.
-pub(super) const LARGEST: usize = 25 << 20;
-/// The most artifacts of one attempt.
-const MOST: u32 = 32;
 /// How many artifacts a page has, and may have.
 const PAGE: u32 = 20;
 const LONGEST_PAGE: u32 = 100;
@@ -45,11 +42,13 @@ fn kept(
     cid: &Cid,
 ) -> Result<Option<Value>, Problem> {
     let beginning = format!("{}/", attempt_key(id.task, id.number));
-    if let Some(text) = transaction.note(notes::ARTIFACT, &format!("{beginning}{cid}"))? {
+    if let Some(text) = transaction.note(ARTIFACT_NOTES, &format!("{beginning}{cid}"))? {
         return read(&text).map(Some).map_err(|_| Problem::internal());
     }
-    if transaction.notes(notes::ARTIFACT, &beginning, "", MOST)?.len() >= MOST as usize {
-        return Err(Problem::conflict(format!("Attempt has {MOST} artifacts already")));
+    if transaction.notes(ARTIFACT_NOTES, &beginning, "", MOST_ARTIFACTS)?.len()
+        >= MOST_ARTIFACTS as usize
+    {
+        return Err(Problem::conflict(format!("Attempt has {MOST_ARTIFACTS} artifacts already")));
     }
     Ok(None)
 }
@@ -73,11 +72,14 @@ impl<S: Store> Service<S> {
             let missing = || Problem::field(&format!("query/{name}"), "is required");
             word(name, most)?.ok_or_else(missing)
         };
-        let (kind, title) = (required("kind", 64)?, required("title", 255)?);
-        let content_type = word("contentType", 255)?.unwrap_or("application/octet-stream".into());
-        let encoding = word("contentEncoding", 64)?;
+        let label = ArtifactLabel {
+            kind: required("kind", 64)?,
+            title: required("title", 255)?,
+            content_type: word("contentType", 255)?.unwrap_or("application/octet-stream".into()),
+            content_encoding: word("contentEncoding", 64)?,
+        };
         let cid = Cid::of_bytes(bytes);
-        let artifact = Uuid::generate().map_err(|_| Problem::internal())?;
+        let new = Uuid::generate().map_err(|_| Problem::internal())?;
         // The file first: a note without one would be a promise. What would be refused is not written.
         self.store.read(|transaction| {
             Self::active(transaction, caller, id, "add artifacts to")?;
@@ -89,26 +91,17 @@ impl<S: Store> Service<S> {
             if let Some(artifact) = kept(transaction, id, &cid)? {
                 return Ok(artifact);
             }
-            let now = transaction.now();
-            let artifact = Value::object([
-                ("id", artifact.to_string().into()),
-                ("taskId", id.task.to_string().into()),
-                ("teamId", caller.agent.team.as_str().into()),
-                ("attemptN", id.number.into()),
-                ("cid", cid.as_str().into()),
-                ("kind", kind.into()),
-                ("title", title.into()),
-                ("contentType", content_type.into()),
-                ("contentEncoding", encoding.into()),
-                ("sizeBytes", (bytes.len() as u64).into()),
-                ("createdByAgentId", caller.agent.id.as_str().into()),
-                ("createdAt", times::write(now).into()),
-                // It is kept as long as its task.
-                ("expiresAt", Value::Null),
-            ]);
+            let origin = ArtifactOrigin {
+                task: id.task,
+                attempt: id.number,
+                team: Some(&caller.agent.team),
+                creator: &caller.agent.id,
+                at: transaction.now(),
+            };
+            let artifact = artifact_value(new, &label, &cid, bytes.len(), &origin);
             let key = format!("{}/{cid}", attempt_key(id.task, id.number));
             let note = Note { key, content: artifact.to_string() };
-            transaction.set_note(notes::ARTIFACT, &note, Some(id.task))?;
+            transaction.set_note(ARTIFACT_NOTES, &note, Some(id.task))?;
             Ok(artifact)
         })
     }
@@ -121,24 +114,10 @@ impl<S: Store> Service<S> {
         query: &Query,
     ) -> Result<Value, Problem> {
         let limit = query.number("limit", 1, LONGEST_PAGE)?.unwrap_or(PAGE);
-        let after = query.parsed("cursor", |text| {
-            let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-            String::from_utf8(bytes).ok().filter(|key| key.len() <= 256)
-        })?;
+        let after = query.parsed("cursor", artifact_cursor)?.unwrap_or_default();
         self.store.read(|transaction| {
             load(transaction, caller, task)?;
-            let (beginning, after) = (format!("{task}/"), after.unwrap_or_default());
-            let mut found = transaction.notes(notes::ARTIFACT, &beginning, &after, limit + 1)?;
-            let is_more = found.len() > limit as usize;
-            found.truncate(limit as usize);
-            let next =
-                found.last().filter(|_| is_more).map(|note| URL_SAFE_NO_PAD.encode(&note.key));
-            let artifacts = found
-                .iter()
-                .map(|note| read(&note.content))
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|_| Problem::internal())?;
-            Ok(Value::object([("artifacts", Value::Array(artifacts)), ("nextCursor", next.into())]))
+            Ok(artifact_page(transaction, task, limit, &after)?)
         })
     }
 
@@ -153,17 +132,7 @@ impl<S: Store> Service<S> {
         let missing = || Problem::not_found("Task artifact not found");
         let about = self.store.read(|transaction| {
             let (record, _) = load(transaction, caller, task)?;
-            let numbers = match number {
-                Some(number) => number..=number,
-                None => 1..=record.task.attempts,
-            };
-            for number in numbers.rev() {
-                let key = format!("{}/{cid}", attempt_key(task, number));
-                if let Some(text) = transaction.note(notes::ARTIFACT, &key)? {
-                    return read(&text).map_err(|_| Problem::internal());
-                }
-            }
-            Err(missing())
+            find_artifact(transaction, task, number, record.task.attempts, cid)?.ok_or_else(missing)
         })?;
         let bytes = fs::read(self.directory(task).join(cid.as_str())).map_err(|_| missing())?;
         if Cid::of_bytes(&bytes) != *cid {

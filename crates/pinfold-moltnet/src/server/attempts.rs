@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use pinfold_tasks::{
     Attempt, AttemptStatus, Claim, Completion, Failure, Heartbeat, Holder, Lease, Note, Record,
-    Refused, Status, Store, TaskId, Timestamp, Token, Transaction, Usage,
+    Refused, Status, Store, TaskId, Timestamp, Token, Transaction, Usage, attempt_key,
 };
 
 use super::caller::Caller;
-use super::document::{Document, attempt_key, is_ready, load, notes, save};
+use super::document::{Document, is_ready, load, notes, save};
 use super::render;
 use super::service::{Service, check};
 use crate::problem::Problem;

@@ -16,8 +16,6 @@ pub(crate) mod notes {
     pub(crate) const ATTEMPT: &str = "attempt";
     /// Requests with an idempotency key.
     pub(crate) const REQUEST: &str = "request";
-    /// Artifacts.
-    pub(crate) const ARTIFACT: &str = "artifact";
     /// Manifests of executors.
     pub(crate) const MANIFEST: &str = "manifest";
     /// Slots of runtimes.
@@ -95,11 +93,6 @@ pub(crate) fn change(
 ) -> Result<(), Problem> {
     let note = Note { key: task.to_string(), content: changing.to_string() };
     Ok(transaction.set_note(notes::TASK, &note, Some(task))?)
-}
-
-/// Returns the key of what is kept of an attempt. Keys are in the order of the attempts.
-pub(crate) fn attempt_key(task: TaskId, attempt: u32) -> String {
-    format!("{task}/{attempt:08}")
 }
 
 /// Saves a task, and queues those that waited for its end.

@@ -1,13 +1,13 @@
 //! What attempts report while they run.
 
-use pinfold_tasks::{Message, NewMessage, Store, Transaction as _};
+use pinfold_tasks::{NewMessage, Store, Transaction as _, message_value};
 
 use super::attempts::AttemptId;
 use super::caller::Caller;
 use super::document::load;
 use super::service::{Service, check};
 use crate::problem::Problem;
-use pinfold_content::{Value, read, times};
+use pinfold_content::{Value, times};
 
 /// The most messages of one attempt. A worker must not be able to fill the disk.
 const MOST: u64 = 100_000;
@@ -54,8 +54,9 @@ impl<S: Store> Service<S> {
             }
             let from = after.map_or(0, |after| after.saturating_add(1));
             let messages = transaction.messages(id.task, id.number, from, limit)?;
-            let rendered = messages.iter().map(|message| render(id, message));
-            rendered.collect::<Result<Vec<_>, _>>().map(Value::Array)
+            let values = messages.iter().map(|it| message_value(id.task, id.number, it));
+            let values = values.collect::<Result<Vec<_>, _>>();
+            values.map(Value::Array).map_err(|_| Problem::internal())
         })
     }
 }
@@ -67,15 +68,4 @@ fn message(given: &Value) -> Result<NewMessage, Problem> {
     }
     let at = given.text_of("timestamp").and_then(|text| times::read(&text));
     Ok(NewMessage { at, kind: given.text_of("kind").unwrap_or_default().into_owned(), payload })
-}
-
-fn render(id: AttemptId, message: &Message) -> Result<Value, Problem> {
-    Ok(Value::object([
-        ("taskId", id.task.to_string().into()),
-        ("attemptN", id.number.into()),
-        ("seq", message.number.into()),
-        ("timestamp", times::write(message.at).into()),
-        ("kind", message.kind.as_str().into()),
-        ("payload", read(&message.payload).map_err(|_| Problem::internal())?),
-    ]))
 }

@@ -3,12 +3,12 @@
 use std::fs;
 
 use pinfold_host::digest::name_of;
-use pinfold_tasks::{AttemptStatus, Note, Store, Transaction};
+use pinfold_tasks::{AttemptStatus, Note, Store, Transaction, attempt_key};
 
 use super::artifacts::Content;
 use super::attempts::{AttemptId, Own};
 use super::caller::Caller;
-use super::document::{attempt_key, load, notes};
+use super::document::{load, notes};
 use super::query::Query;
 use super::runtime::id_of;
 use super::service::Service;

@@ -1,16 +1,18 @@
 //! The door to the diary that the session's user keeps.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use pinfold_boundary::{Door, Entry};
 use pinfold_host::audit::Audit;
 use pinfold_hostexec::{EntriesError, own_program};
-use pinfold_mcp::{Agent, Memory, MemoryDoor, PROGRAM, Placeholder, tools_of};
+use pinfold_mcp::{Agent, Memory, MemoryDoor, PROGRAM, Placeholder, TaskTools, Toolset, tools_of};
 use pinfold_memory::Signer;
 use pinfold_personal::identity::PrivateFiles;
 use pinfold_policy::settings::Settings;
 
+use crate::control::Session;
 use crate::outcome::RunError;
 use crate::request::Request;
 
@@ -34,6 +36,7 @@ pub(crate) fn entry() -> Result<Entry, EntriesError> {
 pub(crate) fn serve(
     listener: OwnedFd,
     request: &Request,
+    session: &str,
     audit: &Arc<Audit>,
     variables: &[Vec<u8>],
 ) -> Result<Option<MemoryDoor>, RunError> {
@@ -53,7 +56,19 @@ pub(crate) fn serve(
         let hint = error.hint();
         RunError::refused(error, hint)
     })?;
-    let memory = tools.map(|tools| Memory::new(tools, Arc::clone(audit)));
-    let door = memory.map(|memory| MemoryDoor::serve(listener, memory));
+    let door = tools.map(|tools| {
+        let mut toolsets: Vec<Arc<dyn Toolset>> = Vec::new();
+        if let Some(socket) = request.task.as_ref().and_then(|task| task.socket.clone()) {
+            let (places, session) = (request.places.clone(), session.to_owned());
+            let files = move || {
+                let session = Session::find(&places, &session).map_err(io::Error::other)?;
+                session.tools().map_err(io::Error::other)
+            };
+            let tools = TaskTools::new(socket, Arc::clone(&tools), Arc::clone(audit), files);
+            toolsets.push(Arc::new(tools));
+        }
+        toolsets.push(Arc::new(Memory::new(tools, Arc::clone(audit))));
+        MemoryDoor::serve(listener, toolsets)
+    });
     door.transpose().map_err(RunError::System)
 }

@@ -63,8 +63,10 @@ impl Registered {
         let all = masks.iter().cloned().chain(std::mem::take(&mut opened.masks)).collect();
         self.inside.seal(all).map_err(explain)?;
         if let Some(listener) = memory {
-            let Session { request, memory, .. } = &mut self.session;
-            *memory = doors::memory::serve(listener, request, &self.audit, &opened.variables)?;
+            let Session { request, state, memory, .. } = &mut self.session;
+            let session = state.id().as_str();
+            *memory =
+                doors::memory::serve(listener, request, session, &self.audit, &opened.variables)?;
         }
 
         let live = Live { masks, mounts };

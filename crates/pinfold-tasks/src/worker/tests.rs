@@ -7,8 +7,8 @@ use crate::engine::{Ending, Engine, Stop};
 use crate::lease::Lease;
 use crate::testing::seconds;
 use crate::{
-    Answer, Claimed, Completion, Denied, Draft, Failure, Holder, NewMessage, Queue, Request,
-    Source, SqliteStore, Status, SystemClock, TaskId, TaskSpec, Usage,
+    Answer, AttemptQueue, Claimed, Completion, Denied, Draft, Failure, Holder, Inquiry, NewMessage,
+    Queue, Reply, Request, Source, SqliteStore, Status, SystemClock, TaskId, TaskSpec, Usage,
 };
 use parking_lot::Mutex;
 
@@ -22,11 +22,11 @@ struct Scripted {
 }
 
 impl Engine for Scripted {
-    fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
+    fn carry_out(&self, claimed: &Claimed, stop: &Stop, queue: &dyn AttemptQueue) -> Ending {
         let running = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
         self.order.lock().push(claimed.spec.title.clone());
-        progress("works");
+        queue.progress("works");
         let ending = match claimed.spec.brief.as_str() {
             "fail" => Ending::Failed(Failure {
                 retryable: Some(false),
@@ -178,6 +178,10 @@ impl Source for Late<'_> {
     fn report(&self, holder: &Holder, messages: &[NewMessage]) {
         self.queue.report(holder, messages);
     }
+
+    fn inquire(&self, holder: &Holder, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String> {
+        self.queue.inquire(holder, inquiry, content)
+    }
 }
 
 #[test]
@@ -213,6 +217,10 @@ impl Source for Deaf<'_> {
 
     fn report(&self, holder: &Holder, messages: &[NewMessage]) {
         self.queue.report(holder, messages);
+    }
+
+    fn inquire(&self, holder: &Holder, inquiry: &Inquiry, content: &[u8]) -> Result<Reply, String> {
+        self.queue.inquire(holder, inquiry, content)
     }
 }
 

@@ -14,8 +14,8 @@ use pinfold_policy::limits::{ByteSize, WallTime};
 use pinfold_policy::settings::FlagLimits;
 use pinfold_session::prepare::SettingsFiles;
 use pinfold_tasks::{
-    Claimed, Completion, Ending, Engine, Failure as TaskFailure, Stop, TaskId, Until, Worker,
-    WorkerEvent, WorkerSettings,
+    AttemptQueue, Claimed, Completion, Ending, Engine, Failure as TaskFailure, Stop, TaskId, Until,
+    Worker, WorkerEvent, WorkerSettings,
 };
 use pinfold_terminal::notify;
 use serde_json::json;
@@ -138,7 +138,7 @@ struct NodeEngine<'a> {
 }
 
 impl Engine for NodeEngine<'_> {
-    fn carry_out(&self, claimed: &Claimed, stop: &Stop, progress: &dyn Fn(&str)) -> Ending {
+    fn carry_out(&self, claimed: &Claimed, stop: &Stop, queue: &dyn AttemptQueue) -> Ending {
         let key = self.key.lock().take();
         let secrets = key.map(|key| key.wait(&self.name, self.queue, stop, PATIENCE)).transpose();
         let secrets = match secrets {
@@ -155,7 +155,7 @@ impl Engine for NodeEngine<'_> {
         let log = log_of(self.places, claimed.holder.task, claimed.holder.attempt);
         std::thread::scope(|scope| {
             scope.spawn(|| ship_log(&log, self.queue, &claimed.holder, &done));
-            let ending = self.local.carry_out_with(claimed, stop, progress, &variables);
+            let ending = self.local.carry_out_with(claimed, stop, queue, &variables);
             // The log is sent to its end while the attempt is still this worker's.
             done.set();
             ending

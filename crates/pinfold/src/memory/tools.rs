@@ -1,6 +1,8 @@
 //! The diary that tools of `pinfold mcp` may use.
 
 use pinfold_host::{Host, Refusal};
+use std::sync::Arc;
+
 use pinfold_mcp::{Agent, DiaryError, tools_of};
 use pinfold_memory::{DiaryTools, Signer};
 use pinfold_personal::identity::PrivateFiles;
@@ -17,7 +19,7 @@ use crate::policy;
 pub(crate) fn tools(
     args: &PolicyArgs,
     host: Host<'_>,
-) -> Result<Option<Box<dyn DiaryTools>>, Failure> {
+) -> Result<Option<Arc<dyn DiaryTools>>, Failure> {
     let start = policy::prepare(args, None, policy::presence(args), host)?;
     let settings = start.settings();
     let name = settings.scalars.identity.as_ref().map(|identity| &*identity.value);

@@ -78,6 +78,9 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
         }
         value["results"] =
             attempts.iter().map(|attempt| of_attempt(attempt, &task, places)).collect();
+        let artifacts = queue.artifacts_of(task.id)?;
+        let artifacts = artifacts.iter().map(|it| serde_json::from_str::<Value>(&it.to_string()));
+        value["artifacts"] = artifacts.collect::<Result<_, _>>().map_err(Failure::new)?;
         return print::json(&value);
     }
     let now = SystemTime::now();
@@ -101,6 +104,15 @@ pub(super) fn show(args: &ShowArgs, queue: &TaskQueue, host: Host<'_>) -> Result
         if let Some(failure) = &attempt.failure {
             say!("            {}: {}", shown(&failure.code), shown(&failure.message));
         }
+    }
+    for artifact in queue.artifacts_of(task.id)? {
+        let text = |name: &str| shown(&artifact.text_of(name).unwrap_or_default());
+        let count =
+            |name: &str| artifact.get(name).and_then(|it| it.as_count()).unwrap_or_default();
+        let (kind, title, cid) = (text("kind"), text("title"), text("cid"));
+        let (attempt, size) = (count("attemptN"), counted(count("sizeBytes"), "byte"));
+        say!("artifact:   {title} ({kind}, {size}, attempt {attempt})");
+        say!("            {cid}");
     }
     if let Some(outcome) = outcome(&attempts, &task)? {
         let repository = spec.as_ref().ok().and_then(|spec| spec.repository.as_deref());

@@ -49,3 +49,58 @@ fn task_whose_policy_takes_the_diary_away_remembers_nothing() {
     assert_eq!(scene.git(&["show", &format!("{branch}:answer")]), "right");
     assert_eq!(entries(&scene), json!([]));
 }
+
+/// Asks about the task, keeps a file with it, and gets it back. It may neither overwrite a file nor ask about another task.
+const TOOLS: &str = concat!(
+    "m=pinfold-memory; $m moltnet_get_task | grep -q '\"status\": \"running\"' && ",
+    "$m moltnet_list_task_attempts | grep -q '\"attemptN\": 1' && ",
+    "$m moltnet_list_task_messages '{\"attemptN\":1}' | grep -q 'the agent works' && ",
+    "! $m moltnet_get_task '{\"taskId\":\"11111111-2222-4333-8444-555555555555\"}' && ",
+    "printf 'hello\\n' >/tmp/own && ",
+    "$m moltnet_upload_task_artifact '{\"filePath\":\"/tmp/own\",\"kind\":\"log\",\"title\":\"What was said\"}' && ",
+    "$m moltnet_list_task_artifacts | grep -q bafkreicysg23kiwv34eg2d7qweipxwosdo2py4ldv42nbauguluen5v6am && ",
+    "d='{\"cid\":\"bafkreicysg23kiwv34eg2d7qweipxwosdo2py4ldv42nbauguluen5v6am\",\"outputPath\":\"/tmp/back\"}' && ",
+    "$m moltnet_download_task_artifact \"$d\" && cmp /tmp/own /tmp/back && ",
+    "! $m moltnet_download_task_artifact \"$d\" && ",
+    "! $m moltnet_upload_task_artifact '{\"filePath\":\"/etc/shadow\",\"kind\":\"k\",\"title\":\"t\"}' && ",
+    "echo right >answer",
+);
+
+#[test]
+fn agent_reads_its_task_and_keeps_files_with_it() {
+    for user in people() {
+        let scene = Scene::new(user);
+        scene.stage.write("home/.config/pinfold/config.toml", "memory = \"write\"\n");
+        let id = scene.add(TOOLS, &["--verify", "sh tests/check.sh"]);
+        let said = scene.work();
+        let log = printed(&scene.run(&["task", "logs", &id]));
+        assert_eq!(scene.ended(&id).0, "completed", "{said}\n{log}");
+        let shown = printed(&scene.run(&["task", "show", &id]));
+        let artifact =
+            "artifact:   What was said (log, 6 bytes, attempt 1)\n            bafkreicysg23k";
+        assert!(shown.contains(artifact), "{shown}");
+        let shown: Value =
+            serde_json::from_slice(&scene.run(&["task", "show", "--json", &id]).stdout).unwrap();
+        assert_eq!(shown["artifacts"][0]["sizeBytes"], 6);
+        let audit = printed(&scene.run(&["audit", "--json"]));
+        assert!(audit.contains("moltnet_upload_task_artifact"), "{audit}");
+        let sockets = scene.stage.path("home/.local/state/pinfold/tasks/sockets");
+        assert_eq!(std::fs::read_dir(sockets).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn agent_that_may_only_read_keeps_no_file_with_its_task() {
+    let scene = Scene::new(people()[0]);
+    scene.stage.write("home/.config/pinfold/config.toml", "memory = \"read\"\n");
+    let script = concat!(
+        "pinfold-memory moltnet_get_task && ",
+        "! pinfold-memory moltnet_upload_task_artifact '{\"filePath\":\"answer\",\"kind\":\"k\",\"title\":\"t\"}' && ",
+        "echo right >answer",
+    );
+    let id = scene.add(script, &["--verify", "sh tests/check.sh"]);
+    let said = scene.work();
+    let log = printed(&scene.run(&["task", "logs", &id]));
+    assert_eq!(scene.ended(&id).0, "completed", "{said}\n{log}");
+    assert!(log.contains("Forbidden"), "{log}");
+}

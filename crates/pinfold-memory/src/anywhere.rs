@@ -136,6 +136,8 @@ pub struct ImportError {
     pub number: usize,
     /// How many were added before, and stay.
     pub added: u64,
+    /// Whether the entry may have been added, too: its answer was lost, and the server does not say.
+    pub is_unknown: bool,
     pub error: MemoryError,
 }
 
@@ -168,7 +170,8 @@ impl DiaryStore for Diary {
     }
 
     fn import(&self, all: &[NewEntry], secrets: &KnownSecrets) -> Result<u64, ImportError> {
-        self.import(all, secrets).map_err(|(number, error)| ImportError { number, added: 0, error })
+        let failed = |(number, error)| ImportError { number, added: 0, is_unknown: false, error };
+        self.import(all, secrets).map_err(failed)
     }
 
     fn entry(&self, id: Uuid) -> Result<Entry, MemoryError> {

@@ -1,9 +1,11 @@
 //! A server's diary as any other one.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use pinfold_content::{Uuid, Value};
 
+use super::entries::Given;
 use super::packs::{Make, PackNamed};
 use super::{LARGEST_PAGE, ServedDiary, lie};
 use crate::anywhere::{DiaryStore, ImportError};
@@ -16,8 +18,11 @@ use crate::store::{Filter, Search, TagCount, Weights};
 
 /// Pages of the newest entries and packs among which one is looked for by the beginning of its id.
 const PAGES: u32 = 10;
-/// Pages of entries whose content may be imported already: all that a minute's requests give.
-const MOST_PAGES: u32 = 100;
+/// Pages of entries whose content may be imported already: as many entries as an import has at most.
+const MOST_PAGES: u32 = 5_000;
+/// Pages that a minute's requests give, and how long to wait before each further one.
+const QUICK_PAGES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(500);
 /// Packs of a page with their entries, which are long.
 const PACKS: u32 = 10;
 
@@ -41,13 +46,17 @@ impl DiaryStore for ServedDiary {
     }
 
     fn import(&self, all: &[NewEntry], secrets: &KnownSecrets) -> Result<u64, ImportError> {
-        let failed = |number, added, error| ImportError { number, added, error };
+        let failed = |number, added, error| ImportError { number, added, is_unknown: false, error };
         for (new, number) in all.iter().zip(1..) {
             let checked = new.check().and_then(|()| secrets.check(new));
             checked.map_err(|error| failed(number, 0, error))?;
         }
-        let mut known = HashSet::new();
+        let (mut known, mut pages) = (HashSet::new(), 0);
         let looked = self.among_newest(MOST_PAGES, |page| {
+            pages += 1;
+            if pages > QUICK_PAGES {
+                std::thread::sleep(PAUSE);
+            }
             known.extend(page.into_iter().map(|(_, entry)| entry.cid.as_str().to_owned()));
             None::<()>
         });
@@ -55,7 +64,15 @@ impl DiaryStore for ServedDiary {
         let mut added = 0;
         for (new, number) in all.iter().zip(1..) {
             if known.insert(new.address().as_str().to_owned()) {
-                self.add(new).map_err(|error| failed(number, added, error))?;
+                if let Err(error) = self.add(new) {
+                    match self.has_newest(&error, new) {
+                        Ok(true) => {}
+                        Ok(false) => return Err(failed(number, added, error)),
+                        Err(_) => {
+                            return Err(ImportError { number, added, is_unknown: true, error });
+                        }
+                    }
+                }
                 added += 1;
             }
         }
@@ -237,6 +254,20 @@ impl DiaryStore for ServedDiary {
 
     fn provenance(&self, pack: Uuid, depth: u32) -> Result<Value, MemoryError> {
         self.graph(&PackNamed::Id(pack), depth.into())
+    }
+}
+
+impl ServedDiary {
+    /// Returns whether an entry is among the newest of the server although adding it failed: the answer may have been lost.
+    fn has_newest(&self, error: &MemoryError, new: &NewEntry) -> Result<bool, MemoryError> {
+        let is_refusal = |status: Option<u16>| status.is_some_and(|status| status < 500);
+        if matches!(error, MemoryError::Server(error) if is_refusal(error.status)) {
+            return Ok(false);
+        }
+        let cid = new.address();
+        let has_it =
+            |page: Vec<Given>| page.iter().any(|(_, entry)| entry.cid == cid).then_some(());
+        Ok(self.among_newest(1, has_it)?.is_some())
     }
 }
 

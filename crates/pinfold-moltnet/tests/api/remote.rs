@@ -1,5 +1,6 @@
 //! A server's diary as its user has it: everything that a diary here does, and signatures.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use pinfold_content::{Uuid, Value};
@@ -175,6 +176,29 @@ fn no_secret_goes_to_a_server_and_a_refused_import_says_what_was_added() {
     // This machine does not know the secret, and the server does: the second one is refused there.
     let error = diary.import(&[titled("fine", &[]), leak], &none()).unwrap_err();
     assert_eq!((error.number, error.added), (2, 1));
+}
+
+#[test]
+fn import_counts_entries_whose_answers_were_lost_and_adds_none_twice() {
+    let scene = Scene::new();
+    let all = [titled("one", &[]), titled("two", &[]), titled("three", &[])];
+    let (diary, _) = lying(&scene, |path, answer| {
+        if path.ends_with("/entries") && answer.get("items").is_none() {
+            Value::Null
+        } else {
+            answer
+        }
+    });
+    assert_eq!(diary.import(&all, &none()).unwrap(), 3);
+    assert_eq!(diary.import(&all, &none()).unwrap(), 0);
+    // Nothing is known if the server answers nothing that can be read.
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let (diary, _) = lying(&scene, move |path, answer| {
+        let count = asked.fetch_add(usize::from(path.ends_with("/entries")), Ordering::SeqCst);
+        if count == 0 { answer } else { Value::Null }
+    });
+    let error = diary.import(&[titled("four", &[])], &none()).unwrap_err();
+    assert!((error.number, error.added) == (1, 0) && error.is_unknown, "{error:?}");
 }
 
 #[test]

@@ -108,17 +108,24 @@ pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure
     let secrets = scene.secrets()?;
     let diary = args.diary.open(scene, Purpose::Write)?;
     let added =
-        diary.import(&entries, &secrets).map_err(|ImportError { number, added, error }| {
+        diary.import(&entries, &secrets).map_err(|ImportError { number, added, is_unknown, error }| {
             let line = lines.get(number.saturating_sub(1)).copied().unwrap_or_default();
-            let state = match added {
-                0 => "nothing was added".to_owned(),
-                _ => format!("{added} were added before; import all again for the rest"),
+            let state = match (added, is_unknown) {
+                (0, false) => "nothing was added".to_owned(),
+                (_, false) => format!("{added} were added before; import all again for the rest"),
+                (_, true) => format!(
+                    "{added} were added before, and it is not known whether this one was; import all again for the rest"
+                ),
             };
             let hint =
                 error.hint().map_or_else(|| state.clone(), |hint| format!("{hint}; {state}"));
             Failure::new(format!("{name}, line {line}: {error}")).hint(Some(hint))
         })?;
-    say!("{added} of {} entries were added", entries.len());
+    let there = (entries.len() as u64).saturating_sub(added);
+    match there {
+        0 => say!("{added} of {} entries were added", entries.len()),
+        _ => say!("{added} of {} entries were added; {there} were there already", entries.len()),
+    }
     Ok(())
 }
 

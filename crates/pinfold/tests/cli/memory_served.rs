@@ -127,7 +127,10 @@ fn diary_of_a_server_is_used_with_the_same_words() {
         assert_eq!(served.done(&["import", "--local", file]), "2 of 2 entries were added\n");
         assert!(served.done(&["ls", "--local"]).contains("New"));
         served.done(&["rm", newer.trim()]);
-        assert_eq!(served.done(&["import", file]), "1 of 2 entries were added\n");
+        assert_eq!(
+            served.done(&["import", file]),
+            "1 of 2 entries were added; 1 were there already\n"
+        );
         served.done(&["backup", stage.path("copy.db").to_str().unwrap()]);
 
         // The server's words, and this machine's.

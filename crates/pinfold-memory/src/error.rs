@@ -226,6 +226,9 @@ impl From<OpenError> for StoreError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Foreign { path, reason } => Self::Foreign { path, reason },
+            OpenError::Damaged { path, source } => {
+                Self::Damaged(format!("{}: {source}", Escaped(&path)))
+            }
             OpenError::Newer { path, found, known } => Self::Newer { path, found, known },
             OpenError::Io(error) => Self::Io(error),
             OpenError::NotOwned(error) => Self::NotOwned(error),

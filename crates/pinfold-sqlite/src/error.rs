@@ -10,13 +10,16 @@ use rusqlite::ErrorCode;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It is damaged, or another program's.
+    /// It is no database, empty, or another program's.
     #[error("{} cannot be used: {reason}", Escaped(.path))]
     Foreign {
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
+    /// A part of it is missing or overwritten.
+    #[error("{} is damaged: {source}", Escaped(.path))]
+    Damaged { path: PathBuf, source: rusqlite::Error },
     /// A newer program made it.
     #[error("{} is of format {found}, known: up to {known}", Escaped(.path))]
     Newer {
@@ -44,9 +47,10 @@ impl OpenError {
     /// Returns the error for what a database says while it is opened.
     pub(crate) fn of(path: &Path, error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Self::foreign(path, error)
+            Some(ErrorCode::DatabaseCorrupt) => {
+                Self::Damaged { path: path.to_owned(), source: error }
             }
+            Some(ErrorCode::NotADatabase) => Self::foreign(path, error),
             _ => Self::Database(error),
         }
     }

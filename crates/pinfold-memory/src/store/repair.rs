@@ -8,6 +8,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::owned;
 use pinfold_sqlite::{distrust, with_ending};
+use rusqlite::config::DbConfig;
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params_from_iter};
 
@@ -94,6 +95,9 @@ fn open_damaged(path: &Path) -> Result<(Connection, Uuid), StoreError> {
     let old = Connection::open_with_flags(path, flags)?;
     distrust(&old)?;
     old.pragma_update(None, "query_only", true)?;
+    // Otherwise SQLite reads nothing of a file that has fewer pages than it says. Nothing can be written.
+    old.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
+    old.pragma_update(None, "writable_schema", true)?;
     let application: i64 = old.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if application != super::FORMAT.application {
         let reason = "another program made it".to_owned();
@@ -138,6 +142,8 @@ struct Numbers {
     current: i64,
     last: i64,
     tries: u32,
+    /// Whether the table could not be followed.
+    is_damaged: bool,
 }
 
 impl Numbers {
@@ -145,7 +151,7 @@ impl Numbers {
         // Numbers are never given twice, so this is the largest there was, unless it is damaged, too.
         let query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence";
         let last = old.query_row(query, [], |row| row.get(0))?;
-        Ok(Self { current: 0, last, tries: MOST_TRIES })
+        Ok(Self { current: 0, last, tries: MOST_TRIES, is_damaged: false })
     }
 
     fn after(&mut self, old: &Connection) -> Option<i64> {
@@ -153,12 +159,15 @@ impl Numbers {
             .prepare_cached("SELECT number FROM entry WHERE number > ?1 ORDER BY number LIMIT 1")
             .and_then(|mut next| next.query_row([self.current], |row| row.get(0)).optional());
         self.current = match next {
-            Ok(next) => next?,
-            Err(_) if self.current < self.last => {
+            Ok(Some(next)) if next > self.current => next,
+            Ok(None) if !self.is_damaged => return None,
+            // Where pages are missing, SQLite has also found a smaller one, or no more.
+            _ if self.current < self.last => {
+                self.is_damaged = true;
                 self.tries = self.tries.checked_sub(1)?;
                 self.current + 1
             }
-            Err(_) => return None,
+            _ => return None,
         };
         Some(self.current)
     }

@@ -132,6 +132,7 @@ impl From<OpenError> for StoreError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Foreign { path, reason } => Self::foreign(&path, reason),
+            OpenError::Damaged { path, source } => Self::foreign(&path, source),
             OpenError::Newer { path, found, known } => {
                 Self::Newer { store: Escaped(&path).to_string(), found, known }
             }

@@ -107,6 +107,27 @@ fn torn_index_is_made_again_and_nothing_is_lost() {
 }
 
 #[test]
+fn rest_of_a_file_that_was_cut_off_is_saved() {
+    let Scene { directory, clock, diary } = Scene::new();
+    let path = directory.path().join("diary.db");
+    let scene = Scene { directory, clock, diary };
+    for number in 0..40 {
+        scene.text(&format!("needle {number} {}", "long ".repeat(400)), &[]);
+    }
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    let length = fs::metadata(&path).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length * 2 / 3 + 99).unwrap();
+    let error = Diary::open_file(&path, None, Box::new(clock.clone())).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
+    assert!(error.hint().unwrap().contains("pinfold memory repair"));
+    let repaired = Diary::repair_file(&path, Box::new(clock.clone())).unwrap();
+    assert!(repaired.entries >= 10 && repaired.lost >= 10, "{repaired:?}");
+    let diary = open(&directory, &clock).unwrap();
+    assert!(!diary.search(&of("needle")).unwrap().is_empty());
+}
+
+#[test]
 fn entry_that_was_changed_is_left_out_and_counted() {
     let scene = Scene::new();
     scene.text("good", &[]);

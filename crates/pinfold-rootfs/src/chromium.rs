@@ -45,6 +45,7 @@ pub(crate) fn files() -> Vec<PathBuf> {
 }
 
 /// Returns whether a path inside is the file with the flag.
-pub(crate) fn is_settings(path: &Path) -> bool {
+#[must_use]
+pub fn is_settings(path: &Path) -> bool {
     path == Path::new(SETTINGS) && Path::new(DIRECTORY).is_dir()
 }

@@ -17,6 +17,7 @@ use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why}
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_protect::restrict::{Protect, Substitute};
+use pinfold_rootfs::chromium::is_settings as is_chromiums;
 use pinfold_rootfs::userland::{HOME, PRIVATE};
 
 use crate::GuardError;
@@ -102,11 +103,16 @@ impl Generated {
         view: Option<&HostPath>,
     ) -> Result<Self, GuardError> {
         move_git_settings(tree, authority)?;
-        // A file that is to stay as it is stays the user's.
+        // A file that is to stay as it is stays the user's, and a directory of Chromium's settings that is granted has no other.
         tree.retain(|entry| {
-            let Place::File { keep: true, .. } = &entry.place else { return true };
+            let Place::File { keep, .. } = &entry.place else { return true };
             let found = granted(authority, &entry.path);
-            found.is_none_or(|(_, host)| fs::symlink_metadata(host.as_path()).is_err())
+            let is_there = |host: HostPath| fs::symlink_metadata(host.as_path()).is_ok();
+            match found {
+                Some(_) if is_chromiums(entry.path.as_path()) => false,
+                Some((_, host)) => !(*keep && is_there(host)),
+                None => true,
+            }
         });
         let mut masks = Vec::new();
         for entry in tree {

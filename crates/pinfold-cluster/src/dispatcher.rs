@@ -141,9 +141,10 @@ impl<'a, S: Store, E: Scheduler + ?Sized> Dispatcher<'a, S, E> {
         let Some(states) = self.states(&placed) else {
             return Ok(Step { live: placed.len(), ..self.step });
         };
-        for placement in &placed {
-            let state = states.get(&placement.name);
-            self.look_after(placement, state, now)?;
+        let found = self.phases(&placed)?;
+        for (placement, found) in placed.iter().zip(found) {
+            let name = &placement.name;
+            self.look_after(name, found, states.get(name), now)?;
         }
         self.since.retain(|_, since| since.last == now);
         self.place(&placed)?;

@@ -23,7 +23,7 @@ const END_PATIENCE: Duration = Duration::from_secs(60);
 const REPORT: Duration = Duration::from_secs(60);
 
 /// What the store says of a placed attempt.
-enum Phase {
+pub(super) enum Phase {
     /// Nobody has claimed it.
     Next,
     /// Somebody works on it.
@@ -32,18 +32,19 @@ enum Phase {
 }
 
 impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
-    /// Looks after one of them. `state` is what the scheduler said before.
+    /// Looks after one of them. `found` is what the store says of it, which was asked after the scheduler: an attempt that its job has
+    /// claimed since is claimed there. `state` is what the scheduler said.
     pub(super) fn look_after(
         &mut self,
-        placement: &Placement,
+        name: &JobName,
+        found: Option<(Phase, Placement)>,
         state: Option<&JobState>,
         now: Duration,
     ) -> Result<(), DispatchError> {
-        // The scheduler was asked before: an attempt that its job has claimed since is claimed here.
-        let Some((phase, placement)) = self.phase(&placement.name)? else {
+        let Some((phase, placement)) = found else {
             // The task was removed and its notes with it, or the job has given the attempt back.
-            self.cancel_all(&placement.name, "its placement is gone");
-            self.scheduler.clean_up(&placement.name);
+            self.cancel_all(name, "its placement is gone");
+            self.scheduler.clean_up(name);
             return Ok(());
         };
         match (phase, &placement.id) {
@@ -55,28 +56,17 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
         }
     }
 
-    /// Returns what the store says of an attempt; none if its placement is gone.
-    fn phase(&self, name: &JobName) -> Result<Option<(Phase, Placement)>, QueueError> {
-        self.queue.store().read(|transaction| {
-            let placement = Placement::load(transaction, name)?;
-            let (Some(placement), Some(record)) = (placement, transaction.load(name.task)?) else {
-                return Ok(None);
-            };
-            let task = &record.task;
-            let is_active = |status: AttemptStatus| status.is_active();
-            let phase = match &record.attempt {
-                _ if !task.status.is_terminal()
-                    && task.attempts.checked_add(1) == Some(name.attempt) =>
-                {
-                    Phase::Next
-                }
-                Some(attempt) if attempt.number == name.attempt && is_active(attempt.status) => {
-                    Phase::Active
-                }
-                _ => Phase::Over,
-            };
-            Ok(Some((phase, placement)))
-        })
+    /// Returns what the store says of attempts, in their order; none if its placement is gone. One transaction for all: a hundred of
+    /// them are looked at each second.
+    pub(super) fn phases(
+        &self,
+        placed: &[Placement],
+    ) -> Result<Vec<Option<(Phase, Placement)>>, QueueError> {
+        if placed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let store = self.queue.store();
+        store.read(|transaction| placed.iter().map(|it| phase(transaction, &it.name)).collect())
     }
 
     /// Finds the job of a placement that a dispatcher did not see to the end, or submits it.
@@ -305,4 +295,26 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
         (self.observer)(&DispatchEvent::Lost(name, why));
         Ok(())
     }
+}
+
+fn phase(
+    transaction: &mut impl Transaction,
+    name: &JobName,
+) -> Result<Option<(Phase, Placement)>, QueueError> {
+    let placement = Placement::load(transaction, name)?;
+    let (Some(placement), Some(record)) = (placement, transaction.load(name.task)?) else {
+        return Ok(None);
+    };
+    let task = &record.task;
+    let is_active = |status: AttemptStatus| status.is_active();
+    let phase = match &record.attempt {
+        _ if !task.status.is_terminal() && task.attempts.checked_add(1) == Some(name.attempt) => {
+            Phase::Next
+        }
+        Some(attempt) if attempt.number == name.attempt && is_active(attempt.status) => {
+            Phase::Active
+        }
+        _ => Phase::Over,
+    };
+    Ok(Some((phase, placement)))
 }

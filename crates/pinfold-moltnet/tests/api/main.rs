@@ -5,6 +5,7 @@ mod access;
 mod client;
 mod diaries;
 mod hostile;
+mod inquiries;
 mod remote;
 mod remote_lies;
 mod replay;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failing helper is a failing test")]
 
+mod artifacts;
 mod cut;
 mod killed;
 mod lies;

@@ -197,10 +197,13 @@ impl<S: Store> Queue<S> {
                 let what = format!("Attempt has {MOST_ARTIFACTS} artifacts already");
                 return Err(Problem::Conflict(what));
             }
-            let sizes = others.iter().filter_map(|note| {
-                pinfold_content::read(&note.content).ok()?.get("sizeBytes")?.as_count()
-            });
-            if sizes.sum::<u64>() + content.len() as u64 > LARGEST_ALL {
+            let mut size = content.len() as u64;
+            for note in &others {
+                let known = pinfold_content::read(&note.content)?;
+                let known = known.get("sizeBytes").and_then(Value::as_count);
+                size = size.saturating_add(known.unwrap_or(LARGEST_ALL));
+            }
+            if size > LARGEST_ALL {
                 let what =
                     format!("artifacts of an attempt have {} MiB at most", LARGEST_ALL >> 20);
                 return Err(Problem::Conflict(what));

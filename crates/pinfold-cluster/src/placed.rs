@@ -57,7 +57,7 @@ impl<'a, S: Store> PlacedAttempt<'a, S> {
 
     /// Gives back what cannot be claimed at the moment, so that it is placed again later.
     fn give_back(&self) -> Result<(), QueueError> {
-        self.queue.store().write(|transaction| {
+        self.queue.store().write_task(self.name.task, |transaction| {
             Placement::take(transaction, &self.name).map(drop).map_err(QueueError::from)
         })
     }

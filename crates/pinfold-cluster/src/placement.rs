@@ -92,7 +92,7 @@ impl Placement {
 
     /// Keeps the placement if its attempt has none. Returns whether it was kept.
     pub(crate) fn reserve<S: Store>(&self, queue: &Queue<S>) -> Result<bool, QueueError> {
-        queue.store().write(|transaction| {
+        queue.store().write_task(self.name.task, |transaction| {
             let is_free = transaction.note(KIND, &self.name.key())?.is_none();
             // A task may have been removed since it was looked at.
             let is_there = transaction.load(self.name.task)?.is_some();
@@ -109,7 +109,7 @@ impl Placement {
         queue: &Queue<S>,
         change: impl FnOnce(&mut Self),
     ) -> Result<bool, QueueError> {
-        queue.store().write(|transaction| {
+        queue.store().write_task(name.task, |transaction| {
             let Some(mut placement) = Self::load(transaction, name)? else { return Ok(false) };
             change(&mut placement);
             placement.write(transaction)?;
@@ -134,7 +134,7 @@ impl Placement {
 
     /// Removes the placement of an attempt that is over, and the ticket that nobody took.
     pub(crate) fn remove<S: Store>(name: &JobName, queue: &Queue<S>) -> Result<(), QueueError> {
-        queue.store().write(|transaction| {
+        queue.store().write_task(name.task, |transaction| {
             if Self::load(transaction, name)?.is_some() {
                 transaction.remove_note(KIND, &name.key())?;
                 ticket::withdraw(transaction, name)?;

@@ -21,8 +21,10 @@ use crate::scheduler::JobName;
 
 const KIND: &str = "ticket";
 const SALT: &[u8] = b"pinfold ticket 1";
-/// How often the store is asked for a ticket.
-const LOOK: Duration = Duration::from_millis(200);
+/// How soon the store is asked for a ticket again. Each pause is half as long again as the one before it.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// A variable with a secret, for the process of an attempt.
 #[derive(Clone)]
@@ -94,6 +96,7 @@ impl TicketKey {
         patience: Duration,
     ) -> Result<Vec<SecretVariable>, TicketError> {
         let begun = Instant::now();
+        let mut pause = LOOK;
         loop {
             match take(name, queue) {
                 Ok(Some(content)) => return self.open(name, &content),
@@ -105,9 +108,10 @@ impl TicketKey {
             if begun.elapsed() >= patience {
                 return Err(TicketError::Late(patience.as_secs()));
             }
-            if stop.wait(LOOK) {
+            if stop.wait(pause) {
                 return Err(TicketError::Stopped);
             }
+            pause = (pause + pause / 2).min(LONGEST);
         }
     }
 
@@ -160,7 +164,7 @@ pub(crate) fn issue<S: Store>(
     let Some(key) = &placement.key else { return Ok(()) };
     let content = seal(&placement.name, key, secrets)?;
     let name = placement.name;
-    queue.store().write(|transaction| {
+    queue.store().write_task(name.task, |transaction| {
         let Some(mut placement) = Placement::load(transaction, &name)? else { return Ok(()) };
         // The key opens one ticket.
         placement.key = None;
@@ -216,7 +220,7 @@ fn take<S: Store>(name: &JobName, queue: &Queue<S>) -> Result<Option<String>, Qu
     if !waits {
         return Ok(None);
     }
-    queue.store().write(|transaction| {
+    queue.store().write_task(name.task, |transaction| {
         let content = transaction.note(KIND, &key)?;
         transaction.remove_note(KIND, &key)?;
         Ok(content)

@@ -1,7 +1,7 @@
 //! Which store a user's tasks are in. This is the one place that decides it.
 
 use pinfold_host::directories::Places;
-use pinfold_tasks::{SqlTransaction, SqliteStore, Store, StoreError, SystemClock};
+use pinfold_tasks::{SqlTransaction, SqliteStore, Store, StoreError, SystemClock, TaskId};
 
 use crate::address::{Address, AddressError, PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE};
 use crate::store::PostgresStore;
@@ -114,6 +114,17 @@ impl Store for AnyStore {
         match self {
             Self::Local(store) => store.write(work),
             Self::Shared(store, _) => store.write(work),
+        }
+    }
+
+    fn write_task<T, E: From<StoreError>>(
+        &self,
+        task: TaskId,
+        work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        match self {
+            Self::Local(store) => store.write_task(task, work),
+            Self::Shared(store, _) => store.write_task(task, work),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pinfold_tasks::{StoreError, Timestamp};
+use pinfold_tasks::{StoreError, TaskId, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -43,11 +43,16 @@ const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pinfold, pg_temp; \
      SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
      WHERE pg_catalog.current_setting('synchronous_commit') = 'off';";
 
+/// SQLite's mark of a store, "pfQ1". Advisory locks begin with it, since other programs may have some in the same database.
+const MARK: i32 = 1_885_753_649;
+
 /// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// It changes something, and excludes others that do.
     Write,
+    /// It changes something of one task, and excludes others that change the same one or exclude all.
+    WriteTask(TaskId),
     /// It sees one state.
     Read,
     /// It makes or changes tables.
@@ -146,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction, which excludes all others of its store if it writes.
+    /// Begins a transaction, which excludes others of its store as its mode says.
     ///
     /// # Errors
     /// Returns [`StoreError::Busy`] if others go on for long.
@@ -157,17 +162,27 @@ impl Connection {
         let (level, lock) = match mode {
             Mode::Write => (
                 "READ COMMITTED READ WRITE",
-                "LOCK TABLE pinfold.store IN SHARE ROW EXCLUSIVE MODE;",
+                "LOCK TABLE pinfold.store IN SHARE ROW EXCLUSIVE MODE;".to_owned(),
             ),
-            Mode::Read => ("REPEATABLE READ READ ONLY", ""),
-            // There is no table yet that could be locked. The number is SQLite's mark of a store, "pfQ1".
+            // The first lock lets in others of its kind alone. All take it first, so no two wait for each other. Two tasks with
+            // the same number exclude each other, which is slower and not wrong.
+            Mode::WriteTask(task) => (
+                "READ COMMITTED READ WRITE",
+                format!(
+                    "LOCK TABLE pinfold.store IN ROW EXCLUSIVE MODE; \
+                     SELECT pg_catalog.pg_advisory_xact_lock({MARK}, {});",
+                    task.short().cast_signed(),
+                ),
+            ),
+            Mode::Read => ("REPEATABLE READ READ ONLY", String::new()),
+            // There is no table yet that could be locked.
             Mode::Migrate => (
                 "READ COMMITTED READ WRITE",
-                "SELECT pg_catalog.pg_advisory_xact_lock(1885753649);",
+                format!("SELECT pg_catalog.pg_advisory_xact_lock({MARK});"),
             ),
         };
         let ask = match mode {
-            Mode::Write | Mode::Read => {
+            Mode::Write | Mode::WriteTask(_) | Mode::Read => {
                 "SELECT format, (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
                  FROM pinfold.store"
             }

@@ -1,7 +1,7 @@
 //! The store: one connection, made again when it is lost.
 
 use parking_lot::Mutex;
-use pinfold_tasks::{Clock, SqlTransaction, Store, StoreError, Timestamp};
+use pinfold_tasks::{Clock, SqlTransaction, Store, StoreError, TaskId, Timestamp};
 
 use crate::address::Address;
 use crate::connection::{Connection, Mode};
@@ -106,6 +106,14 @@ impl Store for PostgresStore {
         work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.transact(Mode::Write, work)
+    }
+
+    fn write_task<T, E: From<StoreError>>(
+        &self,
+        task: TaskId,
+        work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transact(Mode::WriteTask(task), work)
     }
 
     fn read<T, E: From<StoreError>>(

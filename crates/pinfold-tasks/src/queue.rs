@@ -309,7 +309,7 @@ impl<S: Store> Queue<S> {
     /// is too long.
     pub fn append(&self, holder: &Holder, messages: &[NewMessage]) -> Result<(), QueueError> {
         NewMessage::check(messages)?;
-        self.store.write(|transaction| {
+        self.store.write_task(holder.task, |transaction| {
             let now = transaction.now();
             let mut record = load(transaction, holder.task)?;
             record.holds(holder.attempt, holder.token, now)?;
@@ -323,7 +323,7 @@ impl<S: Store> Queue<S> {
         id: TaskId,
         decide: impl FnOnce(&mut Record, Timestamp) -> Result<T, Refused>,
     ) -> Result<T, QueueError> {
-        self.store.write(|transaction| {
+        self.store.write_task(id, |transaction| {
             let now = transaction.now();
             let mut record = load(transaction, id)?;
             let decided = decide(&mut record, now)?;

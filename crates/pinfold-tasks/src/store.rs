@@ -33,6 +33,18 @@ pub trait Store {
         work: impl FnOnce(&mut Self::Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E>;
 
+    /// Runs work that changes nothing but one task, its attempts, its messages and the notes about it, as
+    /// [`Store::write`] does. It excludes others that change the same task, and work of [`Store::write`]. Others may
+    /// change other tasks at the same time.
+    ///
+    /// # Errors
+    /// Returns the error of the work or of the store, as [`Store::write`] does.
+    fn write_task<T, E: From<StoreError>>(
+        &self,
+        task: TaskId,
+        work: impl FnOnce(&mut Self::Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E>;
+
     /// Runs work that only reads, in one transaction that sees one state.
     ///
     /// # Errors
@@ -64,8 +76,8 @@ pub struct Note {
 
 /// What a transaction can do. Each call but [`Transaction::now`] may return any [`StoreError`].
 pub trait Transaction {
-    /// Returns the time of the transaction, by the store's clock, read after all others were excluded. So times of
-    /// changes of a task are in the order of the changes.
+    /// Returns the time of the transaction, by the store's clock, read after all others that may change the same were
+    /// excluded. So times of changes of a task are in the order of the changes.
     fn now(&self) -> Timestamp;
 
     /// Adds a task with what it asks for, the tasks that it waits for, and what it changes.

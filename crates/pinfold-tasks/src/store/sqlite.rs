@@ -11,6 +11,7 @@ use pinfold_sqlite::Format;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{SqlTransaction, Store, StoreError};
+use crate::id::TaskId;
 use database::SqliteDatabase;
 
 /// The tables of a store, marked "pfQ1".
@@ -72,6 +73,15 @@ impl Store for SqliteStore {
         work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.transact(TransactionBehavior::Immediate, work)
+    }
+
+    /// A file has one writer at a time.
+    fn write_task<T, E: From<StoreError>>(
+        &self,
+        _: TaskId,
+        work: impl FnOnce(&mut SqlTransaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.write(work)
     }
 
     fn read<T, E: From<StoreError>>(

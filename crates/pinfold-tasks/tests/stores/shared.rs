@@ -7,8 +7,8 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use pinfold_tasks::{
-    AttemptStatus, Claim, Completion, Draft, Lease, Queue, QueueError, Status, Store, StoreError,
-    TaskId, TaskSpec, Token, Transaction as _, Usage,
+    AttemptStatus, Claim, Completion, Draft, Lease, Queue, QueueError, SqlTransaction, Status,
+    Store, StoreError, TaskId, TaskSpec, Token, Transaction as _, Usage,
 };
 use rustix::process::Signal;
 
@@ -189,6 +189,37 @@ fn time_is_the_servers_and_is_read_after_others_are_excluded() {
         (first.join().unwrap().unwrap(), late)
     });
     assert!(late.since(early) >= Duration::from_millis(900), "{early:?} {late:?}");
+}
+
+#[test]
+fn work_on_one_task_excludes_work_on_the_same_and_on_all_and_nothing_else() {
+    let Some(server) = Server::start("work_on_one_task_excludes") else { return };
+    let database = server.database();
+    let [ours, theirs] = [[1; 16], [2; 16]].map(TaskId::from_random);
+    let stores = [(); 4].map(|()| server.store(&database));
+    let [holder, other, same, all] = &stores;
+    let (begun, other_is_done) = (Barrier::new(2), Barrier::new(2));
+    let now = |transaction: &mut SqlTransaction<'_>| Ok::<_, StoreError>(transaction.now());
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| {
+            holder.write_task(ours, |transaction| {
+                begun.wait();
+                // The server would end it after five seconds.
+                other_is_done.wait();
+                std::thread::sleep(Duration::from_secs(1));
+                Ok::<_, StoreError>(transaction.now())
+            })
+        });
+        begun.wait();
+        other.write_task(theirs, now).unwrap();
+        let same = scope.spawn(|| same.write_task(ours, now));
+        let all = scope.spawn(|| all.write(now));
+        other_is_done.wait();
+        let held = held.join().unwrap().unwrap();
+        for late in [same.join().unwrap().unwrap(), all.join().unwrap().unwrap()] {
+            assert!(late.since(held) >= Duration::from_millis(900), "{held:?} {late:?}");
+        }
+    });
 }
 
 #[test]

@@ -9,7 +9,7 @@ use pinfold_secrets::CommandOutput;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// Sees a program to its end, without a thread: a boundary may be started right after.
 pub(crate) fn see_to_end(
@@ -63,16 +63,18 @@ fn read_outputs(
 
 /// Reads what is there; whether more may come. What was read before an error is what there is.
 fn read_some(stream: &OwnedFd, into: &mut Vec<u8>) -> bool {
-    let mut buffer = Zeroizing::new([0; 16 << 10]);
     let now = Timespec::default();
     let is_ready = rustix::event::poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now));
     if is_ready == Ok(0) {
         return true;
     }
+    let mut buffer = [0; 16 << 10];
     match rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut buffer[..])) {
         Ok(0) | Err(_) => false,
         Ok(count) => {
             into.extend_from_slice(&buffer[..count]);
+            // Only what was written to: most programs say a line.
+            buffer[..count].zeroize();
             true
         }
     }

@@ -30,11 +30,14 @@ impl Mount {
 /// Returns every mount, in the order in which they were made.
 ///
 /// # Errors
-/// Returns the error of reading the list.
+/// Returns the error of reading the list, and `InvalidData` for a list that is cut off.
 pub fn all() -> io::Result<Vec<Mount>> {
-    let mounts = fs::read("/proc/self/mountinfo")?;
-    let parse = |line: &[u8]| {
-        let mut fields = line.split(|byte| *byte == b' ').skip(2);
+    parse(&fs::read("/proc/self/mountinfo")?)
+}
+
+fn parse(mounts: &[u8]) -> io::Result<Vec<Mount>> {
+    let line = |line: &[u8]| {
+        let mut fields = line.strip_suffix(b"\n")?.split(|byte| *byte == b' ').skip(2);
         let (device, root, point) = (fields.next()?, fields.next()?, fields.next()?);
         Some(Mount {
             device: device.to_vec(),
@@ -42,7 +45,10 @@ pub fn all() -> io::Result<Vec<Mount>> {
             point: of_mount_field(point),
         })
     };
-    Ok(mounts.split(|byte| *byte == b'\n').filter_map(parse).collect())
+    let lines = mounts.split_inclusive(|byte| *byte == b'\n').map(line);
+    let mounts: Option<Vec<Mount>> = lines.collect();
+    let is_cut = || io::Error::new(io::ErrorKind::InvalidData, "the list of mounts is cut off");
+    mounts.filter(|it| !it.is_empty()).ok_or_else(is_cut)
 }
 
 /// Returns a mount point below a directory, if there is one.
@@ -111,6 +117,15 @@ mod tests {
 
     fn mount(device: &str, root: &str, point: &str) -> Mount {
         Mount::of(device, Path::new(root), point.into())
+    }
+
+    #[test]
+    fn list_that_is_cut_off_is_an_error() {
+        let line = "36 35 98:0 /a /mnt/b rw shared:1 - ext4 /dev/sda rw\n";
+        assert_eq!(parse(line.as_bytes()).unwrap(), [mount("98:0", "/a", "/mnt/b")]);
+        for cut in ["", &line[..line.len() - 1], &format!("{line}37 35 98:0"), "37\n"] {
+            assert_eq!(parse(cut.as_bytes()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
     }
 
     #[test]

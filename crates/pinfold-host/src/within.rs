@@ -121,12 +121,18 @@ impl Known {
             || self.roots.iter().any(|root| !mount_points::places_in(mounts, path, root).is_empty())
     }
 
-    /// Returns the path of the same file or directory in one of them. Something else may be mounted where it should be.
+    /// Returns the path of the same file or directory in one of them. Something else may be mounted where it should be. Without
+    /// a list of mounts it is the path itself, as [`Self::has`] says that it may lie in one.
     fn place(&self, path: &Path) -> Option<PathBuf> {
-        let mounts = self.mounts.as_deref().unwrap_or_default();
-        let mounted = self.roots.iter().flat_map(|it| mount_points::places_in(mounts, path, it));
-        let mut mounted = mounted.filter(|place| id(place) == id(path));
-        self.by_id(path).or_else(|| mounted.next())
+        let mounted = || match &self.mounts {
+            Some(mounts) => {
+                let all =
+                    self.roots.iter().flat_map(|it| mount_points::places_in(mounts, path, it));
+                all.into_iter().find(|place| id(place) == id(path))
+            }
+            None => Some(path.to_owned()),
+        };
+        self.by_id(path).or_else(mounted)
     }
 
     /// Returns the path below the directory that it has on its way.
@@ -205,6 +211,21 @@ mod tests {
         assert!(is_within(&top.join("work/bin/missing"), &roots));
         assert!(!is_within(&top.join("bin"), &roots) && !is_within(&top, &roots));
         assert!(!is_within(Path::new("/usr/bin"), &[]));
+    }
+
+    #[test]
+    fn without_a_list_of_mounts_all_that_the_user_may_change_may_lie_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (root, other) = (top.join("work"), top.join("other"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&other).unwrap();
+        let within = Within::of(vec![root.clone()]);
+        within.known.set(Known { mounts: None, ..Known::of(&within.roots) }).unwrap();
+        assert!(within.has(&other));
+        assert_eq!(within.place(&other), Some(other.clone()));
+        assert_eq!(within.place(&root), Some(root));
+        assert!(within.ways(&other).contains(&other));
     }
 
     #[test]

@@ -11,21 +11,21 @@ use pinfold_policy::path::Escaped;
 const TICK: Duration = Duration::from_millis(20);
 /// More are only counted.
 const MOST: usize = 5;
+/// What becomes of one that is changed.
+const BECOMES: &str = "your tools run it";
 
 /// Files and directories of the workspace that tools on the host run.
 #[derive(Debug)]
 pub struct Built {
-    /// What becomes of one that is changed.
-    becomes: &'static str,
     began: Duration,
     paths: Vec<PathBuf>,
 }
 
 impl Built {
     /// Begins when the session does.
-    pub fn begin(becomes: &'static str) -> Self {
+    pub fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { becomes, began: now.saturating_sub(TICK), paths: Vec::new() }
+        Self { began: now.saturating_sub(TICK), paths: Vec::new() }
     }
 
     /// Adds paths that were found at the start.
@@ -38,22 +38,7 @@ impl Built {
     pub fn note(&self, new: &[PathBuf], roots: &[PathBuf]) -> Option<String> {
         let mut changed: Vec<&PathBuf> = self.paths.iter().chain(new).collect();
         changed.retain(|path| self.is_changed(path));
-        changed.sort();
-        changed.dedup();
-        let shown = |path: &&PathBuf| {
-            let below = roots
-                .iter()
-                .filter_map(|root| path.strip_prefix(root).ok())
-                .min_by_key(|below| below.as_os_str().len());
-            Escaped(below.unwrap_or(path)).to_string()
-        };
-        let names: Vec<String> = changed.iter().take(MOST).map(shown).collect();
-        let more = match changed.len().checked_sub(MOST) {
-            None | Some(0) => String::new(),
-            Some(more) => format!(" and {more} more"),
-        };
-        let are_some = !names.is_empty();
-        are_some.then(|| format!("changed, and {}: {}{more}", self.becomes, names.join(", ")))
+        note(changed, BECOMES, roots)
     }
 
     fn is_changed(&self, path: &Path) -> bool {
@@ -64,6 +49,27 @@ impl Built {
         };
         fs::symlink_metadata(path).is_ok_and(|found| changed(found) >= began)
     }
+}
+
+/// Returns a line that names changed files, relative to these roots, with what becomes of them.
+#[must_use]
+pub fn note(mut changed: Vec<&PathBuf>, becomes: &str, roots: &[PathBuf]) -> Option<String> {
+    changed.sort();
+    changed.dedup();
+    let shown = |path: &&PathBuf| {
+        let below = roots
+            .iter()
+            .filter_map(|root| path.strip_prefix(root).ok())
+            .min_by_key(|below| below.as_os_str().len());
+        Escaped(below.unwrap_or(path)).to_string()
+    };
+    let names: Vec<String> = changed.iter().take(MOST).map(shown).collect();
+    let more = match changed.len().checked_sub(MOST) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(" and {more} more"),
+    };
+    let are_some = !names.is_empty();
+    are_some.then(|| format!("changed, and {becomes}: {}{more}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -78,7 +84,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         fs::write(at("Makefile"), "").unwrap();
         std::thread::sleep(2 * TICK);
-        let mut built = Built::begin("your tools run it");
+        let mut built = Built::begin();
         built.add([at("Makefile"), at("gone")]);
         let roots = [dir.path().to_owned()];
         assert_eq!(built.note(&[], &roots), None);

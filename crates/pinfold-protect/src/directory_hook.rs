@@ -3,11 +3,13 @@
 //! A user trusts `.envrc` by its content, and direnv runs what it names whatever that is by then. The settings are read as they are
 //! at the start, as words and not as a shell would: a word too much costs a line at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::file_id::Moment;
 use pinfold_policy::authority::{Reason, Why};
 
 use crate::restrict::resolve;
@@ -29,6 +31,9 @@ const LOADERS: [&str; 11] = [
     "env._.file",
     "path",
 ];
+/// Commands that run or print what they name: a file of any name counts after them, if it is there.
+const RUNNERS: [&str; 10] =
+    ["eval", "cat", "sh", "bash", "zsh", "python", "python3", "node", "perl", "ruby"];
 /// Commands that run nothing of what they name.
 const HARMLESS: [&str; 8] =
     ["export", "watch_file", "watch_dir", "PATH_add", "path_add", "MANPATH_add", "layout", "unset"];
@@ -43,14 +48,36 @@ const IMPLIED: [(&str, &str); 5] = [
 const SCRIPTS: [&str; 9] = ["sh", "bash", "zsh", "py", "rb", "js", "mjs", "pl", "nix"];
 /// What parts words in a shell and in TOML.
 const BETWEEN: &str = " \t\"'`;&|()<>{}[]$=,";
-/// Files that are read, and words that are looked up.
-const MOST: (usize, usize) = (64, 4096);
+/// Files that are read.
+const MOST_FILES: usize = 64;
+/// Words that are looked up.
+const MOST_WORDS: usize = 4096;
+/// Words of one file that may name a directory.
+const MOST_PARTS: usize = 1 << 15;
+/// Directories that words of one file name.
+const MOST_DIRECTORIES: usize = 8;
+/// Files of one directory that a pattern means.
+const MOST_MATCHES: usize = 256;
+
+/// What becomes of such a file.
+pub const BECOMES: &str = "direnv or mise loads it at your next prompt";
+
+/// Files that are loaded, each as it was at the start. A directory above one can be replaced by an older one: the change time of
+/// the file says nothing then.
+pub type Loaded = Vec<(PathBuf, Option<Moment>)>;
+
+/// Returns those that are there and not as they were.
+#[must_use]
+pub fn changed(loaded: &Loaded) -> Vec<&PathBuf> {
+    let now = |path: &Path| Moment::of(path).ok();
+    let is_changed = |path: &Path, then| now(path).is_some_and(|now| Some(now) != then);
+    loaded.iter().filter(|it| is_changed(&it.0, it.1)).map(|it| &it.0).collect()
+}
 
 /// Returns why such a file is not taken over.
 #[must_use]
 pub fn reason() -> Reason {
-    let text = "direnv or mise loads it at your next prompt".into();
-    Reason { why: Why::HostExecutes, text, opt_in: None }
+    Reason { why: Why::HostExecutes, text: BECOMES.into(), opt_in: None }
 }
 
 /// Returns the files in `is_meant` places that are loaded by these settings, and by those above these roots.
@@ -62,12 +89,12 @@ pub fn loaded(
 ) -> BTreeSet<PathBuf> {
     let above = roots.iter().flat_map(|root| root.ancestors().skip(1));
     let above = above.flat_map(|directory| SETTINGS.map(|name| directory.join(name)));
-    let mut search = Search { waiting: Vec::new(), seen: BTreeSet::new(), words: 0 };
+    let mut search = Search { waiting: VecDeque::new(), seen: BTreeSet::new(), words: 0 };
     for file in settings.iter().cloned().chain(above) {
         search.add(file.clone(), &file);
     }
     let mut found = BTreeSet::new();
-    while let Some((file, base)) = search.waiting.pop() {
+    while let Some((file, base)) = search.waiting.pop_front() {
         for path in search.named_in(&file, &base) {
             let way = resolve(&path);
             found.extend(way.links.into_iter().chain(way.end).filter(|it| is_meant(it)));
@@ -78,7 +105,7 @@ pub fn loaded(
 
 struct Search {
     /// Files to read, each with the directory in which direnv loads it.
-    waiting: Vec<(PathBuf, PathBuf)>,
+    waiting: VecDeque<(PathBuf, PathBuf)>,
     seen: BTreeSet<PathBuf>,
     words: usize,
 }
@@ -87,68 +114,210 @@ impl Search {
     /// Has a file read that is loaded in the directory of another one.
     fn add(&mut self, file: PathBuf, by: &Path) {
         let base = by.parent().unwrap_or(by).to_owned();
-        if self.seen.len() < MOST.0 && self.seen.insert(file.clone()) {
-            self.waiting.push((file, base));
+        if self.seen.len() < MOST_FILES && self.seen.insert(file.clone()) {
+            self.waiting.push_back((file, base));
         }
     }
 
-    /// Returns the files that a file names.
+    /// Returns the files that a file names, and directories of which it loads all.
     fn named_in(&mut self, file: &Path, base: &Path) -> Vec<PathBuf> {
         let content = resolve(file).end.and_then(|end| read(&end));
-        let Some(text) = content.and_then(|it| String::from_utf8(it).ok()) else {
-            return Vec::new();
+        let Some(text) = content else { return Vec::new() };
+        let text = with_home(&String::from_utf8_lossy(&text));
+        let lines: Vec<Line<'_>> = text.lines().map(Line::read).collect();
+        let is_toml = file.extension().is_some_and(|it| it == "toml");
+        let places = Places::of(file, base, if is_toml { &[] } else { &lines });
+        // Then any word may be a part of the name, or a variable's value.
+        let is_unknown = !is_toml && lines.iter().any(|line| line.loads_unknown(&places));
+        let meant = |line: &'_ Line<'_>, word: &Word<'_>| match word.role {
+            Role::Run if is_toml => Some(Role::Other),
+            Role::Other if is_unknown => Some(Role::Run),
+            role => Some(role).filter(|_| is_unknown || !line.is_harmless),
         };
-        let own = file.parent().unwrap_or(base);
+        let all = lines.iter().flat_map(|line| line.words.iter().map(move |it| (line, it)));
+        let all = all.filter_map(|(line, it)| Some((it.text, meant(line, it)?)));
+        let all = all.filter(|(text, role)| places.may_have(text, *role));
+        let words: Vec<_> = all.take(MOST_WORDS.saturating_sub(self.words)).collect();
+        self.words += words.len();
         let mut found = Vec::new();
-        for (word, is_loaded) in text.lines().flat_map(words) {
-            self.words += 1;
-            if self.words > MOST.1 {
-                break;
+        for path in words.into_iter().flat_map(|(text, role)| places.files(text, role)) {
+            if path.is_dir() && path.join(".envrc").exists() {
+                self.add(path.join(".envrc"), &path.join(".envrc"));
+                continue;
             }
-            // A plain `source` in a loaded file is meant from where direnv loads that.
-            let of_own = files(word, is_loaded, own).into_iter().filter(|it| it.exists());
-            for path in files(word, is_loaded, base).into_iter().chain(of_own) {
-                if path.is_dir() {
-                    self.add(path.join(".envrc"), &path.join(".envrc"));
-                    continue;
-                }
-                // A flake names sources of all kinds.
-                if path.extension().is_none_or(|it| it != "nix" && it != "lock") {
-                    self.add(path.clone(), file);
-                }
-                found.push(path);
+            // A flake names sources of all kinds.
+            if path.extension().is_none_or(|it| it != "nix" && it != "lock") {
+                self.add(path.clone(), file);
             }
+            found.push(path);
         }
         found
     }
 }
 
-/// Returns what may be a path in a line, and whether a file of that name is loaded.
-fn words(line: &str) -> Vec<(&str, bool)> {
-    let parts: Vec<&str> =
-        line.split(|it| BETWEEN.contains(it)).filter(|it| !it.is_empty()).collect();
-    let Some(first) = parts.first().filter(|it| !it.starts_with('#')) else { return Vec::new() };
-    let is_one_command = !line.contains(['`', ';', '&', '|']) && !line.contains("$(");
-    if is_one_command && HARMLESS.contains(first) {
-        return Vec::new();
-    }
-    let implied = IMPLIED.iter().filter(|(word, _)| parts.contains(word));
-    let implied = implied.map(|(_, file)| (*file, true));
-    let is_loaded = |number: usize| parts[..number].iter().any(|it| LOADERS.contains(it));
-    let named = parts.iter().enumerate().map(|(number, part)| (*part, is_loaded(number)));
-    let is_path = |(word, is_loaded): &(&str, bool)| *is_loaded || word.contains(['.', '/']);
-    named.filter(is_path).chain(implied).collect()
+/// Returns a text with the user's home in the place of what shells replace by it.
+fn with_home(text: &str) -> String {
+    let home = env::var("HOME").unwrap_or_default();
+    let text = text.replace("${HOME}", &home).replace("$HOME", &home);
+    text.replace(" ~/", &format!(" {home}/"))
 }
 
-/// Returns the files or directories that a word means in a directory. One that is loaded may be missing, and any other one is a
-/// script. In `$PWD/x` the first name is a variable's.
-fn files(word: &str, is_loaded: bool, directory: &Path) -> Vec<PathBuf> {
-    let whole = directory.join(word);
-    let rest = word.split_once('/').map(|(_, rest)| directory.join(rest.trim_start_matches('/')));
-    let is_one = |path: &PathBuf| if is_loaded { path.exists() } else { is_script(path) };
-    let rest = rest.filter(|it| it != directory && it != &whole && is_one(it));
-    let is_whole = is_one(&whole) || is_loaded && rest.is_none();
-    Some(whole).filter(|_| is_whole).into_iter().chain(rest).collect()
+/// What becomes of a file that a word means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It is loaded, and may be missing.
+    Loaded,
+    /// It is run or printed.
+    Run,
+    /// It counts if it is a script.
+    Other,
+}
+
+impl Role {
+    /// Returns the role of what counts only if it is there.
+    fn of_existing(self) -> Self {
+        if self == Self::Loaded { Self::Run } else { self }
+    }
+}
+
+#[derive(Debug)]
+struct Word<'t> {
+    text: &'t str,
+    role: Role,
+}
+
+/// A line of settings or of a script.
+#[derive(Debug)]
+struct Line<'t> {
+    words: Vec<Word<'t>>,
+    /// Whether it runs nothing of what it names.
+    is_harmless: bool,
+    /// Whether a shell puts words of it together.
+    has_expansions: bool,
+}
+
+impl<'t> Line<'t> {
+    fn read(line: &'t str) -> Self {
+        let parts: Vec<&str> =
+            line.split(|it| BETWEEN.contains(it)).filter(|it| !it.is_empty()).collect();
+        let has_expansions = line.contains(['`', '$', '*', '?']);
+        let first = parts.first().copied().unwrap_or("#");
+        if first.starts_with('#') {
+            return Self { words: Vec::new(), is_harmless: true, has_expansions };
+        }
+        let is_one_command = !line.contains(['`', ';', '&', '|']) && !line.contains("$(");
+        let role = |before: &[&str]| {
+            let has = |known: &[&str]| before.iter().any(|it| known.contains(it));
+            match () {
+                () if has(&LOADERS) => Role::Loaded,
+                () if has(&RUNNERS) => Role::Run,
+                () => Role::Other,
+            }
+        };
+        let named =
+            parts.iter().enumerate().map(|(at, text)| Word { text, role: role(&parts[..at]) });
+        let implied = IMPLIED.iter().filter(|(word, _)| parts.contains(word));
+        let implied = implied.map(|(_, file)| Word { text: file, role: Role::Loaded });
+        // A name with blanks in it.
+        let quoted = line.split(['"', '\'']).skip(1).step_by(2).filter(|it| it.contains(' '));
+        let quoted = quoted.map(|text| Word { text, role: role(&parts).of_existing() });
+        let words = named.chain(implied).chain(quoted).collect();
+        let is_harmless = is_one_command && HARMLESS.contains(&first);
+        Self { words, is_harmless, has_expansions }
+    }
+
+    /// Returns whether it loads a file whose name is put together of parts that are not known.
+    fn loads_unknown(&self, places: &Places) -> bool {
+        let mut loaded = self.words.iter().filter(|it| it.role == Role::Loaded).peekable();
+        let is_missing = |word: &Word<'_>| places.files(word.text, Role::Run).is_empty();
+        self.has_expansions && loaded.peek().is_some() && loaded.all(is_missing)
+    }
+}
+
+/// Directories in which a file's words are looked up.
+#[derive(Debug)]
+struct Places {
+    /// Where direnv loads the file, and where the file lies.
+    own: Vec<PathBuf>,
+    /// Those that words of the file name: a shell may go there, or puts their names before others.
+    named: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Returns those of a file that is loaded in a directory. A plain `source` in it is meant from there.
+    fn of(file: &Path, base: &Path, lines: &[Line<'_>]) -> Self {
+        let of_file = file.parent().filter(|own| *own != base).map(Path::to_owned);
+        let own = [base.to_owned()].into_iter().chain(of_file).collect();
+        let words = lines.iter().flat_map(|line| &line.words).take(MOST_PARTS);
+        let directories = words.map(|word| base.join(word.text)).filter(|it| it.is_dir());
+        let named = directories.filter(|it| it != base).take(MOST_DIRECTORIES).collect();
+        Self { own, named }
+    }
+
+    /// Returns whether a word has to be looked up. A plain word is no script of the file's own directory: shells look for it
+    /// on `PATH`.
+    fn may_have(&self, word: &str, role: Role) -> bool {
+        !is_plain(word, role) || !self.named.is_empty()
+    }
+
+    /// Returns the files or directories that a word means. One that is loaded may be missing. In `$PWD/x` the first name is a
+    /// variable's, so that what follows a slash counts, too.
+    fn files(&self, word: &str, role: Role) -> Vec<PathBuf> {
+        if word.contains(['*', '?']) {
+            let meant = |base: &PathBuf| matching(base, word);
+            return if role == Role::Other {
+                Vec::new()
+            } else {
+                self.own.iter().flat_map(meant).collect()
+            };
+        }
+        let is_meant = |path: &PathBuf| match role {
+            Role::Loaded if path.is_dir() => path.join(".envrc").exists(),
+            Role::Loaded => path.exists(),
+            Role::Run => path.is_file(),
+            Role::Other => is_script(path),
+        };
+        let own = self.own.iter().filter(|_| !is_plain(word, role));
+        let rests = word.match_indices('/').map(|(at, _)| word[at + 1..].trim_start_matches('/'));
+        let mut found = Vec::new();
+        for base in own.chain(&self.named) {
+            let whole = base.join(word);
+            if is_meant(&whole) {
+                found.push(whole);
+                continue;
+            }
+            let rests = rests.clone().filter(|it| !it.is_empty()).map(|it| base.join(it));
+            found.extend(rests.filter(is_meant));
+        }
+        if found.is_empty() && role == Role::Loaded {
+            let missing = self.own.first().map(|base| base.join(word));
+            found.extend(missing.filter(|it| !it.is_dir()));
+        }
+        found
+    }
+}
+
+fn is_plain(word: &str, role: Role) -> bool {
+    role == Role::Other && !word.contains(['.', '/'])
+}
+
+/// Returns the files that a pattern means, and their directory, where new ones may be made.
+fn matching(base: &Path, pattern: &str) -> Vec<PathBuf> {
+    let (directory, name) = pattern.rsplit_once('/').unwrap_or((".", pattern));
+    let is_wild = |it: char| it == '*' || it == '?';
+    let (Some(start), Some(end)) = (name.find(is_wild), name.rfind(is_wild)) else {
+        return Vec::new();
+    };
+    let directory = resolve(&base.join(directory)).end.filter(|it| it.is_dir());
+    let Some(directory) = directory else { return Vec::new() };
+    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    let is_meant = |path: &PathBuf| {
+        let entry = path.file_name().unwrap_or_default().to_string_lossy();
+        entry.starts_with(&name[..start]) && entry.ends_with(&name[end + 1..]) && path.is_file()
+    };
+    let files = entries.map(|it| it.path()).filter(is_meant).take(MOST_MATCHES);
+    let has_more = Some(directory.clone()).filter(|it| !base.starts_with(it));
+    files.collect::<Vec<_>>().into_iter().chain(has_more).collect()
 }
 
 fn is_script(path: &Path) -> bool {
@@ -158,59 +327,4 @@ fn is_script(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn files_that_settings_of_directory_hooks_load_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().canonicalize().unwrap();
-        let root = top.join("work");
-        fs::create_dir_all(root.join("scripts")).unwrap();
-        fs::create_dir(root.join("bin")).unwrap();
-        for name in ["y.sh", "scripts/z.sh", "env.py", "notes.sh", "watched.sh", "config.yaml"] {
-            fs::write(root.join(name), "").unwrap();
-        }
-        fs::write(root.join("scripts/x.sh"), "set -e\n. scripts/z.sh\n. ../work/y.sh").unwrap();
-        symlink("scripts/x.sh", root.join("link")).unwrap();
-        let found = |name: &str, text: &str| {
-            fs::write(top.join(name), text).unwrap();
-            let settings: &[PathBuf] = &[top.join(name)];
-            let found = loaded(settings, &[], &|path| path.starts_with(&root));
-            let below = |it: &PathBuf| it.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-            found.iter().map(below).collect::<Vec<_>>()
-        };
-        let sourced = ["scripts/x.sh", "scripts/z.sh", "y.sh"];
-        assert_eq!(found("work/.envrc", "source ./scripts/x.sh"), sourced);
-        assert_eq!(found("work/.envrc", "[ -e x ] && . \"$PWD/scripts/x.sh\""), sourced);
-        let linked = ["link", "scripts/x.sh", "scripts/z.sh", "y.sh"];
-        assert_eq!(found("work/.envrc", "source_env link"), linked);
-        assert_eq!(found(".envrc", "source work/y.sh"), ["y.sh"]);
-        assert_eq!(found("work/.envrc", "source_env_if_exists .envrc.local"), [".envrc.local"]);
-        assert_eq!(found("work/.envrc", "use flake"), ["flake.lock", "flake.nix"]);
-        assert_eq!(found("work/.envrc", "dotenv"), [".env"]);
-        assert_eq!(found("work/.envrc", "eval \"$(python3 env.py)\""), ["env.py"]);
-        let nothing = "# source y.sh\nexport A=config.yaml B=notes.sh\nwatch_file watched.sh\nPATH_add bin\nlayout python";
-        assert_eq!(found("work/.envrc", nothing), Vec::<String>::new());
-        assert_eq!(found("work/mise.toml", "[env]\n_.source = \"y.sh\""), ["y.sh"]);
-        assert_eq!(found("work/mise.toml", "[env]\n_.file = ['.env.local']"), [".env.local"]);
-        assert_eq!(
-            found("work/mise.toml", "[env]\nA = 'config.yaml'\n[tools]\nnode = '20'"),
-            Vec::<String>::new()
-        );
-        // A file that names itself.
-        assert_eq!(found("work/y.sh", "source y.sh"), ["y.sh"]);
-    }
-
-    #[test]
-    fn settings_above_a_root_count() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap().join("work");
-        fs::create_dir(&root).unwrap();
-        fs::write(root.join("../.envrc"), "source_env work/env.sh").unwrap();
-        let found = loaded(&[], std::slice::from_ref(&root), &|path| path.starts_with(&root));
-        assert_eq!(found, [root.join("env.sh")].into());
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::file_id::Moment;
 use pinfold_names::{Class, DIRECTORY_ENVIRONMENT, Missing, Placeholder as Kind, Protection, Site};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::certificates;
@@ -130,7 +131,8 @@ impl Guard {
             if self.over.as_ref().is_some_and(|root| path.starts_with(root)) {
                 self.protect.expected.push((path, directory_hook::reason()));
             } else {
-                self.loaded.add([path]);
+                let at_start = Moment::of(&path).ok();
+                self.loaded.push((path, at_start));
             }
         }
     }

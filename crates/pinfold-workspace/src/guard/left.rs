@@ -15,7 +15,7 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::directories::Places;
-use pinfold_host::file_id::FileId;
+use pinfold_host::file_id::{FileId, Moment};
 use pinfold_host::io::AtPath as _;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{SessionState, live_sessions};
@@ -80,6 +80,9 @@ struct Left {
     /// Directories in which the user's shell looks for programs, and what was in them.
     #[serde(default)]
     ahead: Vec<(Bytes, Bytes, Vec<Bytes>)>,
+    /// What the shell's directory hook loads, each file as it was.
+    #[serde(default)]
+    loaded: Vec<(Bytes, Option<Moment>)>,
     isolated: bool,
 }
 
@@ -162,6 +165,7 @@ impl Guard {
                 .iter()
                 .map(|it| (bytes(&it.written), bytes(&it.directory), all(&it.names)))
                 .collect(),
+            loaded: self.loaded.iter().map(|it| (bytes(&it.0), it.1)).collect(),
             isolated: self.isolated,
         };
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
@@ -193,6 +197,7 @@ impl Guard {
         }
         guard.protect.expected = left.expected.into_iter().map(|it| (path(it), reason())).collect();
         guard.ahead = ahead(left.ahead);
+        guard.loaded = left.loaded.into_iter().map(|it| (path(it.0), it.1)).collect();
         guard.parts = started;
         guard.only = left.only;
         guard.trusted = left.trusted;
@@ -390,6 +395,7 @@ pub(crate) fn known(
         (root, site)
     };
     let opt_in = left.opt_in.iter().map(String::as_str);
+    let loaded = left.loaded.into_iter().map(|it| it.0);
     Ok(Some(RecordedCopy {
         copied,
         // A submodule may be gone by now.
@@ -397,7 +403,7 @@ pub(crate) fn known(
         tops: left.tops.into_iter().map(|(top, git)| (path(top), path(git))).collect(),
         protection: Protection::defaults(opt_in).map_err(Refusal::of)?,
         roots: left.roots.into_iter().map(path).map(rooted).collect(),
-        named: left.executed.into_iter().map(path).collect(),
+        named: left.executed.into_iter().chain(loaded).map(path).collect(),
         ahead: ahead(left.ahead),
     }))
 }

@@ -12,6 +12,8 @@ use pinfold_git::state::State;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::HostProgram;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::built;
+use pinfold_protect::directory_hook;
 use pinfold_protect::masks::Unmasked;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
@@ -96,7 +98,9 @@ impl Guard {
             protected_dirs::settle_files(&settling, files, &mut settled);
         }
         let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        let notes = [self.loaded.note(&[], &roots), self.built.note(&built, &roots)];
+        let loaded = directory_hook::changed(&self.loaded);
+        let loaded = built::note(loaded, directory_hook::BECOMES, &roots);
+        let notes = [loaded, self.built.note(&built, &roots)];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         settled.built = (!notes.is_empty()).then(|| notes.join("; "));
         settled.kept.sort();

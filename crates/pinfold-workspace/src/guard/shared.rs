@@ -106,7 +106,12 @@ impl Guard {
             tops: self.tops.clone(),
             protection: self.protection.clone(),
             roots: self.roots.iter().map(|it| (it.path.clone(), it.site.clone())).collect(),
-            named: self.executed.clone(),
+            named: self
+                .executed
+                .iter()
+                .chain(self.loaded.iter().map(|it| &it.0))
+                .cloned()
+                .collect(),
             commands: Commands::new(&self.ahead, &self.writable()),
             hidden: self.hidden.clone(),
             borrowed: self.copies.borrowed().cloned().collect(),

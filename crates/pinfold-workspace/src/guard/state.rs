@@ -13,6 +13,7 @@ use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::FileSettings;
 use pinfold_protect::built::Built;
 use pinfold_protect::commands::Ahead;
+use pinfold_protect::directory_hook::Loaded;
 use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
@@ -86,7 +87,7 @@ pub struct Guard {
     /// What tools run on a build.
     pub(super) built: Built,
     /// What the shell's directory hook loads.
-    pub(super) loaded: Built,
+    pub(super) loaded: Loaded,
     /// Directories of the writable roots in which the user's shell looks for programs.
     pub(crate) ahead: Vec<Ahead>,
     pub(super) launcher: Launcher,
@@ -139,8 +140,8 @@ impl Guard {
             before: Before::default(),
             trusted: Vec::new(),
             generated: Generated::default(),
-            built: Built::begin("your tools run it"),
-            loaded: Built::begin("direnv or mise loads it at your next prompt"),
+            built: Built::begin(),
+            loaded: Loaded::new(),
             ahead: Vec::new(),
             launcher,
         }

@@ -175,7 +175,7 @@ impl Judge {
         if is_named(path, b".git") {
             return Some(protect("git on the host runs the hooks and configuration in it", None));
         }
-        if let Some((_, protected)) = self.named.iter().find(|(named, _)| named == path) {
+        if let Some((_, protected)) = self.named.iter().find(|(named, _)| path.starts_with(named)) {
             return Some(Left::Protected(protected.clone()));
         }
         if let Some(Shadowing::OfSystem(reason)) = self.command(path) {

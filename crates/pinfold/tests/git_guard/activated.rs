@@ -148,3 +148,40 @@ fn files_that_a_directory_hook_loads_are_named_and_wait_in_a_view() {
         assert!(!stderr.contains("next prompt"), "{site}: {stderr}");
     }
 }
+
+#[test]
+fn commits_that_change_what_a_directory_hook_loads_wait() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "touch x.sh other.sh; echo 'source x.sh' >.envrc; git add .; git commit -qm hook",
+        );
+        let commit = |file: &str| format!("echo y >>{file}; git commit -qam {file}");
+        let (_, stderr) = text(&case.inside(&commit("other.sh")));
+        assert_eq!(case.host("git log -1 --format=%s"), "other.sh\n", "{site}: {stderr}");
+        let (_, stderr) = text(&case.inside(&commit("x.sh")));
+        assert_eq!(case.host("git log -1 --format=%s"), "other.sh\n", "{site}: {stderr}");
+        assert!(stderr.contains("it brings x.sh"), "{site}: {stderr}");
+        let waiting = "git for-each-ref --format='%(subject)' refs/pinfold";
+        assert_eq!(case.host(waiting), "x.sh\n", "{site}: {stderr}");
+
+        let lifted = ["--opt-in", "directory-environment"];
+        let (_, stderr) = text(&case.run(&lifted, &commit("x.sh")));
+        assert!(!stderr.contains("it brings"), "{site}: {stderr}");
+    }
+}
+
+#[test]
+fn next_start_names_what_a_killed_session_changed_for_a_directory_hook() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("touch x.sh; echo 'source x.sh' >.envrc");
+        let mut child = case.spawn_inside("echo y >>x.sh; echo ready; read line");
+        wait_for_line(&mut child, "ready");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (_, stderr) = text(&case.inside("true"));
+        let note = "after a session that was killed: changed, and direnv or mise loads it at your next prompt: x.sh";
+        assert!(stderr.contains(note), "{site}: {stderr}");
+    }
+}

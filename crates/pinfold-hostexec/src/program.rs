@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pinfold_host::launcher::{become_program, run_here};
+use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 
@@ -34,13 +35,14 @@ const MOST: usize = 16 << 20;
 const HELP: &str = "\
 Ask the host to run a command; its user approves each, unless a rule allows it
 
-Usage: pinfold-host [--json] COMMAND [ARGUMENTS…]
+Usage: pinfold-host [--json] [--directory DIRECTORY] [--] COMMAND [ARGUMENTS…]
 
 Standard input, output and error, and the exit status, are the command's own.
 
 Options:
-      --json  Print the result as JSON; the exit status of the command is in it
-  -h, --help  Print help
+      --json                 Print the result as JSON; the exit status of the command is in it
+      --directory DIRECTORY  Run it in this directory
+  -h, --help                 Print help
 ";
 
 /// Returns the name by which this program was called inside, if it was.
@@ -55,34 +57,34 @@ pub fn name() -> Option<OsString> {
 /// Asks for what the arguments of this process say, and returns its exit status.
 #[must_use]
 pub fn ask(name: &OsStr) -> ExitCode {
-    let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     if name != "pinfold-host" {
         if name == "git" && !needs_the_host(&args) {
             return own_git(&args);
         }
         return run(name, args, Shown::AsItComes);
     }
-    let is = |args: &[OsString], word: &str| args.first().is_some_and(|first| first == word);
-    let shown = if is(&args, "--json") {
-        args.remove(0);
-        Shown::Json
-    } else {
-        Shown::AsItComes
-    };
-    if is(&args, "--help") || is(&args, "-h") {
+    let mut args = args.into_iter().peekable();
+    let is_json = args.next_if(|arg| arg == "--json").is_some();
+    let shown = if is_json { Shown::Json } else { Shown::AsItComes };
+    if args.peek().is_some_and(|arg| arg == "--help" || arg == "-h") {
         // Nobody may read it.
         let _ = io::stdout().write_all(HELP.as_bytes());
         return ExitCode::SUCCESS;
     }
-    if is(&args, "--") {
-        args.remove(0);
-    }
-    if args.is_empty() || args[0].as_bytes().starts_with(b"-") {
-        notify::put(format_args!("{HELP}"));
+    let directory = args.next_if(|arg| arg == "--directory").and_then(|_| args.next());
+    if let Some(directory) = directory.map(PathBuf::from)
+        && let Err(error) = std::env::set_current_dir(&directory)
+    {
+        notify!("pinfold-host: cannot enter the directory {}: {error}", Escaped(&directory));
         return ExitCode::from(USAGE);
     }
-    let executable = args.remove(0);
-    run(&executable, args, shown)
+    let is_name = args.next_if(|arg| arg == "--").is_some();
+    let Some(executable) = args.next_if(|arg| is_name || !arg.as_bytes().starts_with(b"-")) else {
+        notify::put(format_args!("{HELP}"));
+        return ExitCode::from(USAGE);
+    };
+    run(&executable, args.collect(), shown)
 }
 
 /// Returns whether the host has to do it: of git only what a login is for; everything else the sandbox has itself.

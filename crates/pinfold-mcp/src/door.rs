@@ -16,7 +16,7 @@ use pinfold_boundary::Door;
 use pinfold_client::{read_line, write_line};
 use pinfold_host::io::small_thread;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::MemoryGrant;
+use pinfold_policy::settings::{MemoryGrant, Settings};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use serde_json::Value;
 
@@ -42,8 +42,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Returns the door, for init to open, where the sandbox may use a diary.
 #[must_use]
-pub fn door(grant: MemoryGrant) -> Option<Door> {
-    (grant != MemoryGrant::None).then(|| Door::Unix(InsidePath::from_static(SOCKET)))
+pub fn door(settings: &Settings) -> Option<Door> {
+    (settings.scalars.memory.value != MemoryGrant::None)
+        .then(|| Door::Unix(InsidePath::from_static(SOCKET)))
 }
 
 /// A session's door, served until this is dropped.

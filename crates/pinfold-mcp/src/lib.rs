@@ -8,6 +8,7 @@
 mod call;
 mod diary;
 mod door;
+mod host_exec;
 mod memory;
 mod revision;
 mod server;
@@ -17,6 +18,7 @@ mod toolset;
 pub use call::Call;
 pub use diary::{Agent, DiaryError, Placeholder, Purpose, limits, served, tools_of};
 pub use door::{MemoryDoor, PROGRAM, SOCKET, ask, door, pump};
+pub use host_exec::{HostExecTool, InsideProgram, RunInside};
 pub use memory::Memory;
 pub use server::{Bounds, Server};
 pub use task::TaskTools;

@@ -130,7 +130,7 @@ impl Design {
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh, of_caller)?);
         plan.tree.extend(hostexec::entries(&settings.host_exec)?);
-        let diary = doors::memory::door(settings);
+        let diary = pinfold_mcp::door(settings);
         plan.tree.extend(diary.as_ref().map(|_| doors::memory::entry()).transpose()?);
         let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
         guard.put_over(generated);

@@ -16,9 +16,9 @@ use pinfold_wire::Window;
 use pinfold_worktree::workspace::Workspace;
 
 use crate::detach::Background;
+use crate::doors::LivesOn;
 use crate::doors::gateway::Provider;
 use crate::doors::ssh::Ssh;
-use crate::doors::{self, LivesOn};
 use crate::supervise::disk_watch::Bound;
 use crate::timeline::Timeline;
 use pinfold_memory::TaskDiary;
@@ -142,7 +142,7 @@ impl Request {
     pub(crate) fn wants_doors(&self) -> bool {
         let Settings { network, host_exec, .. } = &self.settings;
         let has_keys = self.provider.is_some() || self.ssh.is_some();
-        let has_diary = doors::memory::door(&self.settings).is_some();
+        let has_diary = pinfold_mcp::door(&self.settings).is_some();
         has_keys || has_diary || host_exec.enabled.value || !network.is_empty()
     }
 

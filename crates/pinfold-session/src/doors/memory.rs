@@ -4,22 +4,19 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use pinfold_boundary::{Door, Entry};
+use pinfold_boundary::Entry;
 use pinfold_host::audit::Audit;
 use pinfold_hostexec::{EntriesError, own_program};
-use pinfold_mcp::{Agent, Memory, MemoryDoor, PROGRAM, Placeholder, TaskTools, Toolset, tools_of};
+use pinfold_mcp::{
+    Agent, Call, HostExecTool, InsideProgram, Memory, MemoryDoor, PROGRAM, Placeholder, RunInside,
+    TaskTools, Toolset, tools_of,
+};
 use pinfold_memory::Signer;
 use pinfold_personal::identity::PrivateFiles;
-use pinfold_policy::settings::Settings;
 
-use crate::control::Session;
+use crate::control::{Exec, Session};
 use crate::outcome::RunError;
 use crate::request::Request;
-
-/// Returns the door, where the settings let the sandbox use a diary.
-pub(crate) fn door(settings: &Settings) -> Option<Door> {
-    pinfold_mcp::door(settings.scalars.memory.value)
-}
 
 /// Returns the program in the sandbox that uses the door.
 ///
@@ -47,10 +44,11 @@ pub(crate) fn serve(
     };
     let placeholders = variables.iter().filter_map(placeholder).collect();
     // The key is read now, after init was cloned.
-    let moltnet = request.private.as_ref().map(PrivateFiles::moltnet).transpose()?;
+    let (private, host_exec) = (request.private.as_ref(), &request.settings.host_exec);
+    let moltnet = private.map(PrivateFiles::moltnet).transpose()?;
     let signer = moltnet.as_ref().map(|file| Signer::of_identity(file)).transpose();
     let signer = signer.map_err(|error| RunError::refused(error, None))?.flatten();
-    let diary = request.private.as_ref().map(PrivateFiles::diary).transpose()?.flatten();
+    let diary = private.map(PrivateFiles::diary).transpose()?.flatten();
     let agent = Agent { placeholders, signer, diary, moltnet, task: request.task.clone() };
     let tools = tools_of(&request.settings, request.host(), agent).map_err(|error| {
         let hint = error.hint();
@@ -60,15 +58,26 @@ pub(crate) fn serve(
         let mut toolsets: Vec<Arc<dyn Toolset>> = Vec::new();
         if let Some(socket) = request.task.as_ref().and_then(|task| task.socket.clone()) {
             let (places, session) = (request.places.clone(), session.to_owned());
-            let files = move || {
-                let session = Session::find(&places, &session).map_err(io::Error::other)?;
-                session.tools().map_err(io::Error::other)
-            };
-            let tools = TaskTools::new(socket, Arc::clone(&tools), Arc::clone(audit), files);
-            toolsets.push(Arc::new(tools));
+            let find = move || Session::find(&places, &session).map_err(io::Error::other);
+            let of_program = find.clone();
+            let files = move || find()?.tools().map_err(io::Error::other);
+            let of_task = TaskTools::new(socket, Arc::clone(&tools), Arc::clone(audit), files);
+            let run = move |program: InsideProgram, call: &Call| run(&of_program()?, program, call);
+            let run = host_exec.enabled.value.then(|| Box::new(run) as Box<RunInside>);
+            let of_host = HostExecTool::new(run, Arc::clone(&tools), Arc::clone(audit));
+            toolsets.extend([Arc::new(of_task) as Arc<dyn Toolset>, Arc::new(of_host)]);
         }
         toolsets.push(Arc::new(Memory::new(tools, Arc::clone(audit))));
         MemoryDoor::serve(listener, toolsets)
     });
     door.transpose().map_err(RunError::System)
+}
+
+/// Runs a program in a session to its end, or until the call is taken back.
+fn run(session: &Session, program: InsideProgram, call: &Call) -> io::Result<()> {
+    let exec = Exec { argv: program.argv, ..Exec::default() };
+    let running = Arc::new(session.start(exec, program.streams).map_err(io::Error::other)?);
+    let taken_back = Arc::clone(&running);
+    call.can_be_taken_back(move || taken_back.kill());
+    running.wait().map(drop).map_err(io::Error::other)
 }

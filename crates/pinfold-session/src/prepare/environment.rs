@@ -124,7 +124,7 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
 /// Returns the search path. Names that ask the host come before the programs that they stand for, then
 /// the agent's commands, then what the settings say, or the directories that are shown.
 fn path(settings: &Settings, caller: &Caller) -> OsString {
-    let asks = settings.host_exec.enabled.value || doors::memory::door(settings).is_some();
+    let asks = settings.host_exec.enabled.value || pinfold_mcp::door(settings).is_some();
     let asking = asks.then_some(pinfold_hostexec::DIRECTORY);
     let first =
         asking.into_iter().chain(caller.first.iter().map(String::as_str)).map(OsString::from);

@@ -127,7 +127,7 @@ impl Registered {
 
     /// Takes the listener for a diary, if there is one. It is the next of the plan's.
     fn memory_door(&self, doors: &mut Doors) -> Option<OwnedFd> {
-        let is_wanted = doors::memory::door(&self.session.request.settings).is_some();
+        let is_wanted = pinfold_mcp::door(&self.session.request.settings).is_some();
         (is_wanted && !doors.sockets.is_empty()).then(|| doors.sockets.remove(0))
     }
 

@@ -5,6 +5,7 @@
 //! a server.
 
 mod api;
+mod artifacts;
 mod call;
 mod config;
 mod credentials;
@@ -37,6 +38,7 @@ use messages::Buffer;
 use pinfold_content::Value;
 use task::Offered;
 
+pub use artifacts::RemoteArtifacts;
 pub use config::{RemoteConfig, Work};
 pub use credentials::{Credentials, CredentialsError, VARIABLES};
 pub use diary::RemoteDiaries;

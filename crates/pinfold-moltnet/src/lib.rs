@@ -18,7 +18,8 @@ mod task_type;
 
 pub use agents::{Agent, Agents, AgentsError, KEY_BEGINS, NewAgent, PublicKey};
 pub use client::{
-    Credentials, CredentialsError, Remote, RemoteConfig, RemoteDiaries, VARIABLES, Work,
+    Credentials, CredentialsError, Remote, RemoteArtifacts, RemoteConfig, RemoteDiaries, VARIABLES,
+    Work,
 };
 pub use diaries::{DiaryConfig, Record};
 pub use pinfold_egress::WayOut;

@@ -59,6 +59,9 @@ impl Scope {
     /// What tools of a diary need that only read.
     pub const OF_A_READER: &'static [Self] = &[Self::AgentProfile, Self::DiaryRead, Self::PackRead];
 
+    /// What reading tasks needs.
+    pub const OF_A_WATCHER: &'static [Self] = &[Self::TaskRead];
+
     /// What a worker needs.
     pub const OF_A_WORKER: &'static [Self] = &[
         Self::AgentProfile,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::time::SystemTime;
 
-use pinfold_policy::path::is_plain;
+use pinfold_policy::path::{is_plain, plain_line};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -56,6 +56,15 @@ pub(crate) fn plain(json: &str) -> String {
     plain
 }
 
+/// Returns a text for a terminal: lines and tabs as they are, escapes for all else that is not plain.
+pub(crate) fn plain_text(text: &str) -> String {
+    let line = |line: &str| {
+        let parts: Vec<_> = line.split('\t').map(plain_line).collect();
+        parts.join("\t")
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// A number of bytes, for people.
 pub(crate) struct Size(pub(crate) u64);
 
@@ -90,7 +99,7 @@ impl fmt::Display for Ago {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{Ago, Size, plain};
+    use super::{Ago, Size, plain, plain_text};
 
     #[test]
     fn escaped_json_is_equal_and_cannot_control_a_terminal() {
@@ -126,5 +135,12 @@ mod tests {
         assert_eq!(shown, expected);
         let later = UNIX_EPOCH + Duration::from_secs(5);
         assert_eq!(Ago(later, UNIX_EPOCH).to_string(), "just now");
+    }
+
+    #[test]
+    fn untrusted_text_drives_no_terminal() {
+        let text = "# Title\r\n\tcode \u{1b}]0;owned\u{7}\n\u{9b}2J \u{202e}x\n";
+        let shown = plain_text(text);
+        assert_eq!(shown, "# Title\\r\n\tcode \\u{1b}]0;owned\\u{7}\n\\u{9b}2J \\u{202e}x\n");
     }
 }

@@ -1,6 +1,7 @@
 //! `pinfold task`: the queue of tasks, and what came of them.
 
 mod add;
+mod artifact;
 mod find;
 mod group;
 mod land;
@@ -40,6 +41,8 @@ pub(crate) enum TaskCommand {
     Show(show::ShowArgs),
     /// Show what ran in the last attempt, and what it printed
     Logs(show::LogsArgs),
+    /// Print or save a file that an attempt kept with the task
+    Artifact(artifact::ArtifactArgs),
     /// Show what the result changes
     Diff(result::DiffArgs),
     /// Merge the result into what is checked out, in a sandbox
@@ -93,6 +96,7 @@ pub(crate) fn task(command: TaskCommand, launcher: &Launcher) -> Result<ExitCode
             show::show(&args, &queue()?, Host { places: &places, launcher })?;
         }
         TaskCommand::Logs(args) => show::logs(&args, &queue()?, &places)?,
+        TaskCommand::Artifact(args) => artifact::artifact(&args, &places)?,
         TaskCommand::Diff(args) => return result::diff(&args, &queue()?, &places, launcher),
         TaskCommand::Apply(args) => return result::apply(&args, &queue()?, &places),
         TaskCommand::Land(args) => {

@@ -7,7 +7,7 @@ use pinfold_egress::percent;
 use pinfold_tasks::{ArtifactLabel, Holder, Inquiry, LARGEST_ARTIFACT, Reply, TaskId};
 
 use super::Remote;
-use super::call::{Call, Error};
+use super::call::{Call, Calls, Error};
 
 /// The most messages that a server gives at once.
 const MESSAGES: u32 = 200;
@@ -29,13 +29,20 @@ impl Remote<'_> {
                 *limit,
             ),
             Inquiry::Artifacts { limit, cursor } => {
-                let mut path = format!("/tasks/{id}/artifacts?limit={limit}");
-                if let Some(cursor) = cursor {
-                    let _ = write!(path, "&cursor={}", percent::encoded(cursor));
-                }
-                self.value(&path)
+                self.value(&artifacts_path(id, *limit, cursor.as_deref()))
             }
-            Inquiry::Artifact { attempt, cid } => self.artifact(id, *attempt, cid),
+            Inquiry::Artifact { attempt, cid } => {
+                let missing = "Not Found: Task artifact not found";
+                let cid: Cid = cid.parse().map_err(|_| Error::Local(missing.to_owned()))?;
+                let content = artifact(&self.calls, id, *attempt, &cid)?;
+                let value = Value::object([
+                    ("taskId", id.to_string().into()),
+                    ("attemptN", (*attempt).into()),
+                    ("cid", cid.as_str().into()),
+                    ("sizeBytes", (content.len() as u64).into()),
+                ]);
+                Ok(Reply { value, content })
+            }
             Inquiry::AddArtifact(label) => self.add_artifact(holder, label, content),
         });
         answered.map_err(|error| match error {
@@ -78,26 +85,6 @@ impl Remote<'_> {
         Ok(Reply { value: Value::Array(all), content: Vec::new() })
     }
 
-    fn artifact(&self, id: TaskId, attempt: Option<u32>, cid: &str) -> Result<Reply, Error> {
-        let cid: Cid = cid
-            .parse()
-            .map_err(|_| Error::Local("Not Found: Task artifact not found".to_owned()))?;
-        let of_attempt = attempt.map(|number| format!("/attempts/{number}")).unwrap_or_default();
-        let path = format!("/tasks/{id}{of_attempt}/artifacts/{cid}/content");
-        let content = self.calls.fetch(&Call::get(&path), LARGEST_ARTIFACT)?;
-        if Cid::of_bytes(&content) != cid {
-            let what = "the server gave an artifact of another address";
-            return Err(Error::Unreachable(what.to_owned()));
-        }
-        let value = Value::object([
-            ("taskId", id.to_string().into()),
-            ("attemptN", attempt.into()),
-            ("cid", cid.as_str().into()),
-            ("sizeBytes", (content.len() as u64).into()),
-        ]);
-        Ok(Reply { value, content })
-    }
-
     fn add_artifact(
         &self,
         holder: &Holder,
@@ -124,4 +111,30 @@ impl Remote<'_> {
         }
         Ok(Reply { value, content: Vec::new() })
     }
+}
+
+/// Returns the path of a page of artifacts.
+pub(super) fn artifacts_path(id: TaskId, limit: u32, cursor: Option<&str>) -> String {
+    let cursor = cursor.map(|cursor| format!("&cursor={}", percent::encoded(cursor)));
+    format!("/tasks/{id}/artifacts?limit={limit}{}", cursor.unwrap_or_default())
+}
+
+/// Returns the content of an artifact, of one attempt or of the latest that has it.
+///
+/// # Errors
+/// Returns what the server says, also for a content that does not have this address.
+pub(super) fn artifact(
+    calls: &Calls,
+    id: TaskId,
+    attempt: Option<u32>,
+    cid: &Cid,
+) -> Result<Vec<u8>, Error> {
+    let of_attempt = attempt.map(|number| format!("/attempts/{number}")).unwrap_or_default();
+    let path = format!("/tasks/{id}{of_attempt}/artifacts/{cid}/content");
+    let content = calls.fetch(&Call::get(&path), LARGEST_ARTIFACT)?;
+    if Cid::of_bytes(&content) != *cid {
+        let what = "the server gave an artifact of another address";
+        return Err(Error::Unreachable(what.to_owned()));
+    }
+    Ok(content)
 }

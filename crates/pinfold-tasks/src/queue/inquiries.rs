@@ -100,6 +100,15 @@ impl<S: Store> Queue<S> {
         Ok(page.get("artifacts").and_then(Value::as_array).unwrap_or_default().to_vec())
     }
 
+    /// Returns the content of an artifact of an attempt.
+    ///
+    /// # Errors
+    /// Returns an error for an artifact that is not there or is damaged, or the store's error.
+    pub fn artifact_content(&self, id: TaskId, attempt: u32, cid: &Cid) -> Result<Vec<u8>, String> {
+        let reply = self.artifact(id, Some(attempt), cid.as_str());
+        reply.map(|reply| reply.content).map_err(|problem| problem.to_string())
+    }
+
     fn task_value(&self, id: TaskId) -> Result<Value, Problem> {
         self.store.read(|transaction| {
             let task = load(transaction, id)?.task;

@@ -186,7 +186,7 @@ pub(super) fn render(args: &RenderArgs, scene: &Scene<'_>) -> Result<(), Failure
         return show::json(&rendered_to_json(&rendered));
     }
     if std::io::stdout().is_terminal() {
-        say!("{}", show::plain_text(&rendered.content));
+        say!("{}", print::plain_text(&rendered.content));
     } else {
         // For a file or a program: its digest is over these bytes.
         put(format_args!("{}", rendered.content));

@@ -66,7 +66,7 @@ pub(super) fn show(args: &ShowArgs, scene: &Scene<'_>) -> Result<(), Failure> {
             plain_line(&threat.to_string())
         );
     }
-    say!("\n{}", plain_text(&found.content));
+    say!("\n{}", print::plain_text(&found.content));
     Ok(())
 }
 
@@ -90,15 +90,6 @@ pub(super) fn warn_of(entry: &Entry) {
     }
 }
 
-/// Returns a text for a terminal: lines and tabs as they are, escapes for all else that is not plain.
-pub(super) fn plain_text(text: &str) -> String {
-    let line = |line: &str| {
-        let parts: Vec<_> = line.split('\t').map(plain_line).collect();
-        parts.join("\t")
-    };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
-}
-
 /// Prints a value.
 pub(super) fn json(value: &Value) -> Result<(), Failure> {
     print::json(&serde(value)?)
@@ -107,16 +98,4 @@ pub(super) fn json(value: &Value) -> Result<(), Failure> {
 /// Returns a value as the rest of the command line has values.
 pub(super) fn serde(value: &Value) -> Result<serde_json::Value, Failure> {
     serde_json::from_str(&value.to_string()).map_err(Failure::new)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain_text;
-
-    #[test]
-    fn text_of_an_entry_drives_no_terminal() {
-        let text = "# Title\r\n\tcode \u{1b}]0;owned\u{7}\n\u{9b}2J \u{202e}x\n";
-        let shown = plain_text(text);
-        assert_eq!(shown, "# Title\\r\n\tcode \\u{1b}]0;owned\\u{7}\n\\u{9b}2J \\u{202e}x\n");
-    }
 }

@@ -14,9 +14,8 @@ use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 
 use super::diary::{DiaryArgs, Scene};
-use super::show;
 use crate::exit::Failure;
-use crate::print::{plain, put, say};
+use crate::print::{plain, plain_text, put, say};
 
 /// Entries that are read at once.
 const PAGE: u32 = 100;
@@ -79,7 +78,7 @@ pub(super) fn export(args: &ExportArgs, scene: &Scene<'_>) -> Result<(), Failure
 fn markdown(entry: &Entry) {
     let text = entry_to_markdown(entry);
     if io::stdout().is_terminal() {
-        put(format_args!("{}", show::plain_text(&text)));
+        put(format_args!("{}", plain_text(&text)));
     } else {
         put(format_args!("{text}"));
     }

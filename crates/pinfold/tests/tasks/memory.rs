@@ -51,7 +51,7 @@ fn task_whose_policy_takes_the_diary_away_remembers_nothing() {
 }
 
 /// Asks about the task, keeps a file with it, and gets it back. It may neither overwrite a file nor ask about another task.
-const TOOLS: &str = concat!(
+pub(crate) const TOOLS: &str = concat!(
     "m=pinfold-memory; $m moltnet_get_task | grep -q '\"status\": \"running\"' && ",
     "$m moltnet_list_task_attempts | grep -q '\"attemptN\": 1' && ",
     "$m moltnet_list_task_messages '{\"attemptN\":1}' | grep -q 'the agent works' && ",
@@ -82,6 +82,17 @@ fn agent_reads_its_task_and_keeps_files_with_it() {
         let shown: Value =
             serde_json::from_slice(&scene.run(&["task", "show", "--json", &id]).stdout).unwrap();
         assert_eq!(shown["artifacts"][0]["sizeBytes"], 6);
+        let content = scene.run(&["task", "artifact", &id]);
+        assert_eq!(printed(&content), "hello\n");
+        let file = scene.stage.path("ws/saved");
+        let save = ["task", "artifact", &id, "What was said", "--output", file.to_str().unwrap()];
+        assert!(scene.run(&save).status.success());
+        std::fs::write(&file, "mine").unwrap();
+        let refused = scene.run(&save);
+        assert!(!refused.status.success() && printed(&refused).contains("--force"), "{refused:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+        assert!(scene.run(&[&save[..], &["--force"]].concat()).status.success());
+        assert_eq!(std::fs::read(&file).unwrap(), b"hello\n");
         let audit = printed(&scene.run(&["audit", "--json"]));
         assert!(audit.contains("moltnet_upload_task_artifact"), "{audit}");
         let sockets = scene.stage.path("home/.local/state/pinfold/tasks/sockets");
@@ -96,6 +107,7 @@ fn agent_that_may_only_read_keeps_no_file_with_its_task() {
     let script = concat!(
         "pinfold-memory moltnet_get_task && ",
         "! pinfold-memory moltnet_upload_task_artifact '{\"filePath\":\"answer\",\"kind\":\"k\",\"title\":\"t\"}' && ",
+        "! pinfold-memory moltnet_host_exec '{\"executable\":\"git\",\"args\":[]}' && ",
         "echo right >answer",
     );
     let id = scene.add(script, &["--verify", "sh tests/check.sh"]);
@@ -103,4 +115,5 @@ fn agent_that_may_only_read_keeps_no_file_with_its_task() {
     let log = printed(&scene.run(&["task", "logs", &id]));
     assert_eq!(scene.ended(&id).0, "completed", "{said}\n{log}");
     assert!(log.contains("Forbidden"), "{log}");
+    assert!(log.contains("commands on the host are off in this session"), "{log}");
 }

@@ -11,6 +11,7 @@ use pinfold_testkit::{people, processes_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::memory::TOOLS;
 use crate::scene::{Scene, printed};
 
 const DIARY: &str = "22222222-2222-4222-8222-222222222222";
@@ -157,6 +158,28 @@ fn task_of_a_server_is_done_here_and_its_key_is_nowhere() {
         let state = scene.stage.path("home");
         let found = scene.stage.command("grep").args(["-rl", &served.key]).arg(&state).output();
         assert_eq!(printed(&found.unwrap()), "");
+    }
+}
+
+#[test]
+fn agent_of_a_servers_task_keeps_files_there_and_asks_the_host() {
+    for user in people() {
+        let scene = Scene::new(user);
+        let config =
+            "memory = \"write\"\n[hostExec]\nexecutables = [\"true\"]\nautoApprove = true\n";
+        scene.stage.write("home/.config/pinfold/config.toml", config);
+        let served = Served::new(&scene);
+        let asks = "pinfold-memory moltnet_host_exec '{\"executable\":\"true\",\"args\":[],\"cwd\":\"tests\"}'";
+        let id = served.create(&format!("{asks} | grep -q '\"exit_code\":0' && {TOOLS}"));
+        let options = ["--verify", "sh tests/check.sh", "--once"];
+        let said = printed(&served.worker(&scene, &options).output().unwrap());
+        assert_eq!(served.status(&id), "completed", "{said}");
+        let source = format!("http://{}", served.address);
+        let mut show = scene.command(&["task", "artifact", &id, "--source", &source]);
+        let content = show.env("MOLTNET_AGENT_KEY", &served.key).output().unwrap();
+        assert_eq!(printed(&content), "hello\n");
+        let audit = printed(&scene.run(&["audit", "--json"]));
+        assert!(audit.contains("moltnet_host_exec") && audit.contains("host-exec-end"), "{audit}");
     }
 }
 

@@ -88,6 +88,7 @@ mod tests {
         ];
         let compared = Comparison::of(&all[4], &all, 2).unwrap();
         assert_eq!((compared.sessions, compared.total_ms), (2, 2_000.0));
+        assert!(compared.usd.is_sign_positive(), "{}", compared.usd);
         assert_eq!(Comparison::of(&all[4], &all, 10).unwrap().sessions, 3);
         assert_eq!(Comparison::of(&all[0], &all, 10), None);
     }

@@ -238,7 +238,8 @@ impl Report {
     /// Returns what its models cost, in USD.
     #[must_use]
     pub fn usd(&self) -> f64 {
-        self.models.items.iter().map(|model| model.usd).sum()
+        // The sum of no floats is -0.0.
+        self.models.items.iter().fold(0.0, |sum, model| sum + model.usd)
     }
 
     /// Returns tokens that were sent and received, those of caches included.

@@ -56,7 +56,7 @@ struct Arguments {
 }
 
 impl HostExecTool {
-    /// Offers the tool, and records its calls in this log. `run` runs a program in the sandbox; there is none where the
+    /// Offers the tool, and records its calls in this log. `run` runs a program in the sandbox; it is missing where the
     /// session may not ask for commands on the host, and each call is refused then.
     #[must_use]
     pub fn new(run: Option<Box<RunInside>>, diary: Arc<dyn DiaryTools>, audit: Arc<Audit>) -> Self {

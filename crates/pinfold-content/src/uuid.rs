@@ -41,13 +41,6 @@ impl Uuid {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Self(bytes)
     }
-
-    /// Returns the first 32 bits, all of which are random in one that was generated.
-    #[must_use]
-    pub fn short(self) -> u32 {
-        let [a, b, c, d, ..] = self.0;
-        u32::from_be_bytes([a, b, c, d])
-    }
 }
 
 impl fmt::Display for Uuid {

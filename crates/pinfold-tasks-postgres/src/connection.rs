@@ -43,9 +43,6 @@ const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pinfold, pg_temp; \
      SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
      WHERE pg_catalog.current_setting('synchronous_commit') = 'off';";
 
-/// SQLite's mark of a store, "pfQ1". Advisory locks begin with it, since other programs may have some in the same database.
-const MARK: i32 = 1_885_753_649;
-
 /// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -164,21 +161,19 @@ impl Connection {
                 "READ COMMITTED READ WRITE",
                 "LOCK TABLE pinfold.store IN SHARE ROW EXCLUSIVE MODE;".to_owned(),
             ),
-            // The first lock lets in others of its kind alone. All take it first, so no two wait for each other. Two tasks with
-            // the same number exclude each other, which is slower and not wrong.
+            // The first lock lets in others of its kind alone. All take it first, so no two wait for each other.
             Mode::WriteTask(task) => (
                 "READ COMMITTED READ WRITE",
                 format!(
                     "LOCK TABLE pinfold.store IN ROW EXCLUSIVE MODE; \
-                     SELECT pg_catalog.pg_advisory_xact_lock({MARK}, {});",
-                    task.short().cast_signed(),
+                     SELECT 1 FROM pinfold.task WHERE id = '{task}' FOR NO KEY UPDATE;"
                 ),
             ),
             Mode::Read => ("REPEATABLE READ READ ONLY", String::new()),
-            // There is no table yet that could be locked.
+            // There is no table yet that could be locked. The number is SQLite's mark of a store, "pfQ1".
             Mode::Migrate => (
                 "READ COMMITTED READ WRITE",
-                format!("SELECT pg_catalog.pg_advisory_xact_lock({MARK});"),
+                "SELECT pg_catalog.pg_advisory_xact_lock(1885753649);".to_owned(),
             ),
         };
         let ask = match mode {

@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::connection::{Connection, Mode};
 use crate::schema;
 
-/// A store in a database. Its transactions exclude each other, so each process needs one connection only.
+/// A store in a database. A process needs one connection only: it does one thing after the other.
 pub struct PostgresStore {
     address: Address,
     /// None if it was lost, or while a transaction has it. What a panic leaves is closed, not used again.

@@ -36,12 +36,6 @@ impl TaskId {
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_random(bytes))
     }
-
-    /// Returns its first 32 bits, which are random. Two tasks may have the same ones.
-    #[must_use]
-    pub fn short(self) -> u32 {
-        self.0.short()
-    }
 }
 
 impl fmt::Display for TaskId {

@@ -75,7 +75,7 @@ impl Store for SqliteStore {
         self.transact(TransactionBehavior::Immediate, work)
     }
 
-    /// A file has one writer at a time.
+    /// Excludes all others: a file has one writer at a time.
     fn write_task<T, E: From<StoreError>>(
         &self,
         _: TaskId,

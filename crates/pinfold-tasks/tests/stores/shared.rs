@@ -195,8 +195,9 @@ fn time_is_the_servers_and_is_read_after_others_are_excluded() {
 fn work_on_one_task_excludes_work_on_the_same_and_on_all_and_nothing_else() {
     let Some(server) = Server::start("work_on_one_task_excludes") else { return };
     let database = server.database();
-    let [ours, theirs] = [[1; 16], [2; 16]].map(TaskId::from_random);
     let stores = [(); 4].map(|()| server.store(&database));
+    let queue = Queue::new(server.store(&database));
+    let [ours, theirs] = [1, 2].map(|number| queue.add(&draft(number)).unwrap().id);
     let [holder, other, same, all] = &stores;
     let (begun, other_is_done) = (Barrier::new(2), Barrier::new(2));
     let now = |transaction: &mut SqlTransaction<'_>| Ok::<_, StoreError>(transaction.now());

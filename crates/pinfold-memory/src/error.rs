@@ -157,6 +157,13 @@ pub enum StoreError {
     /// Its file is damaged.
     #[error("the diary is damaged: {0}")]
     Damaged(String),
+    /// Its file is damaged where it says what is in it.
+    #[error("nothing of the diary {} can be read: {reason}", Escaped(.path))]
+    Unreadable {
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Its file is not a diary.
     #[error("{} is not a diary: {reason}", Escaped(.path))]
     Foreign {
@@ -210,6 +217,10 @@ impl StoreError {
                 "`pinfold memory repair` makes a new one of all that can be read, and keeps the old file"
                     .to_owned(),
             ),
+            Self::Unreadable { path, .. } => Some(format!(
+                "put a copy in its place (`pinfold memory backup` makes one), or {}. `sqlite3 FILE .recover` may find more",
+                away(path)
+            )),
             Self::Foreign { path, .. } => Some(away(path)),
             Self::Newer { .. } => Some("use that pinfold, or a newer one".to_owned()),
             Self::NotOwned(error) => error.hint(),

@@ -103,10 +103,25 @@ fn open_damaged(path: &Path) -> Result<(Connection, Uuid), StoreError> {
         let reason = "another program made it".to_owned();
         return Err(StoreError::Foreign { path: path.to_owned(), reason });
     }
-    let id: Option<String> =
-        old.query_row("SELECT id FROM diary", [], |row| row.get(0)).optional()?;
-    let id = id.map_or_else(|| Ok(Uuid::generate()?), |id| uuid(&id))?;
+    let id = id_of(&old, path)?.map_or_else(|| Ok(Uuid::generate()?), |id| uuid(&id))?;
     Ok((old, id))
+}
+
+/// Returns the diary's id, if it can be read.
+///
+/// # Errors
+/// Returns an error if the file has no entries that could be read.
+fn id_of(old: &Connection, path: &Path) -> Result<Option<String>, StoreError> {
+    let id = old.query_row("SELECT id FROM diary", [], |row| row.get(0)).optional();
+    let reason = match id.map_err(StoreError::from) {
+        Err(StoreError::Damaged(reason)) => reason,
+        Err(StoreError::Database(error)) => error.to_string(),
+        done => return done,
+    };
+    match old.prepare("SELECT number FROM entry") {
+        Ok(_) => Ok(None),
+        Err(_) => Err(StoreError::Unreadable { path: path.to_owned(), reason }),
+    }
 }
 
 /// Copies what can be read, and returns how many entries that are and how many are lost.

@@ -128,6 +128,28 @@ fn rest_of_a_file_that_was_cut_off_is_saved() {
 }
 
 #[test]
+fn entries_are_saved_without_the_id_and_a_file_that_names_no_table_stays() {
+    let scene = Scene::new();
+    scene.text("needle", &[]);
+    let path = scene.path();
+    let Scene { directory, clock, diary } = scene;
+    drop(diary);
+    damage(&path, "diary");
+    let repaired = Diary::repair_file(&path, Box::new(clock.clone())).unwrap();
+    assert_eq!((repaired.entries, repaired.lost), (1, 0));
+    open(&directory, &clock).unwrap();
+
+    let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start(100)).unwrap();
+    file.write_all(&[0xa5; 60]).unwrap();
+    let content = fs::read(&path).unwrap();
+    let error = Diary::repair_file(&path, Box::new(clock.clone())).unwrap_err();
+    assert!(error.to_string().contains("nothing of the diary"), "{error}");
+    assert!(error.hint().unwrap().contains("pinfold memory backup"));
+    assert_eq!(fs::read(&path).unwrap(), content);
+}
+
+#[test]
 fn entry_that_was_changed_is_left_out_and_counted() {
     let scene = Scene::new();
     scene.text("good", &[]);

@@ -94,7 +94,7 @@ fn program_that_is_not_listed_or_missing_is_refused_with_a_hint() {
     assert!(said.contains("executables = [\"ls\"] under [hostExec]"), "{said}");
     assert!(said.contains("/bin/sh is not the name of an executable"), "{said}");
     assert!(!said.contains('\u{1b}'), "{said}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("126").count(), 6, "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("126").count(), 7, "{said}");
     scene.settings("autoApprove = true\nexecutables = [\"made-up\"]");
     assert!(
         super::said(&scene.run(&[], "pinfold-host made-up")).contains("made-up is not on the host")

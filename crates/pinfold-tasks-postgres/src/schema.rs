@@ -12,7 +12,8 @@ const STEPS: &[&str] = &[include_str!("schema-1.sql")];
 const KNOWN: i64 = STEPS.len() as i64;
 
 /// What there is in the database: its encoding, whether others may change what is in the schema, whether there is something
-/// in it, and whether that is a store. A superuser counts as a member of every role, also of one that means harm.
+/// in it, and whether that is a store. A superuser counts as a member of every role, also of one that means harm. All is read from
+/// tables, as of one moment: `to_regclass` also finds what was made since.
 const LOOK: &str = "SELECT pg_catalog.current_setting('server_encoding'), \
      (SELECT r.rolsuper OR d.datdba = n.nspowner \
         OR NOT u.rolsuper AND pg_catalog.pg_has_role(n.nspowner, 'USAGE') \
@@ -22,7 +23,8 @@ const LOOK: &str = "SELECT pg_catalog.current_setting('server_encoding'), \
         AND u.rolname = current_user), \
      (SELECT pg_catalog.count(*) FROM pg_catalog.pg_class AS c \
       JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'pinfold'), \
-     pg_catalog.to_regclass('pinfold.store') IS NOT NULL";
+     EXISTS (SELECT FROM pg_catalog.pg_class AS c \
+      JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'pinfold' AND c.relname = 'store')";
 
 /// Checks that a store in a database has today's format, and makes one in an empty database.
 ///

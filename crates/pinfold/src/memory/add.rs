@@ -20,7 +20,7 @@ const LONGEST: u64 = 400_001;
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// The text, in Markdown; without it, standard input
+    /// The text, in Markdown; without it or with `-`, standard input
     text: Option<String>,
     /// Read the text from this file
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
@@ -80,7 +80,7 @@ pub(super) fn add(args: AddArgs, scene: &Scene<'_>) -> Result<(), Failure> {
 }
 
 fn content(text: Option<String>, file: Option<PathBuf>) -> Result<String, Failure> {
-    if let Some(text) = text {
+    if let Some(text) = text.filter(|text| text != "-") {
         return Ok(text);
     }
     match file {

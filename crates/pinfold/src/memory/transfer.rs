@@ -33,7 +33,7 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The file; without it, standard input
+    /// The file; without it or with `-`, standard input
     file: Option<PathBuf>,
     /// Read Markdown: a heading of the first level begins an entry
     #[arg(long)]
@@ -85,11 +85,9 @@ fn markdown(entry: &Entry) {
 }
 
 pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure> {
-    let name = args
-        .file
-        .as_ref()
-        .map_or_else(|| "standard input".to_owned(), |path| Escaped(path).to_string());
-    let text = match &args.file {
+    let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
+    let name = file.map_or_else(|| "standard input".to_owned(), |path| Escaped(path).to_string());
+    let text = match file {
         Some(path) => File::open(path).and_then(bounded),
         None => bounded(io::stdin()),
     };

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::file_id::Moment;
 use pinfold_policy::authority::{Reason, Why};
+use rustix::io::Errno;
 
 use crate::restrict::resolve;
 use crate::stand_in::read;
@@ -66,11 +67,14 @@ pub const BECOMES: &str = "direnv or mise loads it at your next prompt";
 /// the file says nothing then.
 pub type Loaded = Vec<(PathBuf, Option<Moment>)>;
 
-/// Returns those that are there and not as they were.
+/// Returns those that are there and not as they were, or of which nobody can say so any more.
 #[must_use]
 pub fn changed(loaded: &Loaded) -> Vec<&PathBuf> {
-    let now = |path: &Path| Moment::of(path).ok();
-    let is_changed = |path: &Path, then| now(path).is_some_and(|now| Some(now) != then);
+    let is_changed = |path: &Path, then: Option<Moment>| match Moment::of(path) {
+        Ok(now) => then != Some(now),
+        Err(Errno::NOENT | Errno::NOTDIR) => false,
+        Err(_) => then.is_some(),
+    };
     loaded.iter().filter(|it| is_changed(&it.0, it.1)).map(|it| &it.0).collect()
 }
 
@@ -174,6 +178,17 @@ enum Role {
 }
 
 impl Role {
+    /// Returns the role of the words behind this one, which has this role itself.
+    fn after(self, word: &str) -> Self {
+        if self == Self::Loaded || LOADERS.contains(&word) {
+            Self::Loaded
+        } else if self == Self::Run || RUNNERS.contains(&word) {
+            Self::Run
+        } else {
+            Self::Other
+        }
+    }
+
     /// Returns the role of what counts only if it is there.
     fn of_existing(self) -> Self {
         if self == Self::Loaded { Self::Run } else { self }
@@ -206,22 +221,19 @@ impl<'t> Line<'t> {
             return Self { words: Vec::new(), is_harmless: true, has_expansions };
         }
         let is_one_command = !line.contains(['`', ';', '&', '|']) && !line.contains("$(");
-        let role = |before: &[&str]| {
-            let has = |known: &[&str]| before.iter().any(|it| known.contains(it));
-            match () {
-                () if has(&LOADERS) => Role::Loaded,
-                () if has(&RUNNERS) => Role::Run,
-                () => Role::Other,
-            }
-        };
-        let named =
-            parts.iter().enumerate().map(|(at, text)| Word { text, role: role(&parts[..at]) });
+        // The role of a word is given by the words before it.
+        let mut role = Role::Other;
+        let mut named = Vec::with_capacity(parts.len());
+        for text in &parts {
+            named.push(Word { text, role });
+            role = role.after(text);
+        }
         let implied = IMPLIED.iter().filter(|(word, _)| parts.contains(word));
         let implied = implied.map(|(_, file)| Word { text: file, role: Role::Loaded });
         // A name with blanks in it.
         let quoted = line.split(['"', '\'']).skip(1).step_by(2).filter(|it| it.contains(' '));
-        let quoted = quoted.map(|text| Word { text, role: role(&parts).of_existing() });
-        let words = named.chain(implied).chain(quoted).collect();
+        let quoted = quoted.map(|text| Word { text, role: role.of_existing() });
+        let words = named.into_iter().chain(implied).chain(quoted).collect();
         let is_harmless = is_one_command && HARMLESS.contains(&first);
         Self { words, is_harmless, has_expansions }
     }

@@ -97,6 +97,10 @@ fn file_is_changed_if_another_one_lies_there() {
     assert_eq!(changed(&loaded), [&at("used/x")]);
     fs::write(at("missing"), "").unwrap();
     assert_eq!(changed(&loaded).len(), 2);
+    // Nobody can say what lies there.
+    fs::rename(at("used"), at("other")).unwrap();
+    symlink("used", at("used")).unwrap();
+    assert_eq!(changed(&loaded).len(), 2);
 }
 
 #[test]

@@ -24,6 +24,8 @@ use crate::exit::Failure;
 use crate::task;
 use crate::task_queue;
 
+pub(crate) use remote::login;
+
 /// How long a worker waits before it asks for work again, at least and at most.
 const POLL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// How often it renews a lease, and learns that a task was cancelled, with a store on this machine

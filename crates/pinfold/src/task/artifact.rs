@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pinfold_content::{Cid, Uuid, Value};
 use pinfold_host::directories::Places;
-use pinfold_moltnet::{Credentials, RemoteArtifacts, WayOut};
+use pinfold_moltnet::RemoteArtifacts;
 use pinfold_policy::path::Escaped;
 use pinfold_tasks::TaskId;
 
@@ -16,6 +16,7 @@ use super::list::shown;
 use crate::exit::Failure;
 use crate::print::{plain_text, put};
 use crate::task_queue::{self, TaskQueue};
+use crate::work::login;
 
 #[derive(Debug, Args)]
 pub(crate) struct ArtifactArgs {
@@ -81,14 +82,7 @@ pub(super) fn artifact(args: &ArtifactArgs, places: &Places) -> Result<(), Failu
 
 /// Returns the artifacts of a server, as the client that the options or the environment name.
 fn server(args: &ArtifactArgs, address: &str) -> Result<RemoteArtifacts, Failure> {
-    let credentials = Credentials::find(args.credentials.as_deref()).map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })?;
-    let way = WayOut::from_environment().map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(Some(hint))
-    })?;
+    let (credentials, way) = login(args.credentials.as_deref())?;
     RemoteArtifacts::new(address, way, credentials, args.team)
         .map_err(|error| Failure::new(format!("cannot use {address}: {error}")))
 }

@@ -53,6 +53,22 @@ impl RemoteArgs {
     }
 }
 
+/// Returns what a server is asked with: the login of this file or of the environment, and the way to the network.
+///
+/// # Errors
+/// Returns an error, with what to do, if there is no login or if a proxy is named that cannot be used.
+pub(crate) fn login(file: Option<&Path>) -> Result<(Credentials, WayOut), Failure> {
+    let credentials = Credentials::find(file).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })?;
+    let way = WayOut::from_environment().map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(Some(hint))
+    })?;
+    Ok((credentials, way))
+}
+
 /// Has `work` use the queue of a server.
 pub(super) fn with_source<T>(
     args: &RemoteArgs,
@@ -65,14 +81,7 @@ pub(super) fn with_source<T>(
     let template = template(args, places)?;
     let host = Host { places, launcher };
     let directory = template.repository.clone().unwrap_or_default();
-    let credentials = Credentials::find(args.credentials.as_deref()).map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })?;
-    let way = WayOut::from_environment().map_err(|error| {
-        let hint = error.hint();
-        Failure::new(error).hint(Some(hint))
-    })?;
+    let (credentials, way) = login(args.credentials.as_deref())?;
     let describe = |completion: &Completion| describe(completion, &directory, host);
     let config = RemoteConfig {
         address: address.to_owned(),

@@ -84,7 +84,7 @@ impl Boundary for Container {
         }
     }
 
-    fn launch(&self, mut plan: LaunchPlan, _session: Session<'_>) -> Result<Inside, LaunchError> {
+    fn launch(&self, mut plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {
         let program = self.engine.find(&self.not_in)?;
         if self.engine.has_own_kernel() {
             plan.landlock = without_landlock(plan.landlock)?;
@@ -95,7 +95,7 @@ impl Boundary for Container {
         let failed = |source| LaunchError::System { what: "cannot name the path of init", source };
         let path = InsidePath::new(INIT).map_err(|error| failed(std::io::Error::other(error)))?;
         plan.tree.push(Entry { path, place: Place::ReadOnly(self.init.clone()) });
-        let runtime = Runtime::new(self.engine, program)?;
+        let runtime = Runtime::new(self.engine, program, session.own_interrupt()?)?;
         namespace::launch(plan, Wall::Other(Box::new(runtime)))
     }
 }

@@ -82,6 +82,9 @@ pub enum LaunchError {
         /// What to do.
         hint: Option<String>,
     },
+    /// The user ended the start while an engine was waited for.
+    #[error("the start was interrupted")]
+    Interrupted,
     /// Init ended without a word.
     #[error("init ended during the start without a word")]
     Silent,

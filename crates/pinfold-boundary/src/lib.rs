@@ -19,8 +19,12 @@ pub mod ownership;
 mod plan;
 mod sys;
 pub mod systemd;
+mod wait;
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+
+use rustix::event::Timespec;
 
 pub use backing::{Backing, InitCommand, LateInit};
 pub use capability::{Capabilities, Feature, Finding, Probe};
@@ -35,6 +39,7 @@ pub use plan::{
     Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Lower, Place, Program,
     ResourceLimits, Stdio, StdioEnd,
 };
+pub use wait::{Waited, wait};
 
 /// One way to keep a session in.
 pub trait Boundary {
@@ -66,4 +71,24 @@ pub struct Session<'a> {
     pub directory: &'a Path,
     /// The user's configuration of the agent, where the boundary brings it in.
     pub configuration: Option<&'a systemd::Configuration>,
+    /// Can be read once the user wants the start to end. Signals are blocked by then, so a wait for an engine, a runner
+    /// or a machine looks at it, and ends with [`LaunchError::Interrupted`].
+    pub interrupt: Option<BorrowedFd<'a>>,
+}
+
+impl Session<'_> {
+    /// Returns whether the user wants the start to end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        wait(&[], self.interrupt, NOW) == Ok(Waited::Interrupted)
+    }
+
+    /// Returns a descriptor of the interrupt for what waits later.
+    ///
+    /// # Errors
+    /// Returns an error if no descriptor is left.
+    pub fn own_interrupt(&self) -> Result<Option<OwnedFd>, LaunchError> {
+        let own = self.interrupt.map(|interrupt| interrupt.try_clone_to_owned()).transpose();
+        own.map_err(|source| LaunchError::System { what: "cannot keep a descriptor", source })
+    }
 }

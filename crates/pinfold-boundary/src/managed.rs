@@ -20,7 +20,7 @@ use pinfold_policy::path::HostPath;
 
 use self::errand::Errand;
 use self::grants::{Grants, Owner};
-use self::meeting::{Meeting, Met};
+use self::meeting::{Meeting, Met, NotMet};
 use self::remains::Remains;
 use crate::backing::Backing;
 use crate::group::{self, Group};
@@ -237,10 +237,16 @@ impl<M: Manager> Boundary for Managed<M> {
         for (from, to, is_writable) in [(&self.init, INIT, false), (meeting.path(), SOCKET, true)] {
             container.mounts.push(Mount { from: from.clone(), to: to.to_owned(), is_writable });
         }
-        self.manager.start(&container)?;
-        let met = meeting
-            .wait(container.user.0)
-            .map_err(|said| self.error(said, Some("`pinfold doctor` shows whether it works here")));
+        self.manager.start(&container).map_err(|error| {
+            // What the manager says of a program that was killed names it only.
+            if session.is_interrupted() { LaunchError::Interrupted } else { error }
+        })?;
+        let met = meeting.wait(container.user.0, session.interrupt).map_err(|error| match error {
+            NotMet::Interrupted => LaunchError::Interrupted,
+            NotMet::Failed(said) => {
+                self.error(said, Some("`pinfold doctor` shows whether it works here"))
+            }
+        });
         let started = met.and_then(|Met { channel, init, pid }| {
             let cpus = container.cpus.is_some_and(|share| group::holds_cpus(pid, share));
             if needs_share && !cpus {

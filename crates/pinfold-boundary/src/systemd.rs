@@ -121,7 +121,8 @@ impl Boundary for Systemd {
             tasks: plan.limits.pids.map(|most| most.saturating_add(OWN_TASKS)),
             grants: wanted,
         };
-        let Met { channel, init, pid } = client::ask(&request, &files, terms.service.uid)?;
+        let Met { channel, init, pid } =
+            client::ask(&request, &files, terms.service.uid, session.interrupt)?;
         let cpus = request.cpus.is_some_and(|share| group::holds_cpus(pid, share));
         // systemd takes a limit that it has no controller for, and says nothing.
         if share.is_some_and(|share| share.required) && !cpus {

@@ -50,8 +50,13 @@ impl CommandLine {
         self.find().is_ok()
     }
 
+    /// Finds the engine; what it does can be interrupted.
     fn find(&self) -> Result<Engine, ImageError> {
-        Engine::find(&self.launcher, self.engine, &self.not_in)
+        self.found_by(&self.launcher.interruptible().unwrap_or_else(|_| self.launcher.clone()))
+    }
+
+    fn found_by(&self, launcher: &Launcher) -> Result<Engine, ImageError> {
+        Engine::find(launcher, self.engine, &self.not_in)
     }
 
     /// Starts a container of an image that is named by its digest: what a name means, others can change.
@@ -102,8 +107,8 @@ impl CommandLine {
     }
 
     fn remove_named(&self, name: &str) {
-        // One that is not there is what was wanted.
-        if let Ok(engine) = self.find() {
+        // One that is not there is what was wanted. It is removed, too, after an interrupt.
+        if let Ok(engine) = self.found_by(&self.launcher) {
             let _ = engine.command("remove a container", &["rm", "--force", name]);
         }
     }

@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pinfold_policy::authority::Authority;
@@ -37,8 +37,8 @@ use crate::process::{ENVIRONMENT, Question, command, see_to_end, variable, whole
 use crate::search_path::SearchPath;
 use crate::wrappers::{Launch, Wrappers};
 
-/// How long a program on the host may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// What a program on the host may take where nothing else is said.
+const BOUNDS: Bounds = Bounds { patience: Duration::from_secs(60), most: usize::MAX };
 
 /// Starts programs on the host: no shell, an environment that is built, a time limit. Each launch goes
 /// through the wrappers and is recorded. Clones share the wrappers and the log.
@@ -47,6 +47,8 @@ pub struct Launcher {
     shared: Arc<Shared>,
     /// Where programs are looked for.
     path: Arc<SearchPath>,
+    /// Readable once the user wants what waits for a program to end.
+    interrupt: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Launcher {
     #[must_use]
     pub fn new(wrappers: Wrappers) -> Self {
         let shared = Arc::new(Shared { wrappers, audit: Mutex::new(None) });
-        Self { shared, path: Arc::new(SearchPath::without(Vec::new())) }
+        Self { shared, path: Arc::new(SearchPath::without(Vec::new())), interrupt: None }
     }
 
     /// Records launches in this log from now on.
@@ -101,7 +103,22 @@ impl Launcher {
     pub fn leaving_out(&self, directories: &[PathBuf]) -> Self {
         let more = self.path.more(directories).map(|all| Arc::new(SearchPath::without(all)));
         let path = more.unwrap_or_else(|| Arc::clone(&self.path));
-        Self { shared: Arc::clone(&self.shared), path }
+        Self { path, ..self.clone() }
+    }
+
+    /// Returns a launcher for a start that the user may interrupt while signals are blocked: a program that runs then is
+    /// killed, and the error is `Interrupted`.
+    ///
+    /// # Errors
+    /// Returns an error if no descriptor is left.
+    pub fn interruptible(&self) -> io::Result<Self> {
+        let interrupt = Some(Arc::new(crate::sys::interrupts()?));
+        Ok(Self { interrupt, ..self.clone() })
+    }
+
+    /// Sees a program to its end.
+    fn see_to_end(&self, child: Child, bounds: Bounds) -> io::Result<CommandOutput> {
+        see_to_end(child, bounds, self.interrupt.as_deref())
     }
 
     /// Returns the directories that are not on `PATH` for what is started.
@@ -129,7 +146,8 @@ impl Launcher {
         input: &[u8],
         bounds: Bounds,
     ) -> io::Result<CommandOutput> {
-        Question { file, name: file, arguments, input, path: &self.path, bounds }.ask()
+        let interrupt = self.interrupt.as_deref();
+        Question { file, name: file, arguments, input, path: &self.path, bounds, interrupt }.ask()
     }
 
     /// Returns what lets a program find its own configuration, and these variables.
@@ -263,7 +281,7 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let child = self.spawn(argv, variables, input, None, None)?;
-        see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
+        self.see_to_end(child, BOUNDS)
     }
 
     /// Runs a program to its end in `/`, with these of the caller's variables besides the few that let
@@ -275,7 +293,7 @@ impl Launcher {
         self.check_settings(kept)?;
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        see_to_end(command.spawn()?, Instant::now() + PATIENCE, usize::MAX)
+        self.see_to_end(command.spawn()?, BOUNDS)
     }
 
     /// Runs a program to its end in `/`, in a process group of its own, with these variables and these of the caller's
@@ -298,7 +316,7 @@ impl Launcher {
         crate::sys::end_with_this_thread(&mut command);
         let stdin = input.map_or_else(|| Ok(Stdio::null()), whole_input)?;
         command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        see_to_end(command.spawn()?, Instant::now() + bounds.patience, bounds.most)
+        self.see_to_end(command.spawn()?, bounds)
     }
 
     /// Starts the user's pager, a line for a shell as environ(7) has it. It shows on the caller's
@@ -336,7 +354,7 @@ impl Launcher {
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
         let child = self.spawn(argv, variables, input, owner, Some(spot))?;
-        see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
+        self.see_to_end(child, BOUNDS)
     }
 }
 

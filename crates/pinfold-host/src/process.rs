@@ -5,10 +5,11 @@ mod exchange;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pinfold_secrets::CommandOutput;
 use rustix::fs::MemfdFlags;
@@ -67,13 +68,15 @@ pub(crate) struct Question<'a> {
     /// Where it finds what it starts by name, be it only the interpreter that `env` starts.
     pub(crate) path: &'a SearchPath,
     pub(crate) bounds: Bounds,
+    /// Readable once the user does not want to wait for it any more.
+    pub(crate) interrupt: Option<&'a OwnedFd>,
 }
 
 impl Question<'_> {
     /// Returns what the program answers.
     ///
     /// # Errors
-    /// Returns the error of starting it; `TimedOut`; `FileTooLarge`.
+    /// Returns the error of starting it; `TimedOut`; `FileTooLarge`; `Interrupted`.
     pub(crate) fn ask(self) -> io::Result<CommandOutput> {
         let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, variable(name)?)));
         let child = command(self.file)
@@ -88,7 +91,7 @@ impl Question<'_> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        see_to_end(child, Instant::now() + self.bounds.patience, self.bounds.most)
+        see_to_end(child, self.bounds, self.interrupt)
     }
 }
 

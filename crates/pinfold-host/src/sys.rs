@@ -81,6 +81,30 @@ pub fn signal_events() -> Result<OwnedFd, Errno> {
     read_as_events(&events)
 }
 
+/// What ends a process that a user, a service manager or a closed terminal wants to end.
+const INTERRUPTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Returns a descriptor that can be read once a signal that asks to end waits because it is blocked, for whatever waits
+/// until then. It is not to be read: who reads [`signal_events`] gets the signal.
+///
+/// # Errors
+/// Returns the error of `signalfd(2)`.
+pub fn interrupts() -> Result<OwnedFd, Errno> {
+    let ignored = ignored_signals();
+    let acts = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+    descriptor_of(&set_of(&INTERRUPTS.into_iter().filter(acts).collect::<Vec<_>>()))
+}
+
+/// Returns the signal that asks to end and waits because it is blocked.
+pub fn waiting_interrupt() -> Option<i32> {
+    // SAFETY: sigpending initialises the set, which outlives the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut set);
+        INTERRUPTS.into_iter().find(|signal| libc::sigismember(&raw const set, *signal) == 1)
+    }
+}
+
 /// Blocks what asks to end, and returns a descriptor to read it from.
 ///
 /// # Errors
@@ -91,10 +115,17 @@ pub fn stop_events() -> Result<OwnedFd, Errno> {
 
 fn read_as_events(signals: &[i32]) -> Result<OwnedFd, Errno> {
     let set = set_of(signals);
-    // SAFETY: the set outlives both calls; a successful signalfd returns a new descriptor.
+    // SAFETY: the set outlives the call.
     unsafe {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+    }
+    descriptor_of(&set)
+}
+
+fn descriptor_of(set: &libc::sigset_t) -> Result<OwnedFd, Errno> {
+    // SAFETY: the set outlives the call; a successful signalfd returns a new descriptor.
+    unsafe {
+        let fd = libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 { Err(Errno::MFILE) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
 }

@@ -169,7 +169,7 @@ impl Boundary for Vm {
         }
     }
 
-    fn launch(&self, plan: LaunchPlan, _session: Session<'_>) -> Result<Inside, LaunchError> {
+    fn launch(&self, plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {
         let size = Size::of(&plan.limits)?;
         let (qemu, prepared) = (self.choice.qemu()?, self.prepared()?);
         let spec = Spec {
@@ -187,7 +187,7 @@ impl Boundary for Vm {
             server: self.server,
             templates: Some(&templates),
         };
-        sandbox::launch(&maker, &spec, plan)
+        sandbox::launch(&maker, &spec, plan, session.own_interrupt()?)
     }
 }
 

@@ -17,12 +17,12 @@ use pinfold_boundary::container::init_path;
 use pinfold_boundary::namespace::{self, FileServer, OLDEST_LANDLOCK, Outlets, steps_elsewhere};
 use pinfold_boundary::{
     Backing, Capabilities, Entry, Group, InitCommand, Inside, LateInit, LaunchError, LaunchPlan,
-    Place, ResourceLimits, step_failed,
+    Place, ResourceLimits, Waited, step_failed, wait,
 };
 use pinfold_mux::{HostFerry, Local, Multiplexer, MuxError};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::{Channel, ChannelError, LastSteps, Report, Wire as _};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::Timespec;
 use rustix::process::{Resource, WaitId, WaitIdOptions};
 
 use crate::guest::{self, Beneath, Fresh, Tree, WELCOME, Welcome};
@@ -53,8 +53,13 @@ pub struct Maker<'a> {
 ///
 /// # Errors
 /// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
-/// tree. A plan whose sandbox is root by name, or makes sandboxes of its own, is refused.
-pub fn launch(maker: &Maker<'_>, spec: &Spec, mut plan: LaunchPlan) -> Result<Inside, LaunchError> {
+/// tree. `interrupt` can be read once the user wants the start to end. A plan whose sandbox is root by name, or makes sandboxes of its own, is refused.
+pub fn launch(
+    maker: &Maker<'_>,
+    spec: &Spec,
+    mut plan: LaunchPlan,
+    interrupt: Option<OwnedFd>,
+) -> Result<Inside, LaunchError> {
     refuse_what_is_lacking(&plan)?;
     let path = InsidePath::from_static(init_path());
     plan.tree.push(Entry { path, place: Place::ReadOnly(maker.init.clone()) });
@@ -84,6 +89,7 @@ pub fn launch(maker: &Maker<'_>, spec: &Spec, mut plan: LaunchPlan) -> Result<In
         outlets,
         ports,
         start: Some(start),
+        interrupt,
         ferry: None,
         note,
     };
@@ -184,6 +190,8 @@ struct MachineBacking {
     /// Where streams to ports are asked for.
     ports: Ports,
     start: Option<Start>,
+    /// Readable once the user wants the start to end.
+    interrupt: Option<OwnedFd>,
     ferry: Option<JoinHandle<()>>,
     note: Option<String>,
 }
@@ -257,10 +265,11 @@ impl Backing for MachineBacking {
         let ours = self.carry(start).map_err(no_descriptor)?;
         let (init, ended) = (ours.as_fd(), self.machine.inside().ended());
         // While the file server waits for QEMU, the channel does not end with the machine.
-        let mut ready = [init, ended].map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN));
-        let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
-        if !ready[0].revents().contains(PollFlags::IN) {
-            return Err(self.silence());
+        let interrupt = self.interrupt.take();
+        match wait(&[init, ended], interrupt.as_ref().map(OwnedFd::as_fd), PATIENCE) {
+            Ok(Waited::Ready(0)) => {}
+            Ok(Waited::Interrupted) => return Err(LaunchError::Interrupted),
+            _ => return Err(self.silence()),
         }
         expect_born(&ours).map_err(|error| error.unwrap_or_else(|| self.silence()))?;
         let (steps, command) = (self.steps.clone(), self.command.take());

@@ -6,9 +6,11 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_boundary::LaunchError;
 use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_host::sys;
 use pinfold_policy::network::Preset;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::Escaped;
@@ -17,7 +19,7 @@ use pinfold_provision::Event;
 use pinfold_rootfs::userland;
 use pinfold_session::detach::{self, Front, Side, Started};
 use pinfold_session::prepare::{Progress, Wanted};
-use pinfold_session::{Outcome, Timeline, Who};
+use pinfold_session::{Outcome, RunError, Timeline, Who};
 use pinfold_terminal::notify;
 use pinfold_terminal::progress::{ProgressLine, Share};
 
@@ -99,6 +101,12 @@ pub(crate) fn run(
         Ok(ended) => ended.iter().for_each(|ended| notify!("pinfold: {ended}")),
         Err(error) => notify!("pinfold: the worktree stays: {error}"),
     }
+    if let Err(RunError::Launch(LaunchError::Interrupted)) = &outcome
+        && let Some(signal) = sys::waiting_interrupt()
+    {
+        notify!("pinfold: the start was interrupted");
+        sys::die_of(signal);
+    }
     let outcome = outcome?;
     if asks {
         ask_to_apply(launcher)?;
@@ -108,7 +116,7 @@ pub(crate) fn run(
     }
     if outcome.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.
-        pinfold_host::sys::die_of_interrupt();
+        sys::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
 }
@@ -280,7 +288,7 @@ impl Progress for Shown {
     }
 
     fn interrupted(&self, signal: i32) {
-        pinfold_host::sys::die_of(signal);
+        sys::die_of(signal);
     }
 }
 

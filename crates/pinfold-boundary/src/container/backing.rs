@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use pinfold_wire::{Channel, LastSteps, Report};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::Timespec;
 
 use super::engine::Engine;
 use crate::LaunchError;
 use crate::backing::{Backing, InitCommand, LateInit};
 use crate::group::Group;
 use crate::launch_error::failure;
+use crate::wait::{Waited, wait};
 
 /// What waits until an engine has started init, and what the engine says.
 #[derive(Debug)]
@@ -92,20 +93,22 @@ impl Backing for EngineBacking {
 pub(super) struct Said {
     pub(super) engine: Engine,
     pub(super) file: OwnedFd,
+    /// Readable once the user wants the start to end.
+    pub(super) interrupt: Option<OwnedFd>,
 }
 
 impl Said {
     /// Waits until init has said something, or its end was closed.
     ///
     /// # Errors
-    /// Returns an error for an engine that has not started it for so long.
+    /// Returns an error for an engine that has not started it for so long; that the user ended the start.
     fn wait(&self, channel: &Channel) -> Result<(), LaunchError> {
         const PATIENCE: Timespec = Timespec { tv_sec: 90, tv_nsec: 0 };
-        let mut ready = [PollFd::new(channel, PollFlags::IN)];
-        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
-        match ready {
-            Ok(0) => Err(self.with("it has not started init within 90 seconds")),
-            Ok(_) => Ok(()),
+        let interrupt = self.interrupt.as_ref().map(OwnedFd::as_fd);
+        match wait(&[channel.as_fd()], interrupt, PATIENCE) {
+            Ok(Waited::TimedOut) => Err(self.with("it has not started init within 90 seconds")),
+            Ok(Waited::Interrupted) => Err(LaunchError::Interrupted),
+            Ok(Waited::Ready(_)) => Ok(()),
             Err(errno) => {
                 Err(LaunchError::System { what: "cannot wait for init", source: errno.into() })
             }

@@ -35,15 +35,21 @@ pub(super) struct Runtime {
     said: OwnedFd,
     /// Where sockets and terminals are asked for, if its init cannot pass any, and where that is heard.
     outlets: Option<(Channel, Channel)>,
+    /// Readable once the user wants the start to end.
+    interrupt: Option<OwnedFd>,
 }
 
 impl Runtime {
-    pub(super) fn new(engine: Engine, program: Program) -> Result<Self, LaunchError> {
+    pub(super) fn new(
+        engine: Engine,
+        program: Program,
+        interrupt: Option<OwnedFd>,
+    ) -> Result<Self, LaunchError> {
         let said = rustix::fs::memfd_create("said", MemfdFlags::CLOEXEC).map_err(|errno| {
             LaunchError::System { what: "cannot make a file in memory", source: errno.into() }
         })?;
         let outlets = engine.has_own_kernel().then(Channel::pair).transpose()?;
-        Ok(Self { engine, program, said, outlets })
+        Ok(Self { engine, program, said, outlets, interrupt })
     }
 
     /// Returns where sockets and terminals are asked for, if that is not its init.
@@ -60,7 +66,8 @@ impl Runtime {
     /// # Errors
     /// Returns an error if no descriptor is left.
     fn said(&self) -> std::io::Result<Said> {
-        Ok(Said { engine: self.engine, file: self.said.try_clone()? })
+        let interrupt = self.interrupt.as_ref().map(OwnedFd::try_clone).transpose()?;
+        Ok(Said { engine: self.engine, file: self.said.try_clone()?, interrupt })
     }
 
     fn stage(&self, root: &Root, plan: &LaunchPlan) -> Result<(), Errno> {
@@ -115,7 +122,8 @@ impl Takeover for Runtime {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         // Both ends: the child drops this value, too, if it does not become the engine.
         let outlets = self.outlets.iter().flat_map(|(ours, theirs)| [ours.as_fd(), theirs.as_fd()]);
-        [self.program.file.as_fd(), self.said.as_fd()].into_iter().chain(outlets).collect()
+        let kept = [self.program.file.as_fd(), self.said.as_fd()].into_iter().chain(outlets);
+        kept.chain(self.interrupt.as_ref().map(OwnedFd::as_fd)).collect()
     }
 
     fn backing(

@@ -1,11 +1,11 @@
 //! Where the init of a container finds the process that had it started.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use pinfold_policy::path::HostPath;
 use pinfold_wire::Channel;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::Timespec;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -16,6 +16,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use super::SOCKET;
 use crate::LaunchError;
+use crate::wait::{Waited, wait};
 
 /// The init of a container that has come.
 pub(super) struct Met {
@@ -24,6 +25,14 @@ pub(super) struct Met {
     pub(super) init: OwnedFd,
     /// Its id here.
     pub(super) pid: Pid,
+}
+
+/// Why init has not come.
+pub(super) enum NotMet {
+    /// The user wants the start to end.
+    Interrupted,
+    /// What is wrong, in words.
+    Failed(String),
 }
 
 /// A socket that one process comes to.
@@ -66,15 +75,24 @@ impl Meeting {
     ///
     /// # Errors
     /// Returns why init did not come.
-    pub(super) fn wait(&self, user: u32) -> Result<Met, String> {
+    pub(super) fn wait(&self, user: u32, interrupt: Option<BorrowedFd<'_>>) -> Result<Met, NotMet> {
         const PATIENCE: Timespec = Timespec { tv_sec: 90, tv_nsec: 0 };
-        let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
-        let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
-        match polled {
-            Ok(0) => return Err("its container's init has not come within 90 seconds".to_owned()),
-            Ok(_) => {}
-            Err(errno) => return Err(errno.to_string()),
+        match wait(&[self.listener.as_fd()], interrupt, PATIENCE) {
+            Ok(Waited::Ready(_)) => self.accept(user).map_err(NotMet::Failed),
+            Ok(Waited::Interrupted) => Err(NotMet::Interrupted),
+            Ok(Waited::TimedOut) => {
+                let what = "its container's init has not come within 90 seconds";
+                Err(NotMet::Failed(what.to_owned()))
+            }
+            Err(errno) => Err(NotMet::Failed(errno.to_string())),
         }
+    }
+
+    /// Lets in who has come.
+    ///
+    /// # Errors
+    /// Returns that it is not the container's init.
+    fn accept(&self, user: u32) -> Result<Met, String> {
         let met = || -> Result<(OwnedFd, OwnedFd, UCred), Errno> {
             let end = accept_with(&self.listener, SocketFlags::CLOEXEC)?;
             let peer = sockopt::socket_peercred(end.as_fd())?;

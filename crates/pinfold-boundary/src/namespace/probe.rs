@@ -82,8 +82,12 @@ pub(crate) fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
         leaves_nothing: false,
     };
     // Nothing of a boundary that is tried so is kept in a directory.
-    let session =
-        Session { name: "probe", directory: "/nonexistent".as_ref(), configuration: None };
+    let session = Session {
+        name: "probe",
+        directory: "/nonexistent".as_ref(),
+        configuration: None,
+        interrupt: None,
+    };
     let mut inside = boundary.launch(plan, session)?;
     let program =
         Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pinfold_runner::request::{HELLO, LONGEST, MOST_DESCRIPTORS, Request};
 use pinfold_runner::{Refusal, unit};
 use pinfold_wire::Channel;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,6 +17,9 @@ use rustix::net::{
     recvmsg, sendmsg, socket_with, sockopt,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::LaunchError;
+use crate::wait::{Waited, wait};
 
 /// Where systemd listens for the runner.
 const SOCKET: &str = "/run/pinfold/runner.sock";
@@ -65,22 +68,31 @@ fn unreachable_by(errno: Errno) -> Refusal {
 ///
 /// # Errors
 /// Returns why no unit was started.
-pub(super) fn ask(request: &Request, files: &[OwnedFd], user: u32) -> Result<Met, Refusal> {
+pub(super) fn ask(
+    request: &Request,
+    files: &[OwnedFd],
+    user: u32,
+    interrupt: Option<BorrowedFd<'_>>,
+) -> Result<Met, LaunchError> {
     let begun = Instant::now();
     loop {
-        match ask_once(request, files)? {
+        match ask_once(request, files, interrupt)? {
             Some((socket, sender)) => {
-                return meet(socket, sender, user, &unit::name(&request.session));
+                return Ok(meet(socket, sender, user, &unit::name(&request.session))?);
             }
             // systemd has as many connections as it takes.
             None if begun.elapsed() < BUSY => std::thread::sleep(STEP),
-            None => return Err(silent("it ended without a word")),
+            None => return Err(silent("it ended without a word").into()),
         }
     }
 }
 
 /// Returns a socket to init, and who it is; nothing if nobody was there to be asked.
-fn ask_once(request: &Request, files: &[OwnedFd]) -> Result<Option<(OwnedFd, UCred)>, Refusal> {
+fn ask_once(
+    request: &Request,
+    files: &[OwnedFd],
+    interrupt: Option<BorrowedFd<'_>>,
+) -> Result<Option<(OwnedFd, UCred)>, LaunchError> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -89,14 +101,14 @@ fn ask_once(request: &Request, files: &[OwnedFd]) -> Result<Option<(OwnedFd, UCr
     connect(&socket, &address).map_err(unreachable_by)?;
     // Of the process that listens, which is systemd.
     if !sockopt::socket_peercred(&socket).map_err(failed)?.uid.is_root() {
-        return Err(Refusal::plain(format!("{SOCKET} is not root's")));
+        return Err(Refusal::plain(format!("{SOCKET} is not root's")).into());
     }
     // The kernel adds to each message who sent it.
     sockopt::set_socket_passcred(&socket, true).map_err(failed)?;
     if !send(&socket, request, files)? {
         return Ok(None);
     }
-    let Some(sender) = hello(&socket)? else { return Ok(None) };
+    let Some(sender) = hello(&socket, interrupt)? else { return Ok(None) };
     sockopt::set_socket_passcred(&socket, false).map_err(failed)?;
     Ok(Some((socket, sender)))
 }
@@ -121,11 +133,15 @@ fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<bool, 
 
 /// Waits for the first message, which is init's unless the runner refuses, and returns who sent it; nobody if the other
 /// side is closed.
-fn hello(socket: &OwnedFd) -> Result<Option<UCred>, Refusal> {
+fn hello(
+    socket: &OwnedFd,
+    interrupt: Option<BorrowedFd<'_>>,
+) -> Result<Option<UCred>, LaunchError> {
     let failed = |errno: Errno| Refusal::plain(format!("{SOCKET}: {errno}"));
-    let mut ready = [PollFd::new(socket, PollFlags::IN)];
-    if rustix::io::retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(failed)? == 0 {
-        return Err(silent("nothing came within 40 seconds"));
+    match wait(&[socket.as_fd()], interrupt, PATIENCE).map_err(failed)? {
+        Waited::Ready(_) => {}
+        Waited::TimedOut => return Err(silent("nothing came within 40 seconds").into()),
+        Waited::Interrupted => return Err(LaunchError::Interrupted),
     }
     let mut message = vec![0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
@@ -146,7 +162,8 @@ fn hello(socket: &OwnedFd) -> Result<Option<UCred>, Refusal> {
         (HELLO, Some(sender)) => Ok(Some(sender)),
         ([], _) => Ok(None),
         (message, _) => {
-            Err(Refusal::decode(message).unwrap_or_else(|| silent("it sent an invalid answer")))
+            let refusal = Refusal::decode(message);
+            Err(refusal.unwrap_or_else(|| silent("it sent an invalid answer")).into())
         }
     }
 }

@@ -35,9 +35,13 @@ impl Apple {
         self.launcher.find(PROGRAM, &self.not_in).is_ok()
     }
 
-    /// Has something done that is done at once; what it answers.
+    /// Has something done that is done at once, until the user interrupts it; what it answers.
     fn command(&self, words: &[String]) -> Result<String, Refusal> {
-        let program = self.launcher.find(PROGRAM, &self.not_in)?;
+        self.command_by(&self.launcher.interruptible()?, words)
+    }
+
+    fn command_by(&self, launcher: &Launcher, words: &[String]) -> Result<String, Refusal> {
+        let program = launcher.find(PROGRAM, &self.not_in)?;
         let argv =
             [program.path().as_os_str().to_owned()].into_iter().chain(words.iter().map(Into::into));
         let output = program.launcher().run_keeping(argv.collect(), &[])?;
@@ -104,8 +108,8 @@ impl Manager for Apple {
     }
 
     fn remove(&self, container: &Container) {
-        // One that is not there is what was wanted.
-        let _ = self.command(&words(&["delete", "--force", &container.name]));
+        // One that is not there is what was wanted. It is removed, too, after an interrupt.
+        let _ = self.command_by(&self.launcher, &words(&["delete", "--force", &container.name]));
     }
 }
 

@@ -19,6 +19,8 @@ use super::leftovers;
 
 /// The protocol's version, in every question and every answer.
 const VERSION: u64 = 1;
+/// Ends a container.
+const STOP: &str = "stop";
 /// Bytes of an answer, and of what is written to standard error with it.
 const MOST: usize = 64 << 10;
 /// How long a question may take, and how long something to be started.
@@ -96,8 +98,13 @@ impl Plugin {
         let arguments = [verb.to_owned()];
         let question = question.to_string();
         let bounds = Bounds { patience, most: MOST };
+        // After an interrupt a container is still stopped.
+        let launcher = match self.launcher.interruptible() {
+            Ok(launcher) if verb != STOP => launcher,
+            _ => self.launcher.clone(),
+        };
         let answer =
-            self.launcher.ask(&file, &arguments, question.as_bytes(), bounds).map_err(|error| {
+            launcher.ask(&file, &arguments, question.as_bytes(), bounds).map_err(|error| {
                 match error.kind() {
                     std::io::ErrorKind::TimedOut => failed("it does not answer"),
                     std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),
@@ -219,7 +226,7 @@ impl Manager for Plugin {
 
     fn remove(&self, container: &Container) {
         // One that is not there is what was wanted.
-        let _ = self.ask::<Done>("stop", json!({ "name": container.name }), self.patience.quick);
+        let _ = self.ask::<Done>(STOP, json!({ "name": container.name }), self.patience.quick);
     }
 }
 

@@ -7,11 +7,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
 
 use pinfold_secrets::CommandOutput;
 
-use super::{PATIENCE, left_out, of_descriptor};
+use super::{BOUNDS, left_out, of_descriptor};
 use crate::process::{command, see_to_end, whole_input};
 
 /// Prepares this very program, in its own environment. What this process leaves out of `PATH`, that one does, too.
@@ -181,5 +180,5 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    see_to_end(child, Instant::now() + PATIENCE, usize::MAX)
+    see_to_end(child, BOUNDS, None)
 }

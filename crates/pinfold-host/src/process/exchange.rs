@@ -11,14 +11,25 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use super::Bounds;
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+struct Wait<'a> {
+    deadline: Instant,
+    /// Readable once the user wants to wait no longer.
+    interrupt: Option<&'a OwnedFd>,
+}
+
 /// Sees a program to its end, without a thread: a boundary may be started right after.
 pub(crate) fn see_to_end(
     mut child: Child,
-    deadline: Instant,
-    most: usize,
+    bounds: Bounds,
+    interrupt: Option<&OwnedFd>,
 ) -> io::Result<CommandOutput> {
-    let ended = read_outputs(&mut child, deadline, most)
-        .and_then(|read| wait_for_end(&child, deadline).map(|()| read));
+    let wait = Wait { deadline: Instant::now() + bounds.patience, interrupt };
+    let ended = read_outputs(&mut child, wait, bounds.most)
+        .and_then(|read| wait_for_end(&child, wait).map(|()| read));
     if ended.is_err() {
         // It has not been waited for, so the id is its own, and its group's if it leads one.
         let id = rustix::process::Pid::from_child(&child);
@@ -37,10 +48,10 @@ pub(crate) fn see_to_end(
 /// Reads a program's two outputs until they are closed.
 ///
 /// # Errors
-/// Returns `TimedOut` at the deadline; `FileTooLarge` when one of them has more than the most bytes.
+/// Returns `TimedOut` at the deadline; `Interrupted`; `FileTooLarge` when one of them has more than the most bytes.
 fn read_outputs(
     child: &mut Child,
-    deadline: Instant,
+    wait: Wait<'_>,
     most: usize,
 ) -> io::Result<[Zeroizing<Vec<u8>>; 2]> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -48,7 +59,7 @@ fn read_outputs(
     let mut read = [Zeroizing::new(Vec::new()), Zeroizing::new(Vec::new())];
     while streams.iter().any(Option::is_some) {
         let outputs = streams.iter().flatten().map(|stream| PollFd::new(stream, PollFlags::IN));
-        wait_until(deadline, &mut outputs.collect::<Vec<_>>())?;
+        wait.until(outputs.collect())?;
         for (stream, read) in streams.iter_mut().zip(&mut read) {
             if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
                 *stream = None;
@@ -80,25 +91,32 @@ fn read_some(stream: &OwnedFd, into: &mut Vec<u8>) -> bool {
     }
 }
 
-fn wait_for_end(child: &Child, deadline: Instant) -> io::Result<()> {
+fn wait_for_end(child: &Child, wait: Wait<'_>) -> io::Result<()> {
     let process = rustix::process::Pid::from_child(child);
     let process = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
-    wait_until(deadline, &mut [PollFd::new(&process, PollFlags::IN)])
+    wait.until(vec![PollFd::new(&process, PollFlags::IN)])
 }
 
-/// Waits for one of these.
-///
-/// # Errors
-/// Returns `TimedOut` at the deadline.
-fn wait_until(deadline: Instant, wanted: &mut [PollFd<'_>]) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match rustix::event::poll(wanted, Some(&left)) {
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+impl Wait<'_> {
+    /// Waits for one of these.
+    ///
+    /// # Errors
+    /// Returns `TimedOut` at the deadline, and `Interrupted` once the user wants to wait no longer.
+    fn until<'a>(&'a self, mut wanted: Vec<PollFd<'a>>) -> io::Result<()> {
+        let count = wanted.len();
+        wanted.extend(self.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::IN)));
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match rustix::event::poll(&mut wanted, Some(&left)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) if wanted[..count].iter().all(|one| one.revents().is_empty()) => {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
     }
 }

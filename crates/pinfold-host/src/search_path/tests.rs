@@ -92,6 +92,7 @@ fn program_that_is_started_gets_the_path_without_what_is_left_out() {
     let search = scene.search(&["work/bin", "bin", "missing"]);
     assert_eq!(search.value(), scene.top.join("bin").as_os_str());
     let question = crate::process::Question {
+        interrupt: None,
         file: Path::new("/bin/sh"),
         name: Path::new("sh"),
         arguments: &["-c".to_owned(), "echo \"$PATH\"".to_owned()],

@@ -46,6 +46,7 @@ impl Program {
         let question = question.to_string();
         let more = bearer.and_then(|bearer| path.more(&bearer.writable)).map(SearchPath::without);
         let question = Question {
+            interrupt: None,
             file: &program,
             name: self.setting.program.as_path(),
             arguments: &self.setting.arguments,

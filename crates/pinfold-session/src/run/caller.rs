@@ -15,6 +15,8 @@ use crate::request::Request;
 pub(super) struct Caller {
     /// What signals come as, from now on.
     pub(super) signals: OwnedFd,
+    /// Can be read once one of them asks to end.
+    pub(super) interrupt: OwnedFd,
     /// What moves bytes between the caller's streams and the sandbox's.
     pub(super) moved: Moved,
     /// Whether the sandbox gets a terminal of its own.
@@ -47,6 +49,7 @@ impl Caller {
             moved.bound(detach::LONGEST);
         }
         let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
-        Ok((Self { signals, moved, wants_terminal, terminal }, stdio))
+        let interrupt = sys::interrupts().map_err(|errno| RunError::System(errno.into()))?;
+        Ok((Self { signals, interrupt, moved, wants_terminal, terminal }, stdio))
     }
 }

@@ -43,7 +43,7 @@ impl Launched {
     /// Returns what the machine, the settings or the workspace do not allow.
     pub(super) fn launch(request: Request) -> Result<Self, RunError> {
         let (caller, stdio) = Caller::open(&request)?;
-        let (session, mut inside) = Session::begin(request, caller.wants_terminal)?;
+        let (session, mut inside) = Session::begin(request, &caller)?;
         session.request.launcher.act_for(&session.design.authority);
         // While init builds the root.
         let masks = Masks::start(&inside, Fall::of_nested(session.request.nested))?;

@@ -1,5 +1,6 @@
 //! What a run keeps from its start to its end.
 
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,8 @@ use crate::boundaries;
 use crate::design::{self, Design};
 use crate::outcome::RunError;
 use crate::request::Request;
+
+use super::caller::Caller;
 
 /// A session of this process.
 pub(super) struct Session {
@@ -30,13 +33,10 @@ impl Session {
     ///
     /// # Errors
     /// Returns what the machine, the settings or the workspace do not allow.
-    pub(super) fn begin(
-        mut request: Request,
-        wants_terminal: bool,
-    ) -> Result<(Self, Inside), RunError> {
+    pub(super) fn begin(mut request: Request, caller: &Caller) -> Result<(Self, Inside), RunError> {
         let boundary = design::settle(&mut request)?;
         let wants = [
-            (wants_terminal, Feature::Terminal),
+            (caller.wants_terminal, Feature::Terminal),
             (!request.settings.publish.is_empty(), Feature::Publish),
             (request.nested, Feature::Nested),
             (request.works_on_checkout(), Feature::Checkout),
@@ -60,6 +60,7 @@ impl Session {
             name: state.id().as_str(),
             directory: state.private(),
             configuration: request.configuration.as_ref(),
+            interrupt: Some(caller.interrupt.as_fd()),
         };
         let inside = boundary.launch(plan, of_session)?;
         request.timeline.done("clones init");

@@ -335,6 +335,7 @@ fn ask(
         name: name.trim_start_matches('.'),
         directory: directory.path(),
         configuration: None,
+        interrupt: None,
     };
     probe::write_requests(requests, &mut input)?;
     input.rewind()?;

@@ -27,7 +27,7 @@ pub(crate) fn launch(
 ) -> Result<Inside, LaunchError> {
     let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
     let init = &own.ok_or(LaunchError::Silent)?;
-    pinfold_vm::launch(&Maker { qemu, init, server, templates }, spec, plan)
+    pinfold_vm::launch(&Maker { qemu, init, server, templates }, spec, plan, None)
 }
 
 fn server(listener: OwnedFd) -> Box<dyn namespace::FileServer> {

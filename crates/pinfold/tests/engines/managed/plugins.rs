@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Output;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
 use pinfold_testkit::{Stage, installed, people, processes_with, skip};
+use rustix::process::{Pid, Signal};
 
 use super::{text, until};
 
@@ -88,5 +91,35 @@ fn plugin_is_taken_from_the_users_settings_and_never_from_the_workspace() {
         let errors = text(&run(&stage, "true").stderr);
         assert!(errors.contains("plugin"), "{errors}");
         assert!(!stage.path("home/executed").exists());
+    }
+}
+
+/// While signals are blocked: in a program that starts the container, and while its init is waited for.
+#[test]
+fn a_start_that_waits_for_a_container_ends_at_an_interrupt_and_stops_the_container() {
+    const ASKED: &str = r#"#!/bin/sh
+cat >/dev/null
+touch ~/asked."$1"
+if [ "$1" = launch ]; then LAUNCH; fi
+echo '{"version": 1, "cpus": true, "memory": true, "containers": []}'
+"#;
+    let mark = format!("{}.1", 60_000 + std::process::id());
+    for (user, launch, signal) in people().into_iter().flat_map(|user| {
+        [(user, format!("exec sleep {mark}"), Signal::INT), (user, String::from(":"), Signal::TERM)]
+    }) {
+        let stage = stage(user, &ASKED.replace("LAUNCH", &launch));
+        let mut run = stage.pinfold(&["run", "--boundary", "external", "--", "true"]);
+        let run = run.stderr(Stdio::piped()).spawn().unwrap();
+        until("it starts a container", || stage.path("home/asked.launch").exists());
+        let begun = Instant::now();
+        rustix::process::kill_process(Pid::from_child(&run), signal).unwrap();
+        let output = run.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.signal(), Some(signal.as_raw()), "{errors}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(errors.ends_with("pinfold: the start was interrupted\n"), "{errors}");
+        assert!(stage.path("home/asked.stop").exists(), "{errors}");
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+        assert!(processes_with(&mark).is_empty());
     }
 }

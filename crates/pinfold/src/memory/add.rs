@@ -98,7 +98,8 @@ fn bounded(from: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(LONGEST).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == LONGEST {
-        return Err(io::ErrorKind::FileTooLarge.into());
+        let what = "it is too large: an entry has 100000 characters at most";
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))?;

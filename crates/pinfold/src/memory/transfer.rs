@@ -129,7 +129,11 @@ pub(super) fn import(args: &ImportArgs, scene: &Scene<'_>) -> Result<(), Failure
 fn bounded(from: impl Read) -> io::Result<String> {
     let mut text = String::new();
     let count = from.take(LARGEST + 1).read_to_string(&mut text)?;
-    if count as u64 > LARGEST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+    if count as u64 > LARGEST {
+        let what = "it is too large: 256 MiB at most are imported at once; import it in parts";
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(text)
 }
 
 pub(super) fn back_up(args: &BackupArgs, scene: &Scene<'_>) -> Result<(), Failure> {

@@ -1,27 +1,40 @@
 //! What rootless Podman needs in a sandbox that may have sandboxes of its own.
 //!
-//! One user and group exist inside, so files of images all belong to them. The network is the sandbox's, with its doors: no device
-//! for a network of a container's own is there. Control groups are pinfold's.
+//! One user and group exist inside, so files of images all belong to them. Control groups are pinfold's. The network is the sandbox's,
+//! with its doors, unless a container asks for one of its own, as clients of Docker's do: that one has mapped ports and no way out,
+//! which would need a packet filter and the device of tunnels.
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{InsidePath, PathError};
 
-/// containers.conf(5), containers-storage.conf(5), containers-policy.json(5), containers-registries.conf(5).
-const FILES: [(&str, &str); 4] = [
+/// Files with their modes: containers.conf(5), containers-storage.conf(5), containers-policy.json(5), containers-registries.conf(5).
+const FILES: [(&str, &str, u32); 6] = [
     (
         "/etc/containers/containers.conf",
-        "[containers]\nnetns = \"host\"\ncgroupns = \"host\"\ncgroups = \"disabled\"\nkeyring = false\n\n\
-         [engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n",
+        "[containers]\nnetns = \"host\"\ncgroupns = \"host\"\ncgroups = \"disabled\"\nkeyring = false\n\
+         default_sysctls = []\n\n\
+         [engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n\
+         network_cmd_path = \"/run/pinfold/nested/slirp4netns\"\n\n\
+         [network]\nfirewall_driver = \"none\"\nnetwork_config_dir = \"/etc/containers/networks\"\n",
+        0o644,
     ),
+    // Podman's own default without a packet filter (CNI's plug-in `bridge`, podman-network(1)).
+    ("/etc/containers/networks/87-podman.conflist", include_str!("podman/network.conflist"), 0o644),
+    ("/run/pinfold/nested/slirp4netns", include_str!("podman/slirp4netns.sh"), 0o755),
     // Podman has defaults for both directories, and Buildah wants them named.
     (
         "/etc/containers/storage.conf",
         "[storage]\ndriver = \"overlay\"\nrunroot = \"/tmp/.podman/storage\"\n\
          graphroot = \"/home/agent/.local/share/containers/storage\"\n\n\
          [storage.options.overlay]\nignore_chown_errors = \"true\"\n",
+        0o644,
     ),
-    ("/etc/containers/policy.json", "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n"),
-    ("/etc/containers/registries.conf", "unqualified-search-registries = [\"docker.io\"]\n"),
+    (
+        "/etc/containers/policy.json",
+        "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n",
+        0o644,
+    ),
+    ("/etc/containers/registries.conf", "unqualified-search-registries = [\"docker.io\"]\n", 0o644),
 ];
 
 /// Returns its configuration.
@@ -29,9 +42,9 @@ const FILES: [(&str, &str); 4] = [
 /// # Errors
 /// Returns no error: the paths are constants.
 pub fn entries() -> Result<Vec<Entry>, PathError> {
-    let entry = |(path, content): (&str, &str)| {
+    let entry = |(path, content, mode): (&str, &str, u32)| {
         let content = content.as_bytes().to_vec();
-        let place = Place::File { content, mode: 0o644, keep: false };
+        let place = Place::File { content, mode, keep: false };
         Ok(Entry { path: InsidePath::new(path)?, place })
     };
     FILES.into_iter().map(entry).collect()
@@ -76,7 +89,8 @@ mod tests {
     #[test]
     fn storage_is_in_the_home_of_the_sandbox() {
         let entries = entries().unwrap();
-        let Place::File { content, .. } = &entries[1].place else { panic!() };
+        let storage = entries.iter().find(|entry| entry.path.as_path().ends_with("storage.conf"));
+        let Place::File { content, .. } = &storage.unwrap().place else { panic!() };
         let content = String::from_utf8(content.clone()).unwrap();
         assert!(content.contains(&format!("graphroot = \"{HOME}/")), "{content}");
     }

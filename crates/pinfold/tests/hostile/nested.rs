@@ -246,14 +246,30 @@ fn podman_works_in_a_sandbox_and_serves_dockers_clients_there() {
         podman system service --time 60 unix:///tmp/docker.sock &
         for _ in $(seq 100); do [ ! -S /tmp/docker.sock ] || break; sleep 0.1; done
         curl -s --unix-socket /tmp/docker.sock http://d/v1.40/containers/json | grep -o '"/sleeper"'
-        podman rm -f -t 0 sleeper >/dev/null; echo removed"#;
+        podman rm -f -t 0 sleeper >/dev/null; echo removed
+        answers() {
+            for _ in $(seq 100); do curl -sf "http://127.0.0.1:$1/passwd" -o /dev/null && break; sleep 0.1; done
+            curl -sf "http://127.0.0.1:$1/passwd"
+        }
+        echo port is mapped >/tmp/image/etc/passwd; tar -C /tmp/image -c . | podman import -q - served:1
+        podman run -d --network bridge -p 8081:80 served:1 busybox httpd -f -p 80 -h /etc >/dev/null
+        [ "$(answers 8081)" = "port is mapped" ] && echo by podman
+        if [ -x /usr/bin/docker ]; then
+            export DOCKER_HOST=unix:///tmp/docker.sock
+            docker run -d -p 8082:80 served:1 busybox httpd -f -p 80 -h /etc >/dev/null
+            [ "$(answers 8082)" = "port is mapped" ] && echo by docker
+        else
+            echo by docker
+        fi
+        podman run --rm --network slirp4netns served:1 true || echo says what to use"#;
     for user in people() {
         let stage = Stage::new(user);
         let mut run = stage.pinfold(&["run", "--nested", "--workspace", "scratch_mount"]);
         let output = run.args(["--", "sh", "-c", script]).stdin(Stdio::null()).output().unwrap();
         let said = text(&output);
-        for wanted in ["runs as root", "exec works", "saved and loaded", "\"/sleeper\"", "removed"]
-        {
+        let mapped = ["by podman", "by docker", "use --network host, or --network bridge"];
+        let wanted = ["runs as root", "exec works", "saved and loaded", "\"/sleeper\"", "removed"];
+        for wanted in wanted.into_iter().chain(mapped) {
             assert!(said.contains(wanted), "uid {}: no {wanted}: {said}", user.uid);
         }
     }

@@ -22,7 +22,7 @@ use crate::scheduler::JobName;
 const KIND: &str = "ticket";
 const SALT: &[u8] = b"pinfold ticket 1";
 /// How soon the store is asked for a ticket again. Each pause is half as long again as the one before it.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(250);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -98,6 +98,11 @@ impl TicketKey {
         let begun = Instant::now();
         let mut pause = LOOK;
         loop {
+            // The dispatcher has to see the claim first.
+            if stop.wait(pause) {
+                return Err(TicketError::Stopped);
+            }
+            pause = (pause + pause / 2).min(LONGEST);
             match take(name, queue) {
                 Ok(Some(content)) => return self.open(name, &content),
                 Ok(None) => {}
@@ -108,10 +113,6 @@ impl TicketKey {
             if begun.elapsed() >= patience {
                 return Err(TicketError::Late(patience.as_secs()));
             }
-            if stop.wait(pause) {
-                return Err(TicketError::Stopped);
-            }
-            pause = (pause + pause / 2).min(LONGEST);
         }
     }
 

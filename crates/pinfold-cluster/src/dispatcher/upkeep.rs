@@ -243,15 +243,9 @@ impl<S: Store, E: Scheduler + ?Sized> Dispatcher<'_, S, E> {
     /// Publishes the result of an attempt whose job has ended: one that was killed in between has not.
     fn publish(&self, name: &JobName) -> Result<(), DispatchError> {
         let Some(publish) = self.publish else { return Ok(()) };
-        if self.queue.task(name.task)?.accepted != Some(name.attempt) {
-            return Ok(());
-        }
-        let attempts = self.queue.attempts(name.task)?;
-        let accepted = attempts.into_iter().find(|attempt| attempt.number == name.attempt);
-        let Some(completion) = accepted.and_then(|attempt| attempt.completion) else {
+        let Some((spec, completion)) = self.queue.result_of(name.task, name.attempt)? else {
             return Ok(());
         };
-        let spec = self.queue.spec(name.task)?;
         if let Err(why) = publish(name, &spec, &completion) {
             (self.observer)(&DispatchEvent::Unpublished(name, &why.to_string()));
         }

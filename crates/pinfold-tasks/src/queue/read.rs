@@ -2,7 +2,7 @@
 
 use super::steps::{load, spec};
 use super::{Message, Queue, QueueError};
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Completion};
 use crate::id::TaskId;
 use crate::spec::TaskSpec;
 use crate::store::{Listing, Store, Transaction};
@@ -52,6 +52,23 @@ impl<S: Store> Queue<S> {
     /// Returns an error if there is no such task.
     pub fn spec(&self, id: TaskId) -> Result<TaskSpec, QueueError> {
         self.store.read(|transaction| spec(transaction, id))
+    }
+
+    /// Returns what a task asks for and its result, if it is that of this attempt.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such task.
+    pub fn result_of(
+        &self,
+        id: TaskId,
+        attempt: u32,
+    ) -> Result<Option<(TaskSpec, Completion)>, QueueError> {
+        self.store.read(|transaction| {
+            let record = load(transaction, id)?;
+            let accepted = record.attempt.filter(|_| record.task.accepted == Some(attempt));
+            let result = accepted.and_then(|attempt| attempt.completion);
+            result.map(|result| Ok((spec(transaction, id)?, result))).transpose()
+        })
     }
 
     /// Returns the attempts at a task, the first one first.

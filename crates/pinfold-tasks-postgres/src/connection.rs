@@ -65,6 +65,25 @@ pub(crate) struct Beginning {
     pub(crate) now: Timestamp,
 }
 
+/// A statement, as it is sent.
+pub(crate) enum Known {
+    /// One that the server has parsed.
+    Prepared(Statement),
+    /// Its text, whose parameters have a `$`.
+    Text(String),
+}
+
+/// What is known of a statement that was used.
+enum Used {
+    /// How often its text was sent.
+    Times(u32),
+    Prepared(Statement),
+}
+
+/// How often a statement is sent as a text before it is prepared. That takes an exchange with the server of its own, which is
+/// saved once for each time before: a process that works on one attempt uses most of its statements once.
+const TEXTS: u32 = 2;
+
 /// A connection.
 pub(crate) struct Connection {
     runtime: Runtime,
@@ -73,7 +92,7 @@ pub(crate) struct Connection {
     driver: Option<JoinHandle<()>>,
     /// What ended the connection.
     said: Arc<Mutex<Option<String>>>,
-    statements: HashMap<String, Statement>,
+    statements: HashMap<String, Used>,
     allowance: Allowance,
     /// When the transaction has to be over.
     deadline: Instant,
@@ -240,18 +259,24 @@ impl Connection {
         texts.collect::<Result<_, _>>().map_err(|error| invalid(error::in_words(&error)))
     }
 
-    /// Returns a statement that the server has parsed. Parameters have a `$` there.
+    /// Returns a statement as it is to be sent: it is prepared if it is used often.
     ///
     /// # Errors
     /// Returns the server's error.
-    pub(crate) fn prepare(&mut self, statement: &str) -> Result<Statement, StoreError> {
-        if let Some(prepared) = self.statements.get(statement) {
-            return Ok(prepared.clone());
+    pub(crate) fn know(&mut self, statement: &str) -> Result<Known, StoreError> {
+        match self.statements.get_mut(statement) {
+            Some(Used::Prepared(prepared)) => return Ok(Known::Prepared(prepared.clone())),
+            Some(Used::Times(times)) if *times < TEXTS => *times += 1,
+            Some(Used::Times(_)) => {
+                let its = statement.replace('?', "$");
+                let prepared = self.wait(async |client| client.prepare(&its).await)?;
+                let used = Used::Prepared(prepared.clone());
+                self.statements.insert(statement.to_owned(), used);
+                return Ok(Known::Prepared(prepared));
+            }
+            None => drop(self.statements.insert(statement.to_owned(), Used::Times(1))),
         }
-        let its = statement.replace('?', "$");
-        let prepared = self.wait(async |client| client.prepare(&its).await)?;
-        self.statements.insert(statement.to_owned(), prepared.clone());
-        Ok(prepared)
+        Ok(Known::Text(statement.replace('?', "$")))
     }
 
     /// Does something with the server, as long as the transaction lasts.

@@ -17,6 +17,15 @@ pub trait SqlDatabase {
     /// Returns the database's error.
     fn execute(&mut self, statement: &str, values: &[Value]) -> Result<u64, StoreError>;
 
+    /// Executes statements in their order, and returns how many rows each changed. A server gets all of them before it answers
+    /// the first one.
+    ///
+    /// # Errors
+    /// Returns the database's first error.
+    fn execute_all(&mut self, statements: &[(&str, &[Value])]) -> Result<Vec<u64>, StoreError> {
+        statements.iter().map(|(statement, values)| self.execute(statement, values)).collect()
+    }
+
     /// Returns the rows of a query.
     ///
     /// # Errors

@@ -23,6 +23,15 @@ pub(super) const ATTEMPT: &str = "number, status, worker, token, claimed_at, sta
      ttl, output, usage, failure";
 /// The columns that [`message`] reads.
 pub(super) const MESSAGE: &str = "number, at, kind, payload";
+/// How many columns [`TASK`] has.
+const TASK_COLUMNS: usize = 19;
+
+/// Returns columns of a table that a query gives this name.
+pub(super) fn of(table: &str, columns: &str) -> String {
+    let names: Vec<String> =
+        columns.split(", ").map(|column| format!("{table}.{column}")).collect();
+    names.join(", ")
+}
 
 /// Reads a row column by column, in their order.
 struct Columns<'a> {
@@ -32,7 +41,12 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn of(row: &'a Row) -> Self {
-        Self { row, next: 0 }
+        Self::from(row, 0)
+    }
+
+    /// Reads it from a column on.
+    fn from(row: &'a Row, next: usize) -> Self {
+        Self { row, next }
     }
 
     fn step(&mut self) -> usize {
@@ -118,9 +132,21 @@ pub(super) fn record(row: &Row) -> Result<Record, StoreError> {
     Ok(Record { version, ..Record::new(task) })
 }
 
+/// Reads a task and its latest attempt, whose columns come after the task's. They are empty for a task without one.
+pub(super) fn record_with_attempt(row: &Row) -> Result<Record, StoreError> {
+    let mut read = record(row)?;
+    if row.number(TASK_COLUMNS)?.is_some() {
+        read.attempt = Some(attempt_from(Columns::from(row, TASK_COLUMNS))?);
+    }
+    Ok(read)
+}
+
 /// Reads an attempt.
 pub(super) fn attempt(row: &Row) -> Result<Attempt, StoreError> {
-    let mut columns = Columns::of(row);
+    attempt_from(Columns::of(row))
+}
+
+fn attempt_from(mut columns: Columns<'_>) -> Result<Attempt, StoreError> {
     let mut attempt = Attempt {
         number: columns.number("number")?,
         status: columns.word("status")?,

@@ -56,36 +56,37 @@ impl<'a> SqlTransaction<'a> {
     ) -> Result<Option<T>, StoreError> {
         self.database.query(query, values)?.first().map(read).transpose()
     }
+}
 
-    fn write_attempt(&mut self, task: TaskId, attempt: &Attempt) -> Result<(), StoreError> {
-        // What says whose an attempt is never changes.
-        const STATEMENT: &str = "INSERT INTO attempt (task, number, status, worker, token, claimed_at, started_at, \
-             ended_at, lease_until, ttl, output, usage, failure) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-             ON CONFLICT (task, number) DO UPDATE SET status = ?3, started_at = ?7, ended_at = ?8, \
-             lease_until = ?9, ttl = ?10, output = ?11, usage = ?12, failure = ?13";
-        let completion = attempt.completion.as_ref();
-        let usage = completion
-            .map(|completion| serde_json::to_string(&completion.usage))
-            .transpose()
-            .map_err(|error| StoreError::invalid("usage", error))?;
-        let values = [
-            task.to_string().into(),
-            attempt.number.into(),
-            attempt.status.word().into(),
-            attempt.worker.as_str().into(),
-            attempt.token.digits().into(),
-            time(attempt.claimed_at),
-            attempt.started_at.map(time).into(),
-            attempt.ended_at.map(time).into(),
-            time(attempt.lease_until),
-            millis(attempt.ttl),
-            completion.map(|completion| completion.output.as_str()).into(),
-            usage.into(),
-            failure(attempt.failure.as_ref())?,
-        ];
-        self.execute(STATEMENT, &values).map(drop)
-    }
+/// Writes an attempt. What says whose it is never changes.
+const WRITE_ATTEMPT: &str = "INSERT INTO attempt (task, number, status, worker, token, claimed_at, started_at, \
+     ended_at, lease_until, ttl, output, usage, failure) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+     ON CONFLICT (task, number) DO UPDATE SET status = ?3, started_at = ?7, ended_at = ?8, \
+     lease_until = ?9, ttl = ?10, output = ?11, usage = ?12, failure = ?13";
+
+/// Returns the parameters of [`WRITE_ATTEMPT`].
+fn attempt_values(task: TaskId, attempt: &Attempt) -> Result<[Value; 13], StoreError> {
+    let completion = attempt.completion.as_ref();
+    let usage = completion
+        .map(|completion| serde_json::to_string(&completion.usage))
+        .transpose()
+        .map_err(|error| StoreError::invalid("usage", error))?;
+    Ok([
+        task.to_string().into(),
+        attempt.number.into(),
+        attempt.status.word().into(),
+        attempt.worker.as_str().into(),
+        attempt.token.digits().into(),
+        time(attempt.claimed_at),
+        attempt.started_at.map(time).into(),
+        attempt.ended_at.map(time).into(),
+        time(attempt.lease_until),
+        millis(attempt.ttl),
+        completion.map(|completion| completion.output.as_str()).into(),
+        usage.into(),
+        failure(attempt.failure.as_ref())?,
+    ])
 }
 
 /// Returns the values of a task's row, in the order of the parameters of `insert` and `save`.
@@ -152,16 +153,13 @@ impl Transaction for SqlTransaction<'_> {
     }
 
     fn load(&mut self, id: TaskId) -> Result<Option<Record>, StoreError> {
-        let query = format!("SELECT {} FROM task WHERE id = ?1", rows::TASK);
-        let record = self.first(&query, &[id.to_string().into()], rows::record)?;
-        let Some(mut record) = record else { return Ok(None) };
-        if record.task.attempts > 0 {
-            let columns = rows::ATTEMPT;
-            let query = format!("SELECT {columns} FROM attempt WHERE task = ?1 AND number = ?2");
-            let key = [id.to_string().into(), record.task.attempts.into()];
-            record.attempt = self.first(&query, &key, rows::attempt)?;
-        }
-        Ok(Some(record))
+        let query = format!(
+            "SELECT {}, {} FROM task AS its LEFT JOIN attempt AS latest \
+             ON latest.task = its.id AND latest.number = its.attempts WHERE its.id = ?1",
+            rows::of("its", rows::TASK),
+            rows::of("latest", rows::ATTEMPT)
+        );
+        self.first(&query, &[id.to_string().into()], rows::record_with_attempt)
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StoreError> {
@@ -171,12 +169,13 @@ impl Transaction for SqlTransaction<'_> {
              dispatch_timeout = ?11, running_timeout = ?12, added_at = ?13, queued_at = ?14, updated_at = ?15, \
              ended_at = ?16, expires_at = ?17, due_at = ?18, accepted = ?19, failure = ?20 \
              WHERE id = ?1 AND version = ?2";
-        if self.execute(STATEMENT, &task_values(record)?)? != 1 {
-            return Err(StoreError::Changed);
-        }
-        match &record.attempt {
-            Some(attempt) => self.write_attempt(record.task.id, attempt),
-            None => Ok(()),
+        let (task, attempt) = (task_values(record)?, record.attempt.as_ref());
+        let attempt = attempt.map(|attempt| attempt_values(record.task.id, attempt)).transpose()?;
+        let mut statements: Vec<(&str, &[Value])> = vec![(STATEMENT, &task)];
+        statements.extend(attempt.as_ref().map(|values| (WRITE_ATTEMPT, values.as_slice())));
+        match self.database.execute_all(&statements)?.first() {
+            Some(1) => Ok(()),
+            _ => Err(StoreError::Changed),
         }
     }
 
@@ -274,28 +273,22 @@ impl Transaction for SqlTransaction<'_> {
         attempt: u32,
         messages: &[NewMessage],
     ) -> Result<(), StoreError> {
-        const NEXT: &str =
-            "SELECT coalesce(max(number) + 1, 0) FROM message WHERE task = ?1 AND attempt = ?2";
-        const STATEMENT: &str = "INSERT INTO message (task, attempt, number, at, kind, payload) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        const STATEMENT: &str = "INSERT INTO message (task, attempt, number, at, kind, payload) VALUES (?1, ?2, \
+             (SELECT coalesce(max(number) + 1, 0) FROM message WHERE task = ?1 AND attempt = ?2), ?3, ?4, ?5)";
         let id = id.to_string();
-        let key = [id.as_str().into(), attempt.into()];
-        let next = self
-            .first(NEXT, &key, |row| row.number(0))?
-            .flatten()
-            .ok_or_else(|| StoreError::invalid("message", "its number is missing"))?;
-        for (number, message) in (next..).zip(messages) {
-            let values = [
+        let values = messages.iter().map(|message| -> [Value; 5] {
+            [
                 id.as_str().into(),
                 attempt.into(),
-                number.into(),
                 time(message.at.unwrap_or(self.now)),
                 message.kind.as_str().into(),
                 message.payload.as_str().into(),
-            ];
-            self.execute(STATEMENT, &values)?;
-        }
-        Ok(())
+            ]
+        });
+        let values: Vec<_> = values.collect();
+        let statements: Vec<(&str, &[Value])> =
+            values.iter().map(|values| (STATEMENT, values.as_slice())).collect();
+        self.database.execute_all(&statements).map(drop)
     }
 
     fn messages(

@@ -11,10 +11,10 @@
 mod upkeep;
 
 use pinfold_host::Refusal;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use pinfold_tasks::{Candidate, Completion, Queue, QueueError, Store, TaskSpec};
+use pinfold_tasks::{Candidate, Completion, Queue, QueueError, Store, TaskId, TaskSpec};
 
 use crate::jobs::JobMaker;
 use crate::placement::{Placement, placements};
@@ -169,23 +169,21 @@ impl<'a, S: Store, E: Scheduler + ?Sized> Dispatcher<'a, S, E> {
     /// Places attempts until enough are placed.
     fn place(&mut self, placed: &[Placement]) -> Result<(), DispatchError> {
         let live = u32::try_from(self.step.live).unwrap_or(u32::MAX);
-        let mut free = self.most.saturating_sub(live);
+        let free = self.most.saturating_sub(live);
         if free == 0 {
             return Ok(());
         }
+        let names: HashSet<(TaskId, u32)> =
+            placed.iter().map(|Placement { name, .. }| (name.task, name.attempt)).collect();
+        let is_placed = |task, attempt| names.contains(&(task, attempt));
         // Those that are placed are still queued until their jobs run.
-        for Candidate { task, attempt, spec } in self.queue.candidates(live.saturating_add(free))? {
-            let is_it = |name: &JobName| name.task == task && name.attempt == attempt;
-            if free == 0 || placed.iter().any(|placement| is_it(&placement.name)) {
-                continue;
-            }
+        let looked_at = live.saturating_add(free);
+        let candidates = self.queue.candidates(looked_at, free as usize, &is_placed)?;
+        for Candidate { task, attempt, spec } in candidates {
             let name = JobName { task, attempt, run: RunId::generate()? };
             let placement = Placement::new(name, self.jobs.has_secrets());
-            if placement.reserve(self.queue)? {
-                free -= 1;
-                if !self.submit(&name, &spec)? {
-                    return Ok(());
-                }
+            if placement.reserve(self.queue)? && !self.submit(&name, &spec)? {
+                return Ok(());
             }
         }
         Ok(())

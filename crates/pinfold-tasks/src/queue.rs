@@ -212,21 +212,34 @@ impl<S: Store> Queue<S> {
         completion: &Completion,
     ) -> Result<Settled, QueueError> {
         check_output(&completion.output)?;
-        self.store.write(|transaction| {
+        let settle = |transaction: &mut S::Transaction<'_>, waiting: Vec<TaskId>| {
             let now = transaction.now();
             let mut record = load(transaction, holder.task)?;
             let completion = completion.clone();
             let settled = record.complete(holder.attempt, holder.token, completion, now)?;
             if settled == Settled::Now {
                 transaction.save(&record)?;
-                for id in transaction.waiting_for(holder.task)? {
+                for id in waiting {
                     let mut waiting = load(transaction, id)?;
                     waiting.dependency_completed(now);
                     transaction.save(&waiting)?;
                 }
             }
-            Ok(settled)
-        })
+            Ok::<_, QueueError>(settled)
+        };
+        // None is added to those that wait for it while this lasts: what adds tasks excludes all.
+        let apart = self.store.write_task(holder.task, |transaction| {
+            let waiting = transaction.waiting_for(holder.task)?;
+            let is_alone = waiting.is_empty();
+            is_alone.then(|| settle(transaction, waiting)).transpose()
+        })?;
+        match apart {
+            Some(settled) => Ok(settled),
+            None => self.store.write(|transaction| {
+                let waiting = transaction.waiting_for(holder.task)?;
+                settle(transaction, waiting)
+            }),
+        }
     }
 
     /// Accepts that an attempt failed. The task is queued again while attempts are left, unless the failure is said

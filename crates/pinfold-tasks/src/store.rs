@@ -123,11 +123,19 @@ pub trait Transaction {
     /// Returns the store's error.
     fn next_queued(&mut self, groups: &GroupLimits) -> Result<Option<TaskId>, StoreError>;
 
-    /// Returns queued tasks in the order in which they are to be claimed, also those that would be left for later.
+    /// Returns queued tasks in the order in which they are to be claimed, also those that would be left for later, and how
+    /// many attempts each had.
     ///
     /// # Errors
     /// Returns the store's error.
-    fn queued(&mut self, limit: u32) -> Result<Vec<TaskId>, StoreError>;
+    fn queued(&mut self, limit: u32) -> Result<Vec<(TaskId, u32)>, StoreError>;
+
+    /// Returns whether a task says what it changes, or is of a group. A task without either keeps no other from being worked
+    /// on, and no other keeps it. This never changes after a task was added.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    fn has_touches(&mut self, id: TaskId) -> Result<bool, StoreError>;
 
     /// Returns a task that somebody works on and that keeps this one from being worked on.
     ///

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use pinfold_tasks::{
-    AttemptStatus, Completion, Failure, GroupLimits, Heartbeat, Holder, Landing, LandingState,
-    Listing, NewMessage, Note, Queue, QueueError, Refused, Settled, SqliteStore, Status, Store,
-    StoreError, Transaction as _, Usage, code,
+    AttemptStatus, Completion, Draft, Failure, GroupLimits, Heartbeat, Holder, Landing,
+    LandingState, Listing, NewMessage, Note, Queue, QueueError, Refused, Settled, SqliteStore,
+    Status, Store, StoreError, Transaction as _, Usage, code,
 };
 use pinfold_tasks_postgres::AnyStore;
 
@@ -233,6 +233,55 @@ fn task_that_cannot_be_read_fails_and_holds_up_no_other<S: Store>(
         assert!(matches!(queue.claim_task(id(number), &claim(9)), Err(QueueError::Spec(_))));
     }
     assert!(queue.claim(&claim(2)).unwrap().is_none());
+}
+
+/// Those of a group, and those that change the same files as one that is worked on, are left for later.
+fn candidates_are_queued_tasks_that_may_run_and_are_not_placed<S: Store>(
+    queue: &Queue<S>,
+    clock: &TestClock,
+) {
+    let add = |number: u128, touches: &[&str], expires_after| {
+        let mut draft = Draft { expires_after, ..draft(number) };
+        draft.spec.touches = touches.iter().map(ToString::to_string).collect();
+        queue.add(&draft).unwrap();
+        clock.advance(1);
+    };
+    for (number, touches) in [(1, &["src/**"][..]), (2, &["src/main.rs"]), (3, &[]), (4, &[])] {
+        add(number, touches, None);
+    }
+    add(5, &[], Some(seconds(3)));
+    add(6, &[], None);
+    let found = |limit, most, placed: &[u128]| -> Vec<_> {
+        let placed: Vec<_> = placed.iter().map(|number| (id(*number), 1)).collect();
+        let is_placed = |task, attempt| placed.contains(&(task, attempt));
+        let candidates = queue.candidates(limit, most, &is_placed).unwrap();
+        candidates.into_iter().map(|candidate| (candidate.task, candidate.attempt)).collect()
+    };
+    let first =
+        |numbers: &[u128]| -> Vec<_> { numbers.iter().map(|number| (id(*number), 1)).collect() };
+    assert_eq!(found(9, 9, &[]), first(&[1, 2, 3, 4, 5, 6]));
+    assert_eq!(found(9, 2, &[1, 3]), first(&[2, 4]));
+    assert_eq!(found(3, 9, &[1, 3]), first(&[2]));
+    let claimed = queue.claim_attempt(id(1), 1, &claim(1), |_| Ok(true)).unwrap().unwrap();
+    let overlaps = queue.claim_attempt(id(2), 1, &claim(2), |_| Ok(true));
+    assert_eq!(refused(overlaps), Refused::Overlaps(id(1)));
+    assert!(queue.claim_attempt(id(3), 1, &claim(3), |_| Ok(false)).unwrap().is_none());
+    // One has expired by now, which nobody has asked about.
+    clock.advance(3);
+    assert_eq!(found(9, 9, &[]), first(&[3, 4, 6]));
+    assert_eq!(queue.task(id(5)).unwrap().status, Status::Expired);
+    queue.heartbeat(&claimed.holder, None).unwrap();
+    queue.fail(&claimed.holder, &Failure::new("no", "no")).unwrap();
+    assert_eq!(found(9, 9, &[1, 2, 3, 4]), [(id(6), 1), (id(1), 2)]);
+    // What one of them asks for is lost.
+    let lost = queue.store().write(|transaction| {
+        let record = transaction.load(id(3))?.unwrap();
+        transaction.remove(id(3))?;
+        transaction.insert(&record, "{}", &[], &[])
+    });
+    lost.unwrap();
+    assert_eq!(found(9, 9, &[1, 2]), [(id(4), 1), (id(6), 1), (id(1), 2)]);
+    assert_eq!(queue.task(id(3)).unwrap().failure.unwrap().code, code::INVALID_TASK);
 }
 
 fn task_waits_for_those_that_it_depends_on<S: Store>(queue: &Queue<S>, clock: &TestClock) {
@@ -471,6 +520,7 @@ promises! {
     sweep_is_bounded_and_reaches_everything,
     expired_tasks_do_not_hold_up_a_claim,
     task_that_cannot_be_read_fails_and_holds_up_no_other,
+    candidates_are_queued_tasks_that_may_run_and_are_not_placed,
     task_waits_for_those_that_it_depends_on,
     cancelled_task_tells_its_worker_and_takes_no_result,
     only_what_has_ended_is_removed,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pinfold_tasks::{
@@ -221,6 +222,53 @@ fn work_on_one_task_excludes_work_on_the_same_and_on_all_and_nothing_else() {
             assert!(late.since(held) >= Duration::from_millis(900), "{held:?} {late:?}");
         }
     });
+}
+
+#[test]
+fn claim_and_result_of_a_task_that_touches_nothing_wait_for_no_work_on_another() {
+    let Some(server) = Server::start("claim_and_result_of_a_task") else { return };
+    let database = server.database();
+    let holder = server.store(&database);
+    let [queue, other] = [(); 2].map(|()| Queue::new(server.store(&database)));
+    let [held, alone, needed] = [1, 2, 3].map(|number| queue.add(&draft(number)).unwrap().id);
+    let (mut waiting, mut touching) = (draft(4), draft(5));
+    waiting.spec.depends = vec![needed];
+    touching.spec.touches = vec!["src/**".to_owned()];
+    queue.add(&waiting).unwrap();
+    queue.add(&touching).unwrap();
+    let (begun, apart) = (Barrier::new(2), Barrier::new(2));
+    let is_held = AtomicBool::new(true);
+    let start = |task, number| {
+        let claimed = queue.claim_attempt(task, 1, &claim(number), |_| Ok(true)).unwrap().unwrap();
+        queue.heartbeat(&claimed.holder, None).unwrap();
+        claimed.holder
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let held = holder.write_task(held, |_| {
+                begun.wait();
+                // The server would end it after five seconds.
+                apart.wait();
+                std::thread::sleep(Duration::from_secs(1));
+                is_held.store(false, Ordering::SeqCst);
+                Ok::<_, StoreError>(())
+            });
+            held.unwrap();
+        });
+        begun.wait();
+        let attempt = start(alone, 1);
+        queue.complete(&attempt, &completion("1")).unwrap();
+        let attempt = start(needed, 2);
+        apart.wait();
+        // One may be in the way of others, and the other one queues a task.
+        scope.spawn(|| {
+            let claimed = other.claim_attempt(touching.id, 1, &claim(3), |_| Ok(true)).unwrap();
+            assert!(claimed.is_some() && !is_held.load(Ordering::SeqCst));
+        });
+        queue.complete(&attempt, &completion("1")).unwrap();
+        assert!(!is_held.load(Ordering::SeqCst));
+    });
+    assert_eq!(queue.task(waiting.id).unwrap().status, Status::Queued);
 }
 
 #[test]

@@ -188,6 +188,12 @@ pub(super) fn note(row: &Row) -> Result<Note, StoreError> {
     Ok(Note { key: columns.text("key")?.to_owned(), content: columns.text("content")?.to_owned() })
 }
 
+/// Reads the id of a task and how many attempts it had.
+pub(super) fn id_and_attempts(row: &Row) -> Result<(TaskId, u32), StoreError> {
+    let mut columns = Columns::of(row);
+    Ok((columns.word("id")?, columns.number("attempts")?))
+}
+
 /// Reads the id that is a row's only column.
 pub(super) fn id(row: &Row) -> Result<TaskId, StoreError> {
     Columns::of(row).word("id")

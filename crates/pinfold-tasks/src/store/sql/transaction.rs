@@ -201,10 +201,15 @@ impl Transaction for SqlTransaction<'_> {
         self.first(&query, &values, rows::id)
     }
 
-    fn queued(&mut self, limit: u32) -> Result<Vec<TaskId>, StoreError> {
-        const QUERY: &str = "SELECT id FROM task WHERE status = 'queued' \
+    fn queued(&mut self, limit: u32) -> Result<Vec<(TaskId, u32)>, StoreError> {
+        const QUERY: &str = "SELECT id, attempts FROM task WHERE status = 'queued' \
              ORDER BY priority DESC, queued_at, added_at, id LIMIT ?1";
-        self.all(QUERY, &[limit.into()], rows::id)
+        self.all(QUERY, &[limit.into()], rows::id_and_attempts)
+    }
+
+    fn has_touches(&mut self, id: TaskId) -> Result<bool, StoreError> {
+        const QUERY: &str = "SELECT task FROM touch WHERE task = ?1 LIMIT 1";
+        Ok(self.first(QUERY, &[id.to_string().into()], rows::id)?.is_some())
     }
 
     fn overlapping(

@@ -8,7 +8,7 @@ use std::{fmt, io};
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::owner_at;
-use pinfold_host::launcher::{HostProgram, Spot};
+use pinfold_host::launcher::{HostProgram, MOST_MEMORY, Spot};
 
 use crate::layout::REBUILT;
 
@@ -72,7 +72,7 @@ impl HostGit<'_> {
             }
             let said = String::from_utf8_lossy(&output.stderr);
             if retries == 0 || !is_half_made_worktree(&said) {
-                return Err(GitError::Failed(said.trim().escape_debug().to_string()));
+                return Err(GitError::Failed(reason(&said)));
             }
             retries -= 1;
             std::thread::sleep(PAUSE);
@@ -93,6 +93,19 @@ impl HostGit<'_> {
         let line = self.run(arguments, None).ok()?.trim().to_owned();
         (!line.is_empty()).then_some(line)
     }
+}
+
+/// Returns what git said, with the bound where it had too little memory (`die` in its wrapper.c).
+fn reason(said: &str) -> String {
+    let shown = said.trim().escape_debug();
+    let lower = said.to_ascii_lowercase();
+    if ["out of memory", "cannot allocate memory"].iter().any(|words| lower.contains(words)) {
+        return format!(
+            "git may have {} MiB of memory, and needs more ({shown})",
+            MOST_MEMORY >> 20
+        );
+    }
+    shown.to_string()
 }
 
 /// Returns whether a command ended at a worktree that another git was about to make: git writes its `commondir` in two steps, and
@@ -119,10 +132,17 @@ pub enum GitError {
 impl fmt::Display for GitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Directory(error) | Self::Start(error) => error.fmt(f),
+            Self::Directory(error) => error.fmt(f),
+            Self::Start(error) if is_bound(error) => write!(f, "git was ended: {error}"),
+            Self::Start(error) => error.fmt(f),
             Self::Failed(said) => f.write_str(said),
         }
     }
+}
+
+/// Returns whether a program was ended because it took too long or wrote too much.
+fn is_bound(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::FileTooLarge)
 }
 
 impl Error for GitError {

@@ -1,6 +1,7 @@
 //! Git's files, read and written without trusting them, and the host's own git.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod abbreviated;
 pub mod baseline;
 pub mod config;
 pub mod copied_ahead;

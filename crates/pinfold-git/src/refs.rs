@@ -34,6 +34,35 @@ pub fn parse_refs(listed: &str) -> Refs {
     valid.map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
 }
 
+/// Drops lines of object and reference beyond a number of those that are new, so that what a session made costs no more than that.
+/// Returns the first names that were dropped.
+pub fn bound_new(
+    listed: &mut String,
+    most: usize,
+    is_known: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
+    /// As many are named.
+    const NAMED: usize = 10;
+    if listed.lines().count() <= most {
+        return Vec::new();
+    }
+    let (mut kept, mut dropped, mut new) = (String::with_capacity(listed.len()), Vec::new(), 0);
+    for line in listed.lines() {
+        let (object, name) = line.split_once(' ').unwrap_or((line, ""));
+        if !is_known(object, name) {
+            new += 1;
+            if new > most {
+                dropped.extend((dropped.len() < NAMED).then(|| name.to_owned()));
+                continue;
+            }
+        }
+        kept.push_str(line);
+        kept.push('\n');
+    }
+    *listed = kept;
+    dropped
+}
+
 /// Returns the others of these lines: object and reference, which a repository has under a name that is not used.
 pub fn parse_unused(listed: &str) -> BTreeSet<(String, String)> {
     let pairs = listed.lines().filter_map(|line| line.split_once(' '));
@@ -91,8 +120,12 @@ pub fn is_object(text: &str) -> bool {
 /// Returns a branch or a tag, by the strict part of git-check-ref-format(1). As in git, HEAD is a name of neither
 /// (git-branch(1), git-tag(1)): whether it means that or where the working tree is depends on the command.
 pub fn is_name(name: &str) -> bool {
-    let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"));
-    short.is_some_and(|short| short != "HEAD") && name.split('/').all(is_component)
+    short_name(name).is_some_and(|short| short != "HEAD") && name.split('/').all(is_component)
+}
+
+/// Returns the name of a branch or a tag as commands take it.
+pub fn short_name(name: &str) -> Option<&str> {
+    name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"))
 }
 
 /// Returns whether this is the full name of a branch.
@@ -173,6 +206,26 @@ mod tests {
         let unused: Vec<String> = parse_unused(&listed).into_iter().map(|(_, name)| name).collect();
         assert!(unused.contains(&"refs/heads/HEAD".to_owned()), "{unused:?}");
         assert!(unused.len() == 8 && !unused.contains(&"refs/heads/a".to_owned()), "{unused:?}");
+    }
+
+    #[test]
+    fn new_references_beyond_a_number_are_dropped_and_named() {
+        let listed = format!("{ONE} refs/heads/a\n{ONE} refs/heads/b\n{ONE} refs/tags/c\n");
+        let bound = |most, known: &str| {
+            let mut listed = listed.clone();
+            let dropped =
+                bound_new(&mut listed, most, |object, name| object == ONE && name == known);
+            (parse_refs(&listed).into_keys().collect::<Vec<_>>().join(" "), dropped.join(" "))
+        };
+        let all = "refs/heads/a refs/heads/b refs/tags/c";
+        assert_eq!(bound(3, ""), (all.to_owned(), String::new()));
+        assert_eq!(bound(2, "refs/heads/a"), (all.to_owned(), String::new()));
+        let dropped = ("refs/heads/a refs/heads/b".to_owned(), "refs/tags/c".to_owned());
+        assert_eq!(bound(1, "refs/heads/a"), dropped);
+        assert_eq!(
+            bound(0, "refs/tags/c"),
+            ("refs/tags/c".to_owned(), "refs/heads/a refs/heads/b".to_owned())
+        );
     }
 
     #[test]

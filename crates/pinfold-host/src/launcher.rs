@@ -20,6 +20,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pinfold_policy::authority::Authority;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
+use rustix::process::{Pid, Resource, Rlimit};
 
 pub use self::direct::{
     become_program, run_here, run_own, start_for_inside, start_held, start_minded, start_own,
@@ -37,8 +38,10 @@ use crate::process::{ENVIRONMENT, Question, command, see_to_end, variable, whole
 use crate::search_path::SearchPath;
 use crate::wrappers::{Launch, Wrappers};
 
-/// What a program on the host may take where nothing else is said.
-const BOUNDS: Bounds = Bounds { patience: Duration::from_secs(60), most: usize::MAX };
+/// What a program on the host may take where nothing else is said: git lists about a million changed files in 256 MiB.
+const BOUNDS: Bounds = Bounds { patience: Duration::from_secs(60), most: 256 << 20 };
+/// Bytes of memory of a program in [`Launcher::run_in`]: git holds all changes of a commit in it, some 600 bytes for each file.
+pub const MOST_MEMORY: u64 = 1 << 30;
 
 /// Starts programs on the host: no shell, an environment that is built, a time limit. Each launch goes
 /// through the wrappers and is recorded. Clones share the wrappers and the log.
@@ -116,9 +119,9 @@ impl Launcher {
         Ok(Self { interrupt, ..self.clone() })
     }
 
-    /// Sees a program to its end.
-    fn see_to_end(&self, child: Child, bounds: Bounds) -> io::Result<CommandOutput> {
-        see_to_end(child, bounds, self.interrupt.as_deref())
+    /// Sees a program to its end within the bounds for every program.
+    fn to_end(&self, child: Child) -> io::Result<CommandOutput> {
+        to_end(child, self.interrupt.as_deref())
     }
 
     /// Returns the directories that are not on `PATH` for what is started.
@@ -273,7 +276,7 @@ impl Launcher {
     /// its configuration.
     ///
     /// # Errors
-    /// Returns the error of starting it; `TimedOut` after a minute.
+    /// Returns the error of starting it; `TimedOut` after a minute; `FileTooLarge` for an output of more than 256 MiB.
     pub fn run_to_end(
         &self,
         argv: &[impl AsRef<OsStr>],
@@ -281,19 +284,19 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let child = self.spawn(argv, variables, input, None, None)?;
-        self.see_to_end(child, BOUNDS)
+        self.to_end(child)
     }
 
     /// Runs a program to its end in `/`, with these of the caller's variables besides the few that let
     /// it find its configuration.
     ///
     /// # Errors
-    /// Returns the error of starting it; `TimedOut` after a minute.
+    /// Returns the error of starting it; `TimedOut` after a minute; `FileTooLarge` for an output of more than 256 MiB.
     pub fn run_keeping(&self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
         self.check_settings(kept)?;
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.see_to_end(command.spawn()?, BOUNDS)
+        self.to_end(command.spawn()?)
     }
 
     /// Runs a program to its end in `/`, in a process group of its own, with these variables and these of the caller's
@@ -316,7 +319,7 @@ impl Launcher {
         crate::sys::end_with_this_thread(&mut command);
         let stdin = input.map_or_else(|| Ok(Stdio::null()), whole_input)?;
         command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.see_to_end(command.spawn()?, bounds)
+        see_to_end(command.spawn()?, bounds, self.interrupt.as_deref())
     }
 
     /// Starts the user's pager, a line for a shell as environ(7) has it. It shows on the caller's
@@ -340,7 +343,8 @@ impl Launcher {
     }
 
     /// Runs a program to its end in a directory that is held open, for the owner of what it writes: a
-    /// caller who is root becomes that user, so that the files stay theirs.
+    /// caller who is root becomes that user, so that the files stay theirs. It gets [`MOST_MEMORY`] bytes of memory, since it
+    /// may read what a sandbox made.
     ///
     /// # Errors
     /// Returns the errors of [`Self::run_to_end`].
@@ -353,9 +357,41 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
-        let child = self.spawn(argv, variables, input, owner, Some(spot))?;
-        self.see_to_end(child, BOUNDS)
+        let mut child = self.spawn(argv, variables, input, owner, Some(spot))?;
+        if let Err(error) = bound_memory(&child) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+        self.to_end(child)
     }
+}
+
+/// Bounds the memory of a program that was just started. Files that it maps to read them do not count (getrlimit(2)).
+///
+/// # Errors
+/// Returns the error of `prlimit(2)`.
+fn bound_memory(child: &Child) -> io::Result<()> {
+    let limit = Rlimit { current: Some(MOST_MEMORY), maximum: Some(MOST_MEMORY) };
+    rustix::process::prlimit(Some(Pid::from_child(child)), Resource::Data, limit)?;
+    Ok(())
+}
+
+/// Sees a program to its end within the bounds for every program.
+///
+/// # Errors
+/// Returns `TimedOut` and `FileTooLarge`, each with words that name the bound.
+fn to_end(child: Child, interrupt: Option<&OwnedFd>) -> io::Result<CommandOutput> {
+    let Bounds { patience, most } = BOUNDS;
+    see_to_end(child, BOUNDS, interrupt).map_err(|error| {
+        let kind = error.kind();
+        let words = match kind {
+            io::ErrorKind::TimedOut => format!("it took more than {} s", patience.as_secs()),
+            io::ErrorKind::FileTooLarge => format!("it wrote more than {} MiB", most >> 20),
+            _ => return error,
+        };
+        io::Error::new(kind, words)
+    })
 }
 
 /// A program of the host's, with what starts it.

@@ -85,13 +85,16 @@ impl Scratch {
         self
     }
 
-    /// Has git run no hook and no monitor, whatever an agent wrote: even `git write-tree` runs a hook.
+    /// Has git run no hook and no monitor, whatever an agent wrote: even `git write-tree` runs a hook. No advice is among its
+    /// errors.
     pub fn without_programs(self) -> Self {
-        self.env("GIT_CONFIG_COUNT", "2")
+        self.env("GIT_CONFIG_COUNT", "3")
             .env("GIT_CONFIG_KEY_0", "core.hooksPath")
             .env("GIT_CONFIG_VALUE_0", "/dev/null")
             .env("GIT_CONFIG_KEY_1", "core.fsmonitor")
             .env("GIT_CONFIG_VALUE_1", "false")
+            .env("GIT_CONFIG_KEY_2", "advice.graftFileDeprecated")
+            .env("GIT_CONFIG_VALUE_2", "false")
     }
 
     /// Sets a variable.

@@ -45,3 +45,29 @@ fn command_waits_for_a_worktree_that_another_git_makes() {
     let said = list().unwrap_err().to_string();
     assert!(said.contains("failed to read worktrees/other/commondir"), "{said}");
 }
+
+/// Ten levels of ten names each: few objects, and more files than memory holds.
+#[test]
+fn git_that_needs_too_much_memory_ends_and_the_bound_is_named() {
+    let launcher = Launcher::new(Wrappers::none());
+    let Ok(program) = launcher.find("git", &[]) else {
+        return eprintln!("skipped: there is no git");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let argv = [program.path().to_str().unwrap(), "init", "-q", "--bare", top.to_str().unwrap()];
+    assert_eq!(launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
+    let directory = Anchor::of(&top).unwrap();
+    let git = HostGit { program: &program, directory: &directory };
+    let run = |words: &[&str], input: &str| git.run(words, Some(input.as_bytes()));
+    let write = |words: &[&str], input: &str| run(words, input).unwrap().trim().to_owned();
+    let mut entry = format!("100644 blob {}", write(&["hash-object", "-w", "--stdin"], ""));
+    for _ in 0..10 {
+        let names: String = (0..10).map(|name| format!("{entry}\t{name}\n")).collect();
+        entry = format!("040000 tree {}", write(&["mktree"], &names));
+    }
+    let tree = entry.rsplit(' ').next().unwrap();
+    let none = write(&["mktree"], "");
+    let said = run(&["diff-tree", "--raw", "-r", &none, tree], "").unwrap_err().to_string();
+    assert!(said.starts_with("git may have 1024 MiB of memory, and needs more"), "{said}");
+}

@@ -10,8 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use pinfold_secrets::CommandOutput;
 
-use super::{BOUNDS, left_out, of_descriptor};
-use crate::process::{command, see_to_end, whole_input};
+use super::{left_out, of_descriptor, to_end};
+use crate::process::{command, whole_input};
 
 /// Prepares this very program, in its own environment. What this process leaves out of `PATH`, that one does, too.
 fn own() -> io::Result<Command> {
@@ -170,7 +170,7 @@ pub fn become_program(program: &Path, args: &[OsString]) -> io::Error {
 /// Runs a program, inside, to its end with this process's environment and directory.
 ///
 /// # Errors
-/// Returns the error of starting it; `TimedOut` after a minute.
+/// Returns the error of starting it; `TimedOut` after a minute; `FileTooLarge` for an output of more than 256 MiB.
 pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -180,5 +180,5 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    see_to_end(child, BOUNDS, None)
+    to_end(child, None)
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{
-    Refs, is_object, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
+    Refs, bound_new, is_object, is_remote, parse_refs, parse_sides, parse_stashes, parse_unused,
     parse_unused_heads,
 };
 use pinfold_git::settled::{Kept, Settled};
@@ -51,6 +51,9 @@ pub(crate) use recorded::{Recorded, inner_first};
 
 /// Bytes of what git lists for a repository; a reference takes about a hundred.
 const LONGEST_LIST: u64 = 256 << 20;
+
+/// References that a session brings, or moves. Ten seconds pass until git has made so many.
+const MOST_NEW: usize = 100_000;
 
 /// Characters of what git says of an object.
 const LONGEST_REASON: usize = 200;
@@ -181,7 +184,7 @@ impl Collect<'_> {
         let (within, elsewhere): (Vec<Worktree>, Vec<Worktree>) =
             all.into_iter().partition(|worktree| worktree.within);
         let ours = self.ours(&within)?;
-        let mut theirs = self.export(&ours, &within)?;
+        let mut theirs = self.export(state, &ours, &within)?;
         self.complete(state, &within, &ours);
         let (forward, touched) = self.take_objects(state, &ours, &mut theirs)?;
         let held = self.checked_out(&elsewhere);
@@ -244,7 +247,7 @@ impl Collect<'_> {
     }
 
     /// Returns what the private directory holds. The objects that only it has are packed.
-    fn export(&self, ours: &Held, within: &[Worktree]) -> Result<Held, Refusal> {
+    fn export(&self, state: &State, ours: &Held, within: &[Worktree]) -> Result<Held, Refusal> {
         let stashes = ours.stashes.iter().map(|stash| &stash.commit);
         let others = ours.unused.iter().map(|(object, _)| object);
         let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes).chain(others);
@@ -255,7 +258,12 @@ impl Collect<'_> {
         self.write("shallow", &self.shallow()?)?;
         self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
         self.helper("export")?;
-        let listed = self.read(SAID, "refs")?;
+        let mut listed = self.read(SAID, "refs")?;
+        let start = self.copied.start.refs();
+        let is_known = |object: &str, name: &str| {
+            [&ours.refs, &start].iter().any(|refs| refs.get(name).is_some_and(|its| its == object))
+        };
+        let dropped = bound_new(&mut listed, MOST_NEW.saturating_sub(state.made.len()), is_known);
         let (mut refs, mut unused) = (parse_refs(&listed), parse_unused(&listed));
         refs.retain(|name, _| !ours.symbolic.contains(name));
         let heads = self.read(SAID, "heads")?;
@@ -281,6 +289,7 @@ impl Collect<'_> {
         let mut theirs =
             Held { refs, symbolic, remotes, unused, stashes, trees, lost: BTreeMap::new() };
         theirs.leave_out(&self.objects(SAID, "missing")?, MISSING, ours);
+        theirs.leave_unread(dropped, MOST_NEW, ours);
         Ok(theirs)
     }
 
@@ -392,7 +401,8 @@ impl Collect<'_> {
         let said = self.read(CHECKED, "why")?;
         let said = said.lines().next().unwrap_or_default();
         let said = said.trim_start_matches("error: ").chars().take(LONGEST_REASON);
-        Ok(format!("git refuses an object of them ({})", said.collect::<String>()))
+        let said = said.collect::<String>();
+        Ok(format!("git refuses an object of them ({})", said.escape_debug()))
     }
 
     /// Branches that are checked out in working trees that the session did not see.
@@ -448,7 +458,8 @@ impl Collect<'_> {
         let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), part.into()];
         argv.extend(paths.map(|path| path.into()));
         let spot = Spot { path: self.copied.host.path(), opened: &host };
-        let output = self.git.launcher().run_in(spot, None, &argv, &[], None)?;
+        let output = self.git.launcher().run_in(spot, None, &argv, &[], None);
+        let output = output.map_err(Refusal::about("reading the copy failed"))?;
         match output.code {
             Some(0) => Ok(()),
             _ => Err(String::from_utf8_lossy(&output.stderr).trim().into()),

@@ -244,3 +244,21 @@ fn branches_of_a_copy_that_bring_what_tools_run_are_named() {
         assert!(said.contains("takes branches: look first at what is named"), "{site}: {said}");
     }
 }
+
+/// In a file, a name may be a directory of others, too. The host's git takes only one of both, so each is tried by itself.
+#[test]
+fn session_with_many_names_that_exclude_each_other_ends_soon_and_its_copy_is_kept() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "git pack-refs --all; h=$(git rev-parse HEAD); for n in $(seq 10000 12000); do \
+                      echo $h refs/tags/t$n; echo $h refs/tags/t$n/x; done >>.git/packed-refs";
+        let began = std::time::Instant::now();
+        let (_, stderr) = text(&case.inside(script));
+        assert!(
+            stderr.contains("git refused references of the session too often"),
+            "{site}: {stderr}"
+        );
+        assert!(!kept(&case).is_empty(), "{site}: {stderr}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{site}: {stderr}");
+    }
+}

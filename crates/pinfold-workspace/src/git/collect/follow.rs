@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_git::abbreviated::that_objects_have;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{Head, shell_word};
 use pinfold_git::settled::Settled;
@@ -254,8 +255,11 @@ impl Collect<'_> {
             return Err("its branch is checked out in another worktree".into());
         }
         let our = plan.ours.refs.get(branch);
-        if let Some(why) = our.is_none().then(|| self.is_ambiguous(plan.ours, branch)).flatten() {
-            return Err(why.into());
+        if our.is_none() {
+            let of_objects = that_objects_have(self.host(), [branch.as_str()].into_iter())?;
+            if let Some(why) = self.is_ambiguous(plan.ours, branch, &of_objects) {
+                return Err(why.into());
+            }
         }
         if our != new && (our != state.refs.get(branch) || !plan.forward.contains(branch)) {
             return Err("it is not a fast-forward of the host's branch".into());

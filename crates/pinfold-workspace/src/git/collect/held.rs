@@ -1,10 +1,12 @@
 //! What the host's repository and the session's hold.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
 
 use pinfold_git::refs::{Refs, Stash};
 use pinfold_git::state::Side;
 use pinfold_host::Refusal;
+use pinfold_policy::path::Escaped;
 
 /// What one side of a repository holds.
 #[derive(Clone)]
@@ -70,6 +72,19 @@ impl Held {
         }
     }
 
+    /// Leaves what was not read in the session, of which some are named. The host's own are taken as the host has them: the session
+    /// did not delete them.
+    pub(super) fn leave_unread(&mut self, named: Vec<String>, most: usize, ours: &Self) {
+        if named.is_empty() {
+            return;
+        }
+        let why = format!("a session brings {most} references at most");
+        self.lost.extend(named.into_iter().map(|name| (name, why.clone())));
+        for (name, our) in &ours.refs {
+            self.refs.entry(name.clone()).or_insert_with(|| our.clone());
+        }
+    }
+
     /// Checks that nothing had to stay in the session.
     ///
     /// # Errors
@@ -81,7 +96,9 @@ impl Held {
         let reason = |why: &String| {
             let mut names =
                 self.lost.iter().filter(|(_, its)| *its == why).map(|(name, _)| name.as_str());
-            let first: Vec<&str> = names.by_ref().take(MOST).collect();
+            let first = names.by_ref().take(MOST);
+            let first: Vec<String> =
+                first.map(|name| Escaped(Path::new(name)).to_string()).collect();
             let more = if names.next().is_some() { ", …" } else { "" };
             format!("{}{more}: {why}", first.join(", "))
         };

@@ -1,7 +1,10 @@
 //! References of the host that move as the session moved its own.
 
+use std::collections::BTreeSet;
+
+use pinfold_git::abbreviated::{digits, that_objects_have};
 use pinfold_git::host_git::GitError;
-use pinfold_git::refs::{Taken, shell_word};
+use pinfold_git::refs::{Taken, shell_word, short_name};
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_host::Refusal;
@@ -21,6 +24,14 @@ struct Reference<'a> {
     last: Option<&'a String>,
     /// The reference that keeps the session's object if it does not move.
     kept: &'a str,
+}
+
+/// What names of new references may not be.
+#[derive(Clone, Copy)]
+struct Names<'a> {
+    taken: &'a Taken<'a>,
+    /// Digits that names of objects begin with.
+    of_objects: &'a BTreeSet<&'a str>,
 }
 
 /// A command of git-update-ref(1) for a reference.
@@ -45,8 +56,14 @@ enum End {
     Deleted,
 }
 
-/// Digits of an object's name that git shows at least (git-config(1), `core.abbrev`).
-const LEAST_DIGITS: usize = 7;
+/// Steps that fail together, and are then divided. A session can make two names of which git takes only one.
+const MOST_DIVIDED: usize = 512;
+
+/// Steps that were not taken, and how often more are divided.
+struct Untaken<'s> {
+    failed: Vec<(&'s Step, GitError)>,
+    left: usize,
+}
 
 impl Collect<'_> {
     /// Moves what the session moved, except what is checked out in its working trees.
@@ -62,6 +79,8 @@ impl Collect<'_> {
         made.retain(|name| plan.ours.refs.get(name) == refs.get(name));
         let taken = Taken::new(&plan.ours.refs);
         let mut steps = Vec::new();
+        let new = plan.theirs.refs.keys().filter(|name| !plan.ours.refs.contains_key(*name));
+        let of_objects = that_objects_have(self.host(), new.map(String::as_str))?;
         let has_time = |name: &String| {
             let stays = self.phase == Phase::Live && followed.stay.contains_key(name);
             stays || followed.branches.contains(name)
@@ -79,7 +98,8 @@ impl Collect<'_> {
             let kept = self.kept_as(&name);
             let is_own = state.made.contains(&name);
             let reference = Reference { name: &name, is_own, our, last, kept: &kept };
-            let why = self.obstacle(plan, followed, &taken, reference);
+            let names = Names { taken: &taken, of_objects: &of_objects };
+            let why = self.obstacle(plan, followed, names, reference);
             let command = match (&why, our) {
                 (Some(_), _) => format!("update {kept} {new}\n"),
                 (None, Some(old)) => format!("update {name} {new} {old}\n"),
@@ -94,8 +114,9 @@ impl Collect<'_> {
             let command = format!("delete {name} {old}\n");
             steps.push(Step { name, new: old, command, end: End::Deleted });
         }
-        let mut failed = Vec::new();
-        self.take(state, &steps, settled, &mut failed);
+        let mut untaken = Untaken { failed: Vec::new(), left: MOST_DIVIDED };
+        self.take(state, &steps, settled, &mut untaken)?;
+        let mut failed = untaken.failed;
         match failed.pop() {
             // What did not move is tried again.
             Some((_, why)) if self.phase == Phase::Live => return Err(why.into()),
@@ -113,23 +134,33 @@ impl Collect<'_> {
 
     /// Takes steps. git does all at once or nothing, such as where another git has locked one of the references; then
     /// each half by itself.
+    ///
+    /// # Errors
+    /// Returns an error of git that is about no reference, or about too many of them.
     fn take<'s>(
         &self,
         state: &mut State,
         steps: &'s [Step],
         settled: &mut Settled,
-        failed: &mut Vec<(&'s Step, GitError)>,
-    ) {
+        untaken: &mut Untaken<'s>,
+    ) -> Result<(), Refusal> {
         let commands: String = steps.iter().map(|step| step.command.as_str()).collect();
         match (self.update_refs(&commands), steps) {
             (Ok(()), _) => steps.iter().for_each(|step| self.note(state, step, settled)),
-            (Err(why), [step]) => failed.push((step, why)),
-            (Err(_), _) => {
+            (Err(why @ GitError::Failed(_)), [step]) => untaken.failed.push((step, why)),
+            (Err(why @ GitError::Failed(_)), _) => {
+                let Some(left) = untaken.left.checked_sub(1) else {
+                    let what = "git refused references of the session too often (512 times)";
+                    return Err(Refusal::new(what).because(why));
+                };
+                untaken.left = left;
                 let (one, other) = steps.split_at(steps.len() / 2);
-                self.take(state, one, settled, failed);
-                self.take(state, other, settled, failed);
+                self.take(state, one, settled, untaken)?;
+                self.take(state, other, settled, untaken)?;
             }
+            (Err(why), _) => return Err(why.into()),
         }
+        Ok(())
     }
 
     fn update_refs(&self, commands: &str) -> Result<(), GitError> {
@@ -167,18 +198,18 @@ impl Collect<'_> {
     }
 
     /// Returns why a new branch or tag is not made: its short name already means something else.
-    pub(super) fn is_ambiguous(&self, ours: &Held, name: &str) -> Option<String> {
-        let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/"))?;
+    pub(super) fn is_ambiguous(
+        &self,
+        ours: &Held,
+        name: &str,
+        of_objects: &BTreeSet<&str>,
+    ) -> Option<String> {
+        let short = short_name(name)?;
         if let Some(kind) = ours.other_of_name(name, short) {
             return Some(format!("the host has a {kind} of this name"));
         }
         // A reference comes before an object whose name begins like this, or ends what git-describe(1) shows.
-        let digits = short.rsplit_once("-g").map_or(short, |(_, digits)| digits);
-        let is_number = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if digits.len() < LEAST_DIGITS || !is_number {
-            return None;
-        }
-        self.host().line(&["rev-parse", &format!("--disambiguate={digits}")])?;
+        of_objects.get(digits(short)?)?;
         Some("the host has an object of this name".to_owned())
     }
 
@@ -187,7 +218,7 @@ impl Collect<'_> {
         &self,
         plan: &Plan<'_>,
         followed: &Followed,
-        taken: &Taken<'_>,
+        Names { taken, of_objects }: Names<'_>,
         Reference { name, is_own, our, last, kept }: Reference<'_>,
     ) -> Option<String> {
         let brings = plan.touched.get(name).map(|path| match name.strip_prefix("refs/tags/") {
@@ -220,7 +251,7 @@ impl Collect<'_> {
             return Some("a reference of the host has the same beginning".to_owned());
         }
         if our.is_none()
-            && let Some(why) = self.is_ambiguous(plan.ours, name)
+            && let Some(why) = self.is_ambiguous(plan.ours, name, of_objects)
         {
             return Some(why);
         }

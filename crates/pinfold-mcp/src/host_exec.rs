@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -15,6 +15,7 @@ use pinfold_host::audit::Audit;
 use pinfold_host::io::small_thread;
 use pinfold_hostexec::{HostExecResult, PROGRAM};
 use pinfold_memory::DiaryTools;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Deserialize;
@@ -97,7 +98,8 @@ fn result_of(run: &RunInside, argv: Vec<OsString>, call: &Call) -> Result<HostEx
     })
 }
 
-/// Runs a program in the sandbox, and returns what it writes to its outputs.
+/// Runs a program in the sandbox, and returns what it writes to its outputs until it ends. What it leaves running may keep
+/// them open.
 ///
 /// # Errors
 /// Returns an error for a program that cannot be run, or writes too much.
@@ -105,8 +107,11 @@ fn output(run: &RunInside, argv: Vec<OsString>, call: &Call) -> io::Result<[Vec<
     let (from, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (said, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
     let stdin = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let readers = [reader(from)?, reader(said)?];
-    run(InsideProgram { argv, streams: [stdin, stdout, stderr] }, call)?;
+    let (ended, running) = pipe_with(PipeFlags::CLOEXEC)?;
+    let readers = [reader(from, ended.try_clone()?)?, reader(said, ended)?];
+    let ran = run(InsideProgram { argv, streams: [stdin, stdout, stderr] }, call);
+    drop(running);
+    ran?;
     let [stdout, stderr] = readers.map(joined);
     let outputs = [stdout?, stderr?];
     if outputs.iter().any(|output| output.len() as u64 > LONGEST) {
@@ -115,14 +120,24 @@ fn output(run: &RunInside, argv: Vec<OsString>, call: &Call) -> io::Result<[Vec<
     Ok(outputs)
 }
 
-/// Reads a pipe to its end, or one byte more than a result may have.
+/// Reads a pipe to its end, to what is in it when the other end of `ended` is closed, or a little more than a result may have.
 ///
 /// # Errors
 /// Returns an error if no thread can be started.
-fn reader(pipe: OwnedFd) -> io::Result<JoinHandle<io::Result<Vec<u8>>>> {
+fn reader(pipe: OwnedFd, ended: OwnedFd) -> io::Result<JoinHandle<io::Result<Vec<u8>>>> {
     small_thread("host-exec", move || {
-        let mut content = Vec::new();
-        File::from(pipe).take(LONGEST + 1).read_to_end(&mut content)?;
+        let (mut pipe, mut content, mut part) = (File::from(pipe), Vec::new(), [0; 16 << 10]);
+        while content.len() as u64 <= LONGEST {
+            let wanted = [pipe.as_fd(), ended.as_fd()];
+            let mut wanted = wanted.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+            rustix::io::retry_on_intr(|| poll(&mut wanted, None))?;
+            // The pipe comes first: what the program wrote before its end is in it.
+            let is_ready = !wanted[0].revents().is_empty();
+            match if is_ready { pipe.read(&mut part)? } else { 0 } {
+                0 => break,
+                count => content.extend_from_slice(&part[..count]),
+            }
+        }
         Ok(content)
     })
 }

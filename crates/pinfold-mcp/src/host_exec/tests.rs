@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pinfold_content::SystemClock;
 use pinfold_host::audit::{Audit, Reader};
@@ -56,6 +56,24 @@ fn what_is_no_result_is_an_error_that_says_so() {
     let endless: &'static [u8] = vec![b' '; LONGEST as usize + 2].leak();
     let long = called(endless, b"").unwrap_err();
     assert_eq!(long, "the host cannot be asked: the result has more than 16 MiB");
+}
+
+#[test]
+fn call_ends_with_the_program_whatever_keeps_its_output_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let result = r#"{"host_exec":true,"executable":"git","args":[],"cwd":"/work","stdout":""}"#;
+    let left_running = Arc::new(Mutex::new(Vec::new()));
+    let background = Arc::clone(&left_running);
+    let run = move |program: InsideProgram, _: &Call| {
+        let [_, out, errors] = program.streams;
+        let mut out = File::from(out);
+        out.write_all(result.as_bytes())?;
+        background.lock().unwrap().extend([out, File::from(errors)]);
+        Ok(())
+    };
+    let tool = tool(directory.path(), Some(Box::new(run)));
+    assert_eq!(tool.text(asked(), &Call::default()).unwrap(), result);
+    assert_eq!(left_running.lock().unwrap().len(), 2);
 }
 
 #[test]

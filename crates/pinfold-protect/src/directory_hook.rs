@@ -13,8 +13,11 @@ use pinfold_host::file_id::Moment;
 use pinfold_policy::authority::{Reason, Why};
 use rustix::io::Errno;
 
+use self::patterns::patterns;
 use crate::restrict::resolve;
 use crate::stand_in::read;
+
+mod patterns;
 
 /// Settings of a directory hook, which also counts in directories below.
 const SETTINGS: [&str; 3] = [".envrc", "mise.toml", ".mise.toml"];
@@ -127,9 +130,14 @@ impl Search {
     fn named_in(&mut self, file: &Path, base: &Path) -> Vec<PathBuf> {
         let content = resolve(file).end.and_then(|end| read(&end));
         let Some(text) = content else { return Vec::new() };
-        let text = with_home(&String::from_utf8_lossy(&text));
-        let lines: Vec<Line<'_>> = text.lines().map(Line::read).collect();
+        let mut text = with_home(&String::from_utf8_lossy(&text));
         let is_toml = file.extension().is_some_and(|it| it == "toml");
+        if !is_toml {
+            let patterns = patterns(&text);
+            text.push('\n');
+            text.push_str(&patterns);
+        }
+        let lines: Vec<Line<'_>> = text.lines().map(Line::read).collect();
         let places = Places::of(file, base, if is_toml { &[] } else { &lines });
         // Then any word may be a part of the name, or a variable's value.
         let is_unknown = !is_toml && lines.iter().any(|line| line.loads_unknown(&places));

@@ -39,6 +39,25 @@ fn files_that_settings_of_directory_hooks_load_are_found() {
     assert_eq!(found(".envrc", "source work/y.sh"), ["y.sh"]);
     assert_eq!(found("work/.envrc", "source_env_if_exists .envrc.local"), [".envrc.local"]);
     assert_eq!(found("work/.envrc", "use flake"), ["flake.lock", "flake.nix"]);
+    for together in
+        ["source \"scripts\"'/x'.sh", "source scripts/\\\nx.sh", "source scripts/x\\.sh"]
+    {
+        let found = found("work/.envrc", together);
+        assert!(
+            sourced.iter().all(|it| found.iter().any(|found| found == it)),
+            "{together}: {found:?}"
+        );
+    }
+    let all = ["scripts", "scripts/x.sh", "scripts/z.sh", "y.sh"];
+    for several in [
+        "for f in scripts/[a-z].sh; do . $f; done",
+        "use_x() { . scripts/$1.sh; }",
+        "source scripts/{x,z}.sh",
+    ] {
+        let found = found("work/.envrc", several);
+        assert!(all.iter().all(|it| found.iter().any(|found| found == it)), "{several}: {found:?}");
+    }
+    assert!(found("work/.envrc", "source a\\ name").contains(&"a name".to_owned()));
     assert_eq!(found("work/.envrc", "dotenv"), [".env"]);
     assert_eq!(found("work/.envrc", "eval \"$(python3 env.py)\""), ["env.py"]);
     let nothing = "# source y.sh\nexport A=config.yaml B=notes.sh\nwatch_file watched.sh\nPATH_add bin\nlayout python";

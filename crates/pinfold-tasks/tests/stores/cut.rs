@@ -101,15 +101,29 @@ fn repeat<T>(proxy: &Proxy, mut ask: impl FnMut() -> Result<T, QueueError>) -> (
     }
 }
 
+/// How a task is claimed: as the next one, or as one that is placed and says what it changes.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Next,
+    Placed,
+}
+
 /// A task from its beginning to its end. Returns how often something was repeated.
-fn work<S: Store>(queue: &Queue<S>, proxy: &Proxy, number: u128) -> usize {
+fn work<S: Store>(queue: &Queue<S>, proxy: &Proxy, number: u128, way: Way) -> usize {
     let completion = Completion { output: number.to_string(), usage: Usage::default() };
-    let added = repeat(proxy, || match queue.add(&draft(number)) {
+    let mut draft = draft(number);
+    if let Way::Placed = way {
+        draft.spec.touches.push("src/**".to_owned());
+    }
+    let added = repeat(proxy, || match queue.add(&draft) {
         // The same id twice adds nothing: the first one did.
         Err(QueueError::Store(StoreError::Exists)) => Ok(()),
         other => other.map(drop),
     });
-    let (claimed, claiming) = repeat(proxy, || queue.claim(&claim(number)));
+    let (claimed, claiming) = repeat(proxy, || match way {
+        Way::Next => queue.claim(&claim(number)),
+        Way::Placed => queue.claim_attempt(id(number), 1, &claim(number), |_| Ok(true)),
+    });
     let holder = claimed.expect("the task is queued").holder;
     let beaten = repeat(proxy, || queue.heartbeat(&holder, None));
     let settled = repeat(proxy, || queue.complete(&holder, &completion));
@@ -118,7 +132,16 @@ fn work<S: Store>(queue: &Queue<S>, proxy: &Proxy, number: u128) -> usize {
 
 #[test]
 fn connection_cut_at_any_message_repeats_nothing_and_loses_nothing() {
-    let Some(server) = Server::start("connection_cut_at_any_message") else { return };
+    cut_everywhere("connection_cut_at_any_message_repeats", Way::Next);
+}
+
+#[test]
+fn connection_of_a_placed_attempt_cut_at_any_message_repeats_nothing_and_loses_nothing() {
+    cut_everywhere("connection_of_a_placed_attempt", Way::Placed);
+}
+
+fn cut_everywhere(test: &str, way: Way) {
+    let Some(server) = Server::start(test) else { return };
     let database = server.database();
     let direct = Queue::new(server.store(&database));
     let proxy = Proxy::new(server.0.path(".s.PGSQL.5432"));
@@ -128,7 +151,7 @@ fn connection_cut_at_any_message_repeats_nothing_and_loses_nothing() {
         proxy.left.store(-1, Ordering::SeqCst);
         let queue = Queue::new(open(&proxy.url(&database)).unwrap());
         proxy.left.store(number as i64, Ordering::SeqCst);
-        let repeated = work(&queue, &proxy, number);
+        let repeated = work(&queue, &proxy, number, way);
         let (task, attempts) =
             (direct.task(id(number)).unwrap(), direct.attempts(id(number)).unwrap());
         assert_eq!((task.status, task.accepted), (Status::Completed, Some(1)), "cut at {number}");

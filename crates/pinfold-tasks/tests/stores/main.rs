@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failing helper is a failing test")]
 
 mod artifacts;
+mod at_once;
 mod cut;
 mod killed;
 mod lies;
+mod one_moment;
 mod promises;
 mod server;
 mod shared;

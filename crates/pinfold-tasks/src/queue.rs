@@ -26,7 +26,7 @@ pub use error::QueueError;
 pub use message::{Message, NewMessage};
 pub use read::ListPage;
 
-use steps::{again, begin, check_output, load, new_task, pass_time, spec};
+use steps::{again, begin, check_output, load, new_task, pass_time, spec, waits_for_removed};
 
 /// How many tasks a claim makes time pass for. It is enough to keep up: each claim makes at most one task due later.
 const SWEPT_BY_A_CLAIM: u32 = 4;
@@ -274,9 +274,17 @@ impl<S: Store> Queue<S> {
     /// Queues a task again that failed, expired or was cancelled.
     ///
     /// # Errors
-    /// Returns an error if there is no such task, or if it is in another state.
+    /// Returns an error if there is no such task, if it is in another state, or if it waits for one that was removed.
     pub fn retry(&self, id: TaskId) -> Result<(), QueueError> {
-        self.change(id, Record::retry)
+        self.store.write(|transaction| {
+            let now = transaction.now();
+            let mut record = load(transaction, id)?;
+            record.retry(now)?;
+            if waits_for_removed(transaction, &record.task)? {
+                return Err(Refused::DependencyRemoved.into());
+            }
+            Ok(transaction.save(&record)?)
+        })
     }
 
     /// Removes a task that has ended, with all that is kept of it.

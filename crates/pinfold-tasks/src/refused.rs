@@ -48,6 +48,9 @@ pub enum Refused {
     /// A task to wait for does not exist.
     #[error("the task to wait for does not exist: {0}")]
     UnknownDependency(crate::TaskId),
+    /// A task to wait for was removed without a result.
+    #[error("a task that it waits for was removed")]
+    DependencyRemoved,
     /// A task cannot wait for itself, nor for so many.
     #[error("{0}")]
     Invalid(&'static str),
@@ -62,6 +65,9 @@ impl Refused {
             Self::Exhausted | Self::Ended(_) => Some("a retry queues it again"),
             Self::Overlaps(_) => Some("it can be claimed when that one has ended"),
             Self::Needed(_) => Some("remove those first"),
+            Self::DependencyRemoved => {
+                Some("remove it, and add it once more without `depends` on what is gone")
+            }
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Steps of the queue's transactions.
 
+use std::collections::BTreeSet;
+
 use super::{Claimed, Draft, Holder, QueueError};
 use crate::attempt::Completion;
 use crate::file::from_stored;
@@ -40,6 +42,23 @@ pub(super) fn load(transaction: &mut impl Transaction, id: TaskId) -> Result<Rec
 pub(super) fn spec(transaction: &mut impl Transaction, id: TaskId) -> Result<TaskSpec, QueueError> {
     let stored = transaction.spec(id)?.ok_or(QueueError::NotFound(id))?;
     from_stored(&stored).map_err(QueueError::Spec)
+}
+
+/// Returns whether a task waits for one that was removed without a result: one that has ended can be removed when this one has
+/// ended, too.
+pub(super) fn waits_for_removed(
+    transaction: &mut impl Transaction,
+    task: &Task,
+) -> Result<bool, QueueError> {
+    if task.waits_for == 0 {
+        return Ok(false);
+    }
+    let mut needed = 0;
+    for id in spec(transaction, task.id)?.depends.into_iter().collect::<BTreeSet<_>>() {
+        let record = transaction.load(id)?;
+        needed += u32::from(record.is_some_and(|it| it.task.status != Status::Completed));
+    }
+    Ok(needed < task.waits_for)
 }
 
 /// Makes time pass for the most overdue tasks.

@@ -313,6 +313,26 @@ fn task_waits_for_those_that_it_depends_on<S: Store>(queue: &Queue<S>, clock: &T
     assert_eq!(queue.task(id(3)).unwrap().status, Status::Queued);
     // One that is done already is not waited for.
     assert_eq!(queue.add(&depends(4, &[1])).unwrap().status, Status::Queued);
+    // One whose result counts already, and one that will never have a result.
+    queue.add(&draft(6)).unwrap();
+    queue.add(&draft(7)).unwrap();
+    queue.add(&depends(8, &[6, 7])).unwrap();
+    queue.add(&depends(9, &[6])).unwrap();
+    clock.advance(1);
+    for number in [4, 5, 6] {
+        let holder = start(queue, number);
+        queue.complete(&holder, &completion()).unwrap();
+    }
+    for number in [7, 8, 9] {
+        queue.cancel(id(number), "").unwrap();
+    }
+    queue.remove(id(6)).unwrap();
+    queue.retry(id(9)).unwrap();
+    queue.retry(id(8)).unwrap();
+    queue.cancel(id(8), "").unwrap();
+    queue.remove(id(7)).unwrap();
+    assert_eq!(refused(queue.retry(id(8))), Refused::DependencyRemoved);
+    assert_eq!(queue.task(id(8)).unwrap().status, Status::Cancelled);
 }
 
 fn cancelled_task_tells_its_worker_and_takes_no_result<S: Store>(

@@ -13,7 +13,7 @@
 //! | 126 | `run`, `exec`: the command exists and cannot be executed |
 //! | 127 | `run`, `exec`: the command does not exist in the sandbox |
 //! | 130 | `loop`, `task land`: a signal ended it; the specification was given back, the base is where it was |
-//! | 128 + n | `run`, `exec`, `attach`, `wait`: signal n ended the command; 137 and 143 also if another limit did |
+//! | 128 + n | `run`, `exec`, `attach`, `wait`: signal n ended the command, or the start while it waited for an engine; 137 and 143 also if another limit did |
 //!
 //! Otherwise `run`, `exec`, `attach` and `wait` exit with the command's own status.
 

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use pinfold_testkit::{Session, Stage, User, behind_gvisor, engine, not_behind_gvisor, people};
 
-/// Holds so many megabytes.
-const HOLDS: &str = "head -c $1M /dev/zero | tail >/dev/null";
+/// Holds so many megabytes for a second. Where nothing but init watches, it looks every 200 ms.
+const HOLDS: &str = "(head -c $1M /dev/zero; sleep 1) | tail >/dev/null";
 
 /// Why these are not tried behind gVisor.
 const OF_NO_PART: &str =

@@ -104,6 +104,8 @@ fn prepare(
     let failed = |error| OpenError::of(path, error);
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Otherwise a statement whose plan might depend on a value, such as that of `LIMIT ?1`, is parsed and planned each time it runs.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
     distrust(&connection).map_err(failed)?;
     format.check(&connection, path)?;
     // Readers go on while one process writes. Each commit is on the disk when it returns: what was accepted must not

@@ -1,5 +1,6 @@
 //! A transaction of a database: what the queue needs, as statements.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::{Row, SqlDatabase, Value, rows};
@@ -57,6 +58,16 @@ impl<'a> SqlTransaction<'a> {
         self.database.query(query, values)?.first().map(read).transpose()
     }
 }
+
+/// Reads a task with its latest attempt. It is put together once: a claim reads several tasks.
+static LOAD: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {}, {} FROM task AS its LEFT JOIN attempt AS latest \
+         ON latest.task = its.id AND latest.number = its.attempts WHERE its.id = ?1",
+        rows::of("its", rows::TASK),
+        rows::of("latest", rows::ATTEMPT)
+    )
+});
 
 /// Writes an attempt. What says whose it is never changes.
 const WRITE_ATTEMPT: &str = "INSERT INTO attempt (task, number, status, worker, token, claimed_at, started_at, \
@@ -153,13 +164,7 @@ impl Transaction for SqlTransaction<'_> {
     }
 
     fn load(&mut self, id: TaskId) -> Result<Option<Record>, StoreError> {
-        let query = format!(
-            "SELECT {}, {} FROM task AS its LEFT JOIN attempt AS latest \
-             ON latest.task = its.id AND latest.number = its.attempts WHERE its.id = ?1",
-            rows::of("its", rows::TASK),
-            rows::of("latest", rows::ATTEMPT)
-        );
-        self.first(&query, &[id.to_string().into()], rows::record_with_attempt)
+        self.first(&LOAD, &[id.to_string().into()], rows::record_with_attempt)
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StoreError> {

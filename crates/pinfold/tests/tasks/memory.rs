@@ -54,7 +54,9 @@ fn task_whose_policy_takes_the_diary_away_remembers_nothing() {
 pub(crate) const TOOLS: &str = concat!(
     "m=pinfold-memory; $m moltnet_get_task | grep -q '\"status\": \"running\"' && ",
     "$m moltnet_list_task_attempts | grep -q '\"attemptN\": 1' && ",
-    "$m moltnet_list_task_messages '{\"attemptN\":1}' | grep -q 'the agent works' && ",
+    // A worker sends messages to a server in batches.
+    "n=0 && { until $m moltnet_list_task_messages '{\"attemptN\":1}' | grep -q 'the agent works'; do \
+        n=$((n+1)); [ $n -lt 50 ] || exit 1; sleep 0.1; done; } && ",
     "! $m moltnet_get_task '{\"taskId\":\"11111111-2222-4333-8444-555555555555\"}' && ",
     "printf 'hello\\n' >/tmp/own && ",
     "$m moltnet_upload_task_artifact '{\"filePath\":\"/tmp/own\",\"kind\":\"log\",\"title\":\"What was said\"}' && ",

@@ -200,7 +200,7 @@ fn of_a_hundred_at_once_each_is_answered_by_its_number() {
     let ids: Vec<u64> = pending.iter().map(|it| it["id"].as_u64().unwrap()).collect();
     let denied: Vec<u64> = (1..=101).filter(|id| !ids.contains(id)).collect();
     assert!(matches!(denied[..], [id] if id < 50), "{denied:?}");
-    let is_approved = |id: &&u64| *id % 2 == 0;
+    let is_approved = |id: &&u64| id.is_multiple_of(2);
     let session = pending[0]["session"].as_str().unwrap();
     for one in &ids {
         let id = format!("{session}:{one}");

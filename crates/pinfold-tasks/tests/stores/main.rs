@@ -8,6 +8,7 @@ mod cut;
 mod killed;
 mod lies;
 mod one_moment;
+mod order;
 mod promises;
 mod server;
 mod shared;

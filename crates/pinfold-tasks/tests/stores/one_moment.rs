@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use pinfold_tasks::{
     Completion, Holder, NewMessage, Queue, QueueError, Settled, Status, StoreError, Usage,
 };
+use pinfold_tasks_postgres::PostgresStore;
 
 use crate::server::Server;
 use crate::testing::{claim, draft, id};
@@ -13,14 +14,19 @@ fn completion(output: &str) -> Completion {
     Completion { output: output.to_owned(), usage: Usage::default() }
 }
 
+/// Returns a queue, and four more connections to it.
+fn queues(server: &Server) -> (Queue<PostgresStore>, [Queue<PostgresStore>; 4]) {
+    let database = server.database();
+    let queue = || Queue::new(server.store(&database));
+    (queue(), [(); 4].map(|()| queue()))
+}
+
 #[test]
 fn claims_at_one_moment_of_tasks_that_change_the_same_give_away_one() {
     const ROUNDS: u128 = 20;
     let Some(server) = Server::start("claims_at_one_moment") else { return };
-    let database = server.database();
-    let queue = Queue::new(server.store(&database));
-    let others = [(); 4].map(|()| Queue::new(server.store(&database)));
-    let barrier = Barrier::new(4);
+    let (queue, others) = queues(&server);
+    let barrier = Barrier::new(others.len());
     for round in 0..ROUNDS {
         let first = round << 8;
         let touching = |number, glob: &str| {
@@ -61,10 +67,8 @@ fn claims_at_one_moment_of_tasks_that_change_the_same_give_away_one() {
 fn results_at_one_moment_queue_what_waits_for_both() {
     const ROUNDS: u128 = 20;
     let Some(server) = Server::start("results_at_one_moment") else { return };
-    let database = server.database();
-    let queue = Queue::new(server.store(&database));
-    let others = [(); 4].map(|()| Queue::new(server.store(&database)));
-    let barrier = Barrier::new(4);
+    let (queue, others) = queues(&server);
+    let barrier = Barrier::new(others.len());
     for round in 0..ROUNDS {
         let first = round << 8;
         let start = |number| {

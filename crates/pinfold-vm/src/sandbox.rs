@@ -53,7 +53,8 @@ pub struct Maker<'a> {
 ///
 /// # Errors
 /// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
-/// tree. `interrupt` can be read once the user wants the start to end. A plan whose sandbox is root by name, or makes sandboxes of its own, is refused.
+/// tree. `interrupt` can be read once the user wants the start to end. A plan whose sandbox
+/// is root by name, or makes sandboxes of its own, is refused.
 pub fn launch(
     maker: &Maker<'_>,
     spec: &Spec,

@@ -4,10 +4,12 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::{Stage, User, has_engine, people, processes_with, skip};
+use rustix::process::{Pid, Signal};
 
 /// OCI runtimes; Debian has all but youki.
 const ENGINES: [&str; 4] = ["runc", "crun", "youki", "runsc"];
@@ -127,6 +129,30 @@ fn a_container_that_is_killed_ends_the_run_at_once_names_its_engine_and_leaves_n
             assert_eq!(left, 0, "the supervisor has cleaned up");
             assert!(run(&stage, engine, "true").status.success());
         }
+    }
+}
+
+/// Signals are blocked while init is waited for.
+#[test]
+fn a_start_behind_an_engine_that_hangs_ends_at_an_interrupt() {
+    for user in people() {
+        let stage = Stage::new(user);
+        let mark = format!("{}.{}", 70_000 + std::process::id(), user.uid);
+        let path = impostor(&stage, "runc", &format!("exec sleep {mark}"));
+        let mut run = stage.pinfold(&["run", "--engine", "runc", "--", "true"]);
+        let run = run.env("PATH", path).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while processes_with(&mark).is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the engine is not started");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        rustix::process::kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+        let output = run.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()), "{errors}");
+        assert!(errors.ends_with("pinfold: the start was interrupted\n"), "{errors}");
+        assert!(processes_with(&mark).is_empty());
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
     }
 }
 

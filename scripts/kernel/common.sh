@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables that these files share
 # What both machines have in common. A machine's own file defines `obstacle`, `machine_programs`, `kernel`,
-# `start_machine` and `limit` (seconds).
+# `start_machine` and `limit` (seconds), and `target` and `runner` if its processor is another.
 
 skip() {
     echo "skipped under another kernel: $1"
@@ -72,13 +72,14 @@ build_tests() {
     local binary binaries artifacts executable filter filters options=()
     binaries=$(awk '{ print $1 }' <<<"$1" | sort -u)
     for binary in $binaries; do options+=(--test "$binary"); done
+    [ -z "${target:-}" ] || options+=(--target "$target")
     # All packages, as `scripts/test` builds them: with fewer, dependencies have other features.
     artifacts=$(cargo test --quiet --all-features --workspace "${options[@]}" --no-run --message-format=json)
     for binary in $binaries; do
         executable=$(sed -n 's|.*"executable":"\([^"]*/'"$binary"'-[0-9a-f]*\)".*|\1|p' <<<"$artifacts")
         filters=$(awk -v binary="$binary" '$1 == binary { print $2 }' <<<"$1" | sort -u | tr '\n' ' ')
         for filter in $filters; do
-            if [ -z "$("$executable" --list --format terse "$filter")" ]; then
+            if [ -z "$(${runner[@]+"${runner[@]}"} "$executable" --list --format terse "$filter")" ]; then
                 echo "no test of $binary matches $filter" >&2
                 return 1
             fi

@@ -4,6 +4,23 @@
 
 # Seconds: a start takes ten, and all tests four minutes.
 limit=1500
+emulator=(qemu-system-x86_64)
+console=ttyS0
+
+# Prints the directory that becomes the machine's root.
+lower_layer() {
+    echo /
+}
+
+# Prints the directories of this machine that the tests need, if the root is another's.
+shown_directories() {
+    :
+}
+
+# Prints the shell and the tools for the first file system, as one static program of the machine's kind.
+first_program() {
+    command -v busybox
+}
 
 # Prints why the machine cannot be used. QEMU reads the files as the user that started it.
 obstacle() {
@@ -32,8 +49,9 @@ kernel() {
 # Makes the first file system: kernel modules, and a program that mounts the root of the tests.
 make_first_files() {
     local module file name first=$work/first
-    mkdir -p "$first"/{bin,modules,proc,sys,dev,lower,upper,root}
-    cp "$(command -v busybox)" "$first/bin/busybox"
+    mkdir -p "$first"/{bin,modules,proc,sys,dev,lower,host,upper,root}
+    cp "$(first_program)" "$first/bin/busybox"
+    shown_directories >"$first/shown"
     for module in virtio_pci virtio_blk 9pnet_virtio 9p overlay ext4 nft_tproxy; do
         modprobe -d "$kernel" -S "$(ls "$kernel/lib/modules")" --show-depends "$module"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
@@ -50,13 +68,15 @@ make_first_files() {
 }
 
 start_machine() {
+    local shared=security_model=none,readonly=on,multidevs=remap
     [ -e "$work/first.gz" ] || make_first_files
     make_scratch_disk
     # Mitigations of processor flaws cost time and protect nothing here.
-    watch_machine qemu-system-x86_64 -accel tcg,thread=multi,tb-size=1024 -cpu max -m 4096 -smp 2 \
+    watch_machine "${emulator[@]}" -accel tcg,thread=multi,tb-size=1024 -cpu max -m 4096 -smp 2 \
         -display none -monitor none -serial stdio -no-reboot \
         -kernel "$kernel"/boot/vmlinuz-* -initrd "$work/first.gz" \
-        -append 'console=ttyS0 panic=-1 quiet mitigations=off init_on_alloc=0' \
+        -append "console=$console panic=-1 quiet mitigations=off init_on_alloc=0" \
         -drive "file=$work/scratch,if=virtio,format=raw,cache=unsafe" \
-        -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap
+        -virtfs "local,path=$(lower_layer),mount_tag=lower,$shared" \
+        -virtfs "local,path=/,mount_tag=host,$shared"
 }

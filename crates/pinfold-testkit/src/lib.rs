@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod archive;
+mod calls;
 mod conversation;
 pub mod engines;
 mod executable;
@@ -38,6 +39,7 @@ pub mod token_server;
 pub mod tracer;
 mod user;
 
+pub use calls::{call_number, python_program};
 pub use executable::{executable, kept_directory};
 pub use machine::{
     LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, boundary, engine, has_engine, installed,

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use pinfold_testkit::systemd::{PINFOLD, Systemd, own};
-use pinfold_testkit::{installed, skip};
+use pinfold_testkit::{installed, python_program, skip};
 use serde_json::{Value, json};
 
 use crate::{nothing_is_left, system, text};
@@ -40,8 +40,8 @@ fn alice(system: &Systemd, line: &str) -> Command {
 #[test]
 fn every_attempt_of_a_hostile_program_in_a_unit_is_refused() {
     let test = "every_attempt_of_a_hostile_program_in_a_unit_is_refused";
-    if !cfg!(target_arch = "x86_64") || !installed("python3") {
-        return skip(test, "the attempts need python3 and are written for x86-64");
+    if !installed("python3") {
+        return skip(test, "the attempts need python3");
     }
     let Some(system) = system(test) else { return };
     for name in ["home", "other", "ws", "readable", "writable"] {
@@ -54,7 +54,7 @@ fn every_attempt_of_a_hostile_program_in_a_unit_is_refused() {
         own(&path, "alice");
     };
     write("host.py", HOST);
-    write("hostile.py", &(PARTS.join("\n\n") + "\n\nmain(*sys.argv[1:])\n"));
+    write("hostile.py", &python_program(&PARTS));
     let mut secret = alice(&system, &format!("exec {PINFOLD} secret set anthropic"));
     let mut secret = secret.stdin(Stdio::piped()).spawn().unwrap();
     secret.stdin.take().unwrap().write_all(b"sk-ant-api03-not-a-real-key-5f0e").unwrap();

@@ -68,13 +68,16 @@ def call(name, *args):
     return result
 
 
-def syscall(number, *args):
-    """A system call by number; raises OSError."""
+def syscall(call, *args):
+    """A system call by name (NUMBERS, which the test puts before this file) or by number; raises OSError."""
+    number = NUMBERS.get(call) if isinstance(call, str) else call
+    if number is None:
+        raise Refused(f"this processor has no call {call}")
     LIBC.syscall.restype = ctypes.c_long
     words = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
     result = LIBC.syscall(ctypes.c_long(number), *words)
     if result == -1:
-        raise OSError(ctypes.get_errno(), f"system call {number}")
+        raise OSError(ctypes.get_errno(), f"system call {call}")
     return result
 
 

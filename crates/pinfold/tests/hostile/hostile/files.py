@@ -170,7 +170,7 @@ def by_handle(host):
 @attempt("paths", "openat2 with a mode that no filter can read", outside="unsaid")
 def openat2(host):
     how = (ctypes.c_uint64 * 3)(os.O_RDONLY, 0, 0)
-    return syscall(437, -100, host.other_file.encode(), how, 24)
+    return syscall("openat2", -100, host.other_file.encode(), how, 24)
 
 
 @each("host files", "write in {}", [

@@ -32,7 +32,7 @@ def trace(host):
         os.kill(os.getpid(), signal.SIGSTOP)
         os._exit(7)
     os.waitpid(pid, 0)
-    syscall(101, 7, pid, 0, 0)
+    syscall("ptrace", 7, pid, 0, 0)
     return os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 7 or None
 
 
@@ -46,7 +46,7 @@ def child_memory(host):
     local = (ctypes.c_size_t * 2)(ctypes.addressof(copy), 11)
     remote = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 11)
     try:
-        syscall(310, pid, local, 1, remote, 1, 0)
+        syscall("process_vm_readv", pid, local, 1, remote, 1, 0)
         assert copy.raw == b"to be found"
         return copy.raw.decode()
     finally:
@@ -108,7 +108,7 @@ def terminal(host):
 @each("granted", "set the persona for {}", [("a debugger", 0x0040000), ("the query", 0xFFFFFFFF)],
       outside="granted")
 def persona(host, item):
-    return syscall(135, item[1]) >= 0
+    return syscall("personality", item[1]) >= 0
 
 
 @attempt("granted", "list interfaces by netlink", outside="granted")

@@ -13,18 +13,18 @@ USER = 0x10000000
 
 @each("namespaces", "unshare {}", NAMESPACES, outside="unsaid")
 def unshare(host, item):
-    return syscall(272, item[1]) or True
+    return syscall("unshare", item[1]) or True
 
 
 @each("namespaces", "unshare {} with a user namespace", NAMESPACES,
       outside=lambda item: "works" if item[0] != "user" else "unsaid")
 def unshare_with_user(host, item):
-    return syscall(272, item[1] | USER) or True
+    return syscall("unshare", item[1] | USER) or True
 
 
 @each("namespaces", "clone into {}", [item for item in NAMESPACES if item[0] != "time"], outside="unsaid")
 def clone(host, item):
-    pid = syscall(56, item[1] | USER | 17, 0, 0, 0, 0)
+    pid = syscall("clone", item[1] | USER | 17, 0, 0, 0, 0)
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
@@ -34,7 +34,7 @@ def clone(host, item):
 @each("namespaces", "clone3 into {}", NAMESPACES, outside="unsaid")
 def clone3(host, item):
     arguments = (ctypes.c_uint64 * 8)(item[1] | USER, 0, 0, 0, 17, 0, 0, 0)
-    pid = syscall(435, arguments, 64)
+    pid = syscall("clone3", arguments, 64)
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
@@ -44,7 +44,7 @@ def clone3(host, item):
 @each("namespaces", "enter one's own {} again", ["mnt", "net", "pid", "ipc", "uts", "user", "cgroup"],
       outside="unsaid")
 def setns(host, name):
-    return syscall(308, os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0) or True
+    return syscall("setns", os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0) or True
 
 
 @each("mounts", "{}", [
@@ -60,16 +60,16 @@ def setns(host, name):
     ("take /dev/shm away", lambda h: call("umount2", b"/dev/shm", 2)),
     ("take the workspace away", lambda h: call("umount2", h.ws.encode(), 2)),
     ("take the root away", lambda h: call("umount2", b"/", 2)),
-    ("pivot_root", lambda h: syscall(155, b"/tmp", b"/tmp")),
-    ("chroot", lambda h: syscall(161, b"/tmp")),
-    ("fsopen", lambda h: syscall(430, b"tmpfs", 0)),
-    ("fspick", lambda h: syscall(433, -100, b"/", 0)),
-    ("fsconfig", lambda h: syscall(431, 0, 6, 0, 0, 0)),
-    ("fsmount", lambda h: syscall(432, 0, 0, 0)),
-    ("open_tree", lambda h: syscall(428, -100, b"/", 1)),
-    ("move_mount", lambda h: syscall(429, -100, b"/dev/shm", -100, b"/tmp", 0)),
-    ("mount_setattr", lambda h: syscall(442, -100, b"/usr", 0, (ctypes.c_uint64 * 4)(0, 1, 0, 0), 32)),
-    ("open_tree_attr", lambda h: syscall(467, -100, b"/", 1, (ctypes.c_uint64 * 4)(), 32)),
+    ("pivot_root", lambda h: syscall("pivot_root", b"/tmp", b"/tmp")),
+    ("chroot", lambda h: syscall("chroot", b"/tmp")),
+    ("fsopen", lambda h: syscall("fsopen", b"tmpfs", 0)),
+    ("fspick", lambda h: syscall("fspick", -100, b"/", 0)),
+    ("fsconfig", lambda h: syscall("fsconfig", 0, 6, 0, 0, 0)),
+    ("fsmount", lambda h: syscall("fsmount", 0, 0, 0)),
+    ("open_tree", lambda h: syscall("open_tree", -100, b"/", 1)),
+    ("move_mount", lambda h: syscall("move_mount", -100, b"/dev/shm", -100, b"/tmp", 0)),
+    ("mount_setattr", lambda h: syscall("mount_setattr", -100, b"/usr", 0, (ctypes.c_uint64 * 4)(0, 1, 0, 0), 32)),
+    ("open_tree_attr", lambda h: syscall("open_tree_attr", -100, b"/", 1, (ctypes.c_uint64 * 4)(), 32)),
 ], outside="never")
 def mounts(host, item):
     return item[1](host) or True
@@ -77,46 +77,46 @@ def mounts(host, item):
 
 # Arguments that do no harm where the call is let through: what counts is whether it is.
 @each("calls", "{}", [
-    ("bpf", lambda: syscall(321, 0, bytes(64), 64), "EPERM"),
-    ("perf_event_open", lambda: syscall(298, bytes(128), 0, -1, -1, 0), "EPERM"),
-    ("io_uring_setup", lambda: syscall(425, 8, bytes(120)), "ENOSYS"),
-    ("io_uring_enter", lambda: syscall(426, 0, 0, 0, 0, 0, 0), "ENOSYS"),
-    ("io_uring_register", lambda: syscall(427, 0, 0, 0, 0), "ENOSYS"),
-    ("userfaultfd", lambda: syscall(323, 1), "ENOSYS"),
-    ("kexec_load", lambda: syscall(246, 0, 0, 0, 0), "EPERM"),
-    ("kexec_file_load", lambda: syscall(320, -1, -1, 0, b"", 0), "EPERM"),
-    ("init_module", lambda: syscall(175, bytes(8), 8, b""), "EPERM"),
-    ("finit_module", lambda: syscall(313, -1, b"", 0), "EPERM"),
-    ("delete_module", lambda: syscall(176, b"none", 0), "EPERM"),
-    ("reboot", lambda: syscall(169, 0, 0, 0, 0), "EPERM"),
-    ("swapon", lambda: syscall(167, b"/nonexistent", 0), "EPERM"),
-    ("swapoff", lambda: syscall(168, b"/nonexistent"), "EPERM"),
-    ("settimeofday", lambda: syscall(164, 0, 0), "EPERM"),
-    ("clock_settime", lambda: syscall(227, 99, 0), "EPERM"),
-    ("sethostname", lambda: syscall(170, b"x", 1), "EPERM"),
-    ("setdomainname", lambda: syscall(171, b"x", 1), "EPERM"),
-    ("acct", lambda: syscall(163, b"/nonexistent"), "EPERM"),
-    ("quotactl", lambda: syscall(179, 0, b"", 0, 0), "EPERM"),
-    ("quotactl_fd", lambda: syscall(443, -1, 0, 0, 0), "EPERM"),
-    ("syslog", lambda: syscall(103, 10, 0, 0), "EPERM"),
-    ("iopl", lambda: syscall(172, 0), "EPERM"),
-    ("ioperm", lambda: syscall(173, 0, 1, 1), "EPERM"),
-    ("modify_ldt", lambda: syscall(154, 0, 0, 0), "EPERM"),
-    ("vhangup", lambda: syscall(153), "EPERM"),
-    ("add_key", lambda: syscall(248, b"user", b"x", b"y", 1, -3), "EPERM"),
-    ("request_key", lambda: syscall(249, b"user", b"x", 0, 0), "EPERM"),
-    ("keyctl", lambda: syscall(250, 0, -4, 0), "EPERM"),
-    ("fanotify_init", lambda: syscall(300, 0x200, 0), "EPERM"),
-    ("fanotify_mark", lambda: syscall(301, -1, 1, 0, 0, -100, b"/"), "EPERM"),
-    ("open_by_handle_at", lambda: syscall(304, -100, bytes(16), 0), "EPERM"),
-    ("memfd_secret", lambda: syscall(447, 0), "EPERM"),
-    ("nfsservctl", lambda: syscall(180, 0, 0, 0), "ENOSYS"),
-    ("lookup_dcookie", lambda: syscall(212, 0, 0, 0), "ENOSYS"),
-    ("_sysctl", lambda: syscall(156, 0), "ENOSYS"),
-    ("uselib", lambda: syscall(134, b"/x"), "ENOSYS"),
-    ("personality of another system", lambda: syscall(135, 0x0008), "EPERM"),
-    ("personality that reads are executable", lambda: syscall(135, 0x0400000), "EPERM"),
-    ("personality that maps page zero", lambda: syscall(135, 0x0100000), "EPERM"),
+    ("bpf", lambda: syscall("bpf", 0, bytes(64), 64), "EPERM"),
+    ("perf_event_open", lambda: syscall("perf_event_open", bytes(128), 0, -1, -1, 0), "EPERM"),
+    ("io_uring_setup", lambda: syscall("io_uring_setup", 8, bytes(120)), "ENOSYS"),
+    ("io_uring_enter", lambda: syscall("io_uring_enter", 0, 0, 0, 0, 0, 0), "ENOSYS"),
+    ("io_uring_register", lambda: syscall("io_uring_register", 0, 0, 0, 0), "ENOSYS"),
+    ("userfaultfd", lambda: syscall("userfaultfd", 1), "ENOSYS"),
+    ("kexec_load", lambda: syscall("kexec_load", 0, 0, 0, 0), "EPERM"),
+    ("kexec_file_load", lambda: syscall("kexec_file_load", -1, -1, 0, b"", 0), "EPERM"),
+    ("init_module", lambda: syscall("init_module", bytes(8), 8, b""), "EPERM"),
+    ("finit_module", lambda: syscall("finit_module", -1, b"", 0), "EPERM"),
+    ("delete_module", lambda: syscall("delete_module", b"none", 0), "EPERM"),
+    ("reboot", lambda: syscall("reboot", 0, 0, 0, 0), "EPERM"),
+    ("swapon", lambda: syscall("swapon", b"/nonexistent", 0), "EPERM"),
+    ("swapoff", lambda: syscall("swapoff", b"/nonexistent"), "EPERM"),
+    ("settimeofday", lambda: syscall("settimeofday", 0, 0), "EPERM"),
+    ("clock_settime", lambda: syscall("clock_settime", 99, 0), "EPERM"),
+    ("sethostname", lambda: syscall("sethostname", b"x", 1), "EPERM"),
+    ("setdomainname", lambda: syscall("setdomainname", b"x", 1), "EPERM"),
+    ("acct", lambda: syscall("acct", b"/nonexistent"), "EPERM"),
+    ("quotactl", lambda: syscall("quotactl", 0, b"", 0, 0), "EPERM"),
+    ("quotactl_fd", lambda: syscall("quotactl_fd", -1, 0, 0, 0), "EPERM"),
+    ("syslog", lambda: syscall("syslog", 10, 0, 0), "EPERM"),
+    ("iopl", lambda: syscall("iopl", 0), "EPERM"),
+    ("ioperm", lambda: syscall("ioperm", 0, 1, 1), "EPERM"),
+    ("modify_ldt", lambda: syscall("modify_ldt", 0, 0, 0), "EPERM"),
+    ("vhangup", lambda: syscall("vhangup"), "EPERM"),
+    ("add_key", lambda: syscall("add_key", b"user", b"x", b"y", 1, -3), "EPERM"),
+    ("request_key", lambda: syscall("request_key", b"user", b"x", 0, 0), "EPERM"),
+    ("keyctl", lambda: syscall("keyctl", 0, -4, 0), "EPERM"),
+    ("fanotify_init", lambda: syscall("fanotify_init", 0x200, 0), "EPERM"),
+    ("fanotify_mark", lambda: syscall("fanotify_mark", -1, 1, 0, 0, -100, b"/"), "EPERM"),
+    ("open_by_handle_at", lambda: syscall("open_by_handle_at", -100, bytes(16), 0), "EPERM"),
+    ("memfd_secret", lambda: syscall("memfd_secret", 0), "EPERM"),
+    ("nfsservctl", lambda: syscall("nfsservctl", 0, 0, 0), "ENOSYS"),
+    ("lookup_dcookie", lambda: syscall("lookup_dcookie", 0, 0, 0), "ENOSYS"),
+    ("_sysctl", lambda: syscall("_sysctl", 0), "ENOSYS"),
+    ("uselib", lambda: syscall("uselib", b"/x"), "ENOSYS"),
+    ("personality of another system", lambda: syscall("personality", 0x0008), "EPERM"),
+    ("personality that reads are executable", lambda: syscall("personality", 0x0400000), "EPERM"),
+    ("personality that maps page zero", lambda: syscall("personality", 0x0100000), "EPERM"),
     ("a call from the future", lambda: syscall(999), "ENOSYS"),
     ("the first unused call", lambda: syscall(500), "ENOSYS"),
 ], outside="never")
@@ -137,9 +137,27 @@ def machine_code(code):
     return ctypes.CFUNCTYPE(ctypes.c_long)(address)()
 
 
-@attempt("other doors", "call the kernel as an i386 program", outside="unsaid")
-def i386(host):
-    return machine_code(b"\xb8\x14\0\0\0\xcd\x80\xc3")
+def arm_program():
+    """A program for 32-bit ARM that calls getpid(2), then exit(2) with 0."""
+    code = struct.pack("<5I", 0xE3A07014, 0xEF000000, 0xE3A07001, 0xE3A00000, 0xEF000000)
+    base, headers = 0x10000, 84
+    size = headers + len(code)
+    elf = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 40, 1, base + headers, 52, 0, 0x05000000, 52, 32, 1, 0, 0, 0)
+    return elf + struct.pack("<8I", 1, 0, base, base, size, size, 5, 0x1000) + code
+
+
+@attempt("other doors", "call the kernel as a 32-bit program", outside="unsaid")
+def narrow(host):
+    if os.uname().machine == "x86_64":
+        return machine_code(b"\xb8\x14\0\0\0\xcd\x80\xc3")
+    path = f"/tmp/narrow-{os.getpid()}"
+    with open(path, "wb") as file:
+        file.write(arm_program())
+    os.chmod(path, 0o755)
+    status = os.spawnv(os.P_WAIT, path, [path])
+    if status != 0:
+        raise Refused(f"status {status}")
+    return True
 
 
 @attempt("other doors", "call the kernel as an x32 program", outside="unsaid")
@@ -166,7 +184,7 @@ def filter_read(host):
         os._exit(0)
     os.waitpid(pid, 0)
     try:
-        return syscall(101, 0x420C, pid, 0, 0)
+        return syscall("ptrace", 0x420C, pid, 0, 0)
     finally:
         os.kill(pid, signal.SIGKILL)
 
@@ -194,7 +212,7 @@ def new_privileges(host):
 
 @each("rights", "{}", [
     ("clear no_new_privs", lambda: call("prctl", 38, 0, 0, 0, 0)),
-    ("raise a capability", lambda: syscall(126, struct.pack("=Ii", 0x20080522, 0), b"\xff" * 24)),
+    ("raise a capability", lambda: syscall("capset", struct.pack("=Ii", 0x20080522, 0), b"\xff" * 24)),
     ("raise an ambient one", lambda: call("prctl", 47, 2, 21, 0, 0)),
     ("set secure bits", lambda: call("prctl", 28, 1, 0, 0, 0)),
     ("become root", lambda: os.setuid(0)),

@@ -62,7 +62,7 @@ def fchmod(host):
 @attempt("read-only grants", "fchmodat2 by an empty path", outside="unsaid")
 def fchmodat2(host):
     held = os.open(host.readable_file, os.O_PATH)
-    return syscall(452, held, b"", 0o666, 0x1000)
+    return syscall("fchmodat2", held, b"", 0o666, 0x1000)
 
 
 @attempt("read-only grants", "chmod by /proc/self/fd")
@@ -189,7 +189,7 @@ def move_in_readable(host):
 
 @attempt("read-only grants", "swap with the workspace's file", outside="never")
 def swap(host):
-    return syscall(316, -100, f"{host.ws}/file.txt".encode(), -100, host.readable_file.encode(), 2)
+    return syscall("renameat2", -100, f"{host.ws}/file.txt".encode(), -100, host.readable_file.encode(), 2)
 
 
 
@@ -219,7 +219,7 @@ def remount(host):
 
 @attempt("read-only grants", "change a granted program's library", outside="never")
 def library(host):
-    path = next(iter(glob.glob("/usr/lib/*/libc.so.6") + glob.glob("/lib*/libc.so.6")))
+    path = next(iter(glob.glob("/usr/lib/*/libc.so.6") + glob.glob("/lib*/libc.so.6") + glob.glob("/lib/*/libc.so.6")))
     return os.open(path, os.O_WRONLY)
 
 
@@ -235,13 +235,13 @@ def set_user_id(host, how):
             os.open(path, os.O_CREAT | os.O_WRONLY, 0o4755)
         elif how == "creat":
             os.umask(0)
-            syscall(85, path.encode(), 0o4755)
+            syscall("creat", path.encode(), 0o4755)
         elif how == "mknod":
             os.umask(0)
             os.mknod(path, 0o4755 | stat.S_IFREG)
         elif how == "openat2":
             struct = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o4755, 0)
-            syscall(437, -100, path.encode(), struct, 24)
+            syscall("openat2", -100, path.encode(), struct, 24)
         else:
             held = os.open(path, os.O_CREAT | os.O_RDWR, 0o755)
             if how == "chmod":
@@ -249,7 +249,7 @@ def set_user_id(host, how):
             elif how == "fchmod":
                 os.fchmod(held, 0o4755)
             elif how == "fchmodat2":
-                syscall(452, -100, path.encode(), 0o4755, 0)
+                syscall("fchmodat2", -100, path.encode(), 0o4755, 0)
             else:
                 os.chmod(f"/proc/self/fd/{held}", 0o4755)
         if not os.stat(path).st_mode & stat.S_ISUID:

@@ -20,16 +20,16 @@ def mount(source, target, kind=None, flags=0, options=None):
 
 def fresh():
     """An empty directory, in a mount namespace of this attempt's own."""
-    syscall(272, NEW_MOUNTS)
+    syscall("unshare", NEW_MOUNTS)
     return tempfile.mkdtemp()
 
 
 def open_tree(path, flags, directory=HERE):
-    return syscall(428, directory, path.encode(), flags)
+    return syscall("open_tree", directory, path.encode(), flags)
 
 
 def move_mount(source, target, flags=4):
-    return syscall(429, source, b"", HERE, target.encode(), flags)
+    return syscall("move_mount", source, b"", HERE, target.encode(), flags)
 
 
 def uncovered(*paths):
@@ -99,11 +99,11 @@ def unbindable_clone(host):
 @each("nested: hidden names", "make an overlay of {}", ["", "/sub"], outside="never")
 def overlay_of(host, below):
     where = fresh()
-    context = syscall(430, b"overlay", 0)
+    context = syscall("fsopen", b"overlay", 0)
     for key, value in ((b"lowerdir+", host.ws + below), (b"lowerdir+", where)):
-        syscall(431, context, 1, key, value.encode(), 0)
-    syscall(431, context, 6, None, None, 0)
-    tree = syscall(432, context, 0, 0)
+        syscall("fsconfig", context, 1, key, value.encode(), 0)
+    syscall("fsconfig", context, 6, None, None, 0)
+    tree = syscall("fsmount", context, 0, 0)
     return uncovered(f"/proc/self/fd/{tree}/.env", f"/proc/self/fd/{tree}/sub/.env")
 
 
@@ -130,16 +130,16 @@ def beneath(host):
 @attempt("nested: hidden names", "write into the mask", outside="never")
 def write_mask(host):
     fresh()
-    syscall(442, HERE, f"{host.ws}/.env".encode(), 0, struct.pack("=4Q", 0, 1, 0, 0), 32)
+    syscall("mount_setattr", HERE, f"{host.ws}/.env".encode(), 0, struct.pack("=4Q", 0, 1, 0, 0), 32)
     return "it is writable"
 
 
 @attempt("nested: hidden names", "configure the view again", outside="never")
 def reconfigure(host):
     fresh()
-    context = syscall(433, HERE, host.ws.encode(), 0)
-    syscall(431, context, 0, b"ro", None, 0)
-    syscall(431, context, 7, None, None, 0)
+    context = syscall("fspick", HERE, host.ws.encode(), 0)
+    syscall("fsconfig", context, 0, b"ro", None, 0)
+    syscall("fsconfig", context, 7, None, None, 0)
     return "done"
 
 
@@ -162,7 +162,7 @@ def rename_around(host):
 def swap_names(host):
     with open(f"{host.ws}/swapped", "w", encoding="ascii"):
         pass
-    syscall(316, HERE, f"{host.ws}/.env".encode(), HERE, f"{host.ws}/swapped".encode(), 2)
+    syscall("renameat2", HERE, f"{host.ws}/.env".encode(), HERE, f"{host.ws}/swapped".encode(), 2)
     return "swapped"
 
 
@@ -171,7 +171,7 @@ def pivot(host):
     where = fresh()
     LIBC.mount(host.ws.encode(), where.encode(), None, ctypes.c_ulong(BIND | REC), None)
     os.chdir(where)
-    syscall(155, b".", b".")
+    syscall("pivot_root", b".", b".")
     LIBC.umount2(b".", 2)
     LIBC.umount2(b"/.env", 2)
     return uncovered("/.env", "/sub/.env")
@@ -180,7 +180,7 @@ def pivot(host):
 @attempt("nested: hidden names", "look from a namespace two levels down", outside="never")
 def deeper(host):
     where = fresh()
-    syscall(272, NEW_USER | NEW_MOUNTS)
+    syscall("unshare", NEW_USER | NEW_MOUNTS)
     LIBC.umount2(f"{host.ws}/.env".encode(), 2)
     LIBC.mount(host.ws.encode(), where.encode(), None, ctypes.c_ulong(BIND), None)
     return uncovered(f"{host.ws}/.env", f"{where}/.env")
@@ -194,16 +194,16 @@ def through_outer(host):
 @each("nested: sealed", "make {} writable again", ["/", "/usr", "/proc/sys", "/dev", "/dev/null", "/sys"], outside="never")
 def writable_again(host, path):
     fresh()
-    syscall(442, HERE, path.encode(), RECURSIVE, struct.pack("=4Q", 0, 1, 0, 0), 32)
+    syscall("mount_setattr", HERE, path.encode(), RECURSIVE, struct.pack("=4Q", 0, 1, 0, 0), 32)
     return path
 
 
 @attempt("nested: sealed", "make the file system of a device writable", outside="never")
 def reconfigure_usr(host):
     fresh()
-    context = syscall(433, HERE, b"/usr", 0)
-    syscall(431, context, 0, b"rw", None, 0)
-    syscall(431, context, 7, None, None, 0)
+    context = syscall("fspick", HERE, b"/usr", 0)
+    syscall("fsconfig", context, 0, b"rw", None, 0)
+    syscall("fsconfig", context, 7, None, None, 0)
     return "done"
 
 
@@ -212,7 +212,7 @@ def mapped_mount(host):
     fresh()
     tree = open_tree(host.ws, CLONE)
     users = os.open("/proc/self/ns/user", os.O_RDONLY)
-    syscall(442, tree, b"", EMPTY, struct.pack("=4Q", 0x100000, 0, 0, users), 32)
+    syscall("mount_setattr", tree, b"", EMPTY, struct.pack("=4Q", 0x100000, 0, 0, users), 32)
     return "mapped"
 
 
@@ -224,7 +224,7 @@ OWN_FILES = ("sys/net/", "sys/user/", "sys/kernel/", "sys/fs/mqueue/", "sys/fs/b
 def kernel_files(host):
     where = fresh()
     # A /proc is one of processes.
-    syscall(272, 0x20000000)
+    syscall("unshare", 0x20000000)
     reader, writer = os.pipe()
     if os.fork() == 0:
         mount("none", where, "proc")
@@ -291,34 +291,34 @@ KINDS = ["user", "mnt", "net", "ipc", "uts", "pid", "cgroup", "time"]
 
 @each("nested: init", "enter its {} namespace", KINDS, outside="never")
 def enter_init(host, name):
-    return syscall(308, os.open(f"{PROC}/1/ns/{name}", os.O_RDONLY), 0) or True
+    return syscall("setns", os.open(f"{PROC}/1/ns/{name}", os.O_RDONLY), 0) or True
 
 
 @each("nested: init", "enter its namespaces by a descriptor of the process, {}", [
     ("users", 0x10000000), ("mounts", 0x20000), ("network", 0x40000000), ("all of them", 0x6E020000),
 ], outside="never")
 def enter_by_process(host, item):
-    return syscall(308, syscall(434, 1, 0), item[1]) or True
+    return syscall("setns", syscall("pidfd_open", 1, 0), item[1]) or True
 
 
 @each("nested: init", "get its {} namespace from the descriptor", list(enumerate(
     ["cgroup", "ipc", "mnt", "net", "pid", "pid for children", "time", "time for children", "user", "uts"], 1)), outside="never")
 def from_descriptor(host, item):
     import fcntl
-    return fcntl.ioctl(syscall(434, 1, 0), 0xFF00 | item[0], 0)
+    return fcntl.ioctl(syscall("pidfd_open", 1, 0), 0xFF00 | item[0], 0)
 
 
 @each("nested: init", "{}", [
-    ("attach to it", lambda: syscall(101, 16, 1, 0, 0)),
-    ("seize it", lambda: syscall(101, 0x4206, 1, 0, 0)),
-    ("take a descriptor of it", lambda: syscall(438, syscall(434, 1, 0), 0, 0)),
-    ("take another descriptor of it", lambda: syscall(438, syscall(434, 1, 0), 3, 0)),
-    ("read its memory", lambda: syscall(310, 1, (ctypes.c_size_t * 2)(0, 1), 1, (ctypes.c_size_t * 2)(4096, 1), 1, 0)),
-    ("write its memory", lambda: syscall(311, 1, (ctypes.c_size_t * 2)(0, 1), 1, (ctypes.c_size_t * 2)(4096, 1), 1, 0)),
-    ("compare its files", lambda: syscall(312, 1, os.getpid(), 0, 0, 0)),
-    ("advise its memory", lambda: syscall(440, syscall(434, 1, 0), (ctypes.c_size_t * 2)(4096, 4096), 1, 21, 0)),
-    ("limit its files", lambda: syscall(302, 1, 7, (ctypes.c_uint64 * 2)(1, 1), None)),
-    ("move its pages", lambda: syscall(279, 1, 1, (ctypes.c_size_t * 1)(4096), None, (ctypes.c_int * 1)(), 0)),
+    ("attach to it", lambda: syscall("ptrace", 16, 1, 0, 0)),
+    ("seize it", lambda: syscall("ptrace", 0x4206, 1, 0, 0)),
+    ("take a descriptor of it", lambda: syscall("pidfd_getfd", syscall("pidfd_open", 1, 0), 0, 0)),
+    ("take another descriptor of it", lambda: syscall("pidfd_getfd", syscall("pidfd_open", 1, 0), 3, 0)),
+    ("read its memory", lambda: syscall("process_vm_readv", 1, (ctypes.c_size_t * 2)(0, 1), 1, (ctypes.c_size_t * 2)(4096, 1), 1, 0)),
+    ("write its memory", lambda: syscall("process_vm_writev", 1, (ctypes.c_size_t * 2)(0, 1), 1, (ctypes.c_size_t * 2)(4096, 1), 1, 0)),
+    ("compare its files", lambda: syscall("kcmp", 1, os.getpid(), 0, 0, 0)),
+    ("advise its memory", lambda: syscall("process_madvise", syscall("pidfd_open", 1, 0), (ctypes.c_size_t * 2)(4096, 4096), 1, 21, 0)),
+    ("limit its files", lambda: syscall("prlimit64", 1, 7, (ctypes.c_uint64 * 2)(1, 1), None)),
+    ("move its pages", lambda: syscall("move_pages", 1, 1, (ctypes.c_size_t * 1)(4096), None, (ctypes.c_int * 1)(), 0)),
     ("choose its processors", lambda: os.sched_setaffinity(1, {0}) or True),
     ("protect it from nothing", lambda: os.write(os.open(f"{PROC}/1/oom_score_adj", os.O_WRONLY), b"1000")),
     ("map its users", lambda: os.write(os.open(f"{PROC}/1/uid_map", os.O_WRONLY), b"0 0 1")),
@@ -332,14 +332,14 @@ def enter_outer(host, name):
     theirs = os.open(f"{PROC}/{outer(host)}/ns/{name}", os.O_RDONLY)
     if os.fstat(theirs).st_ino == os.stat(f"/proc/self/ns/{name}").st_ino and name == "pid":
         raise Refused("the same")
-    return syscall(308, theirs, 0) or True
+    return syscall("setns", theirs, 0) or True
 
 
 @attempt("nested: outer", "enter the namespace of users that owns the own one", outside="never")
 def parent_users(host):
     import fcntl
     parent = fcntl.ioctl(os.open("/proc/self/ns/user", os.O_RDONLY), 0xB702)
-    return syscall(308, parent, 0) or True
+    return syscall("setns", parent, 0) or True
 
 
 @attempt("nested: outer", "list the mounts of a program outside by their namespace's number", outside="never")
@@ -349,7 +349,7 @@ def list_mounts(host):
     theirs = os.open(f"{PROC}/{outer(host)}/ns/mnt", os.O_RDONLY)
     fcntl.ioctl(theirs, 0x8008B705, number)
     request = struct.pack("=2I3Q", 32, 0, 0xFFFFFFFFFFFFFFFF, 0, number.value)
-    return syscall(458, request, (ctypes.c_uint64 * 8)(), 8, 0)
+    return syscall("listmount", request, (ctypes.c_uint64 * 8)(), 8, 0)
 
 
 @each("nested: rights", "map {}", [
@@ -361,7 +361,7 @@ def more_ids(host, item):
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        syscall(272, NEW_USER)
+        syscall("unshare", NEW_USER)
         os.write(writer, b"x")
         time.sleep(PATIENCE)
     try:
@@ -449,13 +449,13 @@ def tunnel(host):
     ("its family", socket.AF_PACKET, 3), ("the old type", socket.AF_INET, 10), ("the old type, closed on exec", socket.AF_INET, 10 | 0o2000000),
 ], outside="never")
 def packets(host, item):
-    return syscall(41, item[1], item[2], 0x300)
+    return syscall("socket", item[1], item[2], 0x300)
 
 
 @attempt("nested: network", "make a pair of packet sockets", outside="never")
 def packet_pair(host):
     try:
-        return syscall(53, socket.AF_INET, 10, 0x300, (ctypes.c_int * 2)())
+        return syscall("socketpair", socket.AF_INET, 10, 0x300, (ctypes.c_int * 2)())
     except OSError as error:
         if error.errno != errno.EAFNOSUPPORT:
             raise RuntimeError("one was made first") from error
@@ -521,7 +521,7 @@ def many(flag, name, start=0):
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     held = []
     while len(held) < 1000:
-        syscall(272, flag)
+        syscall("unshare", flag)
         held.append(os.open(f"/proc/self/ns/{name}", os.O_RDONLY))
     return len(held)
 
@@ -560,16 +560,16 @@ def many_users(host):
 
 
 @each("nested: kernel", "{}", [
-    ("bpf", lambda: syscall(321, 0, bytes(128), 128)), ("a token of bpf", lambda: syscall(321, 36, bytes(128), 128)),
-    ("perf_event_open", lambda: syscall(298, bytes(128), 0, -1, -1, 0)), ("io_uring", lambda: syscall(425, 1, bytes(120))),
-    ("userfaultfd", lambda: syscall(323, 1)), ("add a key", lambda: syscall(248, b"user", b"x", b"y", 1, -4)),
-    ("join a keyring", lambda: syscall(250, 1, 0)), ("fanotify", lambda: syscall(300, 0x200, 0)),
-    ("open by handle", lambda: syscall(304, HERE, bytes(136), 0)), ("a quota", lambda: syscall(179, 0x80000700, b"/", 0, 0)),
-    ("clone3", lambda: syscall(435, (ctypes.c_uint64 * 8)(NEW_USER, 0, 0, 0, 17, 0, 0, 0), 64)),
-    ("a namespace of control groups", lambda: syscall(272, 0x02000000) or True),
-    ("a namespace of control groups by clone", lambda: syscall(56, 0x02000000 | 17, 0, 0, 0, 0)),
-    ("the clock", lambda: syscall(227, 0, struct.pack("=2q", 0, 0))), ("swap", lambda: syscall(167, b"/tmp/x", 0)),
-    ("accounting", lambda: syscall(163, b"/tmp/x")), ("the kernel's log", lambda: syscall(103, 3, bytes(64), 64)),
+    ("bpf", lambda: syscall("bpf", 0, bytes(128), 128)), ("a token of bpf", lambda: syscall("bpf", 36, bytes(128), 128)),
+    ("perf_event_open", lambda: syscall("perf_event_open", bytes(128), 0, -1, -1, 0)), ("io_uring", lambda: syscall("io_uring_setup", 1, bytes(120))),
+    ("userfaultfd", lambda: syscall("userfaultfd", 1)), ("add a key", lambda: syscall("add_key", b"user", b"x", b"y", 1, -4)),
+    ("join a keyring", lambda: syscall("keyctl", 1, 0)), ("fanotify", lambda: syscall("fanotify_init", 0x200, 0)),
+    ("open by handle", lambda: syscall("open_by_handle_at", HERE, bytes(136), 0)), ("a quota", lambda: syscall("quotactl", 0x80000700, b"/", 0, 0)),
+    ("clone3", lambda: syscall("clone3", (ctypes.c_uint64 * 8)(NEW_USER, 0, 0, 0, 17, 0, 0, 0), 64)),
+    ("a namespace of control groups", lambda: syscall("unshare", 0x02000000) or True),
+    ("a namespace of control groups by clone", lambda: syscall("clone", 0x02000000 | 17, 0, 0, 0, 0)),
+    ("the clock", lambda: syscall("clock_settime", 0, struct.pack("=2q", 0, 0))), ("swap", lambda: syscall("swapon", b"/tmp/x", 0)),
+    ("accounting", lambda: syscall("acct", b"/tmp/x")), ("the kernel's log", lambda: syscall("syslog", 3, bytes(64), 64)),
 ], outside="never")
 def calls_of_root(host, item):
     return item[1]()

@@ -130,10 +130,10 @@ KNOWN = {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
 def family(host, number):
     won = []
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_RAW):
-        for function in (41, 53):
+        for function in ("socket", "socketpair"):
             pair = (ctypes.c_int * 2)()
             try:
-                won.append(syscall(function, number, kind, 0, pair) if function == 53
+                won.append(syscall(function, number, kind, 0, pair) if function == "socketpair"
                            else syscall(function, number, kind, 0))
             except OSError as error:
                 if error.errno != errno.EAFNOSUPPORT:
@@ -150,10 +150,12 @@ def netlink(host, number):
 
 @each("families", "make a {} socket", [
     ("raw IPv4", 2, 3, 1), ("raw IPv6", 10, 3, 58), ("raw IP packet", 2, 3, 255), ("ICMP", 2, 2, 1),
-    ("ICMPv6", 10, 2, 58), ("packet", 17, 3, 0x300), ("SCTP", 2, 5, 132), ("vsock", 40, 1, 0),
+    ("ICMPv6", 10, 2, 58), ("packet", 17, 3, 0x300), ("vsock", 40, 1, 0),
+    ("SCTP", 2, 5, 132), ("SCTP stream", 10, 1, 132), ("multipath TCP", 2, 1, 262), ("UDP-Lite", 2, 2, 136), ("UDP-Lite over IPv6", 10, 2, 136),
+    ("DCCP", 2, 6, 33), ("L2TP", 2, 2, 115), ("SMC", 2, 1, 256),
 ], outside="unsaid")
 def special(host, item):
-    return syscall(41, item[1], item[2], item[3])
+    return syscall("socket", item[1], item[2], item[3])
 
 
 def netlink_request(kind, payload, flags=0x5):

@@ -48,19 +48,19 @@ def reach(host, how):
     pid = host.victim
     return {
         "kill": lambda: os.kill(pid, 0) or True,
-        "tgkill": lambda: syscall(234, pid, pid, 0) or True,
-        "rt_sigqueueinfo": lambda: syscall(297, pid, pid, 0, (ctypes.c_char * 128)()) or True,
+        "tgkill": lambda: syscall("tgkill", pid, pid, 0) or True,
+        "rt_sigqueueinfo": lambda: syscall("rt_tgsigqueueinfo", pid, pid, 0, (ctypes.c_char * 128)()) or True,
         "pidfd_open": lambda: os.pidfd_open(pid),
         "prlimit": lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE),
         "setpriority": lambda: os.setpriority(os.PRIO_PROCESS, pid, 19) or True,
         "sched_setaffinity": lambda: os.sched_setaffinity(pid, {0}) or True,
         "getpgid": lambda: os.getpgid(pid),
-        "ptrace": lambda: syscall(101, 0x4206, pid, 0, 0) or True,
+        "ptrace": lambda: syscall("ptrace", 0x4206, pid, 0, 0) or True,
         "process_vm_readv": lambda: vm_read(pid),
-        "kcmp": lambda: syscall(312, pid, pid, 0, 0, 0) or True,
-        "ioprio_set": lambda: syscall(251, 1, pid, 3 << 13) or True,
-        "move_pages": lambda: syscall(279, pid, 0, 0, 0, 0, 0) or True,
-        "get_robust_list": lambda: syscall(274, pid, ctypes.byref(ctypes.c_void_p()),
+        "kcmp": lambda: syscall("kcmp", pid, pid, 0, 0, 0) or True,
+        "ioprio_set": lambda: syscall("ioprio_set", 1, pid, 3 << 13) or True,
+        "move_pages": lambda: syscall("move_pages", pid, 0, 0, 0, 0, 0) or True,
+        "get_robust_list": lambda: syscall("get_robust_list", pid, ctypes.byref(ctypes.c_void_p()),
                                            ctypes.byref(ctypes.c_size_t())) or True,
     }[how]()
 
@@ -70,7 +70,7 @@ def vm_read(pid):
     local = ctypes.create_string_buffer(8)
     local_iov = (ctypes.c_size_t * 2)(ctypes.addressof(local), 8)
     remote_iov = (ctypes.c_size_t * 2)(first_mapping(pid), 8)
-    return syscall(310, pid, local_iov, 1, remote_iov, 1, 0)
+    return syscall("process_vm_readv", pid, local_iov, 1, remote_iov, 1, 0)
 
 
 def first_mapping(pid):
@@ -94,7 +94,7 @@ def reach_init(host, how):
         won = []
         for number in range(64):
             try:
-                won.append(syscall(438, init, number, 0))
+                won.append(syscall("pidfd_getfd", init, number, 0))
             except OSError as error:
                 if error.errno == errno.EBADF:
                     raise RuntimeError("looked at init's table") from error
@@ -102,16 +102,16 @@ def reach_init(host, how):
             raise Refused("none")
         return won
     return {
-        "ptrace attach": lambda: syscall(101, 16, 1, 0, 0) or True,
-        "ptrace seize": lambda: syscall(101, 0x4206, 1, 0, 0) or True,
-        "process_vm_readv": lambda: syscall(310, 1, local, 1, remote, 1, 0),
-        "process_vm_writev": lambda: syscall(311, 1, local, 1, remote, 1, 0),
-        "kcmp": lambda: syscall(312, 1, os.getpid(), 0, 0, 0),
-        "process_madvise": lambda: syscall(440, os.pidfd_open(1), remote, 1, 21, 0),
-        "process_mrelease": lambda: syscall(448, os.pidfd_open(1), 0) or True,
-        "move_pages": lambda: syscall(279, 1, 0, 0, 0, 0, 0) or True,
-        "migrate_pages": lambda: syscall(256, 1, 8, (ctypes.c_ulong * 1)(1), (ctypes.c_ulong * 1)(1)) or True,
-        "get_robust_list": lambda: syscall(274, 1, ctypes.byref(ctypes.c_void_p()),
+        "ptrace attach": lambda: syscall("ptrace", 16, 1, 0, 0) or True,
+        "ptrace seize": lambda: syscall("ptrace", 0x4206, 1, 0, 0) or True,
+        "process_vm_readv": lambda: syscall("process_vm_readv", 1, local, 1, remote, 1, 0),
+        "process_vm_writev": lambda: syscall("process_vm_writev", 1, local, 1, remote, 1, 0),
+        "kcmp": lambda: syscall("kcmp", 1, os.getpid(), 0, 0, 0),
+        "process_madvise": lambda: syscall("process_madvise", os.pidfd_open(1), remote, 1, 21, 0),
+        "process_mrelease": lambda: syscall("process_mrelease", os.pidfd_open(1), 0) or True,
+        "move_pages": lambda: syscall("move_pages", 1, 0, 0, 0, 0, 0) or True,
+        "migrate_pages": lambda: syscall("migrate_pages", 1, 8, (ctypes.c_ulong * 1)(1), (ctypes.c_ulong * 1)(1)) or True,
+        "get_robust_list": lambda: syscall("get_robust_list", 1, ctypes.byref(ctypes.c_void_p()),
                                            ctypes.byref(ctypes.c_size_t())) or True,
     }[how]()
 
@@ -159,7 +159,7 @@ def hinder_by_schedule(host, how):
         "priority": lambda: os.setpriority(os.PRIO_PROCESS, 1, os.getpriority(os.PRIO_PROCESS, 1)),
         "scheduler": lambda: os.sched_setscheduler(1, own, os.sched_param(0)),
         "affinity": lambda: os.sched_setaffinity(1, os.sched_getaffinity(1)),
-        "io priority": lambda: syscall(251, 1, 1, 0),
+        "io priority": lambda: syscall("ioprio_set", 1, 1, 0),
         "group's priority": lambda: os.setpriority(os.PRIO_PGRP, 1, 0),
         "user's priority": lambda: os.setpriority(os.PRIO_USER, 0, 0),
     }[how]()
@@ -170,7 +170,7 @@ def hinder_by_schedule(host, how):
 def tracer(host):
     call("prctl", 4, 1, 0, 0, 0)
     call("prctl", 0x59616D61, ctypes.c_ulong(-1 & (2**64 - 1)), 0, 0, 0)
-    return syscall(101, 16, 1, 0, 0) or True
+    return syscall("ptrace", 16, 1, 0, 0) or True
 
 
 @attempt("processes", "join init's session or group", outside="never")

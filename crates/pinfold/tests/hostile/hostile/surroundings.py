@@ -87,7 +87,7 @@ def inject(host, item):
         os.setsid()
         fcntl.ioctl(user, termios.TIOCSCTTY, 0)
         LIBC.syscall.restype = ctypes.c_long
-        done = LIBC.syscall(ctypes.c_long(16), ctypes.c_long(user), ctypes.c_ulong(item[1]), b"\x10x")
+        done = LIBC.syscall(ctypes.c_long(NUMBERS["ioctl"]), ctypes.c_long(user), ctypes.c_ulong(item[1]), b"\x10x")
         os._exit(0 if done == 0 else 1)
     if os.WEXITSTATUS(os.wait()[1]) != 0:
         raise Refused("refused")
@@ -127,7 +127,7 @@ def system_v_lists(host, what):
 
 @attempt("shared memory", "open the host's message queue")
 def message_queue(host):
-    return syscall(240, host.mqueue.lstrip("/").encode(), os.O_RDONLY, 0, 0)
+    return syscall("mq_open", host.mqueue.lstrip("/").encode(), os.O_RDONLY, 0, 0)
 
 
 @each("environment", "find the caller's marker in {}", [

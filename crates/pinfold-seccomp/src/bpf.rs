@@ -136,7 +136,7 @@ impl Assembler {
             Verdict::Refuse | Verdict::Nested => self.give(REFUSE),
             Verdict::Absent => self.give(ABSENT),
             Verdict::Namespaces => self.namespaces(),
-            Verdict::Families => self.families(),
+            Verdict::Families => self.families(numbers),
             Verdict::Terminal => self.requests(),
             Verdict::Personality => self.personality(),
             Verdict::Init => self.init(numbers),
@@ -166,21 +166,37 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// Filters socket(2) and socketpair(2): the families that exist, and of netlink its routing.
-    /// AF_VSOCK, for one, has no namespace: it would reach the host from an empty network.
-    fn families(&mut self) {
-        // The kernel takes AF_INET with this type for a packet socket (`__sock_create`, net/socket.c).
-        self.load(argument(1));
-        self.emit(AND, 0, 0, SOCKET_TYPE);
-        self.give_if_equal(SOCK_PACKET, errno(libc::EAFNOSUPPORT));
+    /// Filters socket(2) and socketpair(2): the families that exist, of netlink its routing, and of the internet
+    /// [`INTERNET`]. AF_VSOCK, for one, has no namespace: it would reach the host from an empty network. Only AF_UNIX
+    /// makes pairs.
+    fn families(&mut self, numbers: &Range<u32>) {
+        let absent = errno(libc::EAFNOSUPPORT);
         self.load(argument(0));
-        for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
-            self.give_if_equal(family as u32, PASS);
+        self.give_if_equal(libc::AF_UNIX as u32, PASS);
+        if numbers.contains(&(libc::SYS_socketpair as u32)) {
+            return self.give(absent);
         }
-        self.emit(JUMP_EQUAL, 0, 3, libc::AF_NETLINK as u32);
+        self.emit(JUMP_EQUAL, 0, 4, libc::AF_NETLINK as u32);
         self.load(argument(2));
         self.give_if_equal(libc::NETLINK_ROUTE as u32, PASS);
-        self.give(errno(libc::EAFNOSUPPORT));
+        self.give(absent);
+        self.emit(JUMP_EQUAL, 2, 0, libc::AF_INET as u32);
+        self.emit(JUMP_EQUAL, 1, 0, libc::AF_INET6 as u32);
+        self.give(absent);
+        self.load(argument(1));
+        self.emit(AND, 0, 0, SOCKET_TYPE);
+        // It needs a capability over the network, and no module is loaded for a protocol.
+        self.give_if_equal(libc::SOCK_RAW as u32, PASS);
+        for (kind, protocols) in INTERNET {
+            let skipped = 2 * protocols.len() + 2;
+            self.emit(JUMP_EQUAL, 0, skipped as u8, *kind as u32);
+            self.load(argument(2));
+            for protocol in *protocols {
+                self.give_if_equal(*protocol as u32, PASS);
+            }
+            self.give(errno(libc::EPROTONOSUPPORT));
+        }
+        self.give(errno(libc::ESOCKTNOSUPPORT));
     }
 
     /// Filters ioctl(2): nothing types into a terminal, even into one's own. No directory gets encrypted: without
@@ -360,8 +376,13 @@ const DEVICE: u32 = libc::S_IFCHR & libc::S_IFBLK;
 
 /// Bits of socket(2)'s second argument that are the type (`SOCK_TYPE_MASK`, linux/net.h).
 const SOCKET_TYPE: u32 = 0xf;
-/// linux/net.h; obsolete, and yet there.
-const SOCK_PACKET: u32 = 10;
+/// Types of sockets of the internet, and their protocols. For others any user makes the kernel load a module that nothing
+/// on the machine uses (`inet_create`, net/ipv4/af_inet.c), such as that of SCTP, or reaches rarely tried code, such as that of
+/// multipath TCP; SOCK_PACKET is a packet socket (`__sock_create`, net/socket.c).
+const INTERNET: &[(i32, &[i32])] = &[
+    (libc::SOCK_STREAM, &[0, libc::IPPROTO_TCP]),
+    (libc::SOCK_DGRAM, &[0, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6]),
+];
 
 /// Options that need root over a network: level, single ones, and the first one from which on all are.
 ///

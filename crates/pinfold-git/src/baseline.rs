@@ -1,7 +1,7 @@
 //! What a repository held when a session started: distinguishes what the session deleted from what the
 //! host made since.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirEntry;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -199,12 +199,10 @@ impl Start {
         found.next().map(|(object, _)| object.to_owned())
     }
 
-    /// Returns whether a reference of any kind named this object.
-    pub fn had(&self, name: &str, object: &str) -> bool {
-        match self.loose.get(name) {
-            Some(value) => value == object,
-            None => self.packed.lines().any(|line| line.split_once(' ') == Some((object, name))),
-        }
+    /// Returns which object each reference named, whatever its kind.
+    pub fn named(&self) -> Named<'_> {
+        let packed = self.packed.lines().filter_map(|line| line.split_once(' ')).collect();
+        Named { loose: &self.loose, packed }
     }
 
     /// Returns whether references, HEADs and stashes are known to be the same.
@@ -235,6 +233,24 @@ impl Start {
     /// Returns whether this commit was an entry of the stash.
     pub fn had_stash(&self, commit: &str) -> bool {
         self.stash.lines().any(|line| word(line, 1) == Some(commit))
+    }
+}
+
+/// References of any kind, for many questions.
+#[derive(Debug)]
+pub struct Named<'a> {
+    loose: &'a HashMap<String, String>,
+    /// Objects with names, as the file has them.
+    packed: HashSet<(&'a str, &'a str)>,
+}
+
+impl Named<'_> {
+    /// Returns whether this reference named this object.
+    pub fn has(&self, name: &str, object: &str) -> bool {
+        match self.loose.get(name) {
+            Some(value) => value == object,
+            None => self.packed.contains(&(object, name)),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod keys;
 pub mod known;
 pub mod layout;
 pub mod lfs;
+pub mod listed;
 pub mod new_directory;
 pub mod opened;
 pub mod packed;

@@ -6,6 +6,7 @@ mod lease;
 mod left_out;
 mod own_program;
 mod record;
+mod together;
 mod watched;
 
 use std::ffi::{OsStr, OsString};
@@ -30,6 +31,7 @@ pub use self::lease::lend;
 pub use self::left_out::{leave_out_in_children, left_out_by_parent};
 pub use self::own_program::own_program;
 pub use self::record::{record_exec, record_launch};
+use self::together::Together;
 use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
@@ -52,6 +54,8 @@ pub struct Launcher {
     path: Arc<SearchPath>,
     /// Readable once the user wants what waits for a program to end.
     interrupt: Option<Arc<OwnedFd>>,
+    /// What programs in [`Self::run_in`] may take together.
+    together: Option<Together>,
 }
 
 #[derive(Debug)]
@@ -69,7 +73,8 @@ impl Launcher {
     #[must_use]
     pub fn new(wrappers: Wrappers) -> Self {
         let shared = Arc::new(Shared { wrappers, audit: Mutex::new(None) });
-        Self { shared, path: Arc::new(SearchPath::without(Vec::new())), interrupt: None }
+        let path = Arc::new(SearchPath::without(Vec::new()));
+        Self { shared, path, interrupt: None, together: None }
     }
 
     /// Records launches in this log from now on.
@@ -121,7 +126,7 @@ impl Launcher {
 
     /// Sees a program to its end within the bounds for every program.
     fn to_end(&self, child: Child) -> io::Result<CommandOutput> {
-        to_end(child, self.interrupt.as_deref())
+        to_end(child, BOUNDS, self.interrupt.as_deref())
     }
 
     /// Returns the directories that are not on `PATH` for what is started.
@@ -347,7 +352,7 @@ impl Launcher {
     /// may read what a sandbox made.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::run_to_end`].
+    /// Returns the errors of [`Self::run_to_end`]; `TimedOut` once the time is over that it shares with others.
     pub fn run_in(
         &self,
         spot: Spot<'_>,
@@ -357,13 +362,23 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
+        // What is left of the time, if it is less than each program has.
+        let together = self.together.filter(|it| it.left() < BOUNDS.patience);
+        if let Some(together) = together.filter(|it| it.left().is_zero()) {
+            return Err(together.over());
+        }
         let mut child = self.spawn(argv, variables, input, owner, Some(spot))?;
         if let Err(error) = bound_memory(&child) {
             let _ = child.kill();
             let _ = child.wait();
             return Err(error);
         }
-        self.to_end(child)
+        let Some(together) = together else { return self.to_end(child) };
+        let bounds = Bounds { patience: together.left(), ..BOUNDS };
+        to_end(child, bounds, self.interrupt.as_deref()).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => together.over(),
+            _ => error,
+        })
     }
 }
 
@@ -377,13 +392,13 @@ fn bound_memory(child: &Child) -> io::Result<()> {
     Ok(())
 }
 
-/// Sees a program to its end within the bounds for every program.
+/// Sees a program to its end within bounds.
 ///
 /// # Errors
 /// Returns `TimedOut` and `FileTooLarge`, each with words that name the bound.
-fn to_end(child: Child, interrupt: Option<&OwnedFd>) -> io::Result<CommandOutput> {
-    let Bounds { patience, most } = BOUNDS;
-    see_to_end(child, BOUNDS, interrupt).map_err(|error| {
+fn to_end(child: Child, bounds: Bounds, interrupt: Option<&OwnedFd>) -> io::Result<CommandOutput> {
+    let Bounds { patience, most } = bounds;
+    see_to_end(child, bounds, interrupt).map_err(|error| {
         let kind = error.kind();
         let words = match kind {
             io::ErrorKind::TimedOut => format!("it took more than {} s", patience.as_secs()),
@@ -412,6 +427,15 @@ impl HostProgram {
     #[must_use]
     pub fn launcher(&self) -> &Launcher {
         &self.launcher
+    }
+
+    /// Returns it with this time for all that [`Launcher::run_in`] runs from now on, together. A time that it shares already
+    /// stays if that ends before.
+    #[must_use]
+    pub fn within(&self, time: Duration) -> Self {
+        let new = Together::new(time);
+        let together = Some(self.launcher.together.map_or(new, |its| its.or_earlier(new)));
+        Self { path: self.path.clone(), launcher: Launcher { together, ..self.launcher.clone() } }
     }
 }
 

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use pinfold_host::anchor::Anchor;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_host::wrappers::Wrappers;
 
 use super::HostGit;
@@ -70,4 +70,23 @@ fn git_that_needs_too_much_memory_ends_and_the_bound_is_named() {
     let none = write(&["mktree"], "");
     let said = run(&["diff-tree", "--raw", "-r", &none, tree], "").unwrap_err().to_string();
     assert!(said.starts_with("git may have 1024 MiB of memory, and needs more"), "{said}");
+}
+
+#[test]
+fn programs_that_share_a_time_end_with_it_and_it_is_named() {
+    let launcher = Launcher::new(Wrappers::none());
+    let Ok(program) = launcher.find("git", &[]) else {
+        return eprintln!("skipped: there is no git");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Anchor::of(&dir.path().canonicalize().unwrap()).unwrap();
+    let version =
+        |program: &HostProgram| HostGit { program, directory: &directory }.run(&["version"], None);
+    version(&program.within(Duration::from_secs(30))).unwrap();
+    let over = program.within(Duration::ZERO);
+    // A longer time within it ends with it.
+    for program in [&over, &over.within(Duration::from_secs(30))] {
+        let said = version(program).unwrap_err().to_string();
+        assert_eq!(said, "git was ended: its programs took more than 0 s together");
+    }
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use pinfold_secrets::CommandOutput;
 
-use super::{left_out, of_descriptor, to_end};
+use super::{BOUNDS, left_out, of_descriptor, to_end};
 use crate::process::{command, whole_input};
 
 /// Prepares this very program, in its own environment. What this process leaves out of `PATH`, that one does, too.
@@ -180,5 +180,5 @@ pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOu
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    to_end(child, None)
+    to_end(child, BOUNDS, None)
 }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{
@@ -47,10 +48,14 @@ mod touched;
 mod unchanged;
 
 use held::Held;
+use judged::Finding;
 pub(crate) use recorded::{Recorded, inner_first};
 
 /// Bytes of what git lists for a repository; a reference takes about a hundred.
 const LONGEST_LIST: u64 = 256 << 20;
+
+/// How long all programs may take together that bring one repository in step. A session can make many slow ones of them.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// References that a session brings, or moves. Ten seconds pass until git has made so many.
 const MOST_NEW: usize = 100_000;
@@ -170,7 +175,8 @@ impl Collect<'_> {
         make(&self.out)?;
         [ASKED, SAID, CHECKED].iter().try_for_each(|name| make(&self.out.join(name)))?;
         pinfold_boundary::ownership::hand_over(&self.out)?;
-        let done = self.both_ways(state, all, settled);
+        let git = self.git.within(LONGEST);
+        let done = self.with(&git).both_ways(state, all, settled);
         let _ = fs::remove_dir_all(&self.out);
         done
     }
@@ -333,7 +339,7 @@ impl Collect<'_> {
         state: &State,
         ours: &Held,
         theirs: &mut Held,
-    ) -> Result<(HashSet<String>, BTreeMap<String, String>), Refusal> {
+    ) -> Result<(HashSet<String>, BTreeMap<String, Finding>), Refusal> {
         if !self.check(state, ours, theirs)? {
             return Ok((HashSet::new(), BTreeMap::new()));
         }
@@ -351,7 +357,7 @@ impl Collect<'_> {
         let is_own =
             |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
         may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
-        let touched = self.judge(state, moved)?;
+        let touched = self.judge(state, moved);
         Ok((may_move, touched))
     }
 
@@ -484,8 +490,8 @@ struct Plan<'p> {
     theirs: &'p Held,
     /// References that may go where the session has them.
     forward: HashSet<String>,
-    /// References whose new commits change a file that tools run by themselves, with its path.
-    touched: BTreeMap<String, String>,
+    /// References whose new commits change a file that tools run by themselves, or may.
+    touched: BTreeMap<String, Finding>,
     /// Branches that are checked out where the session did not see it.
     held: &'p HashMap<String, &'p Worktree>,
 }

@@ -262,3 +262,34 @@ fn session_with_many_names_that_exclude_each_other_ends_soon_and_its_copy_is_kep
         assert!(began.elapsed() < std::time::Duration::from_secs(60), "{site}: {stderr}");
     }
 }
+
+/// Ten levels of ten names each: few objects, and more files than git has memory for.
+#[test]
+fn branch_that_git_cannot_judge_within_its_bounds_keeps_back_no_other() {
+    let site = sites().pop().unwrap();
+    let case = site.repository();
+    let script = "o=$(git hash-object -w file); e=\"100644 blob $o\"; for l in 0 1 2 3 4 5 6 7 8 9; do \
+                  e=\"040000 tree $(for n in 0 1 2 3 4 5 6 7 8 9; do printf '%s\\t%s\\n' \"$e\" $n; done | git mktree)\"; done; \
+                  git branch many $(git commit-tree -p HEAD -m many ${e##* }); \
+                  git checkout -q -b good; git commit -q --allow-empty -m good; git checkout -q main; git commit -q --allow-empty -m more";
+    let (_, stderr) = text(&case.inside(script));
+    let refs = case.host("git for-each-ref --format='%(refname) %(subject)'");
+    let (kept, moved): (Vec<&str>, Vec<&str>) =
+        refs.lines().partition(|line| line.starts_with("refs/pinfold/"));
+    assert_eq!(moved, ["refs/heads/good good", "refs/heads/main more"], "{stderr}");
+    assert!(kept.len() == 1 && kept[0].ends_with("/heads/many many"), "{refs}");
+    assert!(stderr.contains("by themselves (git may have 1024 MiB of memory"), "{stderr}");
+}
+
+#[test]
+fn number_of_programs_of_git_does_not_grow_with_tags_of_trees() {
+    let site = sites().pop().unwrap();
+    let case = site.repository();
+    let script = "git pack-refs --all; o=$(git hash-object -w file); \
+                  for n in $(seq 500); do printf '100644 blob %s\\t%s\\n\\n' $o $n; done | git mktree --batch | \
+                  while read -r t; do echo $t refs/tags/t$t; done | sort -k2 >>.git/packed-refs";
+    let (_, stderr) = text(&case.inside(script));
+    assert_eq!(case.host("git tag | wc -l").trim(), "500", "{stderr}");
+    let programs = case.host("grep -c diff-tree ${PWD%/*}/home/.local/state/pinfold/audit.jsonl");
+    assert!(programs.trim().parse::<u32>().unwrap() < 20, "{programs}");
+}

@@ -17,6 +17,7 @@ use pinfold_host::Refusal;
 use pinfold_host::beneath::{kind_at, open_directory};
 use rustix::fs::{AtFlags, unlinkat};
 
+use super::judged::Finding;
 use super::{Collect, Phase, Plan, touched};
 
 /// What says that a command was stopped that only its user can finish.
@@ -246,10 +247,10 @@ impl Collect<'_> {
             let Some(path) = touched.flatten() else { return Ok(()) };
             let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
             let command = format!("git checkout {}", shell_word(&kept));
-            return Err(touched::reason_with(&path, &command).into());
+            return Err(touched::reason_with(Finding::Brings(path), &command).into());
         };
-        if let Some(path) = plan.touched.get(branch) {
-            return Err(touched::reason(path, self.session).into());
+        if let Some(found) = plan.touched.get(branch) {
+            return Err(touched::reason(found, self.session).into());
         }
         if plan.held.contains_key(branch) {
             return Err("its branch is checked out in another worktree".into());

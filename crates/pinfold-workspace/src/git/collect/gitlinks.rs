@@ -5,10 +5,9 @@
 //! lives, that may be anything. At the end it is rebuilt or set aside.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use pinfold_git::listed::gitlinks;
 use pinfold_git::state::State;
 use pinfold_git::worktrees::Worktree;
 use pinfold_host::Refusal;
@@ -95,41 +94,5 @@ impl Collect<'_> {
         let host = self.copied.host.path();
         let is_own = move |git: &Path| git == host || git.starts_with(host.join("worktrees"));
         self.tops.iter().filter(move |(_, git)| is_own(git)).map(|(top, _)| top.as_path())
-    }
-}
-
-/// Returns the paths and commits of submodules in what git-diff-tree(1), or git-ls-tree(1), lists.
-fn gitlinks(listed: &[u8], is_diff: bool) -> impl Iterator<Item = (&Path, &str)> {
-    let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-    let path = |bytes| Path::new(OsStr::from_bytes(bytes));
-    fn word(entry: &[u8], number: usize) -> &str {
-        let word = entry.split(|byte| *byte == b' ').nth(number);
-        str::from_utf8(word.unwrap_or_default()).unwrap_or_default()
-    }
-    let is_link = |entry, mode| word(entry, mode) == "160000";
-    std::iter::from_fn(move || {
-        let field = fields.next()?;
-        if is_diff {
-            let name = fields.next()?;
-            return Some(is_link(field, 1).then(|| (path(name), word(field, 3))));
-        }
-        let at = field.iter().position(|byte| *byte == b'\t')?;
-        let (entry, name) = (&field[..at], &field[at + 1..]);
-        Some(is_link(entry, 0).then(|| (path(name), word(entry, 2))))
-    })
-    .flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_submodules_are_listed() {
-        let diff = b":000000 100644 0 a A\0file\0:000000 160000 0 b A\0sub\nmodule\0:160000 000000 b 0 D\0gone\0";
-        let found: Vec<_> = gitlinks(diff, true).collect();
-        assert_eq!(found, [(Path::new("sub\nmodule"), "b")]);
-        let tree = b"100644 blob a\tfile\x00160000 commit b\tsub\0";
-        assert_eq!(gitlinks(tree, false).collect::<Vec<_>>(), [(Path::new("sub"), "b")]);
     }
 }

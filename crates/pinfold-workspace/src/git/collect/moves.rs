@@ -221,15 +221,15 @@ impl Collect<'_> {
         Names { taken, of_objects }: Names<'_>,
         Reference { name, is_own, our, last, kept }: Reference<'_>,
     ) -> Option<String> {
-        let brings = plan.touched.get(name).map(|path| match name.strip_prefix("refs/tags/") {
+        let found = plan.touched.get(name).map(|found| match name.strip_prefix("refs/tags/") {
             Some(tag) => {
                 let (tag, kept) = (shell_word(tag), shell_word(kept));
-                touched::reason_with(path, &format!("git tag {tag} {kept}"))
+                touched::reason_with(found, &format!("git tag {tag} {kept}"))
             }
-            None => touched::reason(path, self.session),
+            None => touched::reason(found, self.session),
         });
-        match (self.refuses(Some(name)), brings) {
-            (Some(why), Some(brings)) => return Some(format!("{why}; {brings}")),
+        match (self.refuses(Some(name)), found) {
+            (Some(why), Some(found)) => return Some(format!("{why}; {found}")),
             (Some(why), None) | (None, Some(why)) => return Some(why),
             (None, None) => {}
         }

@@ -11,6 +11,7 @@ use pinfold_host::Refusal;
 use pinfold_policy::path::Escaped;
 
 use super::super::import::CHECKED;
+use super::judged::{Finding, finding};
 use super::{Collect, Held, touched};
 
 /// More new stashes than these are not put on the host's list, but below `refs/pinfold/`.
@@ -36,7 +37,9 @@ impl Collect<'_> {
         let over = self.refuses(Some("refs/stash"));
         let all: Vec<&Stash> = theirs.stashes.iter().filter(is_new).filter(is_of_use).collect();
         let unlisted = all.iter().filter(|stash| over.is_some() || !is_proper(stash));
-        let touched = self.judge(state, unlisted.map(|stash| (&stash.commit, &stash.commit)))?;
+        let touched = self.judge(state, unlisted.map(|stash| (&stash.commit, &stash.commit)));
+        let git = self.judging_git();
+        let judging = self.with(&git);
         let mut kept = String::new();
         let mut new: Vec<&Stash> = Vec::new();
         for stash in all {
@@ -44,9 +47,8 @@ impl Collect<'_> {
             // What the list does not take is nowhere that `git stash pop` finds it.
             let why = match over.clone() {
                 None if !is_proper(stash) => Some("`git stash` did not make it".to_owned()),
-                None if new.len() < MOST_STASHES => self
-                    .stash_touches(state, commit)?
-                    .map(|path| touched::reason_with(&path, &command(commit))),
+                None if new.len() < MOST_STASHES => finding(judging.stash_touches(state, commit))
+                    .map(|found| touched::reason_with(found, &command(commit))),
                 why => why,
             };
             let Some(why) = why else {
@@ -107,16 +109,17 @@ impl Collect<'_> {
         let below = format!("refs/pinfold/{}/unused", self.session);
         // The host may have moved its own.
         let start = &self.copied.start;
+        let named = start.named();
         let was_head = |name: &str, object: &String| {
             start.head(name).is_some_and(|head| head.commit.as_ref() == Some(object))
         };
         let was_there =
-            |(object, name): &&(String, String)| start.had(name, object) || was_head(name, object);
+            |(object, name): &&(String, String)| named.has(name, object) || was_head(name, object);
         let new = theirs.unused.difference(&ours.unused).filter(|it| !was_there(it));
         let unused: Vec<_> = new.collect();
         let most = self.limits().unused;
         let first = unused.iter().take(most).map(|(object, name)| (name, object));
-        let touched = self.judge(state, first)?;
+        let touched = self.judge(state, first);
         // Several may name one object.
         let mut commands = BTreeSet::new();
         for (object, name) in unused.iter().take(most) {
@@ -143,11 +146,17 @@ impl Collect<'_> {
         Ok(())
     }
 
-    /// Notes what is kept for a reason, and a path that it brings which tools run by themselves.
-    fn keep_judged(&self, settled: &mut Settled, what: String, why: String, path: Option<&String>) {
-        let brings = path.map(|path| format!("{why}, and {}", touched::brings(path)));
-        let kept = Kept::new(what, brings.unwrap_or(why));
-        settled.kept.push(Kept { is_executed: path.is_some(), ..kept });
+    /// Notes what is kept for a reason, and what was found in it.
+    fn keep_judged(
+        &self,
+        settled: &mut Settled,
+        what: String,
+        why: String,
+        found: Option<&Finding>,
+    ) {
+        let both = found.map(|found| format!("{why}, and {found}"));
+        let kept = Kept::new(what, both.unwrap_or(why));
+        settled.kept.push(Kept { is_executed: found.is_some(), ..kept });
     }
 
     /// Branches and tags that the session deleted.

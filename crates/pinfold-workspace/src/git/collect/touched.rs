@@ -7,18 +7,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::listed::{Change, Entry, parse_changes};
 use pinfold_git::refs::shell_word;
 use pinfold_git::state::State;
 use pinfold_git::worktrees;
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_names::{Folded, Protection, Site, fold};
-use pinfold_policy::path::Escaped;
 
 use super::Collect;
 use crate::git::committed::{LARGEST, is_content_of};
@@ -32,14 +33,8 @@ const MOST_PATHS: usize = 100;
 /// Recorded commits of submodules that are judged at most.
 const MOST_RECORDED: usize = 256;
 
-/// The mode of a submodule.
-const SUBMODULE: &str = "160000";
-
 /// What the modes of files begin with; those of links do not.
 const FILE: &str = "100";
-
-/// The mode of what a commit removes.
-const REMOVED: &str = "000000";
 
 /// How git-diff-tree(1) lists the changes of many commits, for merges against each parent.
 const OF_COMMITS: [&str; 5] = ["--stdin", "-r", "-m", "--root", "--no-commit-id"];
@@ -49,18 +44,13 @@ const OF_COMMITS: [&str; 5] = ["--stdin", "-r", "-m", "--root", "--no-commit-id"
 pub(super) const ALL_SUBMODULES: &str = "--ignore-submodules=none";
 
 /// Returns why a branch waits, and what lets it through.
-pub(super) fn reason(path: &str, session: &str) -> String {
-    reason_with(path, &format!("pinfold accept {}", shell_word(session)))
+pub(super) fn reason(found: impl Display, session: &str) -> String {
+    reason_with(found, &format!("pinfold accept {}", shell_word(session)))
 }
 
 /// Returns the same with another command.
-pub(super) fn reason_with(path: &str, command: &str) -> String {
-    format!("{}; `{command}` takes it", brings(path))
-}
-
-/// Returns what is said of a commit with a protected path.
-pub(super) fn brings(path: &str) -> String {
-    format!("it brings {path}, which tools run or trust by themselves")
+pub(super) fn reason_with(found: impl Display, command: &str) -> String {
+    format!("{found}; `{command}` takes it")
 }
 
 impl Collect<'_> {
@@ -87,7 +77,7 @@ impl Collect<'_> {
             return Ok(Some(change.shown()));
         }
         let earlier = self.earlier(state, &unknown)?;
-        let known: BTreeSet<Change<'_>> = parse(&earlier).collect();
+        let known: BTreeSet<Change<'_>> = parse_changes(&earlier).collect();
         Ok(unknown.iter().find(|change| !known.contains(*change)).map(Change::shown))
     }
 
@@ -158,13 +148,33 @@ impl Collect<'_> {
         from: Option<&str>,
         to: &str,
     ) -> Result<Option<String>, Refusal> {
-        let empty = ["hash-object", "-t", "tree", "--stdin"];
         let from = match from {
             Some(from) => from.to_owned(),
-            None => self.host().run(&empty, Some(b""))?.trim().to_owned(),
+            None => self.empty_tree()?,
         };
         let changes = self.changes(&["-r", &from, to], b"")?;
         Ok(self.unknown(state, &changes)?.first().map(Change::shown))
+    }
+
+    /// Returns the same for all that lies in these trees. Tags may name any number of them.
+    pub(super) fn first_of_trees<'n>(
+        &self,
+        state: &State,
+        trees: impl Iterator<Item = &'n str>,
+    ) -> Result<Option<String>, Refusal> {
+        let mut trees = trees.peekable();
+        if trees.peek().is_none() {
+            return Ok(None);
+        }
+        let empty = self.empty_tree()?;
+        let pairs: String = trees.map(|tree| format!("{empty} {tree}\n")).collect();
+        let changes = self.changes(&["--stdin", "-r"], pairs.as_bytes())?;
+        Ok(self.unknown(state, &changes)?.first().map(Change::shown))
+    }
+
+    fn empty_tree(&self) -> Result<String, Refusal> {
+        let empty = ["hash-object", "-t", "tree", "--stdin"];
+        Ok(self.host().run(&empty, Some(b""))?.trim().to_owned())
     }
 
     /// Returns what the host's commits did at the paths of these changes. Rebasing a branch of the host makes commits
@@ -204,7 +214,7 @@ impl Collect<'_> {
         let judged = |change: &Change<'_>| {
             is_protected(change.path) || change.is_submodule() || holds(&named, change.path)
         };
-        let mut unknown: BTreeSet<Change<'_>> = parse(changes).filter(judged).collect();
+        let mut unknown: BTreeSet<Change<'_>> = parse_changes(changes).filter(judged).collect();
         for tip in self.known(state).iter().take(MOST_TIPS) {
             if unknown.is_empty() {
                 break;
@@ -236,7 +246,7 @@ impl Collect<'_> {
     /// that was looked through at its end. A commit that an entry records is judged by itself.
     fn is_in_place(&self, change: &Change<'_>) -> bool {
         let tops = || worktrees::list(&self.copied.host, self.tops);
-        change.is_submodule() || tops().iter().any(|worktree| change.is_in(&worktree.top))
+        change.is_submodule() || tops().iter().any(|worktree| is_in(change, &worktree.top))
     }
 
     /// Returns the commits of HEADs and branches at the start. Tags do not count: they come with what is fetched.
@@ -288,56 +298,14 @@ impl Collect<'_> {
     }
 }
 
-/// What a path is: its mode, in octal digits, and its object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    mode: String,
-    object: String,
-}
-
-/// A path, and what a commit puts there.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Change<'c> {
-    path: &'c Path,
-    entry: Entry,
-}
-
-impl Change<'_> {
-    /// Returns whether a working tree has this file. The sandbox could write there, so no link is followed. A link of the same
-    /// content is another thing.
-    fn is_in(&self, top: &Path) -> bool {
-        if !self.entry.mode.starts_with(FILE) {
-            return false;
-        }
-        let content = open_directory(top).map(|top| read_bounded(top, self.path, LARGEST));
-        matches!(content, Ok(Ok(Some(content))) if is_content_of(&self.entry.object, &content.bytes))
+/// Returns whether a working tree has this file. The sandbox could write there, so no link is followed. A link of the same
+/// content is another thing.
+fn is_in(change: &Change<'_>, top: &Path) -> bool {
+    if !change.entry.mode.starts_with(FILE) {
+        return false;
     }
-
-    fn is_submodule(&self) -> bool {
-        self.entry.mode == SUBMODULE
-    }
-
-    fn shown(&self) -> String {
-        let path = Escaped(self.path);
-        if self.is_submodule() { format!("the submodule {path}") } else { path.to_string() }
-    }
-}
-
-/// Reads what git-diff-tree(1) prints with `--raw -z`. What a commit removes is left out.
-fn parse(changes: &[u8]) -> impl Iterator<Item = Change<'_>> {
-    let mut fields = changes.split(|byte| *byte == 0);
-    std::iter::from_fn(move || {
-        let entry = fields.find(|field| field.starts_with(b":"))?;
-        Some((entry, Path::new(OsStr::from_bytes(fields.next()?))))
-    })
-    .filter_map(|(entry, path)| {
-        // `:MODE MODE OBJECT OBJECT STATUS`, each before and after.
-        let words: Vec<_> =
-            entry.split(|byte| *byte == b' ').map(String::from_utf8_lossy).collect();
-        let (mode, object) = (words.get(1)?, words.get(3)?);
-        let entry = Entry { mode: mode.to_string(), object: object.to_string() };
-        (entry.mode != REMOVED).then_some(Change { path, entry })
-    })
+    let content = open_directory(top).map(|top| read_bounded(top, change.path, LARGEST));
+    matches!(content, Ok(Ok(Some(content))) if is_content_of(&change.entry.object, &content.bytes))
 }
 
 /// Returns those of the paths that lie in a directory, relative to it. It is found by device and inode: a mount or a link

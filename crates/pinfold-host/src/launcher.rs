@@ -115,7 +115,7 @@ impl Launcher {
     }
 
     /// Returns a launcher for a start that the user may interrupt while signals are blocked: a program that runs then is
-    /// killed, and the error is `Interrupted`.
+    /// killed if it does not end within two seconds, and the error is `Interrupted`.
     ///
     /// # Errors
     /// Returns an error if no descriptor is left.
@@ -300,6 +300,10 @@ impl Launcher {
     pub fn run_keeping(&self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
         self.check_settings(kept)?;
         let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
+        if self.interrupt.is_some() {
+            // Keys of the terminal reach this process, which gives the program time to end.
+            command.process_group(0);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.to_end(command.spawn()?)
     }

@@ -127,6 +127,25 @@ mod tests {
         assert_eq!(program.output().unwrap().stdout, b"1048576\n1048576\n");
     }
 
+    /// Podman forgets a container that it is making when it is killed.
+    #[test]
+    fn interrupted_program_has_time_to_finish_what_it_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let done = dir.path().join("done");
+        let (interrupt, writer) = rustix::pipe::pipe().unwrap();
+        rustix::io::write(&writer, b"x").unwrap();
+        let bounds = Bounds { patience: Duration::from_secs(60), most: 1 };
+        for (script, is_done) in [("sleep 0.5; : >\"$1\"", true), ("exec sleep 60", false)] {
+            let _ = std::fs::remove_file(&done);
+            let child = command("sh").args(["-c", script, "sh"]).arg(&done).spawn().unwrap();
+            let began = std::time::Instant::now();
+            let ended = see_to_end(child, bounds, Some(&interrupt)).map(drop);
+            assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::Interrupted);
+            assert_eq!(done.exists(), is_done, "{script}");
+            assert!(began.elapsed() < Duration::from_secs(30), "{script}");
+        }
+    }
+
     #[test]
     fn relative_directory_of_xdg_is_invalid() {
         for (name, value, expected) in [

@@ -73,10 +73,7 @@ pub fn ignored_signals() -> u64 {
 /// # Errors
 /// Returns the error of `signalfd(2)`.
 pub fn signal_events() -> Result<OwnedFd, Errno> {
-    let ignored = ignored_signals();
-    let is_event = |signal: &i32| {
-        matches!(*signal, libc::SIGCONT | libc::SIGWINCH) || ignored >> (signal - 1) & 1 == 0
-    };
+    let is_event = |signal: &i32| matches!(*signal, libc::SIGCONT | libc::SIGWINCH) || acts(signal);
     let events: Vec<i32> = EVENTS.into_iter().filter(is_event).collect();
     read_as_events(&events)
 }
@@ -90,9 +87,12 @@ const INTERRUPTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::S
 /// # Errors
 /// Returns the error of `signalfd(2)`.
 pub fn interrupts() -> Result<OwnedFd, Errno> {
-    let ignored = ignored_signals();
-    let acts = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
     descriptor_of(&set_of(&INTERRUPTS.into_iter().filter(acts).collect::<Vec<_>>()))
+}
+
+/// Returns whether a signal is not one of those that this process was started to ignore.
+fn acts(signal: &i32) -> bool {
+    ignored_signals() >> (signal - 1) & 1 == 0
 }
 
 /// Returns the signal that asks to end and waits because it is blocked.
@@ -101,16 +101,18 @@ pub fn waiting_interrupt() -> Option<i32> {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigpending(&raw mut set);
-        INTERRUPTS.into_iter().find(|signal| libc::sigismember(&raw const set, *signal) == 1)
+        let waits = |signal: &i32| libc::sigismember(&raw const set, *signal) == 1;
+        INTERRUPTS.into_iter().filter(acts).find(waits)
     }
 }
 
-/// Blocks what asks to end, and returns a descriptor to read it from.
+/// Blocks what asks to end, and returns a descriptor to read it from. What this process was started to ignore stays ignored.
 ///
 /// # Errors
 /// Returns the error of `signalfd(2)`.
 pub fn stop_events() -> Result<OwnedFd, Errno> {
-    read_as_events(&[libc::SIGINT, libc::SIGTERM])
+    let stops = [libc::SIGINT, libc::SIGTERM];
+    read_as_events(&stops.into_iter().filter(acts).collect::<Vec<_>>())
 }
 
 fn read_as_events(signals: &[i32]) -> Result<OwnedFd, Errno> {
@@ -258,5 +260,25 @@ pub fn pass_signal(child: &std::process::Child, signal: i32) {
     if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(signal)) {
         // One that has just ended needs no signal.
         let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_was_started_to_ignore_stops_nothing() {
+        // SAFETY: ignoring a signal runs no code in a handler, and both calls are about this thread alone.
+        let raise = |signal| unsafe { libc::raise(signal) };
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+        remember_ignored_signals();
+        let stops = stop_events().unwrap();
+        raise(libc::SIGINT);
+        assert_eq!((next_signal(&stops), waiting_interrupt()), (None, None));
+        raise(libc::SIGTERM);
+        assert_eq!(waiting_interrupt(), Some(libc::SIGTERM));
+        assert_eq!(next_signal(&stops), Some(libc::SIGTERM));
     }
 }

@@ -3,15 +3,19 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pinfold_secrets::CommandOutput;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::Bounds;
+
+/// How long a program may go on after an interrupt. An engine that is killed while it makes a container forgets it: what it has
+/// started goes on by itself, and nothing removes that.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +25,8 @@ struct Wait<'a> {
     interrupt: Option<&'a OwnedFd>,
 }
 
-/// Sees a program to its end, without a thread: a boundary may be started right after.
+/// Sees a program to its end, without a thread: a boundary may be started right after. After an
+/// interrupt it has a moment to end by itself.
 pub(crate) fn see_to_end(
     mut child: Child,
     bounds: Bounds,
@@ -31,8 +36,12 @@ pub(crate) fn see_to_end(
     let ended = read_outputs(&mut child, wait, bounds.most)
         .and_then(|read| wait_for_end(&child, wait).map(|()| read));
     if ended.is_err() {
+        if ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
+            let _ =
+                wait_for_end(&child, Wait { deadline: Instant::now() + GRACE, interrupt: None });
+        }
         // It has not been waited for, so the id is its own, and its group's if it leads one.
-        let id = rustix::process::Pid::from_child(&child);
+        let id = Pid::from_child(&child);
         let _ = match rustix::process::getpgid(Some(id)) {
             Ok(group) if group == id => {
                 rustix::process::kill_process_group(id, Signal::KILL).map_err(io::Error::from)
@@ -92,7 +101,7 @@ fn read_some(stream: &OwnedFd, into: &mut Vec<u8>) -> bool {
 }
 
 fn wait_for_end(child: &Child, wait: Wait<'_>) -> io::Result<()> {
-    let process = rustix::process::Pid::from_child(child);
+    let process = Pid::from_child(child);
     let process = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
     wait.until(vec![PollFd::new(&process, PollFlags::IN)])
 }

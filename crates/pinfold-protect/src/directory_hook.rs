@@ -21,8 +21,10 @@ mod patterns;
 
 /// Settings of a directory hook, which also counts in directories below.
 const SETTINGS: [&str; 3] = [".envrc", "mise.toml", ".mise.toml"];
+/// A variable with a file that each `bash` loads before its script (bash(1)).
+const OF_SHELLS: &str = "BASH_ENV";
 /// Words before the files that they load: direnv-stdlib(1), and mise's `env._`.
-const LOADERS: [&str; 11] = [
+const LOADERS: [&str; 12] = [
     ".",
     "source",
     "source_env",
@@ -34,6 +36,7 @@ const LOADERS: [&str; 11] = [
     "env._.source",
     "env._.file",
     "path",
+    OF_SHELLS,
 ];
 /// Commands that run or print what they name: a file of any name counts after them, if it is there.
 const RUNNERS: [&str; 10] =
@@ -242,7 +245,8 @@ impl<'t> Line<'t> {
         let quoted = line.split(['"', '\'']).skip(1).step_by(2).filter(|it| it.contains(' '));
         let quoted = quoted.map(|text| Word { text, role: role.of_existing() });
         let words = named.into_iter().chain(implied).chain(quoted).collect();
-        let is_harmless = is_one_command && HARMLESS.contains(&first);
+        let is_harmless =
+            is_one_command && HARMLESS.contains(&first) && !parts.contains(&OF_SHELLS);
         Self { words, is_harmless, has_expansions }
     }
 
@@ -269,7 +273,9 @@ impl Places {
         let of_file = file.parent().filter(|own| *own != base).map(Path::to_owned);
         let own = [base.to_owned()].into_iter().chain(of_file).collect();
         let words = lines.iter().flat_map(|line| &line.words).take(MOST_PARTS);
-        let directories = words.map(|word| base.join(word.text)).filter(|it| it.is_dir());
+        // `PATH` has several.
+        let parts = words.flat_map(|word| word.text.split(':')).filter(|it| !it.is_empty());
+        let directories = parts.map(|part| base.join(part)).filter(|it| it.is_dir());
         let named = directories.filter(|it| it != base).take(MOST_DIRECTORIES).collect();
         Self { own, named }
     }
@@ -288,7 +294,9 @@ impl Places {
             return if role == Role::Other {
                 Vec::new()
             } else {
-                self.own.iter().flat_map(meant).collect()
+                // `find lib -name '*.sh'`
+                let named = self.named.iter().filter(|_| !word.contains('/'));
+                self.own.iter().chain(named).flat_map(meant).collect()
             };
         }
         let is_meant = |path: &PathBuf| match role {
@@ -297,6 +305,16 @@ impl Places {
             Role::Run => path.is_file(),
             Role::Other => is_script(path),
         };
+        if role == Role::Run && !word.contains('/') {
+            // `python -m lib.x`
+            let module = word.replace('.', "/");
+            let files = [module.clone() + ".py", module + "/__main__.py"];
+            let all = self.own.iter().flat_map(|base| files.iter().map(|file| base.join(file)));
+            let found: Vec<PathBuf> = all.filter(|it| it.is_file()).collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
         let own = self.own.iter().filter(|_| !is_plain(word, role));
         let rests = word.match_indices('/').map(|(at, _)| word[at + 1..].trim_start_matches('/'));
         let mut found = Vec::new();

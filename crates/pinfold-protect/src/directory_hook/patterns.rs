@@ -13,11 +13,24 @@ pub(super) fn patterns(text: &str) -> String {
 fn pattern(line: &str) -> String {
     let mut pattern = String::with_capacity(line.len());
     let mut rest = line;
+    // In `$'…'` escapes stand for characters.
+    let mut is_ansi = false;
     while let Some(first) = rest.chars().next() {
         let after = &rest[first.len_utf8()..];
         let is_inside = pattern.ends_with(|it: char| it.is_alphanumeric() || "/._-*?".contains(it));
         rest = match first {
-            '"' | '\'' => after,
+            '"' | '\'' => {
+                is_ansi &= first != '\'';
+                after
+            }
+            '$' if after.starts_with('\'') => {
+                is_ansi = true;
+                &after[1..]
+            }
+            '\\' if is_ansi => {
+                pattern.push('?');
+                behind_escape(after)
+            }
             '\\' => {
                 let escaped = after.chars().next();
                 pattern.extend(escaped.map(|it| if it == ' ' { '?' } else { it }));
@@ -47,7 +60,22 @@ fn pattern(line: &str) -> String {
             }
         };
     }
-    pattern
+    if line.contains("printf") { pattern.replace("%s", "*").replace("%d", "*") } else { pattern }
+}
+
+/// Returns what follows an escape of `$'…'`: a character, or up to eight digits of its code.
+fn behind_escape(text: &str) -> &str {
+    let digits = text.strip_prefix(['x', 'u', 'U']);
+    let (code, least) = digits.map_or((text, 1), |code| (code, 0));
+    let length =
+        code.chars().take(8).take_while(char::is_ascii_hexdigit).count().min(match digits {
+            None => 3,
+            Some(_) if text.starts_with('x') => 2,
+            Some(_) if text.starts_with('u') => 4,
+            Some(_) => 8,
+        });
+    let skipped: usize = code.chars().take(length.max(least)).map(char::len_utf8).sum();
+    &code[skipped..]
 }
 
 /// Returns what comes before a bracket and what behind it, if no blank is between. Names are short, so that many brackets cost
@@ -87,6 +115,10 @@ mod tests {
             (". lib/$f; . \"$PWD/lib/${g}.sh\"", ". lib/*; . lib/*.sh\n"),
             (". lib/$(uname -s).sh", ". lib/*.sh\n"),
             ("[ -f x ] && . \"$f\"", "[ -f x ] && . $f\n"),
+            (r"source $'lib/\x78.sh'", "source lib/?.sh\n"),
+            (r"source $'lib/\170.s\u0068' \x", "source lib/?.s? x\n"),
+            ("source $(printf 'lib/%s.sh' x)", "source $(printf lib/*.sh x)\n"),
+            ("source $'\\", "source ?\n"),
             ("source lib/x.sh", ""),
             ("a[", ""),
             ("\\", "\n"),

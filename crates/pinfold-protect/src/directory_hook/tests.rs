@@ -9,6 +9,7 @@ fn files_that_settings_of_directory_hooks_load_are_found() {
     let root = top.join("work");
     fs::create_dir_all(root.join("scripts")).unwrap();
     fs::create_dir(root.join("bin")).unwrap();
+    fs::create_dir(root.join("modules")).unwrap();
     for name in [
         "y.sh",
         "scripts/z.sh",
@@ -17,6 +18,7 @@ fn files_that_settings_of_directory_hooks_load_are_found() {
         "watched.sh",
         "config.yaml",
         "bin/tool",
+        "modules/run.py",
         "a name",
     ] {
         fs::write(root.join(name), "").unwrap();
@@ -56,6 +58,18 @@ fn files_that_settings_of_directory_hooks_load_are_found() {
     ] {
         let found = found("work/.envrc", several);
         assert!(all.iter().all(|it| found.iter().any(|found| found == it)), "{several}: {found:?}");
+    }
+    let code = "source $'scripts/\\x78.sh'";
+    for (text, file) in [
+        (code, "scripts/x.sh"),
+        ("source $(printf 'scripts/%s.sh' x)", "scripts/x.sh"),
+        ("export BASH_ENV=scripts/x.sh", "scripts/x.sh"),
+        ("for f in $(find scripts -name '*.sh'); do . $f; done", "scripts/x.sh"),
+        ("export PATH=$PWD/bin:$PATH\ntool", "bin/tool"),
+        ("python3 -m modules.run", "modules/run.py"),
+    ] {
+        let found = found("work/.envrc", text);
+        assert!(found.iter().any(|it| it == file), "{text}: {found:?}");
     }
     assert!(found("work/.envrc", "source a\\ name").contains(&"a name".to_owned()));
     assert_eq!(found("work/.envrc", "dotenv"), [".env"]);

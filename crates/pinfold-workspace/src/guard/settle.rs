@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pinfold_git::dropped;
 use pinfold_git::refs::shell_word;
@@ -23,9 +24,12 @@ use crate::after::{self, Looked};
 use crate::git::collect::{Phase, inner_first};
 use crate::git::kept;
 use crate::git::modules::GitFiles;
-use crate::git::rebuild::Rebuild;
+use crate::git::rebuild::{Reader, Rebuild};
 use crate::git::sync::Synced;
 use crate::protected_dirs::{self, Settling};
+
+/// How long all programs may take together that rebuild what a session made. The look at its end has 60 s.
+const REBUILDING: Duration = Duration::from_secs(40);
 
 impl Guard {
     /// Takes over what is harmless of the session's changes. Call it when everything in the
@@ -42,22 +46,25 @@ impl Guard {
     ) -> Settled {
         let found = self.host_git();
         let git = found.as_ref().ok();
+        let rebuilding = git.map(|git| git.within(REBUILDING));
+        let rebuilding = rebuilding.as_ref();
         let mut settled = Settled { kept: synced.kept, ..Settled::default() };
         let aside = SetAside::of(places, &self.session);
         // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
         // `git status` fail on the host.
         let repositories = self.repositories();
         let mut modules = synced.modules;
-        let git_files = git.map_or_else(GitFiles::new, |git| {
+        let git_files = rebuilding.map_or_else(GitFiles::new, |git| {
             let found = repositories.modules(git, Phase::End, Some(&aside), Some(patience));
             found.bring(&mut modules, &mut settled)
         });
+        let launcher = rebuilding.map_or(&self.launcher, HostProgram::launcher).clone();
         let rebuild = Rebuild {
             aside: &aside,
-            git,
+            git: rebuilding,
             session: &self.session,
-            reader: self.reader(),
-            modules: git
+            reader: Reader { launcher, ..self.reader() },
+            modules: rebuilding
                 .map(|git| repositories.modules(git, Phase::End, Some(&aside), Some(patience))),
         };
         let settling = Settling {

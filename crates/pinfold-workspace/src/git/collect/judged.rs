@@ -1,8 +1,7 @@
 //! All references that a session moved, judged together.
 //!
 //! Most sessions change nothing that tools run, and `git fetch` in one brings thousands of tags: a few programs of git judge
-//! all of them. If something is found, or git reaches a bound, each half is judged by itself, up to a bound that a session cannot
-//! extend. So one branch that git cannot read within its bounds keeps back no other one.
+//! all of them. If something is found, or git fails, each half is judged by itself, up to a bound that a session cannot extend.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -14,7 +14,7 @@ use pinfold_git::new_directory::NewDirectory;
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::open_directory;
-use pinfold_host::launcher::{HostProgram, Launcher};
+use pinfold_host::launcher::{HostProgram, Launcher, Spot};
 use rustix::fs::{Mode, OFlags, openat};
 
 /// A larger git directory is set aside instead: checking it would take more than some seconds.
@@ -54,7 +54,9 @@ impl Reader {
         for (host, inside) in &self.borrowed {
             argv.extend([host.into(), inside.into()]);
         }
-        let output = self.launcher.run_to_end(&argv, &[], None)?;
+        let spot = Spot { path: &self.out, opened: &open_directory(&self.out)? };
+        let read = self.launcher.run_in(spot, None, &argv, &[], None);
+        let output = read.map_err(Refusal::about("reading it failed"))?;
         if output.code != Some(0) {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.trim().lines().last().unwrap_or_default();

@@ -11,6 +11,10 @@ use std::path::Path;
 
 use zeroize::{Zeroize as _, Zeroizing};
 
+/// The configuration of the whole machine or sandbox, which comes with the system and which `git lfs install --system` writes
+/// to (git-config(1), "FILES").
+pub const OF_THE_MACHINE: &str = "/etc/gitconfig";
+
 /// One setting: the canonical key (section and name in lower case, the subsection as written)
 /// and its value; `None` is a name without a value, which means true. Overwritten when dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,10 +3,8 @@
 //! Git inside, and git that fills a worktree, gets the well-known filter of this name instead of what a
 //! configuration says, which could name any program.
 
-use crate::config::{Config, Setting};
+use crate::config::{Config, OF_THE_MACHINE, Setting};
 
-/// The machine's configuration, which `git lfs install --system` writes to.
-pub(crate) const OF_THE_MACHINE: &str = "/etc/gitconfig";
 const PROCESS: &str = "filter.lfs.process";
 
 /// As `git lfs install` writes it, except `required`: what has no content here stays as it was

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::{Places, home_of};
 
-use crate::config::{Config, Setting, split, write};
+use crate::config::{Config, OF_THE_MACHINE, Setting, split, write};
 use crate::keys::{Verdict, judge};
-use crate::lfs::{self, OF_THE_MACHINE};
+use crate::lfs;
 
 /// The variable with the file that git reads instead of a user's own.
 pub const VARIABLE: &str = "GIT_CONFIG_GLOBAL";

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
-use pinfold_git::config::{Config, Setting, write};
+use pinfold_git::config::{Config, OF_THE_MACHINE, Setting, write};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
 use pinfold_policy::origin::Origin;
@@ -27,9 +27,6 @@ use crate::grant_words::in_words;
 const STAGE: &str = "/run/pinfold/generated";
 /// pinfold's own directory in the sandbox.
 const OWN: &str = "/run/pinfold";
-/// The configuration of git for the whole system, where it comes with the system (git-config(1),
-/// "FILES").
-const SYSTEM_GIT: &str = "/etc/gitconfig";
 /// Where git looks for patterns to ignore in every repository (gitignore(5)).
 const IGNORE: &str = ".config/git/ignore";
 /// The setting that names another place for them.
@@ -237,7 +234,7 @@ fn move_git_settings(tree: &mut Vec<Entry>, authority: &Authority) -> Result<(),
     if settings.is_empty() {
         return Ok(());
     }
-    for place in [Path::new(HOME).join(CONFIG[1]), PathBuf::from(SYSTEM_GIT)] {
+    for place in [Path::new(HOME).join(CONFIG[1]), PathBuf::from(OF_THE_MACHINE)] {
         let path = InsidePath::new(&place).map_err(GuardError::path)?;
         if granted(authority, &path).is_some() {
             continue;

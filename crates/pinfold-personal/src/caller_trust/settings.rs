@@ -8,13 +8,11 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use pinfold_git::config::Config;
+use pinfold_git::config::{Config, OF_THE_MACHINE};
 use pinfold_git::user_config::{self, expanded};
 use pinfold_host::directories::Places;
 use zeroize::Zeroizing;
 
-/// Git's settings of the whole machine.
-const GIT_OF_MACHINE: &str = "/etc/gitconfig";
 /// Git's setting, also for one URL (git-config(1)).
 const GIT_FILE: &str = ".sslcainfo";
 const GIT_DIRECTORY: &str = ".sslcapath";
@@ -109,7 +107,7 @@ pub(super) fn text(file: &Path) -> Zeroizing<String> {
 }
 
 fn git(own: &[PathBuf], home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Settings {
-    let mut all = Config::of([PathBuf::from(GIT_OF_MACHINE)].iter().chain(own));
+    let mut all = Config::of([PathBuf::from(OF_THE_MACHINE)].iter().chain(own));
     all.settings.extend(user_config::of_variables(variable));
     let mut found = Settings::default();
     for setting in &all.settings {

@@ -140,7 +140,7 @@ fn settings_that_the_users_files_cannot_hold_go_to_other_git_configuration() {
     assert_eq!(all, [own, stage]);
     assert!(text.find(stage) < text.rfind("generated"), "{text}");
     let whole = knowledge(&host, "/home/agent");
-    assert_eq!(made(&[config, ignore, own], &whole).0, [stage, SYSTEM_GIT]);
+    assert_eq!(made(&[config, ignore, own], &whole).0, [stage, OF_THE_MACHINE]);
     // What the host has stays in force, also where it names other patterns.
     fs::write(host.join(".config/git/config"), "[core]\nexcludesFile = ~/x\n").unwrap();
     assert_eq!(made(&[config, ignore], &below).0, Vec::<String>::new());

@@ -27,6 +27,8 @@ pub const LARGEST: u64 = 256 << 20;
 const STAT: usize = 40;
 /// Where the mode is in an entry.
 const MODE: usize = 24;
+/// The mode of a submodule.
+const SUBMODULE: u32 = 0o160_000;
 /// A path is at most this long (`PATH_MAX` in Linux).
 const LONGEST: usize = 4096;
 /// Bits of an entry's flags: there are more flags; the number of its side in a conflict.
@@ -156,6 +158,15 @@ impl Index {
         let sum = digest(self.hash, &[&new]);
         new.extend_from_slice(&sum);
         any.then_some(new)
+    }
+
+    /// Returns whether it has a submodule. `None` where that cannot be read.
+    pub fn has_submodules(&self) -> Option<bool> {
+        let mut found = false;
+        self.each(&mut |_, entry| {
+            found |= self.number(entry.start + MODE) == Some(SUBMODULE);
+        })?;
+        Some(found)
     }
 
     /// Returns how many entries it says that it has.

@@ -4,13 +4,16 @@
 //! host's HEAD of it follows. In any other one somebody else works: the branch that is checked out
 //! there is not moved beneath them.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{list_beneath, open_directory, read_beneath};
 
 use crate::config::Config;
+use crate::host_git::{GitError, HostGit};
 use crate::layout::CONFIGS;
 use crate::pointer::{line, normal};
 use crate::refs::{is_branch, is_component};
@@ -87,6 +90,41 @@ fn one(git: &Anchor, id: &str, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> 
     Some(Worktree { git, head: format!("worktrees/{id}/HEAD"), top, within })
 }
 
+/// What git has checked out in one working tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedOut {
+    /// Its top, as git calls it. Of a submodule git calls the git directory so.
+    pub top: PathBuf,
+    /// The reference of the branch; none where HEAD is detached, and of a bare repository.
+    pub branch: Option<String>,
+}
+
+/// Asks git once what is checked out in all working trees of a repository, the main one first.
+///
+/// # Errors
+/// Returns why git did not run, or what it said when it failed.
+pub fn checked_out(git: HostGit<'_>) -> Result<Vec<CheckedOut>, GitError> {
+    Ok(parse_checked_out(&git.run_with(&["worktree", "list", "--porcelain"], &[], None)?))
+}
+
+/// Reads what `git worktree list --porcelain` writes. `-z` needs git 2.36. A line break in a path does no harm without it: what
+/// follows in the path comes before the line about HEAD, and from there on git's own lines count.
+fn parse_checked_out(listed: &[u8]) -> Vec<CheckedOut> {
+    let mut all: Vec<CheckedOut> = Vec::new();
+    for line in listed.split(|byte| *byte == b'\n') {
+        if let Some(top) = line.strip_prefix(b"worktree ") {
+            all.push(CheckedOut { top: OsStr::from_bytes(top).into(), branch: None });
+        } else if let Some(last) = all.last_mut() {
+            if line.starts_with(b"HEAD ") {
+                last.branch = None;
+            } else if let Some(branch) = line.strip_prefix(b"branch ") {
+                last.branch = Some(String::from_utf8_lossy(branch).into_owned());
+            }
+        }
+    }
+    all
+}
+
 /// Where a stopped rebase has the branch that it moves when it ends, and resets when it is aborted (git-rebase(1)).
 const REBASED: [&str; 2] = ["rebase-merge/head-name", "rebase-apply/head-name"];
 
@@ -117,4 +155,22 @@ pub fn made(copy: &Path, git: &Path) -> Vec<String> {
     let mut names: Vec<String> = names.filter(is_new).take(MOST).collect();
     names.sort();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_of_all_working_trees_are_read() {
+        let listed =
+            b"worktree /a/bare.git\nbare\n\nworktree /a/b\nHEAD 12\nbranch refs/heads/b\n\n\
+            worktree /a/c\nHEAD 12\ndetached\nlocked why\n\n\
+            worktree /a/d\nbranch refs/heads/e\nHEAD 12\ndetached\n\n";
+        let expected =
+            [("/a/bare.git", None), ("/a/b", Some("refs/heads/b")), ("/a/c", None), ("/a/d", None)];
+        let expected = expected
+            .map(|(top, branch)| CheckedOut { top: top.into(), branch: branch.map(str::to_owned) });
+        assert_eq!(parse_checked_out(listed), expected);
+    }
 }

@@ -66,6 +66,8 @@ pub struct Preparation {
     places: Places,
     launcher: Launcher,
     project: Workspace,
+    /// Where the run works, if that is known already.
+    workspace: Option<Workspace>,
     settings: Settings,
     asked: Asked,
     /// Whether the agent's program is the one of the image that the run begins with.
@@ -84,7 +86,8 @@ impl Preparation {
         let mut settings = settings::settings(&asked, &places, &project)?;
         questions::add_saved_rules(&mut settings, &project, &places)?;
         let launcher = launcher.leaving_out(&written(&settings, project.root.as_path()));
-        Ok(Self { places, launcher, project, settings, asked, is_of_image: false })
+        let (workspace, is_of_image) = (None, false);
+        Ok(Self { places, launcher, project, workspace, settings, asked, is_of_image })
     }
 
     fn host(&self) -> Host<'_> {
@@ -127,7 +130,22 @@ impl Preparation {
     ///
     /// # Errors
     /// Returns an error if it cannot be made, or what the user trusted is something else there.
-    pub fn dedicated(&self) -> Result<Option<Dedicated>, RunError> {
-        settings::dedicated(&self.asked, &self.project, &self.settings, self.host())
+    pub fn dedicated(&mut self) -> Result<Option<Dedicated>, RunError> {
+        let opened = Dedicated::open(&self.project, &self.settings, self.host());
+        let Some(dedicated) = opened.map_err(|error| settings::no_workspace(error.into()))? else {
+            return Ok(None);
+        };
+        let there = dedicated.workspace(&self.project).map_err(settings::no_workspace);
+        let trusted = there.and_then(|there| {
+            settings::check_trust(&self.asked, &self.project, there, &self.settings, &self.places)
+        });
+        match trusted {
+            Ok(there) => self.workspace = Some(there),
+            Err(error) => {
+                dedicated.take_back().map_err(|error| settings::no_workspace(error.into()))?;
+                return Err(error);
+            }
+        }
+        Ok(Some(dedicated))
     }
 }

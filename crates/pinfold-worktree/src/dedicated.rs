@@ -24,7 +24,7 @@ use pinfold_host::{Host, Refusal};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, WorkspaceError};
 use record::Record;
 use repository::{Repository, Standing};
 
@@ -150,15 +150,13 @@ impl Dedicated {
             {
                 return Ok(());
             }
-            Standing::There(_) => self.fill(),
+            Standing::There(own) => self.commit_of(&own).and_then(|at| self.fill(&own, &at)),
             Standing::Free | Standing::Gone => {
-                let repository = &self.repository;
-                if repository.commit(&repository.git, &self.branch.reference()).is_none() {
-                    beginning = Some(self.beginning()?);
-                }
+                beginning = self.beginning()?;
                 self.record.making()?;
-                let added = self.add(&standing, beginning.as_ref());
-                added.and_then(|()| Ok(self.record.filling()?)).and_then(|()| self.fill())
+                self.add(&standing, beginning.as_ref())
+                    .and_then(|()| Ok(self.record.filling()?))
+                    .and_then(|()| self.fill_new(beginning.as_ref()))
             }
         };
         match made {
@@ -202,37 +200,52 @@ impl Dedicated {
         git.run(&words, None).map(|_| ()).map_err(|error| failed(error.into()))
     }
 
-    /// Returns where a new branch begins: where the only remote that has it has it, or where the caller
-    /// is.
-    fn beginning(&self) -> Result<Beginning, DedicatedError> {
+    /// Returns where the branch begins if it is missing: where the only remote that has it has it, or where the caller is.
+    fn beginning(&self) -> Result<Option<Beginning>, DedicatedError> {
         let repository = &self.repository;
-        let pattern = format!("refs/remotes/*/{}", self.branch);
-        let listed = repository
-            .host()
-            .run(&["for-each-ref", "--format=%(refname)", &pattern], None)
-            .unwrap_or_default();
-        let mut names = listed.lines();
-        if let (Some(name), None) = (names.next(), names.next())
+        let named = repository.named(&self.branch);
+        if named.first().is_some_and(|name| *name == self.branch.reference()) {
+            return Ok(None);
+        }
+        if let [name] = named.as_slice()
             && let Some(commit) = repository.commit(&repository.git, name)
         {
-            return Ok((commit, name.trim_start_matches("refs/remotes/").to_owned()));
+            return Ok(Some((commit, name.trim_start_matches("refs/remotes/").to_owned())));
         }
         let commit = repository.commit(&repository.here, "HEAD").ok_or(DedicatedError::NoCommit)?;
-        Ok((commit, "HEAD".to_owned()))
+        Ok(Some((commit, "HEAD".to_owned())))
     }
 
-    fn fill(&self) -> Result<Vec<String>, DedicatedError> {
-        let failed = |source| DedicatedError::Files {
-            branch: self.branch.clone(),
-            top: self.top.clone(),
-            source,
-        };
-        let missing = || failed("git does not know it".into());
-        let own = self.repository.listed(&self.top).ok_or_else(missing)?.git;
-        let commit = self.repository.commit(&own, "HEAD").ok_or_else(missing)?;
-        let files = self.files(&own);
-        files.prepare(&self.places)?;
-        let filled = files.fill(&commit).map_err(|source| {
+    /// Fills what git has just added.
+    fn fill_new(&self, beginning: Option<&Beginning>) -> Result<Vec<String>, DedicatedError> {
+        let own = self.repository.listed(&self.top).ok_or_else(|| self.unknown())?.git;
+        match beginning {
+            // git made the branch at this commit, and lets nobody move one that is checked out.
+            Some((commit, _)) => self.fill(&own, commit),
+            None => self.fill(&own, &self.commit_of(&own)?),
+        }
+    }
+
+    /// Returns the commit that a worktree is at.
+    fn commit_of(&self, own: &Anchor) -> Result<String, DedicatedError> {
+        self.repository.commit(own, "HEAD").ok_or_else(|| self.unknown())
+    }
+
+    /// Returns the error for a worktree that git does not know although it made it.
+    fn unknown(&self) -> DedicatedError {
+        self.unfilled("git does not know it".into())
+    }
+
+    /// Returns the error for files that cannot be written.
+    fn unfilled(&self, source: Refusal) -> DedicatedError {
+        DedicatedError::Files { branch: self.branch.clone(), top: self.top.clone(), source }
+    }
+
+    /// Writes the files of a commit. Returns what is not as a user would have it.
+    fn fill(&self, own: &Anchor, commit: &str) -> Result<Vec<String>, DedicatedError> {
+        let files = self.files(own);
+        files.prepare(&self.places, commit)?;
+        let filled = files.fill(commit).map_err(|source| {
             if files.lacks_objects() {
                 DedicatedError::Partial {
                     branch: self.branch.clone(),
@@ -241,7 +254,7 @@ impl Dedicated {
                     source,
                 }
             } else {
-                failed(source)
+                self.unfilled(source)
             }
         });
         files.clear()?;
@@ -255,6 +268,14 @@ impl Dedicated {
             top: self.top.clone(),
             out: self.record.files(),
         }
+    }
+
+    /// Returns the workspace in it, as deep as the caller stands in this one.
+    ///
+    /// # Errors
+    /// Returns an error if what lies there is no longer a worktree of the repository.
+    pub fn workspace(&self, project: &Workspace) -> Result<Workspace, WorkspaceError> {
+        project.in_worktree(&self.top)
     }
 
     /// Takes back what was made just now, for a run that does not come about.
@@ -365,6 +386,29 @@ impl Dedicated {
         Ok(why.map(|why| format!("the worktree {} stays: {why}", Escaped(&top))))
     }
 
+    /// Returns whether the worktree of a branch is there, has nothing that the branch's commit lacks, and no session works in it.
+    ///
+    /// # Errors
+    /// Returns an error if something else is there, or if it cannot be looked at.
+    pub fn is_committed(
+        workspace: &Workspace,
+        branch: &BranchName,
+        Host { places, launcher }: Host<'_>,
+    ) -> Result<bool, DedicatedError> {
+        let repository = Repository::of(workspace, launcher)?;
+        let top = repository.top_for(branch, &places.home)?;
+        let _others = alone_in(&repository, places)?;
+        let Standing::There(own) = repository.standing(branch, &top)? else { return Ok(false) };
+        let record = Record::open(places, &top)?;
+        let (branch, places) = (branch.clone(), places.clone());
+        let dedicated =
+            Self { repository, branch, top, record, places, fresh: None, notes: Vec::new() };
+        let is_committed =
+            dedicated.record.is_alone() && matches!(dedicated.has_unsaved(&own), Ok(false));
+        dedicated.record.leave()?;
+        Ok(is_committed)
+    }
+
     /// Returns whether something in it is not in the commit that its branch is at.
     fn has_unsaved(&self, own: &Anchor) -> Result<bool, Refusal> {
         let commit = self.repository.commit(own, "HEAD").ok_or("it has no commit")?;
@@ -432,7 +476,7 @@ impl Dedicated {
     /// Asks in a process of its own: a boundary starts from one with one thread.
     fn is_clean(&self, own: &Anchor, commit: &str) -> Result<bool, Refusal> {
         let files = self.files(own);
-        files.prepare(&self.places)?;
+        files.prepare(&self.places, commit)?;
         let program = std::env::current_exe()?;
         let mut argv: Vec<OsString> = vec![program.into(), "look-at-worktree".into()];
         argv.extend([&files.git, &files.own, &files.top, &files.out].map(|path| path.into()));

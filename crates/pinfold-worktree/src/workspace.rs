@@ -139,7 +139,7 @@ impl Workspace {
     }
 
     /// Moves to a worktree of the same repository, as deep in it as the caller stands in this one.
-    fn in_worktree(&self, top: &Path) -> Result<Self, WorkspaceError> {
+    pub(crate) fn in_worktree(&self, top: &Path) -> Result<Self, WorkspaceError> {
         let below = self.cwd.as_path().strip_prefix(self.root.as_path());
         let cwd = below
             .ok()

@@ -199,3 +199,16 @@ fn only_what_an_index_holds_counts() {
         assert_eq!(after("git update-index --split-index"), None);
     }
 }
+
+#[test]
+fn submodules_are_found() {
+    for format in ["sha1", "sha256"] {
+        let init = format!("git init -q --object-format={format}; {FILES}");
+        let add = "git update-index --add --cacheinfo 160000,$(git rev-parse :s.pem),lib";
+        for (script, expected) in [(init.clone(), false), (format!("{init}; {add}"), true)] {
+            let Some(dir) = repository(&script) else { return };
+            let index = Index::open(&git(dir.path())).unwrap();
+            assert_eq!(index.has_submodules(), Some(expected), "{script}");
+        }
+    }
+}

@@ -91,7 +91,7 @@ impl Preparation {
     /// # Errors
     /// Returns an error for an agent, a system, a toolchain or an identity that is not available.
     pub fn request(
-        self,
+        mut self,
         wanted: Wanted,
         progress: &dyn Progress,
         mut timeline: Timeline,
@@ -100,7 +100,10 @@ impl Preparation {
             let hint = "say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned();
             return Err(RunError::refused("nothing to run", Some(hint)));
         }
-        let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
+        let workspace = match self.workspace.take() {
+            Some(workspace) => workspace,
+            None => in_mode(self.project.clone(), &self.settings, self.host())?,
+        };
         let stack = self.stack(progress)?;
         let presence = self.asked.presence;
         let is_systemd = self.settings.scalars.boundary.as_ref().map(|chosen| chosen.value);

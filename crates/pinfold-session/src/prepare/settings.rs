@@ -13,7 +13,6 @@ use pinfold_host::sessions::writable;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{AgentLoop, Attendance, FlagScalars, Flags, Settings, Trust};
 use pinfold_repository::{Repository, RepositoryError, TrustStore};
-use pinfold_worktree::dedicated::Dedicated;
 use pinfold_worktree::workspace::{Workspace, WorkspaceError, trees_around};
 
 use super::presence::Presence;
@@ -75,7 +74,7 @@ fn here() -> Option<PathBuf> {
     std::env::current_dir().ok().or_else(gone)
 }
 
-fn no_workspace(error: WorkspaceError) -> RunError {
+pub(super) fn no_workspace(error: WorkspaceError) -> RunError {
     let hint = error.hint();
     RunError::refused(error, hint)
 }
@@ -163,47 +162,23 @@ pub fn everything(
     SettingsFiles::read(places)?.settings(flags, Attendance::Attended, repository, trust)
 }
 
-/// Makes the worktree that a run works in, if the settings want one and it is not there.
-///
-/// # Errors
-/// Returns an error if it cannot be made, or what the user trusted is something else there.
-pub(super) fn dedicated(
+/// Settings come from where the caller stands. The files that their commands run are the worktree's, `there`, and must be the
+/// ones that were trusted. Returns it.
+pub(super) fn check_trust(
     asked: &Asked,
     workspace: &Workspace,
+    there: Workspace,
     settings: &Settings,
-    host: Host<'_>,
-) -> Result<Option<Dedicated>, RunError> {
-    let opened = Dedicated::open(workspace, settings, host);
-    let Some(dedicated) = opened.map_err(|error| no_workspace(error.into()))? else {
-        return Ok(None);
-    };
-    match check_trust(asked, workspace, settings, host) {
-        Ok(()) => Ok(Some(dedicated)),
-        Err(error) => {
-            dedicated.take_back().map_err(|error| no_workspace(error.into()))?;
-            Err(error)
-        }
-    }
-}
-
-/// Settings come from where the caller stands. The files that their commands run are the
-/// worktree's, and must be the ones that were trusted.
-fn check_trust(
-    asked: &Asked,
-    workspace: &Workspace,
-    settings: &Settings,
-    host: Host<'_>,
-) -> Result<(), RunError> {
-    let places = host.places;
+    places: &Places,
+) -> Result<Workspace, RunError> {
     let repository = Repository::read(workspace, asked.sandbox_config.as_deref())?;
     let is_trusted = !settings.widenings.is_empty() && settings.waiting().next().is_none();
-    let Some(file) = repository.file.filter(|_| is_trusted) else { return Ok(()) };
-    let there = in_mode(workspace.clone(), settings, host)?;
+    let Some(file) = repository.file.filter(|_| is_trusted) else { return Ok(there) };
     let base = file.base(workspace, places)?;
     let hash = file.hash(&there, base.as_ref())?;
     let is_same = hash == file.hash(workspace, base.as_ref())?;
     if is_same || TrustStore::new(places).is_trusted(&there, hash).map_err(RunError::System)? {
-        return Ok(());
+        return Ok(there);
     }
     let file = Escaped(&file.path);
     let what = format!("what {file} runs is not the same in {} as you trusted", there.root);

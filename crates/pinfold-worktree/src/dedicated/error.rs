@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use pinfold_git::host_git::GitError;
 use pinfold_git::refs::shell_word;
 use pinfold_host::Refusal;
 use pinfold_policy::path::Escaped;
@@ -63,6 +64,13 @@ pub enum DedicatedError {
     /// It was not made yet.
     #[error("{} does not exist yet: `pinfold run` makes it", Escaped(.0))]
     NotMade(PathBuf),
+    /// Git does not list what is checked out.
+    #[error("cannot list the worktrees of {}: {source}", Escaped(.root))]
+    Unlisted {
+        root: PathBuf,
+        /// What git says.
+        source: GitError,
+    },
     /// Git does not make it.
     #[error("cannot make the worktree {}: {source}", Escaped(.top))]
     Make {
@@ -131,6 +139,10 @@ impl DedicatedError {
                     .to_owned(),
             ),
             Self::Taken(_) => Some("move it away, or choose another branch".to_owned()),
+            Self::Unlisted { root, .. } => Some(format!(
+                "`git -C {} worktree list` has to succeed; `git worktree prune` removes what is gone",
+                start(root)
+            )),
             Self::Make { top, .. } => {
                 let above = top.parent().unwrap_or(top);
                 Some(format!(

@@ -11,11 +11,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use pinfold_git::config::{self, Config};
-use pinfold_git::{index, lfs, user_config};
+use pinfold_git::index::{self, Index};
+use pinfold_git::{lfs, user_config};
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
 use pinfold_host::directories::Places;
@@ -39,6 +40,9 @@ const KEYS: [&str; 7] = [
 /// What says that only a part is checked out (git-sparse-checkout(1)).
 const SPARSE: [&str; 2] = ["core.sparsecheckout", "core.sparsecheckoutcone"];
 
+/// Where the boundary shows what Git LFS keeps.
+const LFS: &str = "/q/lfs";
+
 /// How deep alternates go (`link_alt_odb_entries` in git's object-file.c).
 const DEEPEST: usize = 5;
 
@@ -55,32 +59,28 @@ pub struct WorktreeFiles {
     pub out: PathBuf,
 }
 
-/// Makes the git directory, and lets go of the words at the end when something fails.
+/// Passes on the errors at the end when something fails.
 const BEGIN: &str = "set -e
 exec 3>&2 2>/tmp/errors
-trap 'head -c 2000 /tmp/errors >&3' EXIT
-mkdir -p /tmp/git/refs /tmp/git/info
-cp /q/out/config /tmp/git/config
-cp /q/out/attributes /q/out/exclude /q/out/sparse-checkout /tmp/git/info
-echo \"$1\" >/tmp/git/HEAD
-[ ! -d /q/lfs ] || { mkdir /tmp/git/lfs; ln -s /q/lfs /tmp/git/lfs/objects; }
+trap '[ ! -s /tmp/errors ] || head -c 2000 /tmp/errors >&3' EXIT
 cd /q/tree
 ";
 
-/// Writes the files and the index, and says what is not as a user would have it.
+/// Writes the files and the index, and says what is not as a user would have it. Without a file of attributes nothing has a
+/// filter, and programs that look for filters are most of what the script takes.
 const FILL: &str = "git read-tree --reset -u \"$1\"
-cp \"$GIT_INDEX_FILE\" /q/out/index
-git ls-files -s | grep -q '^160000 ' && echo >/q/out/submodules
-git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' | sort -u >/tmp/filters
-known=set
-if git config filter.lfs.process >/dev/null && command -v git-lfs >/dev/null; then
-    known=lfs
-    # It starts a dozen programs.
-    if grep -qx lfs /tmp/filters; then
-        git lfs ls-files \"$1\" | grep -q '^[0-9a-f]* - ' && echo >/q/out/pointers
+if [ -s \"$GIT_DIR/info/attributes\" ] || [ -n \"$(git ls-files -- ':(glob,icase)**/.gitattributes')\" ]; then
+    git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' | sort -u >/tmp/filters
+    known=set
+    if git config filter.lfs.process >/dev/null && command -v git-lfs >/dev/null; then
+        known=lfs
+        # It starts a dozen programs.
+        if grep -qx lfs /tmp/filters; then
+            git lfs ls-files \"$1\" | grep -q '^[0-9a-f]* - ' && echo >/q/out/pointers
+        fi
     fi
-fi
-grep -vx -e unspecified -e unset -e set -e $known /tmp/filters >/q/out/filters || :";
+    grep -vx -e unspecified -e unset -e set -e $known /tmp/filters >/q/out/filters || :
+fi";
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
 /// that is not ignored or that the index marks to be skipped. In a sparse checkout it skips what is
@@ -93,12 +93,15 @@ else
     git read-tree \"$1\"
     there=--diff-filter=d
 fi
-git ls-files -v | grep -q '^[a-z]' && state=changed
-git ls-files -v -z | sed -zn 's/^S //p' >/tmp/passed
-if [ \"$(git config --type=bool core.sparsecheckout)\" = true ]; then
+git ls-files -v -z >/tmp/listed
+grep -zq '^[a-z]' /tmp/listed && state=changed
+sed -zn 's/^S //p' /tmp/listed >/tmp/passed
+if [ ! -s /tmp/passed ]; then
+    :
+elif [ \"$(git config --type=bool core.sparsecheckout)\" = true ]; then
     xargs -0 -r sh -c 'for name; do [ ! -e \"$name\" ] && [ ! -L \"$name\" ] || exit 255; done' sh \
         </tmp/passed || state=changed
-elif [ -s /tmp/passed ]; then
+else
     state=changed
 fi
 git update-index -q --really-refresh >/dev/null || :
@@ -108,13 +111,18 @@ others=$(git ls-files --others --exclude-standard --directory --no-empty-directo
 echo $state >/q/out/state";
 
 impl WorktreeFiles {
-    /// Writes what the boundary is given. What an earlier attempt left goes.
+    /// Writes the git directory that the boundary is given, at a commit. What an earlier attempt left goes.
     ///
     /// # Errors
     /// Returns the file system's error, or a file of git's that cannot be read.
-    pub(super) fn prepare(&self, places: &Places) -> io::Result<()> {
+    pub(super) fn prepare(&self, places: &Places, commit: &str) -> io::Result<()> {
         self.clear()?;
-        fs::DirBuilder::new().mode(0o700).create(&self.out)?;
+        let git = self.out.join("git");
+        let mut builder = fs::DirBuilder::new();
+        builder.mode(0o700).create(&self.out)?;
+        for directory in ["", "refs", "info"] {
+            builder.create(git.join(directory))?;
+        }
         let mut settings = Config::of(user_config::files(places)).settings;
         let lfs = lfs::settings(&settings);
         for (directory, name) in [(&self.git, "config"), (&self.own, "config.worktree")] {
@@ -125,10 +133,15 @@ impl WorktreeFiles {
             |key: &str| KEYS.contains(&key) || (SPARSE.contains(&key) && !part.is_empty());
         settings.retain(|setting| is_of_use(&setting.key));
         settings.extend(lfs);
-        fs::write(self.out.join("config"), config::write(&settings))?;
-        fs::write(self.out.join("sparse-checkout"), &part)?;
+        fs::write(git.join("HEAD"), format!("{commit}\n"))?;
+        fs::write(git.join("config"), config::write(&settings))?;
+        fs::write(git.join("info/sparse-checkout"), &part)?;
         for name in ["attributes", "exclude"] {
-            fs::write(self.out.join(name), read(&self.git.join("info"), name)?)?;
+            fs::write(git.join("info").join(name), read(&self.git.join("info"), name)?)?;
+        }
+        if self.lfs().is_dir() {
+            builder.create(git.join("lfs"))?;
+            symlink(LFS, git.join("lfs/objects"))?;
         }
         hand_over(&self.out)
     }
@@ -157,6 +170,9 @@ impl WorktreeFiles {
             .ok_or("git has written no index")?;
         let own = open_directory(&self.own)?;
         index::install(&own, &index.bytes, "new")?;
+        let has_submodules = Index::of(&self.git, index.bytes)
+            .and_then(|index| index.has_submodules())
+            .ok_or("git has written an index that cannot be read")?;
         let filters = read(&self.out, "filters")?;
         let filters = String::from_utf8_lossy(&filters).trim().replace('\n', ", ");
         let mut notes = Vec::new();
@@ -170,7 +186,7 @@ impl WorktreeFiles {
                     .into(),
             );
         }
-        if !read(&self.out, "submodules")?.is_empty() {
+        if has_submodules {
             notes.push("submodules are not checked out".to_owned());
         }
         Ok(notes)
@@ -196,20 +212,25 @@ impl WorktreeFiles {
         config.settings.iter().any(|setting| promises(&setting.key))
     }
 
+    /// Returns where Git LFS keeps the contents of files.
+    fn lfs(&self) -> PathBuf {
+        self.git.join("lfs/objects")
+    }
+
     fn scratch(&self, script: &str, commit: &str, tree: Access) -> Scratch {
         let objects = self.git.join("objects");
         let mut scratch = Scratch::new(format!("{BEGIN}{script}"), commit)
             .place("/q/tree", &self.top, tree)
             .place("/q/objects", &objects, Access::Read)
             .place("/q/out", &self.out, Access::Write)
-            .env("GIT_DIR", "/tmp/git")
+            .env("GIT_DIR", "/q/out/git")
             .env("GIT_WORK_TREE", "/q/tree")
-            .env("GIT_INDEX_FILE", "/tmp/index")
+            .env("GIT_INDEX_FILE", "/q/out/index")
             .env("GIT_OBJECT_DIRECTORY", "/q/objects")
             .env("GIT_LFS_SKIP_DOWNLOAD_ERRORS", "1");
-        let lfs = self.git.join("lfs/objects");
+        let lfs = self.lfs();
         if lfs.is_dir() {
-            scratch = scratch.place("/q/lfs", &lfs, Access::Read);
+            scratch = scratch.place(LFS, &lfs, Access::Read);
         }
         let mut borrowed = Vec::new();
         alternates(&objects, DEEPEST, &mut borrowed);

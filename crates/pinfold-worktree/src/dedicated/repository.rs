@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_git::host_git::HostGit;
-use pinfold_git::worktrees::{self, Worktree};
+use pinfold_git::worktrees::{self, CheckedOut, Worktree};
 use pinfold_git::{pointer, special_files};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::{HostProgram, Launcher};
@@ -125,8 +125,7 @@ impl Repository {
     pub(super) fn listed(&self, top: &Path) -> Option<Worktree> {
         let all = worktrees::list(&self.git, &[]).into_iter();
         let mut linked = all.filter(|worktree| worktree.head != "HEAD");
-        linked
-            .find(|worktree| worktree.top == top || real(&worktree.top).is_some_and(|it| it == top))
+        linked.find(|worktree| is_at(&worktree.top, top))
     }
 
     /// Looks where the worktree is to be.
@@ -139,7 +138,9 @@ impl Repository {
         top: &Path,
     ) -> Result<Standing, DedicatedError> {
         let listed = self.listed(top);
-        self.check_free(branch, listed.as_ref())?;
+        let checked_out = worktrees::checked_out(self.host())
+            .map_err(|source| DedicatedError::Unlisted { root: self.root.clone(), source })?;
+        self.check_free(branch, &checked_out, listed.as_ref().map(|_| top))?;
         let taken = || DedicatedError::Taken(top.to_owned());
         let Ok(entry) = fs::symlink_metadata(top) else {
             return Ok(if listed.is_some() { Standing::Gone } else { Standing::Free });
@@ -156,7 +157,8 @@ impl Repository {
         if shared.as_deref() != Some(self.git.path()) {
             return Err(taken());
         }
-        let head = self.git_at(&listed.git).line(&["symbolic-ref", "-q", "HEAD"]);
+        let here = checked_out.into_iter().find(|other| is_at(&other.top, top));
+        let head = here.and_then(|here| here.branch);
         if head.as_ref() == Some(&branch.reference()) {
             return Ok(Standing::There(listed.git));
         }
@@ -167,18 +169,22 @@ impl Repository {
         Err(DedicatedError::OtherBranch { top: top.to_owned(), other, branch: branch.clone() })
     }
 
-    /// Checks that no other working tree has the branch.
+    /// Checks that no working tree but `own` has the branch.
     fn check_free(
         &self,
         branch: &BranchName,
-        own: Option<&Worktree>,
+        checked_out: &[CheckedOut],
+        own: Option<&Path>,
     ) -> Result<(), DedicatedError> {
-        for worktree in worktrees::list(&self.git, &[]) {
-            let head = self.git_at(&worktree.git).line(&["symbolic-ref", "-q", "HEAD"]);
-            if head != Some(branch.reference()) || Some(&worktree.git) == own.map(|own| &own.git) {
+        let reference = branch.reference();
+        for (number, other) in checked_out.iter().enumerate() {
+            let is_own = own.is_some_and(|own| is_at(&other.top, own));
+            if is_own || other.branch.as_ref() != Some(&reference) {
                 continue;
             }
-            let (branch, top) = (branch.clone(), worktree.top);
+            // The first is the main one, and git may call its git directory so.
+            let top = if number == 0 { &self.root } else { &other.top };
+            let (branch, top) = (branch.clone(), top.clone());
             return Err(if top.is_dir() {
                 DedicatedError::CheckedOut { branch, top }
             } else {
@@ -242,11 +248,25 @@ impl Repository {
         found.iter().try_for_each(fs::remove_dir_all)
     }
 
+    /// Returns the references with a branch's name: the branch first if there is one, then what remotes have. Empty where git
+    /// does not say.
+    pub(super) fn named(&self, branch: &BranchName) -> Vec<String> {
+        let (own, remote) = (branch.reference(), format!("refs/remotes/*/{branch}"));
+        let words = ["for-each-ref", "--format=%(refname)", &own, &remote];
+        let listed = self.host().run(&words, None).unwrap_or_default();
+        listed.lines().map(str::to_owned).collect()
+    }
+
     /// Returns the commit that a worktree's git directory or a reference stands for.
     pub(super) fn commit(&self, directory: &Anchor, name: &str) -> Option<String> {
         let name = format!("{name}^{{commit}}");
         self.git_at(directory).line(&["rev-parse", "-q", "--verify", &name])
     }
+}
+
+/// Returns whether a path is a place, or leads to it.
+fn is_at(path: &Path, place: &Path) -> bool {
+    path == place || real(path).is_some_and(|it| it == place)
 }
 
 fn real(path: &Path) -> Option<PathBuf> {

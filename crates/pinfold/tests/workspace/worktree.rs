@@ -124,8 +124,8 @@ fn worktree_without_an_index_has_lost_nothing_by_what_is_not_there() {
     for user in people() {
         let stage = repository(user);
         let prepare = "rm -rf ../out ../ws-b; git worktree prune; git branch -qf b; git worktree add -qf ../ws-b b; \
-                       rm .git/worktrees/ws-b/index; mkdir ../out; cd ../out; \
-                       touch attributes exclude sparse-checkout config";
+                       rm .git/worktrees/ws-b/index; mkdir -p ../out/git/refs; cd ../out/git; \
+                       touch config; git -C ../../ws rev-parse main >HEAD";
         let paths = ["ws/.git", "ws/.git/worktrees/ws-b", "ws-b", "out"]
             .map(|path| stage.path(path).display().to_string());
         let looks = [
@@ -135,7 +135,7 @@ fn worktree_without_an_index_has_lost_nothing_by_what_is_not_there() {
             ("rm a; echo more >new", "changed\n"),
         ];
         for (script, expected) in looks {
-            host(&stage, &format!("{prepare}; cd ../ws-b; {script}"));
+            host(&stage, &format!("{prepare}; cd ../../ws-b; {script}"));
             let commit = host(&stage, "git rev-parse main");
             let mut words = vec!["look-at-worktree"];
             words.extend(paths.iter().map(String::as_str));

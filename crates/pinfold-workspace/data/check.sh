@@ -5,7 +5,7 @@
 set -e
 tips=/q/asked/new
 store() {
-  rm -rf /q/out/incoming
+  [ ! -e /q/out/incoming ] || rm -rf /q/out/incoming
   mkdir -p /q/out/incoming/info /q/out/incoming/pack
   case $1 in
     few) git unpack-objects -q --strict ;;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use pinfold_git::host_git::HostGit;
-use pinfold_git::pointer::line;
+use pinfold_git::pointer::{line, normal};
 use pinfold_git::refs::is_object;
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
@@ -197,18 +197,19 @@ impl<'a> Repository<'a> {
         };
         let now = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]);
         let Some(now) = now.filter(|now| now != start) else { return Ok(Vec::new()) };
-        if !self.is_of_user()? {
+        let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
+        let has: HashMap<PathBuf, Blob> = self.list(&now, &names)?.into_iter().collect();
+        let mut changed = self.list(start, &names)?;
+        changed.retain(|(path, blob)| has.get(path) != Some(blob));
+        if changed.is_empty() || !self.is_of_user()? {
             return Ok(Vec::new());
         }
-        let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
-        let deletions = self.deletions(paths)?;
-        let committed = self.committed(paths)?;
-        let has: HashMap<PathBuf, Blob> = self.list(&now, &names)?.into_iter().collect();
+        let (deletions, committed) = (self.deletions(paths)?, self.committed(paths)?);
         let mut switched = Vec::new();
-        for (path, blob) in self.list(start, &names)? {
+        for (path, blob) in changed {
             let now = match has.get(&path) {
                 None if deletions.as_ref().is_some_and(|it| it.has(&path)) => None,
-                Some(now) if *now != blob && committed.has_blob(&path, now) => {
+                Some(now) if committed.has_blob(&path, now) => {
                     let Some(kind) = Kind::of_mode(&now.mode) else { continue };
                     let content =
                         self.git().run_with(&["cat-file", "blob", &now.object], &[], None)?;
@@ -223,11 +224,14 @@ impl<'a> Repository<'a> {
     }
 
     /// Returns whether the files of HEAD and its branch say that HEAD is at this commit, without asking git. A
-    /// branch among the packed ones, or of a linked worktree, is not looked for.
+    /// branch among the packed ones is not looked for.
     fn is_plainly_at(&self, commit: &str) -> bool {
         let git = self.git.path();
         let head = line(&git.join("HEAD"), b"");
-        let branch = line(&git.join("HEAD"), b"ref: ").and_then(|name| line(&git.join(name), b""));
+        let shared =
+            line(&git.join("commondir"), b"").map_or(git.into(), |it| normal(&git.join(it)));
+        let branch =
+            line(&git.join("HEAD"), b"ref: ").and_then(|name| line(&shared.join(name), b""));
         [head, branch].into_iter().flatten().any(|at| at == Path::new(commit))
     }
 

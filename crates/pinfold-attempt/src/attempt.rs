@@ -68,7 +68,9 @@ impl<'a> Attempt<'a> {
         // the task again. What an agent made of the tests there is not what they are restored from.
         let base = repository.begin_at(spec.base.as_ref(), spec.branch.as_ref()).map_err(of_git)?;
         repository.create(&names.work, &base).map_err(of_git)?;
-        let work = Work::new(spec, repository, host, names, base, &job.log)?;
+        let base_branch = repository.base_branch(spec.base.as_ref(), spec.branch.as_ref());
+        let mut work = Work::new(spec, repository, host, names, base, &job.log)?;
+        work.base_branch = base_branch;
         Ok(Self { work, earlier, memory: job.memory.clone() })
     }
 

@@ -109,6 +109,23 @@ impl Repository {
         self.commit(&branch.reference()).ok()
     }
 
+    /// Asks git once which commits several references stand for, if any.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub(crate) fn commits_of<const N: usize>(
+        &self,
+        references: [&str; N],
+    ) -> Result<[Option<String>; N], Refusal> {
+        let asked: String = references.iter().map(|name| format!("{name}^{{commit}}\n")).collect();
+        let words = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
+        let answered = self.host().run(&words, Some(asked.as_bytes()))?;
+        // A line about what is missing ends with another word.
+        let commit = |line: &str| Some(line.strip_suffix(" commit")?.to_owned());
+        let mut commits = answered.lines().map(commit);
+        Ok(references.map(|_| commits.next().flatten()))
+    }
+
     /// Returns the commit that work begins at: that of `base`, else that of `earlier` if there is such a branch, else what
     /// is checked out.
     ///
@@ -236,6 +253,18 @@ impl Repository {
     /// Returns what git says.
     pub fn remove(&self, branch: &BranchName, commit: &str) -> Result<(), Refusal> {
         self.update(&["update-ref", "-d", &branch.reference(), commit])
+    }
+
+    /// Returns whether the worktree of a branch has nothing that its commit lacks, and no session works in it.
+    ///
+    /// # Errors
+    /// Returns what kept it from being looked at.
+    pub(crate) fn is_committed(
+        &self,
+        branch: &BranchName,
+        host: Host<'_>,
+    ) -> Result<bool, Refusal> {
+        Dedicated::is_committed(&self.workspace, branch, host).map_err(Refusal::of)
     }
 
     /// Removes the worktree that was made for a branch of an attempt. Returns why it stays, if it does.

@@ -122,7 +122,10 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
         result: task.branch.clone().map_or_else(|| named(own), Ok)?,
     };
     let path = record_of(order);
-    let commit = repository.branch(&branches.work);
+    let (work, result) = (branches.work.reference(), branches.result.reference());
+    let from = task.base.as_ref().map_or_else(|| "HEAD".to_owned(), BranchName::reference);
+    let [commit, result, beginning] =
+        repository.commits_of([&work, &result, &from]).map_err(of_git)?;
     let (base, at) = match commit.clone() {
         Some(commit) => {
             let record = read_record(&path).map_err(|error| {
@@ -141,10 +144,16 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
             (record.base, commit)
         }
         None => {
-            let at =
-                repository.begin_at(task.base.as_ref(), Some(&branches.result)).map_err(of_git)?;
-            let base =
-                first_base(order, &repository, &branches.result)?.unwrap_or_else(|| at.clone());
+            let earlier = result.filter(|_| task.base.is_none());
+            let base = match &earlier {
+                Some(at) => first_base(order, &repository, &branches.result, at)?,
+                None => None,
+            };
+            let at = match earlier.or(beginning) {
+                Some(at) => at,
+                None => repository.commit(&from).map_err(of_git)?,
+            };
+            let base = base.unwrap_or_else(|| at.clone());
             let record = Record { base: base.clone(), branch: branches.result.to_string() };
             write_record(&path, &record)
                 .map_err(|error| Failed::setup("the record of the loop", error))?;
@@ -163,16 +172,14 @@ fn begin<'a>(order: &SpecLoop, host: Host<'a>) -> Result<(Work<'a>, String), Fai
     Ok((work, at))
 }
 
-/// Returns the commit that an earlier loop began at, if this one goes on from its result: agents have changed what is there,
-/// so tests are not restored from it.
+/// Returns the commit that an earlier loop began at, if this one goes on from its result, which is `at` this commit: agents have
+/// changed what is there, so tests are not restored from it.
 fn first_base(
     order: &SpecLoop,
     repository: &Repository,
     result: &BranchName,
+    at: &str,
 ) -> Result<Option<String>, Failed> {
-    let Some(at) = repository.branch(result).filter(|_| order.task.base.is_none()) else {
-        return Ok(None);
-    };
     let record = match read_record(&record_of(order)) {
         Ok(record) => record,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -181,7 +188,7 @@ fn first_base(
     if record.branch != result.to_string() {
         return Ok(None);
     }
-    if !repository.has(&at, &record.base) {
+    if !repository.has(at, &record.base) {
         let what = format!(
             "an earlier loop began it at {}, which is no longer in it; name where this one begins as `base`",
             record.base
@@ -254,7 +261,7 @@ impl Running<'_, '_, '_> {
             return Ok(None);
         }
         // Of an agent that was killed in a later iteration.
-        self.commit = self.work.commit_rest()?;
+        self.commit = self.work.recover()?;
         self.verify(0)
     }
 

@@ -39,8 +39,8 @@ pub(crate) struct Work<'a> {
     pub(crate) branches: Branches,
     /// The commit that the work began at.
     pub(crate) base: String,
-    /// The branch that it was on.
-    base_branch: Option<BranchName>,
+    /// The branch that it was on, if the result could be merged into one.
+    pub(crate) base_branch: Option<BranchName>,
     pub(crate) sandboxes: Sandboxes,
     /// When it has to have ended.
     end: Instant,
@@ -64,7 +64,6 @@ impl<'a> Work<'a> {
         let failed = |error| Failed::setup("the log of the attempt", error);
         let sandboxes = Sandboxes::new(repository.top(), log).map_err(failed)?;
         let end = Instant::now() + spec.timeouts.running;
-        let base_branch = repository.base_branch(spec.base.as_ref(), spec.branch.as_ref());
         let (usage, spent) = (Usage::default(), Spent::default());
         Ok(Self {
             spec,
@@ -72,7 +71,7 @@ impl<'a> Work<'a> {
             repository,
             branches,
             base,
-            base_branch,
+            base_branch: None,
             sandboxes,
             end,
             usage,
@@ -114,13 +113,30 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Commits what the agent left, and returns the commit.
+    /// Commits what an agent left whose run has ended, and returns the commit. A look whether there is anything takes less than
+    /// the session that commits it.
     pub(crate) fn commit_rest(&mut self) -> Result<String, Failed> {
+        let left = self.left()?;
+        // What cannot be looked at, the session names that cannot commit it.
+        match self.repository.is_committed(&self.branches.work, self.host) {
+            Ok(true) => self.committed(),
+            Ok(false) | Err(_) => self.settle_and_commit(left),
+        }
+    }
+
+    /// Settles what an agent left that was killed, commits what is left, and returns the commit.
+    pub(crate) fn recover(&mut self) -> Result<String, Failed> {
+        let left = self.left()?;
+        self.settle_and_commit(left)
+    }
+
+    /// Runs a session that commits what is left. It settles what an earlier one left, as each does at its start.
+    fn settle_and_commit(&mut self, left: Duration) -> Result<String, Failed> {
         if self.spec.workspace == Some(WorkspaceMode::ScratchMount) {
             return Ok(self.base.clone());
         }
         let mut options =
-            options::of_sandbox(&self.spec, &self.branches.work, self.left()?.min(COMMITTING));
+            options::of_sandbox(&self.spec, &self.branches.work, left.min(COMMITTING));
         options.extend(self.spec.identity.iter().map(|name| format!("--identity={name}").into()));
         let message = format!("{}\n\nLeft without a commit by the agent.", self.spec.title);
         let what: Vec<OsString> =
@@ -129,6 +145,11 @@ impl<'a> Work<'a> {
         if ended.status != 0 {
             return Err(Failed::lasting("commit_failed", ended.tail.reason()));
         }
+        self.committed()
+    }
+
+    /// Returns the commit that the branch is at, if none of it waits for the user.
+    fn committed(&self) -> Result<String, Failed> {
         let waiting = self
             .repository
             .waiting(&self.branches.work)

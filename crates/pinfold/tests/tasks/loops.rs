@@ -92,6 +92,10 @@ fn one_step_after_the_other_is_done_until_the_result_is_verified() {
         assert_eq!(branches, ["main", "parser"]);
         assert_eq!(next, ["repo"]);
         assert_eq!(loops.scene.git(&["show", "parser:answer"]), "right");
+        // The first agent left nothing: no session ran to commit it.
+        let log = said.lines().find_map(|line| line.split_once("begun; the log is ")).unwrap().1;
+        let log = std::fs::read_to_string(log).unwrap();
+        assert_eq!(log.matches("commit what is left").count(), 1, "{log}");
         // What is done is not done again by accident.
         let (code, said) = loops.run(&verify);
         assert_eq!((code, said.contains("is done")), (1, true), "{said}");

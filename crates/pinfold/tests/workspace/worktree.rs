@@ -147,6 +147,23 @@ fn worktree_without_an_index_has_lost_nothing_by_what_is_not_there() {
 }
 
 #[test]
+fn worktrees_that_git_cannot_list_are_refused_with_what_git_says() {
+    for user in people() {
+        let stage = repository(user);
+        let half = "mkdir -p .git/worktrees/half; cd .git/worktrees/half; : >commondir; \
+                    echo /nowhere/.git >gitdir; echo ref: refs/heads/half >HEAD";
+        host(&stage, half);
+        let errors = refused(&stage, &["--worktree-branch", "b"]);
+        assert!(errors.contains("cannot list the worktrees of "), "{errors}");
+        assert!(
+            errors.contains("commondir") && errors.contains("worktree list` has to"),
+            "{errors}"
+        );
+        assert!(!stage.path("ws-b").exists());
+    }
+}
+
+#[test]
 fn ignored_closed_directory_goes_with_the_worktree() {
     for user in people() {
         let stage = repository(user);

@@ -7,10 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::start::base;
 use super::{Effort, Outcome, command};
 
-/// An agent that writes down when it began, in nanoseconds since 1970.
+/// An agent that commits when it began, in nanoseconds since 1970, does a step of the specification if there is one, and
+/// commits when it ended.
 const AGENT: &str = "name = \"stamp\"\ncli_command = \"sh\"\n\
     prompt_args = [\"-c\", \"date +%s%N >stamp; git add stamp; git commit -qm stamp; \
-    test ! -e /tmp/spec.md || sed -i 's/^### Step 1:.*/& [done]/' /tmp/spec.md\", \"sh\", \"{prompt}\"]\n";
+    test ! -e /tmp/spec.md || sed -i '0,/: x$/s/: x$/: x [done]/' /tmp/spec.md; \
+    date +%s%N >end; git add end; git commit -qm end\", \"sh\", \"{prompt}\"]\n";
 
 /// A home with that agent, and a repository.
 struct Place {
@@ -63,14 +65,19 @@ impl Place {
         Ok(Duration::from_nanos(stamp.parse()?).saturating_sub(began))
     }
 
-    /// Returns how long after `began` the agent on a branch did.
+    /// Returns how long after `began` the agent of a commit did.
     fn stamped(
         &self,
-        branch: &str,
+        commit: &str,
         began: Duration,
     ) -> Result<Duration, Box<dyn std::error::Error>> {
-        let stamp = self.good(command("git").args(["show", &format!("{branch}:stamp")]))?;
-        Ok(Duration::from_nanos(stamp.parse()?).saturating_sub(began))
+        Ok(self.noted(&format!("{commit}:stamp"))?.saturating_sub(began))
+    }
+
+    /// Returns the time that an agent committed.
+    fn noted(&self, file: &str) -> Result<Duration, Box<dyn std::error::Error>> {
+        let noted = self.good(command("git").args(["show", file]))?;
+        Ok(Duration::from_nanos(noted.parse()?))
     }
 }
 
@@ -87,8 +94,8 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     let rounds = (effort.starts / 5).max(4);
     println!("\na task against a run in a new worktree ({rounds} rounds, in turns)");
     let place = Place::make(pinfold)?;
-    let (mut bares, mut runs, mut tasks, mut loops) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut bares, mut runs, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut loops, mut furthers) = (Vec::new(), Vec::new());
     for round in 0..=rounds {
         let bare = place.bare()?;
         let branch = format!("run-{round}");
@@ -101,16 +108,20 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         place.own(&["work", "--once"])?;
         let task = place.stamped(&format!("task/{}", &id[..8]), began)?;
         let spec = format!("spec-{round}.md");
-        std::fs::write(place.path("home").join(&spec), "### Step 1: x\n")?;
+        std::fs::write(place.path("home").join(&spec), "### Step 1: x\n### Step 2: x\n")?;
         let (spec, branch) = (format!("../home/{spec}"), format!("loop-{round}"));
         let began = now();
         place.own(&["loop", "--spec", &spec, "--agent", "stamp", "--branch", &branch])?;
-        let looped = place.stamped(&branch, began)?;
+        // Each of the two agents made two commits.
+        let looped = place.stamped(&format!("{branch}~3"), began)?;
+        let first_ended = place.noted(&format!("{branch}~2:end"))?;
+        let further = place.stamped(&format!("{branch}~1"), first_ended)?;
         if round > 0 {
             bares.push(bare);
             runs.push(run);
             tasks.push(task);
             loops.push(looped);
+            furthers.push(further);
         }
     }
     let (bare, run) = (middle(bares), middle(runs));
@@ -120,6 +131,10 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         task - run
     );
     println!("  first iteration of a loop {looped:.1} ms, added {:.1} ms", looped - run);
+    println!(
+        "  second iteration, after the end of the first one's agent: {:.1} ms",
+        middle(furthers)
+    );
     println!("  the agent by itself, without a sandbox: {bare:.1} ms");
     Ok(())
 }

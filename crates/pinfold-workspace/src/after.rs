@@ -140,8 +140,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
 }
 
 /// Puts `.git` files behind git directories: a repository that is rebuilt rebuilds its submodules, and their
-/// files are good
-/// then. In a directory either may be listed first.
+/// files are good then. In a directory either may be listed first.
 fn files_last(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| matches!(finding.what, What::GitFile));
 }

@@ -67,8 +67,7 @@ pub(crate) struct Entry {
 /// What a file, link or directory holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Content {
-    /// A regular file: its size in bytes, the SHA-256 of its content, and whether its owner may execute
-    /// it.
+    /// A regular file: its size in bytes, the SHA-256 of its content, and whether its owner may execute it.
     File {
         size: u64,
         digest: Vec<u8>,

@@ -2,8 +2,7 @@
 //!
 //! These commits are the user's: a branch that a session moved waits for the user if its commits
 //! change what tools run (`collect/touched.rs`). So a file with the same path, content and mode is
-//! nothing new to the host. Tags and remote-tracking branches do not count: they come with what is
-//! fetched.
+//! nothing new to the host. Tags and remote-tracking branches do not count: they come with what is fetched.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;

@@ -150,8 +150,7 @@ impl Modules<'_> {
         files
     }
 
-    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at
-    /// `foreign`.
+    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at `foreign`.
     pub(crate) fn of_rebuilt(&self, foreign: &Path, git: &Path, settled: &mut Settled) -> GitFiles {
         let mut files = GitFiles::new();
         let Some((top, host)) = git.parent().zip(Anchor::of(git).ok()) else { return files };
@@ -296,8 +295,7 @@ impl Modules<'_> {
         Ok(host)
     }
 
-    /// Has the host's git directory lead to the working tree, if it leads nowhere (after
-    /// `git submodule deinit`).
+    /// Has the host's git directory lead to the working tree, if it leads nowhere (after `git submodule deinit`).
     fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), Refusal> {
         match config_of(host)?.last("core.worktree") {
             Some(named)

@@ -1,7 +1,6 @@
 //! What a git configuration names: files that it includes, hooks that lie elsewhere, programs.
 //!
-//! A user's configuration may name something in the working tree. The host executes it, so it stays
-//! as it is.
+//! A user's configuration may name something in the working tree. The host executes it, so it stays as it is.
 
 use std::ffi::OsStr;
 use std::fs;

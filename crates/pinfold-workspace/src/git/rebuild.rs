@@ -98,8 +98,7 @@ impl Rebuild<'_> {
         Ok(Rebuilt { note: format!("new repository {}", read.note(path)), is_whole, files })
     }
 
-    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at
-    /// `foreign`.
+    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at `foreign`.
     fn submodules(
         &self,
         foreign: &Path,

@@ -125,8 +125,7 @@ impl<'a> Watch<'a> {
             }
             let began = Instant::now();
             next = (!self.round()).then_some(AGAIN);
-            // A session that never comes to rest costs a third of a processor, or one round each two
-            // seconds.
+            // A session that never comes to rest costs a third of a processor, or one round each two seconds.
             if !pause(stop, (began.elapsed() * 2).min(PATIENCE)) {
                 return self.end();
             }

@@ -1,8 +1,7 @@
 //! What a session has to settle at its end, written down before it starts.
 //!
 //! If its supervisor is killed, nobody looks at what the sandbox made, and the next session would
-//! take it for the user's. So the next start settles what dead sessions left before it looks at
-//! anything itself.
+//! take it for the user's. So the next start settles what dead sessions left before it looks at anything itself.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -248,8 +247,7 @@ pub fn session_with(places: &Places, within: &Path) -> Option<String> {
     })
 }
 
-/// What another session may do in the directories that this one gets, or a dead one did that is not
-/// settled yet.
+/// What another session may do in the directories that this one gets, or a dead one did that is not settled yet.
 pub(super) struct Other {
     /// The directories that it can write to.
     roots: Vec<PathBuf>,

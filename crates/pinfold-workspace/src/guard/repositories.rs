@@ -145,8 +145,7 @@ impl Guard {
         &self.tops
     }
 
-    /// Makes a private copy of each git directory. The sandbox never writes one that git on the
-    /// host reads.
+    /// Makes a private copy of each git directory. The sandbox never writes one that git on the host reads.
     pub(super) fn copy_git(
         &mut self,
         git: Git,

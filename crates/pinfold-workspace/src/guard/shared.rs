@@ -67,8 +67,7 @@ impl Repositories {
         }
     }
 
-    /// Returns how submodules that the session made come to the host. `aside` takes what is left of them
-    /// at the end.
+    /// Returns how submodules that the session made come to the host. `aside` takes what is left of them at the end.
     pub(crate) fn modules<'a>(
         &'a self,
         git: &'a HostProgram,
@@ -93,8 +92,7 @@ fn own_name(name: &str) -> String {
 }
 
 impl Guard {
-    /// Returns the repositories that are brought in step while the session lives. A view's changes wait
-    /// for its end.
+    /// Returns the repositories that are brought in step while the session lives. A view's changes wait for its end.
     pub fn repositories(&self) -> Repositories {
         let is_shared = self.over.is_none() && !self.isolated;
         let copied = if is_shared { self.copies.directories.clone() } else { Vec::new() };

@@ -142,8 +142,7 @@ fn judge(
     judged
 }
 
-/// Returns the owner of new files in the directory. A placeholder gets the owner of the directory around
-/// it.
+/// Returns the owner of new files in the directory. A placeholder gets the owner of the directory around it.
 fn owner_of(host: &Tree, dir: &ProtectedDir) -> Option<(u32, u32)> {
     if dir.is_placeholder {
         let around = Tree::of(open_directory(dir.path.parent()?).ok()?);

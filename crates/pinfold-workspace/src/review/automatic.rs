@@ -127,8 +127,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     /// Asks git which of these paths it ignores. It stops at the first one that it does not judge, such
-    /// as one below a link or in a submodule, and says nothing of the others: they are asked about in
-    /// two halves.
+    /// as one below a link or in a submodule, and says nothing of the others: they are asked about in two halves.
     fn all(&mut self, paths: &[&Path], ignored: &mut BTreeSet<PathBuf>) {
         if let Some(found) = self.once(paths) {
             ignored.extend(found);

@@ -74,8 +74,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Returns what a user should know of a view of a workspace: in a view an ordinary user has one
-    /// group.
+    /// Returns what a user should know of a view of a workspace: in a view an ordinary user has one group.
     pub fn note(workspace: &HostPath) -> Option<String> {
         let (user, own) = (rustix::process::geteuid(), rustix::process::getegid());
         let group = fs::metadata(workspace.as_path()).ok()?.gid();

@@ -28,8 +28,7 @@ struct State {
     left: String,
 }
 
-/// Returns a file by kind, mode, inode, size and times; of a directory, what does not follow from what
-/// is in it.
+/// Returns a file by kind, mode, inode, size and times; of a directory, what does not follow from what is in it.
 pub(crate) fn signature(node: Option<&Node>) -> String {
     let Some(node) = node else { return "-".to_owned() };
     let mut text = format!("{:?} {:o} {}", node.kind, node.mode, node.inode.1);

@@ -47,8 +47,7 @@ impl Review {
         Ok(Changes { list })
     }
 
-    /// Returns whether the session gave the workspace's own directory another mode, which is not taken
-    /// over.
+    /// Returns whether the session gave the workspace's own directory another mode, which is not taken over.
     pub fn changed_own_mode(&self) -> bool {
         let mode = |tree: Result<Tree, ReviewError>| Some(tree.ok()?.node_of_root().ok()?.mode);
         mode(self.upper()) != mode(self.lower())

@@ -83,8 +83,7 @@ impl Collect<'_> {
         Ok(links.any(|(path, commit)| !self.is_checked_out(path) || self.is_judged_at_end(commit)))
     }
 
-    /// Returns whether the session could not write the `.git` of a submodule, which was there at the
-    /// start.
+    /// Returns whether the session could not write the `.git` of a submodule, which was there at the start.
     fn is_checked_out(&self, path: &Path) -> bool {
         self.own_tops().all(|top| self.tops.iter().any(|(other, _)| *other == top.join(path)))
     }

@@ -122,8 +122,7 @@ impl Collect<'_> {
         }
     }
 
-    /// Returns the same for a stash: its working tree, and what was staged and untracked, are commits of
-    /// their own.
+    /// Returns the same for a stash: its working tree, and what was staged and untracked, are commits of their own.
     pub(super) fn stash_touches(
         &self,
         state: &State,

@@ -21,8 +21,7 @@ impl Copied {
             && self.hold_the_same()
     }
 
-    /// Returns whether the same is true of the host's git directory. Worktrees that it has besides do
-    /// not matter.
+    /// Returns whether the same is true of the host's git directory. Worktrees that it has besides do not matter.
     pub(super) fn is_host_unchanged(&self) -> bool {
         let host = self.host.path();
         !host.join("reftable").exists()
@@ -47,7 +46,6 @@ impl Copied {
 fn holds_the_same(one: &Path, other: &Path, name: &str) -> Option<bool> {
     let open = |git: &Path| Index::open(git.join(name).parent()?);
     let (one, other) = (open(one)?, open(other)?);
-    // Another number of entries is not worth a digest of them, which a session could make as long
-    // as it likes.
+    // Another number of entries is not worth a digest of them, which a session could make as long as it likes.
     Some(one.count()? == other.count()? && one.entries()? == other.entries()?)
 }

@@ -50,8 +50,7 @@ fn is_git(directory: &OwnedFd) -> bool {
     kind_at(directory, "HEAD").is_some() && is("objects") && is("refs")
 }
 
-/// Returns whether anything lies here that belongs to a git directory: another one in it would be mixed
-/// up with it.
+/// Returns whether anything lies here that belongs to a git directory: another one in it would be mixed up with it.
 fn is_part_of_git(directory: &OwnedFd) -> bool {
     ["HEAD", "config", "objects", "refs"].iter().any(|name| kind_at(directory, name).is_some())
 }

@@ -92,8 +92,7 @@ impl Modules<'_> {
     }
 }
 
-/// Puts a new git directory in the place of another one, with the submodules in that: they were
-/// rebuilt, too.
+/// Puts a new git directory in the place of another one, with the submodules in that: they were rebuilt, too.
 fn replace(directory: &OwnedFd, new: &Path, last: &Path) -> Result<(), Refusal> {
     move_modules(directory, last, new)?;
     if let Err(errno) = renameat_with(directory, new, directory, last, RenameFlags::EXCHANGE) {

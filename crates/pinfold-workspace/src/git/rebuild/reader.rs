@@ -26,8 +26,7 @@ const MOST_ENTRIES: usize = 100_000;
 pub(crate) struct Reader {
     /// A private directory of the session's for the results of scratch sandboxes.
     pub(crate) out: PathBuf,
-    /// Objects that repositories in the sandbox may borrow: directories of the host, and where they
-    /// were mounted.
+    /// Objects that repositories in the sandbox may borrow: directories of the host, and where they were mounted.
     pub(crate) borrowed: Vec<(PathBuf, PathBuf)>,
     pub(crate) launcher: Launcher,
 }

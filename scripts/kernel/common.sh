@@ -69,9 +69,15 @@ clean_up() {
 
 # Builds the test executables and writes a line for each, with its filters, for the machine.
 build_tests() {
-    local binary binaries artifacts executable filter filters options=()
+    local binary binaries artifacts executable filter filters units= options=()
     binaries=$(awk '{ print $1 }' <<<"$1" | sort -u)
-    for binary in $binaries; do options+=(--test "$binary"); done
+    for binary in $binaries; do
+        case $binary in
+            pinfold_*) units=--lib ;;
+            *) options+=(--test "$binary") ;;
+        esac
+    done
+    [ -z "$units" ] || options+=("$units")
     [ -z "${target:-}" ] || options+=(--target "$target")
     # All packages, as `scripts/test` builds them: with fewer, dependencies have other features.
     artifacts=$(cargo test --quiet --all-features --workspace "${options[@]}" --no-run --message-format=json)

@@ -171,11 +171,18 @@ impl Assembler {
     /// makes pairs.
     fn families(&mut self, numbers: &Range<u32>) {
         let absent = errno(libc::EAFNOSUPPORT);
-        self.load(argument(0));
-        self.give_if_equal(libc::AF_UNIX as u32, PASS);
+        // On aarch64 the two numbers follow each other.
         if numbers.contains(&(libc::SYS_socketpair as u32)) {
+            self.emit(JUMP_EQUAL, 0, 4, libc::SYS_socketpair as u32);
+            self.load(argument(0));
+            self.give_if_equal(libc::AF_UNIX as u32, PASS);
+            self.give(absent);
+        }
+        if !numbers.contains(&(libc::SYS_socket as u32)) {
             return self.give(absent);
         }
+        self.load(argument(0));
+        self.give_if_equal(libc::AF_UNIX as u32, PASS);
         self.emit(JUMP_EQUAL, 0, 4, libc::AF_NETLINK as u32);
         self.load(argument(2));
         self.give_if_equal(libc::NETLINK_ROUTE as u32, PASS);

@@ -144,7 +144,7 @@ impl Assembler {
             Verdict::Moves => self.give(TELL),
             Verdict::Renames => self.renames(),
             Verdict::Empty => self.empty(),
-            Verdict::Tables => self.tables(),
+            Verdict::Options => self.options(),
             Verdict::Attributes => self.give(errno(libc::EOPNOTSUPP)),
         }
     }
@@ -208,7 +208,7 @@ impl Assembler {
 
     /// Filters ioctl(2): nothing types into a terminal, even into one's own. No directory gets encrypted: without
     /// its key nobody can judge the names in it, and later sessions could show them by bringing the key
-    /// back. No file system makes a snapshot, which would hold what masks hide.
+    /// back. No file system makes a snapshot, which would hold what masks hide. [`BRIDGES`] are unknown.
     fn requests(&mut self) {
         self.load(argument(1));
         for request in [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD] {
@@ -220,6 +220,10 @@ impl Assembler {
         // Copies of files, which all file systems have taken over from Btrfs.
         for request in [libc::FICLONE, libc::FICLONERANGE, FIDEDUPERANGE] {
             self.give_if_equal(request as u32, PASS);
+        }
+        self.emit(AND, 0, 0, !1);
+        for pair in BRIDGES {
+            self.give_if_equal(pair, errno(libc::ENOPKG));
         }
         self.emit(AND, 0, 0, 0xff00);
         for kind in [BTRFS, BCACHEFS] {
@@ -324,7 +328,21 @@ impl Assembler {
         self.give(PASS);
     }
 
-    /// Filters setsockopt(2): who is root over a network of its own could replace its tables of packet filters, set policies of
+    /// Filters setsockopt(2): of TCP [`UPPER`] are unknown, and nested sandboxes do not get [`TABLES`].
+    fn options(&mut self) {
+        self.load(argument(1));
+        self.emit(JUMP_EQUAL, 0, 2 * UPPER.len() as u8 + 1, libc::SOL_TCP as u32);
+        self.load(argument(2));
+        for option in UPPER {
+            self.give_if_equal(option, errno(libc::ENOPROTOOPT));
+        }
+        if self.character.nested {
+            return self.tables();
+        }
+        self.give(PASS);
+    }
+
+    /// Filters options of levels: who is root over a network of its own could replace its tables of packet filters, set policies of
     /// IPsec and route multicasts, in code of the kernel's that nothing else of a sandbox reaches. (What else reaches it is behind
     /// families of netlink that are refused.)
     fn tables(&mut self) {
@@ -391,6 +409,10 @@ const INTERNET: &[(i32, &[i32])] = &[
     (libc::SOCK_DGRAM, &[0, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6]),
 ];
 
+/// TCP_ULP and TCP_AO_ADD_KEY (linux/tcp.h). The first has the kernel speak TLS or SMC on a stream; the second loads any
+/// module for a hash, whose name the caller chooses (`tcp_ao_parse_crypto`, net/ipv4/tcp_ao.c, Linux 6.7).
+const UPPER: [u32; 2] = [libc::TCP_ULP as u32, 38];
+
 /// Options that need root over a network: level, single ones, and the first one from which on all are.
 ///
 /// IP_IPSEC_POLICY and IP_XFRM_POLICY (linux/in.h), IPV6_IPSEC_POLICY and IPV6_XFRM_POLICY (linux/in6.h) are policies of IPsec. From 64 on
@@ -402,6 +424,10 @@ const TABLES: [(i32, &[u32], u32); 2] =
 /// Requests of linux/fscrypt.h: FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY,
 /// FS_IOC_REMOVE_ENCRYPTION_KEY and FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS.
 const ENCRYPTION: [u32; 4] = [0x800c_6613, 0xc050_6617, 0xc040_6618, 0xc040_6619];
+/// The first of each pair of requests: SIOCGIFBR and SIOCSIFBR, SIOCADDDLCI and SIOCDELDLCI, SIOCGIFVLAN and SIOCSIFVLAN, SIOCBRADDBR
+/// and SIOCBRDELBR (linux/sockios.h). With them any user makes the kernel load the module of bridges, Frame Relay or VLANs
+/// (`sock_ioctl`, net/socket.c).
+const BRIDGES: [u32; 4] = [0x8940, 0x8980, 0x8982, 0x89a0];
 /// linux/fs.h
 const FIDEDUPERANGE: u64 = 0xc018_9436;
 /// Types of requests (BTRFS_IOCTL_MAGIC, linux/btrfs.h; the same of Bcachefs).

@@ -116,7 +116,6 @@ fn effective(verdict: Verdict, character: Character) -> Verdict {
             Verdict::Allow
         }
         Verdict::Queues if !character.nested => Verdict::Allow,
-        Verdict::Tables if !character.nested => Verdict::Allow,
         Verdict::Attributes if !character.leaves_capabilities() => Verdict::Allow,
         Verdict::Moves if !character.moves => Verdict::Allow,
         Verdict::Empty if !character.own_kernel => Verdict::Allow,

@@ -20,7 +20,7 @@ pub(super) enum Verdict {
     Moves,
     Renames,
     Empty,
-    Tables,
+    Options,
     Attributes,
     /// Succeeds without effect; no row says so itself.
     Pretend,

@@ -134,10 +134,15 @@ mod tests {
         let done = dir.path().join("done");
         let (interrupt, writer) = rustix::pipe::pipe().unwrap();
         rustix::io::write(&writer, b"x").unwrap();
-        let bounds = Bounds { patience: Duration::from_secs(60), most: 1 };
-        for (script, is_done) in [("sleep 0.5; : >\"$1\"", true), ("exec sleep 60", false)] {
+        let bounds = Bounds { patience: Duration::from_secs(60), most: 1 << 20 };
+        let says = "set -e; sleep 0.3; seq 20000; seq 20000 >&2; : >\"$1\"";
+        for (script, is_done) in
+            [("sleep 0.5; : >\"$1\"", true), (says, true), ("exec sleep 60", false)]
+        {
             let _ = std::fs::remove_file(&done);
-            let child = command("sh").args(["-c", script, "sh"]).arg(&done).spawn().unwrap();
+            let mut program = command("sh");
+            program.args(["-c", script, "sh"]).arg(&done);
+            let child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let began = std::time::Instant::now();
             let ended = see_to_end(child, bounds, Some(&interrupt)).map(drop);
             assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::Interrupted);

@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy)]
 struct Wait<'a> {
     deadline: Instant,
-    /// Readable once the user wants to wait no longer.
+    /// Readable once nobody wants to wait any longer.
     interrupt: Option<&'a OwnedFd>,
 }
 
@@ -33,12 +33,11 @@ pub(crate) fn see_to_end(
     interrupt: Option<&OwnedFd>,
 ) -> io::Result<CommandOutput> {
     let wait = Wait { deadline: Instant::now() + bounds.patience, interrupt };
-    let ended = read_outputs(&mut child, wait, bounds.most)
-        .and_then(|read| wait_for_end(&child, wait).map(|()| read));
-    if ended.is_err() {
-        if ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
-            let _ =
-                wait_for_end(&child, Wait { deadline: Instant::now() + GRACE, interrupt: None });
+    let mut outputs = Outputs::of(&mut child, bounds.most);
+    let ended = outputs.read(wait).and_then(|()| wait_for_end(&child, wait));
+    if let Err(error) = &ended {
+        if error.kind() == io::ErrorKind::Interrupted {
+            let _ = let_finish(&child, &mut outputs);
         }
         // It has not been waited for, so the id is its own, and its group's if it leads one.
         let id = Pid::from_child(&child);
@@ -50,35 +49,53 @@ pub(crate) fn see_to_end(
         };
     }
     let status = child.wait()?;
-    let [stdout, mut stderr] = ended?;
+    ended?;
+    let [stdout, mut stderr] = outputs.read;
     Ok(CommandOutput { code: status.code(), stdout, stderr: std::mem::take(&mut *stderr) })
 }
 
-/// Reads a program's two outputs until they are closed.
-///
-/// # Errors
-/// Returns `TimedOut` at the deadline; `Interrupted`; `FileTooLarge` when one of them has more than the most bytes.
-fn read_outputs(
-    child: &mut Child,
-    wait: Wait<'_>,
+/// Gives a program [`GRACE`] to end. Its outputs are read: a program of Go's dies of writing to them otherwise.
+fn let_finish(child: &Child, outputs: &mut Outputs) -> io::Result<()> {
+    let process = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let deadline = Instant::now() + GRACE;
+    // What it started may keep its outputs open.
+    outputs.read(Wait { deadline, interrupt: Some(&process) })?;
+    wait_for_end(child, Wait { deadline, interrupt: None })
+}
+
+/// A program's two outputs.
+struct Outputs {
+    streams: [Option<OwnedFd>; 2],
+    read: [Zeroizing<Vec<u8>>; 2],
     most: usize,
-) -> io::Result<[Zeroizing<Vec<u8>>; 2]> {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let mut streams = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
-    let mut read = [Zeroizing::new(Vec::new()), Zeroizing::new(Vec::new())];
-    while streams.iter().any(Option::is_some) {
-        let outputs = streams.iter().flatten().map(|stream| PollFd::new(stream, PollFlags::IN));
-        wait.until(outputs.collect())?;
-        for (stream, read) in streams.iter_mut().zip(&mut read) {
-            if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
-                *stream = None;
-            }
-            if read.len() > most {
-                return Err(io::ErrorKind::FileTooLarge.into());
+}
+
+impl Outputs {
+    fn of(child: &mut Child, most: usize) -> Self {
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let streams = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
+        Self { streams, read: [Zeroizing::new(Vec::new()), Zeroizing::new(Vec::new())], most }
+    }
+
+    /// Reads both until they are closed.
+    ///
+    /// # Errors
+    /// Returns `TimedOut` at the deadline; `Interrupted`; `FileTooLarge` when one of them has more than the most bytes.
+    fn read(&mut self, wait: Wait<'_>) -> io::Result<()> {
+        while self.streams.iter().any(Option::is_some) {
+            let open = self.streams.iter().flatten();
+            wait.until(open.map(|stream| PollFd::new(stream, PollFlags::IN)).collect())?;
+            for (stream, read) in self.streams.iter_mut().zip(&mut self.read) {
+                if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
+                    *stream = None;
+                }
+                if read.len() > self.most {
+                    return Err(io::ErrorKind::FileTooLarge.into());
+                }
             }
         }
+        Ok(())
     }
-    Ok(read)
 }
 
 /// Reads what is there; whether more may come. What was read before an error is what there is.
@@ -110,7 +127,7 @@ impl Wait<'_> {
     /// Waits for one of these.
     ///
     /// # Errors
-    /// Returns `TimedOut` at the deadline, and `Interrupted` once the user wants to wait no longer.
+    /// Returns `TimedOut` at the deadline, and `Interrupted` once nobody wants to wait any longer.
     fn until<'a>(&'a self, mut wanted: Vec<PollFd<'a>>) -> io::Result<()> {
         let count = wanted.len();
         wanted.extend(self.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::IN)));

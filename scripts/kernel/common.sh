@@ -69,7 +69,7 @@ clean_up() {
 
 # Builds the test executables and writes a line for each, with its filters, for the machine.
 build_tests() {
-    local binary binaries artifacts executable filter filters units= options=()
+    local binary binaries artifacts executable filter filters units='' options=()
     binaries=$(awk '{ print $1 }' <<<"$1" | sort -u)
     for binary in $binaries; do
         case $binary in

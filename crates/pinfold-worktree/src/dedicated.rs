@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pinfold_git::refs::shell_word;
 use pinfold_host::anchor::Anchor;
@@ -51,6 +52,9 @@ pub enum Unsaved {
 
 /// Why a worktree stays with which commits would be lost.
 const OF_SUBMODULES: &str = "submodules in it have commits that no remote of theirs has";
+
+/// How long a look at a worktree may take that saves a session. The session takes longer.
+const LOOKING: Duration = Duration::from_secs(5);
 
 /// Excludes other processes of pinfold's from the worktrees of a repository, which git can list then.
 fn alone_in(repository: &Repository, places: &Places) -> io::Result<File> {
@@ -156,7 +160,7 @@ impl Dedicated {
                 self.record.making()?;
                 self.add(&standing, beginning.as_ref())
                     .and_then(|()| Ok(self.record.filling()?))
-                    .and_then(|()| self.fill_new(beginning.as_ref()))
+                    .and_then(|()| self.fill_new())
             }
         };
         match made {
@@ -217,13 +221,9 @@ impl Dedicated {
     }
 
     /// Fills what git has just added.
-    fn fill_new(&self, beginning: Option<&Beginning>) -> Result<Vec<String>, DedicatedError> {
+    fn fill_new(&self) -> Result<Vec<String>, DedicatedError> {
         let own = self.repository.listed(&self.top).ok_or_else(|| self.unknown())?.git;
-        match beginning {
-            // git made the branch at this commit, and lets nobody move one that is checked out.
-            Some((commit, _)) => self.fill(&own, commit),
-            None => self.fill(&own, &self.commit_of(&own)?),
-        }
+        self.fill(&own, &self.commit_of(&own)?)
     }
 
     /// Returns the commit that a worktree is at.
@@ -387,6 +387,7 @@ impl Dedicated {
     }
 
     /// Returns whether the worktree of a branch is there, has nothing that the branch's commit lacks, and no session works in it.
+    /// The look ends after [`LOOKING`]: other worktrees wait for it, and a session can make it long.
     ///
     /// # Errors
     /// Returns an error if something else is there, or if it cannot be looked at.
@@ -395,9 +396,10 @@ impl Dedicated {
         branch: &BranchName,
         Host { places, launcher }: Host<'_>,
     ) -> Result<bool, DedicatedError> {
-        let repository = Repository::of(workspace, launcher)?;
+        let mut repository = Repository::of(workspace, launcher)?;
         let top = repository.top_for(branch, &places.home)?;
         let _others = alone_in(&repository, places)?;
+        repository.program = repository.program.within(LOOKING);
         let Standing::There(own) = repository.standing(branch, &top)? else { return Ok(false) };
         let record = Record::open(places, &top)?;
         let (branch, places) = (branch.clone(), places.clone());
@@ -481,7 +483,10 @@ impl Dedicated {
         let mut argv: Vec<OsString> = vec![program.into(), "look-at-worktree".into()];
         argv.extend([&files.git, &files.own, &files.top, &files.out].map(|path| path.into()));
         argv.push(commit.into());
-        let output = self.repository.program.launcher().run_to_end(&argv, &[], None);
+        let launcher = self.repository.program.launcher();
+        let output = open_directory(&files.out).map_err(io::Error::from).and_then(|opened| {
+            launcher.run_in(Spot { path: &files.out, opened: &opened }, None, &argv, &[], None)
+        });
         files.clear()?;
         let output = output?;
         match output.code {

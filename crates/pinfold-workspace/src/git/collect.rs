@@ -12,7 +12,6 @@
 //! private directory; what enters it is brought in by a scratch sandbox, too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +27,7 @@ use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::{self, Worktree};
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_bounded};
-use pinfold_host::launcher::{HostProgram, Spot};
+use pinfold_host::launcher::HostProgram;
 use pinfold_names::{Protection, Site};
 use pinfold_protect::commands::Commands;
 
@@ -36,6 +35,7 @@ use super::import::{ASKED, CHECKED, SAID};
 use super::private::Copied;
 
 mod bring;
+mod exchange;
 mod follow;
 mod gitlinks;
 mod held;
@@ -47,12 +47,10 @@ mod recorded;
 mod touched;
 mod unchanged;
 
+use exchange::LONGEST_LIST;
 use held::Held;
 use judged::Finding;
 pub(crate) use recorded::{Recorded, inner_first};
-
-/// Bytes of what git lists for a repository; a reference takes about a hundred.
-const LONGEST_LIST: u64 = 256 << 20;
 
 /// How long all programs may take together that bring one repository in step. A session can make many slow ones of them.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -454,33 +452,6 @@ impl Collect<'_> {
 
     fn keep(&self, settled: &mut Settled, what: String, why: impl ToString) {
         settled.kept.push(Kept::new(what, why));
-    }
-
-    /// Runs one part in a process of its own that stands in the host's git directory.
-    fn helper(&self, part: &str) -> Result<(), Refusal> {
-        let own = std::env::current_exe()?;
-        let host = self.copied.host.open()?;
-        let paths = [Path::new("."), &self.copied.private, &self.copied.base, &self.out];
-        let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), part.into()];
-        argv.extend(paths.map(|path| path.into()));
-        let spot = Spot { path: self.copied.host.path(), opened: &host };
-        let output = self.git.launcher().run_in(spot, None, &argv, &[], None);
-        let output = output.map_err(Refusal::about("reading the copy failed"))?;
-        match output.code {
-            Some(0) => Ok(()),
-            _ => Err(String::from_utf8_lossy(&output.stderr).trim().into()),
-        }
-    }
-
-    fn write(&self, name: &str, content: &str) -> Result<(), Refusal> {
-        Ok(fs::write(self.out.join(ASKED).join(name), content)?)
-    }
-
-    fn read(&self, part: &str, name: &str) -> Result<String, Refusal> {
-        let out = open_directory(&self.out.join(part))?;
-        let content = read_bounded(out, Path::new(name), LONGEST_LIST)
-            .map_err(|unread| format!("{name} {unread}"))?;
-        Ok(content.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))
     }
 }
 

@@ -25,6 +25,11 @@ pub(crate) fn tasks_that_change_the_same_files_are_not_worked_on_at_once<S: Stor
         queue.add(&draft).unwrap();
         clock.advance(1);
     }
+    second_waits_for_the_first(queue);
+}
+
+/// Of five tasks the second one waits until the first one is completed.
+fn second_waits_for_the_first<S: Store>(queue: &Queue<S>) {
     let first = start(queue, 1);
     let others = [2, 3, 4].map(|number| start(queue, number).task);
     assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
@@ -45,13 +50,7 @@ pub(crate) fn tasks_of_a_group_are_worked_on_one_at_a_time<S: Store>(
         queue.add(&draft).unwrap();
         clock.advance(1);
     }
-    let first = start(queue, 1);
-    let others = [2, 3, 4].map(|number| start(queue, number).task);
-    assert_eq!((first.task, others), (id(1), [3, 4, 5].map(id)));
-    assert!(queue.claim(&claim(5)).unwrap().is_none());
-    assert_eq!(refused(queue.claim_task(id(2), &claim(5))), Refused::Overlaps(id(1)));
-    queue.complete(&first, &completion()).unwrap();
-    assert_eq!(start(queue, 6).task, id(2));
+    second_waits_for_the_first(queue);
 }
 
 /// The groups of which more than one task is worked on at once.

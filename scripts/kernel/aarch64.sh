@@ -46,20 +46,26 @@ kernel() {
 # Makes the machine's root. Nothing of another processor's runs here, so packages are only unpacked; what their own
 # scripts would have made, and the tests need, is made by hand.
 make_tree() {
-    local tree=$1 work release
+    local tree=$1 work outcome=0
     mkdir -p "${tree%/*}"
     work=$(mktemp -d "$tree.XXXXXX")
-    mmdebstrap --quiet --architecture=arm64 --variant=extract --include="$packages" "$(codename)" "$work/root" >&2 || {
-        rm -rf "$work"
-        return 1
-    }
-    cp "$work/root/usr/share/base-passwd/passwd.master" "$work/root/etc/passwd"
-    cp "$work/root/usr/share/base-passwd/group.master" "$work/root/etc/group"
-    ln -sf mawk "$work/root/usr/bin/awk"
-    release=$(ls "$work/root/lib/modules")
-    depmod -b "$work/root" "$release"
-    mv -T "$work/root" "$tree" 2>/dev/null || true
+    # One rename puts it in place, so what is there is complete. Another process may have been faster.
+    if fill_tree "$work/root"; then
+        mv -T "$work/root" "$tree" 2>/dev/null || [ -d "$tree" ] || outcome=1
+    else
+        outcome=1
+    fi
     rm -rf "$work"
+    return $outcome
+}
+
+fill_tree() {
+    local root=$1
+    mmdebstrap --quiet --architecture=arm64 --variant=extract --include="$packages" "$(codename)" "$root" >&2 &&
+        cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd" &&
+        cp "$root/usr/share/base-passwd/group.master" "$root/etc/group" &&
+        ln -sf mawk "$root/usr/bin/awk" &&
+        depmod -b "$root" "$(ls "$root/lib/modules")"
 }
 
 codename() {

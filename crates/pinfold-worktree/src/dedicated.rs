@@ -387,7 +387,7 @@ impl Dedicated {
     }
 
     /// Returns whether the worktree of a branch is there, has nothing that the branch's commit lacks, and no session works in it.
-    /// The look ends after [`LOOKING`]: other worktrees wait for it, and a session can make it long.
+    /// The look ends after 5 s: other worktrees wait for it, and a session can make it long.
     ///
     /// # Errors
     /// Returns an error if something else is there, or if it cannot be looked at.

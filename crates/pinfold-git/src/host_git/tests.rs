@@ -46,7 +46,7 @@ fn command_waits_for_a_worktree_that_another_git_makes() {
     assert!(said.contains("failed to read worktrees/other/commondir"), "{said}");
 }
 
-/// Ten levels of ten names each: few objects, and more files than memory holds.
+/// Ten levels of ten names each: few objects, and more files than memory holds. Long names fill it soon, also on a slow machine.
 #[test]
 fn git_that_needs_too_much_memory_ends_and_the_bound_is_named() {
     let launcher = Launcher::new(Wrappers::none());
@@ -63,7 +63,7 @@ fn git_that_needs_too_much_memory_ends_and_the_bound_is_named() {
     let write = |words: &[&str], input: &str| run(words, input).unwrap().trim().to_owned();
     let mut entry = format!("100644 blob {}", write(&["hash-object", "-w", "--stdin"], ""));
     for _ in 0..10 {
-        let names: String = (0..10).map(|name| format!("{entry}\t{name}\n")).collect();
+        let names: String = (0..10).map(|name| format!("{entry}\t{name:0200}\n")).collect();
         entry = format!("040000 tree {}", write(&["mktree"], &names));
     }
     let tree = entry.rsplit(' ').next().unwrap();

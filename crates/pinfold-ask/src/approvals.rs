@@ -1,8 +1,8 @@
 //! What waits for a user's answer.
 //!
 //! The thread that asks for the sandbox ([`Approvals::ask`]) waits here. An approver can answer:
-//! the terminal of the session, or a client at its control socket. Nothing waits that nobody could
-//! answer, unless the run has said that it waits.
+//! the terminal of the session, a client at its control socket, or one that is about to come there
+//! because it watches all sessions. Nothing waits that nobody could answer, unless the run has said that it waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};
+
+use crate::watchers::Watchers;
 
 /// Requests that wait at once; the oldest is denied for another.
 const MOST: usize = 100;
@@ -109,6 +111,7 @@ pub enum AnswerError {
 pub struct Approvals {
     state: Mutex<State>,
     changed: Condvar,
+    watchers: Watchers,
 }
 
 #[derive(Debug, Default)]
@@ -148,6 +151,11 @@ pub struct Terms {
 }
 
 impl Approvals {
+    /// Returns those of a session that these can watch.
+    pub(crate) fn new(watchers: Watchers) -> Self {
+        Self { watchers, ..Self::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -168,7 +176,7 @@ impl Approvals {
         if state.is_over {
             return Err(NoAnswer::Over);
         }
-        if state.approvers.is_empty() && !terms.waits {
+        if !terms.waits && !self.has_approver(&state) {
             return Err(NoAnswer::Nobody);
         }
         let id = pending.id;
@@ -184,7 +192,7 @@ impl Approvals {
                     let _ = self.changed.wait_for(&mut state, LOOK);
                     continue;
                 }
-                Some(Stage::Open) if state.approvers.is_empty() && !terms.waits => {
+                Some(Stage::Open) if !terms.waits && !self.has_approver(&state) => {
                     Some(NoAnswer::Nobody)
                 }
                 Some(Stage::Open) if Instant::now() >= deadline => Some(NoAnswer::Late),
@@ -282,7 +290,11 @@ impl Approvals {
     /// Returns whether anybody is there to answer.
     pub(crate) fn is_attended(&self) -> bool {
         let state = self.state();
-        !state.is_over && !state.approvers.is_empty()
+        !state.is_over && self.has_approver(&state)
+    }
+
+    fn has_approver(&self, state: &State) -> bool {
+        !state.approvers.is_empty() || self.watchers.are_there()
     }
 
     /// Returns whether the session ends.

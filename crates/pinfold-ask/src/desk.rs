@@ -4,12 +4,14 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pinfold_host::directories::Places;
 use pinfold_terminal::prompt_overlay::Passage;
 
 use crate::approvals::{Answered, Approvals, NoAnswer, Pending, Terms};
 use crate::away::{Away, Courier};
 use crate::links::{Followed, LinkError, Visit};
 use crate::question::Question;
+use crate::watchers::Watchers;
 
 /// All ways by which the user of one session is asked: its terminal, the control socket, and what reaches a
 /// user who is away. Nothing of it runs before the first question.
@@ -21,13 +23,17 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Returns a desk that asks at this terminal and by these ways. Those who come to the control socket are asked in
-    /// any case.
+    /// Returns a desk that asks at this terminal and by these ways. Those who come to the control socket or watch all
+    /// sessions are asked in any case.
     ///
     /// # Errors
     /// Returns the error of `eventfd(2)`.
-    pub fn new(terminal: Option<Arc<Passage>>, away: Option<Away>) -> io::Result<Arc<Self>> {
-        let approvals = Arc::new(Approvals::default());
+    pub fn new(
+        terminal: Option<Arc<Passage>>,
+        away: Option<Away>,
+        places: &Places,
+    ) -> io::Result<Arc<Self>> {
+        let approvals = Arc::new(Approvals::new(Watchers::of(places)));
         let away = away.map(|away| Courier::new(away, &approvals)).transpose()?.map(Arc::new);
         let terminal = terminal.map(|passage| Arc::new(Question::new(passage)));
         Ok(Arc::new(Self { approvals, terminal, away, is_started: Mutex::new(false) }))

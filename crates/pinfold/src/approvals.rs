@@ -1,9 +1,11 @@
 //! `pinfold approvals`: what sandboxes ask for, and answers.
 
+mod watch;
+
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pinfold_ask::{Answer, Happening, Pending, SavedHost, SavedHosts, Subject};
+use pinfold_ask::{Answer, Pending, SavedHost, SavedHosts, Subject};
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::{is_live, live_sessions};
 use pinfold_hostexec::{SavedRule, SavedRules};
@@ -24,7 +26,7 @@ pub(crate) struct ApprovalsArgs {
     /// Show only this session, by the beginning of its id
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// Keep showing requests as they come. They wait for an answer
+    /// Keep showing requests as they come, of all sessions until it is interrupted. They wait for an answer
     #[arg(long)]
     watch: bool,
 }
@@ -87,7 +89,7 @@ struct ConnectionRow<'a> {
 pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     match &args.what {
-        None if args.watch => watch(&args, &places),
+        None if args.watch => watch::watch(&args, &places),
         None => list(&args, &places),
         Some(What::Approve { id, for_session, always }) => {
             let answer = match (for_session, always) {
@@ -175,28 +177,6 @@ fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Fa
         say!("    {line}");
     }
     Ok(())
-}
-
-fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let attendance =
-        Attendance::watch(places, args.session.as_deref()).map_err(Failure::of_session)?;
-    let session = args
-        .session
-        .clone()
-        .or_else(|| sessions(args, places).into_iter().next())
-        .unwrap_or_default();
-    notify!("pinfold: requests of {session} wait for an answer while this runs");
-    while let Some(happening) = attendance.hear().map_err(Failure::of_session)? {
-        match happening {
-            Happening::Asked(pending) => show(args, &session, &pending)?,
-            Happening::Settled(id) if args.json => {
-                print::json_line(&serde_json::json!({ "session": session, "settled": id }))?;
-            }
-            Happening::Settled(id) => say!("{session}:{id}  settled"),
-            Happening::Done | Happening::Failed(_) | Happening::NoDoor => {}
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn answer(

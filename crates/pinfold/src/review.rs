@@ -1,7 +1,6 @@
 //! `pinfold ps`, `diff`, `apply` and `discard`: what sessions changed in views of workspaces.
 
 mod decide;
-mod lines;
 mod list;
 mod show;
 

@@ -37,7 +37,9 @@ pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
 pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
     to.going_on.has_room()?;
     let name = to.going_on.session(session)?.name().to_owned();
-    let attendance = Attendance::watch(to.going_on.places(), Some(&name)).map_err(fault)?;
+    let attendance = Attendance::watch(to.going_on.places(), Some(&name))
+        .map_err(fault)?
+        .ok_or_else(|| fault(no_door()))?;
     let refused = |errno: Errno| Fault::refused(std::io::Error::from(errno).to_string(), None);
     let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(refused)?);
     let (number, stopped) = (to.going_on.number(), Arc::clone(&stop));

@@ -16,17 +16,17 @@ use crate::outcome::RunError;
 pub struct Attendance(Channel);
 
 impl Attendance {
-    /// Attends to the session whose name begins so, or the only one.
+    /// Attends to the session whose name begins so, or the only one; none where nothing can be asked.
     ///
     /// # Errors
-    /// Returns an error if there is no such session, or one in which nothing can be asked.
-    pub fn watch(places: &Places, session: Option<&str>) -> Result<Self, RunError> {
+    /// Returns an error if there is no such session.
+    pub fn watch(places: &Places, session: Option<&str>) -> Result<Option<Self>, RunError> {
         let channel = client::approvals(places, session)?;
         say(&channel, ApproverRequest::Watch)?;
         match hear(&channel)? {
             // From here on requests wait.
-            Some(Happening::Done) => Ok(Self(channel)),
-            Some(Happening::NoDoor) => Err(no_door()),
+            Some(Happening::Done) => Ok(Some(Self(channel))),
+            Some(Happening::NoDoor) => Ok(None),
             _ => Err(client::gone()),
         }
     }

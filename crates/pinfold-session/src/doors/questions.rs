@@ -67,7 +67,7 @@ pub(crate) fn desk(
         Away::find(&settings.ask, request.host(), of_session, move |session, token, visit| {
             control::by_link(&places, session, token, visit).map_err(Refusal::of)
         });
-    Desk::new(terminal, away).map(Some).map_err(RunError::System)
+    Desk::new(terminal, away, &request.places).map(Some).map_err(RunError::System)
 }
 
 /// Returns what asks about connections that no rule names.

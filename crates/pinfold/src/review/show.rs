@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_host::launcher::Launcher;
+use pinfold_patch::{Printer, Texts, quoted};
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use pinfold_workspace::review::{Change, Changes, Content, Left, Review, What};
 use serde_json::json;
 
-use super::lines::{Printer, Texts, quoted};
 use super::{Chosen, choose};
 use crate::cli::Output;
 use crate::exit::{Failure, takes_colours};

@@ -397,3 +397,53 @@ fn approvals_command_shows_and_answers_questions_about_hosts() {
         world.pinfold(&["stop", "n"]).status().unwrap();
     }
 }
+
+/// A command that asks at once asks before the watcher can have come to its session.
+#[test]
+fn watcher_of_all_sessions_is_asked_by_each_from_its_beginning() {
+    for user in people_with("watcher_of_all", &[]) {
+        let world = World::new(user, &["web"]);
+        let mut watch = world.pinfold(&["approvals", "--watch", "--json"]);
+        let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 200];
+        let length = watch.stderr.as_mut().unwrap().read(&mut said).unwrap();
+        assert!(String::from_utf8_lossy(&said[..length]).contains("requests of all sessions wait"));
+        let get = format!("{CURL} http://web.example.com/ -o /dev/null -w '%{{http_code}}'");
+        let run = || {
+            let mut run = world.pinfold(&["run", "--ask", "--", "sh", "-c", &get]);
+            run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            run.spawn().unwrap()
+        };
+        let answer = |asked: &str, words: &[&str]| {
+            let asked: serde_json::Value = serde_json::from_str(asked).unwrap();
+            assert_eq!(asked["connection"]["host"], "web.example.com", "{asked}");
+            let id = format!("{}:{}", asked["session"].as_str().unwrap(), asked["id"]);
+            let (first, more) = words.split_first().unwrap();
+            let mut said = world.pinfold(&["approvals", first, &id]);
+            assert!(said.args(more).status().unwrap().success());
+        };
+        let runs = [run(), run()];
+        let mut settled = 0;
+        while settled < runs.len() {
+            match line_of(&mut watch) {
+                line if line.contains("settled") => settled += 1,
+                asked => answer(&asked, &["approve"]),
+            }
+        }
+        for run in runs {
+            let said = Said::of(run.wait_with_output().unwrap());
+            assert_eq!(said.out, "200", "{said:?}");
+        }
+        let denied = run();
+        answer(&line_of(&mut watch), &["deny", "--reason", "not today"]);
+        let said = Said::of(denied.wait_with_output().unwrap());
+        assert_eq!(said.out, "403", "{said:?}");
+
+        // With the watcher gone, however it went, nobody can be asked.
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+        let began = Instant::now();
+        let said = Said::of(run().wait_with_output().unwrap());
+        assert!(!said.out.contains("200") && began.elapsed() < Duration::from_secs(10), "{said:?}");
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! What a session wrote is hostile to a terminal: there, everything that is not plain text is
 //! escaped. Elsewhere the bytes are what they are, so that a patch can be applied.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -25,11 +26,14 @@ const RED: &str = "31";
 const YELLOW: &str = "33";
 
 /// What both sides of a change hold.
-pub(super) struct Texts {
-    pub(super) before: Option<Vec<u8>>,
-    pub(super) after: Option<Vec<u8>>,
+#[derive(Debug)]
+pub struct Texts {
+    /// The content before it; none if there was no file, or it is too large.
+    pub before: Option<Vec<u8>>,
+    /// The content after it; none if there is no file, or it is too large.
+    pub after: Option<Vec<u8>>,
     /// Whether neither is too large to be compared.
-    pub(super) whole: bool,
+    pub whole: bool,
 }
 
 impl Texts {
@@ -40,10 +44,13 @@ impl Texts {
 }
 
 /// Writes changes.
-pub(super) struct Printer<'o> {
-    pub(super) out: &'o mut dyn Write,
-    pub(super) is_terminal: bool,
-    pub(super) colours: bool,
+pub struct Printer<'o> {
+    /// Where it writes to.
+    pub out: &'o mut dyn Write,
+    /// Whether what a session wrote is escaped, since a terminal shows it.
+    pub is_terminal: bool,
+    /// Whether lines have colours.
+    pub colours: bool,
 }
 
 impl Printer<'_> {
@@ -51,7 +58,7 @@ impl Printer<'_> {
     ///
     /// # Errors
     /// Returns the error of writing.
-    pub(super) fn note(&mut self, note: &str) -> io::Result<()> {
+    pub fn note(&mut self, note: &str) -> io::Result<()> {
         self.coloured(YELLOW, format!("# {note}").as_bytes())
     }
 
@@ -59,7 +66,7 @@ impl Printer<'_> {
     ///
     /// # Errors
     /// Returns the error of writing.
-    pub(super) fn change(&mut self, change: &Change, texts: &Texts) -> io::Result<()> {
+    pub fn change(&mut self, change: &Change, texts: &Texts) -> io::Result<()> {
         let (before, after) = change.modes();
         if change.what == What::Replaced {
             let gone = Texts { before: texts.before.clone(), after: None, whole: texts.whole };
@@ -191,16 +198,12 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Returns one file's counts, on a line.
+    /// Writes how many lines of a file changed, on one line: its name in `width` columns, the sum, and a sign for each up
+    /// to 40. Returns how many were added and removed.
     ///
     /// # Errors
     /// Returns the error of writing.
-    pub(super) fn count(
-        &mut self,
-        name: &str,
-        width: usize,
-        texts: &Texts,
-    ) -> io::Result<(u32, u32)> {
+    pub fn count(&mut self, name: &str, width: usize, texts: &Texts) -> io::Result<(u32, u32)> {
         const SIGNS: u32 = 40;
         if texts.is_binary() {
             writeln!(self.out, " {name:<width$} | binary")?;
@@ -302,7 +305,7 @@ fn plain(text: &[u8]) -> String {
 }
 
 /// Returns a path as git writes it: in quotes, with escapes, where it is not plain text.
-pub(super) fn quoted(prefix: &str, path: &Path) -> String {
+pub fn quoted(prefix: &str, path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let is_text = |text: &str| {
         text.chars().all(|character| is_plain(character) && !matches!(character, '"' | '\\'))

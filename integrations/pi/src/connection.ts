@@ -1,6 +1,8 @@
 // A connection to `pinfold serve`: JSON-RPC 2.0, one message a line.
 
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
+import { createConnection } from "node:net";
+import type { Readable, Writable } from "node:stream";
 
 /** Text, or bytes that are not text. */
 export type Bytes = string | { base64: string };
@@ -38,9 +40,17 @@ export class PinfoldError extends Error {
 type Answer = { resolve: (result: unknown) => void; reject: (error: Error) => void };
 type Listener = (params: Record<string, unknown>) => void;
 
-/** One client of a server of its own, which ends with it, and its sessions with that. */
+/** Which server a connection is to. */
+export interface ConnectionOptions {
+  /** The program that is started as its server; `$PINFOLD` or the one on `PATH` by default. */
+  program?: string | undefined;
+  /** The socket of a server that runs, instead of one of its own. */
+  socket?: string | undefined;
+}
+
+/** One client of a server: of its own, which ends with it, or of one that runs. Its sessions end with it, except detached ones. */
 export class Connection {
-  readonly #server: ChildProcessWithoutNullStreams;
+  readonly #requests: Writable;
   readonly #waiting = new Map<number, Answer>();
   readonly #listeners = new Map<string, Set<Listener>>();
   #next = 1;
@@ -50,21 +60,36 @@ export class Connection {
   #over: Error | undefined;
   readonly #ends = new Set<(error: Error) => void>();
 
-  /** Starts `pinfold serve`. The program is `$PINFOLD`, or the one on `PATH`. */
-  constructor(program: string = process.env["PINFOLD"] ?? "pinfold") {
-    this.#server = spawn(program, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"] });
-    this.#server.stdout.setEncoding("utf8").on("data", (text: string) => this.#hear(text));
-    this.#server.stderr.setEncoding("utf8").on("data", (text: string) => {
+  constructor({ program, socket }: ConnectionOptions = {}) {
+    const start = program ?? process.env["PINFOLD"] ?? "pinfold";
+    const [requests, answers] = socket === undefined ? this.#start(start) : this.#connect(socket);
+    this.#requests = requests.on("error", () => {});
+    answers.setEncoding("utf8").on("data", (text: string) => this.#hear(text));
+  }
+
+  /** Starts `pinfold serve`. */
+  #start(program: string): [Writable, Readable] {
+    const server = spawn(program, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"] });
+    server.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.#said = (this.#said + text).slice(-4096);
     });
-    this.#server.stdin.on("error", () => {});
-    this.#server.on("error", (error) => {
+    server.on("error", (error) => {
       this.#end(new PinfoldError(0, `cannot start ${program}: ${error.message}`));
     });
-    this.#server.on("close", () => {
+    server.on("close", () => {
       const why = this.#said.trim();
       this.#end(new PinfoldError(0, `pinfold has ended${why === "" ? "" : `: ${why}`}`));
     });
+    return [server.stdin, server.stdout];
+  }
+
+  #connect(path: string): [Writable, Readable] {
+    const socket = createConnection(path);
+    socket.on("error", (error) => {
+      this.#end(new PinfoldError(0, `cannot reach pinfold at ${path}: ${error.message}`));
+    });
+    socket.on("close", () => this.#end(new PinfoldError(0, "pinfold has ended")));
+    return [socket, socket];
   }
 
   /** Asks for something. An aborted signal takes it back. */
@@ -103,16 +128,22 @@ export class Connection {
     return () => this.#ends.delete(listener);
   }
 
-  /** Ends the server and what it has started, and waits until that is done. */
+  /** Returns the live sessions of this user: their ids, each with its name if it has one. */
+  async sessions(): Promise<Map<string, string | undefined>> {
+    const listed = (await this.call("session.list", {})) as { sessions: { session: string; name?: string | null }[] };
+    return new Map(listed.sessions.map(({ session, name }) => [session, name ?? undefined]));
+  }
+
+  /** Ends the connection, with its sessions and a server of its own, and waits until that is done. */
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.onEnd(() => resolve());
-      this.#server.stdin.end();
+      this.#requests.end();
     });
   }
 
   #send(message: unknown): void {
-    this.#server.stdin.write(`${JSON.stringify(message)}\n`);
+    this.#requests.write(`${JSON.stringify(message)}\n`);
   }
 
   #hear(text: string): void {

@@ -1,13 +1,16 @@
 // For programs that embed sandboxes, and for those that were built on MoltNet.
 
-export { type Bytes, Connection, fromBytes, PinfoldError, toBytes } from "./connection.ts";
+export { type Bytes, Connection, type ConnectionOptions, fromBytes, PinfoldError, toBytes } from "./connection.ts";
 export {
   type Entry,
   type ExecOptions,
   type ExecResult,
   type GrepLine,
   type GrepResult,
+  type ProgramOptions,
   type Running,
+  type RunOptions,
+  type RunResult,
   Sandbox,
   type SandboxOptions,
   type TerminalSize,

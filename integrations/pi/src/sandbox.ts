@@ -16,8 +16,14 @@ export interface SandboxOptions {
   sandboxConfig?: string | undefined;
   /** More options of `pinfold run`. */
   options?: readonly string[] | undefined;
+  /** The name of the session; it has only an id by default. */
+  name?: string | undefined;
+  /** The session stays when its connection ends. */
+  detached?: boolean | undefined;
   /** The program; `$PINFOLD` or the one on `PATH` by default. */
   program?: string | undefined;
+  /** The connection to start it by, which other sessions may use, too; one of its own by default. */
+  connection?: Connection | undefined;
 }
 
 export interface Entry {
@@ -42,7 +48,8 @@ export interface GrepResult {
   truncated: boolean;
 }
 
-export interface ExecOptions {
+/** How a program is started. */
+export interface ProgramOptions {
   cwd?: string | undefined;
   env?: Record<string, string> | undefined;
   /** Seconds. */
@@ -50,6 +57,18 @@ export interface ExecOptions {
   /** What it may use up with all that it starts; refused where that cannot be enforced. */
   limits?: { memory?: number; pids?: number; milliCpus?: number } | undefined;
   signal?: AbortSignal | undefined;
+}
+
+export interface RunOptions extends ProgramOptions {
+  /** What it reads from its standard input; nothing by default. */
+  input?: string | Uint8Array | undefined;
+  /** How many of the last bytes of each stream are kept; a mebibyte by default. */
+  output?: number | undefined;
+}
+
+export interface ExecOptions extends ProgramOptions {
+  /** Whether its standard input is a pipe that `Running.write` fills; it is empty by default. */
+  input?: boolean | undefined;
   onData?: ((data: Buffer, stream: "stdout" | "stderr") => void) | undefined;
   /** A terminal of this size instead of pipes; what is written to it comes as `stdout`. */
   terminal?: TerminalSize | undefined;
@@ -62,10 +81,13 @@ export interface TerminalSize {
   rows: number;
 }
 
-/** Something that runs in a terminal. */
+/** A program that runs. */
 export interface Running {
-  /** Types into the terminal. */
-  write(data: string | Uint8Array): Promise<void>;
+  /** Writes to its terminal or its pipe, which `end` closes. */
+  write(data: string | Uint8Array, end?: boolean): Promise<void>;
+  /** Sends a signal to it and all that it has started. */
+  signal(number: number): Promise<void>;
+  /** Changes the size of its terminal. */
   resize(terminal: TerminalSize): Promise<void>;
 }
 
@@ -74,6 +96,13 @@ export interface ExecResult {
   timedOut: boolean;
   /** The limit of its own that ended or hindered it: `timeout`, `memory` or `pids`. */
   limit?: string | undefined;
+}
+
+export interface RunResult extends ExecResult {
+  stdout: Buffer;
+  stderr: Buffer;
+  /** How many bytes of output are not kept. */
+  dropped: number;
 }
 
 /** A live session. Every method fails once it, or pinfold, has ended: nothing is done elsewhere instead. */
@@ -88,13 +117,17 @@ export class Sandbox {
   readonly cwd: string;
   /** The directory of the host that the workspace stands for. */
   readonly hostRoot: string;
+  /** What `close` ends. */
+  readonly #lasts: "connection" | "session" | "always";
 
   private constructor(
     connection: Connection,
-    started: { session: string; boundary: string; notes: string[] },
+    lasts: "connection" | "session" | "always",
+    started: Started,
     places: { workspace: string; cwd: string; hostRoot: string },
   ) {
     this.connection = connection;
+    this.#lasts = lasts;
     this.session = started.session;
     this.boundary = started.boundary;
     this.notes = started.notes;
@@ -104,7 +137,10 @@ export class Sandbox {
   }
 
   static async start(options: SandboxOptions): Promise<Sandbox> {
-    const connection = new Connection(options.program);
+    const connection = options.connection ?? new Connection({ program: options.program });
+    const isShared = options.connection !== undefined;
+    const lasts = !isShared ? "connection" : options.detached ? "always" : "session";
+    let started: Started | undefined;
     try {
       const given: [string, string | undefined][] = [
         ["--identity", options.agent],
@@ -112,10 +148,12 @@ export class Sandbox {
         ["--sandbox-config", options.sandboxConfig],
       ];
       const words = given.flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
-      const started = (await connection.call("session.start", {
+      started = (await connection.call("session.start", {
         workspace: options.cwd,
         options: [...words, ...(options.options ?? [])],
-      })) as { session: string; boundary: string; notes: string[] };
+        ...(options.name === undefined ? {} : { name: options.name }),
+        ...(options.detached === undefined ? {} : { detached: options.detached }),
+      })) as Started;
       const argv = ["sh", "-c", 'printf "%s\\0%s" "$PINFOLD_WORKSPACE" "$PWD"'];
       const answer = (await connection.call("exec.run", {
         session: started.session,
@@ -124,9 +162,11 @@ export class Sandbox {
       const [workspace = "", cwd = ""] = fromBytes(answer.stdout).toString("utf8").split("\0");
       const below = relative(workspace, cwd);
       const hostRoot = below === "" ? options.cwd : options.cwd.slice(0, -below.length - 1);
-      return new Sandbox(connection, started, { workspace, cwd, hostRoot });
+      return new Sandbox(connection, lasts, started, { workspace, cwd, hostRoot });
     } catch (error) {
-      await connection.close();
+      const { session } = started ?? {};
+      if (session !== undefined) await connection.call("session.stop", { session }).catch(() => {});
+      if (!isShared) await connection.close();
       throw error;
     }
   }
@@ -152,9 +192,8 @@ export class Sandbox {
   }
 
   async write(path: string, content: string | Uint8Array, parents = false): Promise<void> {
-    const data = typeof content === "string" ? Buffer.from(content, "utf8") : content;
     const write = { path: this.inside(path), parents };
-    await this.#call("files.write", { write, content: toBytes(data) });
+    await this.#call("files.write", { write, content: toBytes(bytesOf(content)) });
   }
 
   async makeDirectory(path: string): Promise<void> {
@@ -184,16 +223,34 @@ export class Sandbox {
     return (await this.#call("files.grep", { grep: asked }, signal)) as unknown as GrepResult;
   }
 
-  /** Runs a program to its end, with its output as it comes. Aborted, it ends with all that it has started. */
-  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
-    if (options.signal?.aborted) throw new Error("aborted");
-    const program = {
+  /** Runs a program to its end, and returns the end of its output. Aborted, it ends with all that it has started. */
+  async run(argv: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+    const { input, output, signal } = options;
+    const asked = {
+      program: this.#program(argv, options),
+      ...(input === undefined ? {} : { input: toBytes(bytesOf(input)) }),
+      ...(output === undefined ? {} : { limit: output }),
+    };
+    const answer = await this.#call("exec.run", asked, signal);
+    const [stdout, stderr] = [answer["stdout"], answer["stderr"]].map((bytes) => fromBytes(bytes as Bytes));
+    const dropped = Number(answer["dropped"]);
+    return { ...ended(answer["ended"]), stdout: stdout!, stderr: stderr!, dropped };
+  }
+
+  #program(argv: readonly string[], options: ProgramOptions): Record<string, unknown> {
+    return {
       argv,
       ...(options.cwd === undefined ? {} : { cwd: this.inside(options.cwd) }),
       ...(options.env === undefined ? {} : { env: options.env }),
       ...(options.timeout === undefined ? {} : { timeoutMs: Math.ceil(options.timeout * 1000) }),
       ...(options.limits === undefined ? {} : { limits: options.limits }),
     };
+  }
+
+  /** Runs a program to its end, with its output as it comes. Aborted, it ends with all that it has started. */
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    if (options.signal?.aborted) throw new Error("aborted");
+    const program = this.#program(argv, options);
     return new Promise((done, failed) => {
       let exec: number | undefined;
       let isSettled = false;
@@ -233,25 +290,18 @@ export class Sandbox {
         ),
         this.connection.on("exec.exit", (params) =>
           when(params, () => {
-            const ended = params["ended"];
             settle(() => {
               if (options.signal?.aborted) failed(new Error("aborted"));
-              else if (isRecord(ended)) {
-                const limit = ended["limit"];
-                done({
-                  status: Number(ended["status"]),
-                  timedOut: ended["timedOut"] === true,
-                  ...(typeof limit === "string" ? { limit } : {}),
-                });
-              } else failed(new PinfoldError(0, String(params["error"])));
+              else if (isRecord(params["ended"])) done(ended(params["ended"]));
+              else failed(new PinfoldError(0, String(params["error"])));
             });
           }),
         ),
         this.connection.onEnd((error) => settle(() => failed(error))),
       );
       options.signal?.addEventListener("abort", kill, { once: true });
-      const { terminal } = options;
-      const start = { session: this.session, program, ...(terminal === undefined ? {} : { terminal }) };
+      const { terminal, input = false } = options;
+      const start = { session: this.session, program, input, ...(terminal === undefined ? {} : { terminal }) };
       this.connection.call("exec.start", start).then(
         (started) => {
           exec = (started as { exec: number }).exec;
@@ -270,17 +320,21 @@ export class Sandbox {
       await this.connection.call(method, { exec, ...params });
     };
     return {
-      write: (data) => {
-        const bytes = typeof data === "string" ? Buffer.from(data, "utf8") : data;
-        return call("exec.write", { data: toBytes(bytes) });
-      },
+      write: (data, end = false) => call("exec.write", { data: toBytes(bytesOf(data)), end }),
+      signal: (number) => call("exec.signal", { signal: number }),
       resize: (terminal) => call("exec.resize", { terminal }),
     };
   }
 
-  /** Ends the session, and waits until it has cleaned up. */
-  close(): Promise<void> {
-    return this.connection.close();
+  /** Ends the session, and waits until it has cleaned up. Programs have so many seconds to end by themselves, ten by default. */
+  async stop(grace?: number): Promise<void> {
+    await this.#call("session.stop", grace === undefined ? {} : { graceMs: Math.round(grace * 1000) });
+  }
+
+  /** Ends the session unless it is detached, and a connection of its own; waits until that is done. */
+  async close(): Promise<void> {
+    if (this.#lasts === "connection") await this.connection.close();
+    else if (this.#lasts === "session") await this.stop();
   }
 
   async #call(
@@ -291,6 +345,25 @@ export class Sandbox {
     const answer = await this.connection.call(method, { session: this.session, ...params }, signal);
     return isRecord(answer) ? answer : {};
   }
+}
+
+interface Started {
+  session: string;
+  boundary: string;
+  notes: string[];
+}
+
+function bytesOf(data: string | Uint8Array): Uint8Array {
+  return typeof data === "string" ? Buffer.from(data, "utf8") : data;
+}
+
+function ended(answer: unknown): ExecResult {
+  const { status, timedOut, limit } = isRecord(answer) ? answer : {};
+  return {
+    status: Number(status),
+    timedOut: timedOut === true,
+    ...(typeof limit === "string" ? { limit } : {}),
+  };
 }
 
 /** A name for people. */

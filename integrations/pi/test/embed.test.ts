@@ -2,13 +2,15 @@
 // PINFOLD (the program), WORKSPACE (a git repository).
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
 import {
   activateAgentEnv,
+  Connection,
   createGondolinBashOps,
   createGondolinEditOps,
   createGondolinReadOps,
@@ -18,7 +20,7 @@ import {
   loadCredentials,
   resumeVm,
   type Running,
-  type Sandbox,
+  Sandbox,
   toGuestPath,
 } from "../src/index.ts";
 
@@ -94,6 +96,50 @@ test("a terminal is typed into, and has the size that it was given", async () =>
   });
   assert.match(said, /^(typed\r\n)?30 100\r\n(typed\r\n)?<typed>\r\n20 90\r\n$/);
   assert.deepEqual(ended, { status: 4, timedOut: false });
+});
+
+test("a program reads what it is given, and its output and its end come back", async () => {
+  const options = { input: "in", output: 3, env: { NAME: "out" } };
+  const done = await sandbox.run(["sh", "-c", "cat; printf $NAME; echo e >&2; exit 3"], options);
+  assert.deepEqual([done.stdout.toString(), done.stderr.toString()], ["out", "e\n"]);
+  assert.deepEqual([done.status, done.timedOut, done.dropped], [3, false, 2]);
+  assert.equal((await sandbox.run(["sleep", "1000"], { timeout: 0.1 })).limit, "timeout");
+
+  let said = "";
+  const ended = await sandbox.exec(["sh", "-c", "cat; echo end"], {
+    input: true,
+    onStart: (running) => void running.write("piped ").then(() => running.write("whole\n", true)),
+    onData: (data) => void (said += data.toString()),
+  });
+  assert.deepEqual([said, ended.status], ["piped whole\nend\n", 0]);
+  const onStart = (running: Running): void => void running.signal(15);
+  assert.equal((await sandbox.exec(["sleep", "1000"], { onStart })).status, 128 + 15);
+});
+
+test("sessions share the connection to a server that runs, and a detached one stays", async () => {
+  const socket = join(mkdtempSync(join(tmpdir(), "api-")), "socket");
+  const server = spawn(process.env["PINFOLD"] ?? "pinfold", ["serve", "--socket", socket], { stdio: "ignore" });
+  while (!existsSync(socket)) await new Promise((resolve) => setTimeout(resolve, 10));
+  const connection = new Connection({ socket });
+  const first = await Sandbox.start({ cwd: workspace, connection, name: "first" });
+  const stays = await Sandbox.start({ cwd: workspace, connection, detached: true });
+  const listed = await connection.sessions();
+  assert.equal(listed.get(first.session), "first");
+  assert.ok(listed.has(stays.session) && listed.get(stays.session) === undefined);
+  await first.close();
+  await stays.close();
+  assert.ok(!(await connection.sessions()).has(first.session));
+  assert.equal((await stays.run(["true"])).status, 0);
+  await connection.close();
+
+  const again = new Connection({ socket });
+  assert.ok((await again.sessions()).has(stays.session));
+  await again.call("session.stop", { session: stays.session, graceMs: 0 });
+  await again.close();
+  await assert.rejects(again.sessions(), { message: "pinfold has ended" });
+  server.kill();
+  await new Promise((resolve) => server.on("close", resolve));
+  await assert.rejects(new Connection({ socket }).sessions(), /cannot reach pinfold at/);
 });
 
 test("output is as it was written, however it is cut", async () => {

@@ -15,6 +15,8 @@ pub mod known;
 pub mod layout;
 pub mod lfs;
 pub mod listed;
+pub mod module_name;
+pub mod modules;
 pub mod new_directory;
 pub mod opened;
 pub mod packed;

@@ -438,7 +438,22 @@ impl HostProgram {
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
         let new = Together::new(time);
-        let together = Some(self.launcher.together.map_or(new, |its| its.or_earlier(new)));
+        self.until(Some(self.launcher.together.map_or(new, |its| its.or_earlier(new))))
+    }
+
+    /// Returns it with an equal share of what is left of the time that its programs share, for one of `count` uses.
+    #[must_use]
+    pub fn with_share_of(&self, count: usize) -> Self {
+        self.until(self.launcher.together.map(|its| its.share(count)))
+    }
+
+    /// Returns whether the time is over that its programs share.
+    #[must_use]
+    pub fn is_out_of_time(&self) -> bool {
+        self.launcher.together.is_some_and(|its| its.left().is_zero())
+    }
+
+    fn until(&self, together: Option<Together>) -> Self {
         Self { path: self.path.clone(), launcher: Launcher { together, ..self.launcher.clone() } }
     }
 }

@@ -32,14 +32,14 @@ use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 
 use crate::git::modules::GitFiles;
-use crate::git::rebuild::{Rebuild, Rebuilt};
+use crate::git::rebuild::Rebuild;
 use crate::guard::{Guard, Walked};
 use crate::protected_dirs::Settling;
 
 mod aside;
+mod repositories;
 
-/// New repositories that are rebuilt: git is asked some ten times for each.
-const MOST_REBUILT: usize = 256;
+use repositories::Repositories;
 
 /// What the look goes by.
 pub(crate) struct Context<'a> {
@@ -75,8 +75,7 @@ struct After<'a> {
     gone: HashSet<PathBuf>,
     /// What tools run on a build, in directories that changed.
     built: Vec<PathBuf>,
-    /// New repositories so far.
-    rebuilt: usize,
+    repositories: Repositories,
     patience: &'a Patience,
     is_cut: bool,
     /// Whether more was there than is dealt with at once.
@@ -115,19 +114,18 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         misleading: Vec::new(),
         gone: HashSet::new(),
         built: Vec::new(),
-        rebuilt: 0,
+        repositories: Repositories::default(),
         patience: context.patience,
         is_cut: false,
         is_full: false,
     };
     let mut done = HashSet::new();
+    let mut findings = Vec::new();
     for root in &guard.roots {
-        for finding in after.changed(root, &rules) {
-            if !after.is_over() && done.insert(finding.path.clone()) {
-                after.judge(finding);
-            }
-        }
+        findings.extend(after.changed(root, &rules));
     }
+    findings.retain(|finding| done.insert(finding.path.clone()));
+    after.judge_all(findings);
     after.trusted();
     after.expected();
     after.commands();
@@ -137,12 +135,6 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     after.set_misleading_aside();
     let is_cut = after.is_over() || after.is_full;
     Looked { built: after.built, is_cut }
-}
-
-/// Puts `.git` files behind git directories: a repository that is rebuilt rebuilds its submodules, and their
-/// files are good then. In a directory either may be listed first.
-fn files_last(findings: &mut [Finding]) {
-    findings.sort_by_key(|finding| matches!(finding.what, What::GitFile));
 }
 
 impl After<'_> {
@@ -177,9 +169,7 @@ impl After<'_> {
             }
         }
         self.built.extend(surveyor.built);
-        let mut findings = surveyor.findings;
-        files_last(&mut findings);
-        findings
+        surveyor.findings
     }
 
     /// Judges what the caller's programs trust authorities by. No name tells that, and a mask may have come off.
@@ -287,6 +277,31 @@ impl After<'_> {
         self.guard.known.get(path).is_some_and(|known| FileId::of(path).as_ref() == Ok(known))
     }
 
+    /// Judges `.git` files after git directories: a repository that is rebuilt rebuilds its submodules, and their
+    /// files are good then. In a directory either may be listed first.
+    fn judge_all(&mut self, findings: Vec<Finding>) {
+        let is_file = |finding: &Finding| matches!(finding.what, What::GitFile);
+        let (files, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_file);
+        self.repositories.expect(others.iter().filter(|it| self.is_new_repository(it)).count());
+        for finding in others {
+            if !self.is_over() {
+                self.judge(finding);
+            }
+        }
+        self.rebuild_late();
+        for finding in files {
+            if !self.is_over() {
+                self.judge(finding);
+            }
+        }
+    }
+
+    fn is_new_repository(&self, finding: &Finding) -> bool {
+        matches!(finding.what, What::GitDirectory | What::BareRepository)
+            && !self.is_known(&finding.path)
+            && !self.is_in_repository(&finding.path)
+    }
+
     fn judge(&mut self, finding: Finding) {
         let Finding { path, kind, what } = finding;
         if self.is_known(&path) || self.is_gone(&path) || self.is_in_repository(&path) {
@@ -328,56 +343,6 @@ impl After<'_> {
         !self.gone.is_empty() && path.ancestors().any(|above| self.gone.contains(above))
     }
 
-    /// Rebuilds a new repository in its place, or sets it aside.
-    fn repository(&mut self, path: &Path) {
-        self.rebuilt += 1;
-        if self.rebuilt > MOST_REBUILT {
-            return self.set_aside(path, "it is one of very many repositories that are new");
-        }
-        match self.rebuild.at(path, self.settled) {
-            Ok(Rebuilt { note, is_whole, files }) => {
-                self.git_files.extend(files);
-                if path.ends_with(".git") {
-                    self.note_tree(path);
-                }
-                self.settled.taken.push(note);
-                self.settled.rebuilt.push(path.to_owned());
-                if !is_whole {
-                    self.gone.insert(path.to_owned());
-                }
-            }
-            Err(why) => self.set_aside_for(path, why.to_string().into(), None),
-        }
-    }
-
-    /// Notes the working tree of a repository that was rebuilt, if it is new as a whole.
-    fn note_tree(&mut self, git: &Path) {
-        let is_new = |root: &Walked| {
-            let below = git.parent().and_then(|top| top.strip_prefix(&root.path).ok());
-            below.is_none_or(|top| !root.walk.has_seen(top))
-        };
-        if self.guard.roots.iter().all(is_new) {
-            self.new_trees.extend(git.parent().map(Path::to_owned));
-        }
-    }
-
-    /// Handles a directory that looks like a repository to git. One that is new is rebuilt like any other;
-    /// one that the session only completed stops looking like one.
-    fn bare_repository(&mut self, path: &Path) {
-        if self.is_known(&path.join(".git"))
-            && self.guard.is_working_tree(path, self.guard.working_trees())
-        {
-            return;
-        }
-        let below =
-            |root: &Walked| path.strip_prefix(&root.path).is_ok_and(|it| root.walk.has_seen(it));
-        if self.guard.roots.iter().any(below) {
-            self.set_aside(&path.join("HEAD"), "with it git takes the directory for a repository");
-        } else {
-            self.repository(path);
-        }
-    }
-
     /// Handles a new `.git` that is not a directory: it leads git elsewhere.
     fn git_file(&mut self, path: &Path, kind: FileType) {
         if self.git_files.get(path).is_some_and(|id| FileId::of(path).as_ref() == Ok(id)) {
@@ -388,31 +353,5 @@ impl After<'_> {
             _ => "it leads git to a directory of the session; its commits and branches come out",
         };
         self.set_aside(path, why);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use pinfold_protect::protect::{Finding, What};
-    use rustix::fs::FileType;
-
-    use super::files_last;
-
-    #[test]
-    fn git_directories_are_rebuilt_before_files_that_lead_to_them() {
-        let found = |path: &str, kind, what| Finding { path: PathBuf::from(path), kind, what };
-        let mut findings = [
-            found("/w/inner/.git", FileType::RegularFile, What::GitFile),
-            found("/w/fifo", FileType::Fifo, What::Socket),
-            found("/w/.git", FileType::Directory, What::GitDirectory),
-        ];
-        files_last(&mut findings);
-        let paths = findings.map(|finding| finding.path);
-        assert_eq!(
-            paths.each_ref().map(|path| path.to_str().unwrap()),
-            ["/w/fifo", "/w/.git", "/w/inner/.git"]
-        );
     }
 }

@@ -21,6 +21,13 @@ impl Together {
         if self.end <= other.end { self } else { other }
     }
 
+    /// Returns an equal share of what is left of it, for one of `count` uses.
+    pub(super) fn share(self, count: usize) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let left = self.left();
+        if left.is_zero() { self } else { Self::new(left / count) }
+    }
+
     /// Returns what is left of it.
     pub(super) fn left(self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
@@ -28,7 +35,8 @@ impl Together {
 
     /// Returns the error of a program for which no time is left.
     pub(super) fn over(self) -> io::Error {
-        let words = format!("its programs took more than {} s together", self.time.as_secs());
+        let seconds = (self.time.as_secs_f64() * 100.0).round() / 100.0;
+        let words = format!("its programs took more than {seconds} s together");
         io::Error::new(io::ErrorKind::TimedOut, words)
     }
 }

@@ -17,6 +17,8 @@ use pinfold_git::baseline::Start;
 use pinfold_git::foreign::Foreign;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::index::Index;
+use pinfold_git::module_name::is_harmless;
+use pinfold_git::modules::{Taken, names, taken};
 use pinfold_git::opened::held;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::Refusal;
@@ -32,13 +34,10 @@ use super::collect::Phase;
 use super::private::Copied;
 use super::rebuild::Reader;
 
-mod find;
-mod name;
 mod place;
 mod put;
 mod settings;
 
-use find::{Taken, taken};
 use place::Tree;
 use put::Old;
 use settings::config_of;
@@ -49,12 +48,13 @@ const DEEPEST: usize = 8;
 const MOST: usize = 64;
 
 /// The submodules of a session's repositories.
+#[derive(Clone)]
 pub(crate) struct Modules<'a> {
     /// The git directories that were there at the start.
     pub(crate) copied: &'a [Copied],
     /// Tops of the working trees that the session could write, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
-    pub(crate) git: &'a HostProgram,
+    pub(crate) git: HostProgram,
     pub(crate) session: &'a str,
     pub(crate) reader: Reader,
     pub(crate) phase: Phase,
@@ -138,6 +138,12 @@ struct Module<'p> {
 }
 
 impl Modules<'_> {
+    /// Returns it with this git, which bounds the time.
+    pub(crate) fn with(&self, git: &HostProgram) -> Self {
+        let reader = Reader { launcher: git.launcher().clone(), ..self.reader.clone() };
+        Self { git: git.clone(), reader, ..self.clone() }
+    }
+
     /// Rebuilds what is new. While the session lives, that is what is complete; at the end, what the
     /// session changed since, too.
     pub(crate) fn bring(&self, made: &mut Made, settled: &mut Settled) -> GitFiles {
@@ -204,7 +210,7 @@ impl Modules<'_> {
     fn directories_of(&self, parent: &Parent) -> BTreeMap<PathBuf, PathBuf> {
         let of = |git: &Path| {
             let modules = git.join("modules");
-            find::names(git).into_iter().map(move |name| (name.clone(), modules.join(name)))
+            names(git).into_iter().map(move |name| (name.clone(), modules.join(name)))
         };
         let host = (self.phase == Phase::End).then(|| of(parent.host.path()));
         host.into_iter().flatten().chain(of(&parent.private)).collect()
@@ -233,7 +239,7 @@ impl Modules<'_> {
         made: &mut Made,
         settled: &mut Settled,
     ) -> Result<Anchor, Refusal> {
-        if !name::is_harmless(&module.name) {
+        if !is_harmless(&module.name) {
             return Err("its name is not used on the host".into());
         }
         let above = module.parent.host.open()?;
@@ -306,7 +312,7 @@ impl Modules<'_> {
             Some(_) => Err("its git directory on the host has another working tree".into()),
             None => {
                 let path = module.tree.from(host.path()).ok_or("its path cannot be written")?;
-                let git = HostGit { program: self.git, directory: host };
+                let git = HostGit { program: &self.git, directory: host };
                 git.run(&["config", "--local", "core.worktree", &path], None)?;
                 Ok(())
             }
@@ -370,7 +376,7 @@ pub(crate) fn directories(git: &Path) -> impl Iterator<Item = PathBuf> {
         linked.map(|entry| git.join("worktrees").join(entry.file_name())).collect();
     std::iter::once(git.to_owned()).chain(linked).flat_map(|git| {
         let modules = git.join("modules");
-        find::names(&git).into_iter().map(move |name| modules.join(name))
+        names(&git).into_iter().map(move |name| modules.join(name))
     })
 }
 

@@ -31,7 +31,7 @@ pub(crate) use reader::{Reader, index};
 /// Rebuilds repositories for one session.
 pub(crate) struct Rebuild<'a> {
     /// The host's git, if there is one.
-    pub(crate) git: Option<&'a HostProgram>,
+    pub(crate) git: Option<HostProgram>,
     /// The session, for names of temporary files.
     pub(crate) session: &'a str,
     /// Where a foreign repository goes of which something was left out.
@@ -53,12 +53,25 @@ pub(crate) struct Rebuilt {
 }
 
 impl Rebuild<'_> {
+    /// Returns it with an equal share of the time that is left, for one of `count` repositories.
+    pub(crate) fn with_share_of(&self, count: usize) -> Self {
+        let git = self.git.as_ref().map(|git| git.with_share_of(count));
+        let launcher = git.as_ref().map_or(&self.reader.launcher, HostProgram::launcher).clone();
+        let modules = self.modules.as_ref().zip(git.as_ref()).map(|(it, git)| it.with(git));
+        Self { git, reader: Reader { launcher, ..self.reader.clone() }, modules, ..*self }
+    }
+
+    /// Returns whether the time is over.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.git.as_ref().is_some_and(HostProgram::is_out_of_time)
+    }
+
     /// Rebuilds the git directory at `path` in its place.
     ///
     /// # Errors
     /// Returns why it cannot be rebuilt; it is unchanged then, and must be set aside.
     pub(crate) fn at(&self, path: &Path, settled: &mut Settled) -> Result<Rebuilt, Refusal> {
-        let git = self.git.ok_or("git on the host is needed to rebuild it")?;
+        let git = self.git.as_ref().ok_or("git on the host is needed to rebuild it")?;
         let (parent, name) = path.parent().zip(path.file_name()).ok_or("it has no name")?;
         let above = open_directory(parent)?;
         let owner = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)?;

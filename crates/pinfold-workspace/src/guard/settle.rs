@@ -24,11 +24,12 @@ use crate::after::{self, Looked};
 use crate::git::collect::{Phase, inner_first};
 use crate::git::kept;
 use crate::git::modules::GitFiles;
-use crate::git::rebuild::{Reader, Rebuild};
+use crate::git::rebuild::Rebuild;
 use crate::git::sync::Synced;
 use crate::protected_dirs::{self, Settling};
 
-/// How long all programs may take together that rebuild what a session made. The look at its end has 60 s.
+/// How long all programs may take together that rebuild what a session made, submodules half of it. The look at its end
+/// has 60 s.
 const REBUILDING: Duration = Duration::from_secs(40);
 
 impl Guard {
@@ -47,25 +48,25 @@ impl Guard {
         let found = self.host_git();
         let git = found.as_ref().ok();
         let rebuilding = git.map(|git| git.within(REBUILDING));
-        let rebuilding = rebuilding.as_ref();
         let mut settled = Settled { kept: synced.kept, ..Settled::default() };
         let aside = SetAside::of(places, &self.session);
         // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
         // `git status` fail on the host.
         let repositories = self.repositories();
         let mut modules = synced.modules;
-        let git_files = rebuilding.map_or_else(GitFiles::new, |git| {
-            let found = repositories.modules(git, Phase::End, Some(&aside), Some(patience));
+        let git_files = rebuilding.as_ref().map_or_else(GitFiles::new, |git| {
+            let git = git.with_share_of(2);
+            let found = repositories.modules(&git, Phase::End, Some(&aside), Some(patience));
             found.bring(&mut modules, &mut settled)
         });
-        let launcher = rebuilding.map_or(&self.launcher, HostProgram::launcher).clone();
         let rebuild = Rebuild {
             aside: &aside,
-            git: rebuilding,
             session: &self.session,
-            reader: Reader { launcher, ..self.reader() },
+            reader: self.reader(),
             modules: rebuilding
+                .as_ref()
                 .map(|git| repositories.modules(git, Phase::End, Some(&aside), Some(patience))),
+            git: rebuilding,
         };
         let settling = Settling {
             git,

@@ -70,7 +70,7 @@ impl Repositories {
     /// Returns how submodules that the session made come to the host. `aside` takes what is left of them at the end.
     pub(crate) fn modules<'a>(
         &'a self,
-        git: &'a HostProgram,
+        git: &HostProgram,
         phase: Phase,
         aside: Option<&'a SetAside>,
         patience: Option<&'a Patience>,
@@ -81,7 +81,7 @@ impl Repositories {
             launcher: git.launcher().clone(),
         };
         let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
-        Modules { copied, tops, git, session, reader, phase, aside, patience }
+        Modules { copied, tops, git: git.clone(), session, reader, phase, aside, patience }
     }
 }
 

@@ -12,10 +12,10 @@ use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::super::rebuild::index;
-use super::find::below;
 use super::settings::config_of;
 use super::{Module, Modules};
 use pinfold_git::foreign::{Foreign, WorkTree};
+use pinfold_git::modules::below;
 use pinfold_git::new_directory::NewDirectory;
 use pinfold_git::opened::held;
 
@@ -47,7 +47,7 @@ impl Modules<'_> {
         let made = NewDirectory::below(&directory, &new, owner)
             .map_err(Refusal::from)
             .and_then(|top| self.reader.make(&top, read, WorkTree::At(&tree)))
-            .and_then(|()| index(self.git, &path, &at));
+            .and_then(|()| index(&self.git, &path, &at));
         let _ = fs::remove_dir_all(&self.reader.out);
         let placed = made.and_then(|()| match old {
             Old::None => renameat_with(&directory, &new, &directory, last, RenameFlags::NOREPLACE)

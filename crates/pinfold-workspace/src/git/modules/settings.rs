@@ -38,7 +38,7 @@ impl Modules<'_> {
         if settings.is_empty() {
             return Ok(());
         }
-        let git = HostGit { program: self.git, directory: &module.parent.common };
+        let git = HostGit { program: &self.git, directory: &module.parent.common };
         for (key, value) in settings {
             git.run(&["config", "--local", &key, value], None)?;
         }

@@ -23,6 +23,7 @@ const LARGEST: u64 = 64 << 20;
 const MOST_ENTRIES: usize = 100_000;
 
 /// Has git in scratch sandboxes read repositories that a session made.
+#[derive(Clone)]
 pub(crate) struct Reader {
     /// A private directory of the session's for the results of scratch sandboxes.
     pub(crate) out: PathBuf,

@@ -1,11 +1,11 @@
-//! Git directories of submodules in a private git directory.
+//! Git directories of submodules in a git directory that may hold anything.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use pinfold_git::opened::held;
+use crate::opened::held;
 use pinfold_host::beneath::{kind_at, list_beneath, open_directory};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -18,7 +18,8 @@ const MOST_DIRECTORIES: usize = 4096;
 const DEEPEST: usize = 16;
 
 /// Lists the names of submodules in the git directory at `git`, which may hold anything.
-pub(super) fn names(git: &Path) -> Vec<PathBuf> {
+#[must_use]
+pub fn names(git: &Path) -> Vec<PathBuf> {
     let Ok(top) = open_directory(git) else { return Vec::new() };
     let (mut names, mut left) = (Vec::new(), MOST_DIRECTORIES);
     collect(&top, Path::new("modules"), DEEPEST, &mut left, &mut names);
@@ -59,7 +60,7 @@ fn is_part_of_git(directory: &OwnedFd) -> bool {
 ///
 /// # Errors
 /// Returns the error of `openat2(2)`.
-pub(super) fn below(top: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+pub fn below(top: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(top, path, flags, Mode::empty(), how)
@@ -67,15 +68,18 @@ pub(super) fn below(top: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
 
 /// What lies on the host under a submodule's name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub enum Taken {
+    /// Nothing.
     Free,
+    /// A git directory.
     There,
     /// Something that the name cannot lie next to or in.
     Conflict,
 }
 
 /// Looks what lies under a submodule's name in the host's git directory.
-pub(super) fn taken(git: &OwnedFd, name: &Path) -> Taken {
+#[must_use]
+pub fn taken(git: &OwnedFd, name: &Path) -> Taken {
     let Ok(mut at) = below(git, Path::new("modules")) else {
         return match kind_at(git, "modules") {
             None => Taken::Free,

@@ -10,7 +10,8 @@ const LONGEST: usize = 1024;
 /// Returns whether a relative path is harmless as the name of a submodule and as the place of its
 /// working tree. git refuses less (check_submodule_name() in submodule-config.c): a name that any file
 /// system takes for `.git` or for another name, or any program for an option, has no use.
-pub(super) fn is_harmless(path: &Path) -> bool {
+#[must_use]
+pub fn is_harmless(path: &Path) -> bool {
     let parts: Vec<_> = path.components().collect();
     let is_part = |part: &Component<'_>| match part {
         Component::Normal(name) => name.to_str().is_some_and(is_part),

@@ -88,6 +88,21 @@ impl HostGit<'_> {
         Ok(self.run(&asked, None)?.trim() != "false")
     }
 
+    /// Returns the object that a name stands for, or `None` if there is no such object. A session can keep git from looking, by
+    /// using up its time, so that is an error.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::run`].
+    pub fn object(self, name: &str) -> Result<Option<String>, GitError> {
+        let asked = format!("{name}\n");
+        let said =
+            self.run(&["cat-file", "--batch-check=%(objectname)"], Some(asked.as_bytes()))?;
+        // It repeats a name that it does not find, with ` missing`.
+        let object = said.trim();
+        let is_name = !object.is_empty() && object.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Ok(is_name.then(|| object.to_owned()))
+    }
+
     /// Returns one line of what it writes; `None` when it fails or writes none.
     pub fn line(self, arguments: &[&str]) -> Option<String> {
         let line = self.run(arguments, None).ok()?.trim().to_owned();

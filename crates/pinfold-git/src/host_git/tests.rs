@@ -90,3 +90,25 @@ fn programs_that_share_a_time_end_with_it_and_it_is_named() {
         assert_eq!(said, "git was ended: its programs took more than 0 s together");
     }
 }
+
+#[test]
+fn object_that_git_cannot_look_for_is_not_taken_for_a_missing_one() {
+    let launcher = Launcher::new(Wrappers::none());
+    let Ok(program) = launcher.find("git", &[]) else {
+        return eprintln!("skipped: there is no git");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let argv = [program.path().to_str().unwrap(), "init", "-q", "--bare", top.to_str().unwrap()];
+    launcher.run_to_end(&argv, &[], None).unwrap();
+    let directory = Anchor::of(&top).unwrap();
+    let git = HostGit { program: &program, directory: &directory };
+    let tree = git.run(&["mktree"], Some(b"")).unwrap();
+    let tree = tree.trim();
+    assert_eq!(git.object(&format!("{tree}^{{tree}}")).unwrap().as_deref(), Some(tree));
+    for missing in [format!("{tree}^{{commit}}"), format!("{tree}^2"), "HEAD^{commit}".into()] {
+        assert_eq!(git.object(&missing).unwrap(), None, "{missing}");
+    }
+    let over = program.within(Duration::ZERO);
+    HostGit { program: &over, directory: &directory }.object(tree).unwrap_err();
+}

@@ -295,6 +295,23 @@ fn number_of_programs_of_git_does_not_grow_with_tags_of_trees() {
     assert!(programs.trim().parse::<u32>().unwrap() < 20, "{programs}");
 }
 
+/// The time of all judgements is over after a dozen of the slow ones.
+#[test]
+fn stash_that_git_has_no_time_left_to_judge_waits() {
+    let site = sites().pop().unwrap();
+    let case = site.repository();
+    let script = "git config user.name x; git config user.email x; o=$(git hash-object -w file); e=\"100644 blob $o\"; \
+                  for l in 0 1 2 3 4 5 6 7 8 9; do \
+                  e=\"040000 tree $(for n in 0 1 2 3 4 5 6 7 8 9; do printf '%s\\t%s\\n' \"$e\" $n; done | git mktree)\"; done; \
+                  run=$(printf '100644 blob %s\\ttasks.json\\n' $o | git mktree); run=$(printf '040000 tree %s\\t.vscode\\n' $run | git mktree); \
+                  i=$(git commit-tree -p HEAD -m index HEAD^{tree}); \
+                  put() { git stash store -m $1 $(git commit-tree -p HEAD -p $i -m $1 $2); }; \
+                  put brings $run; for n in $(seq 16); do put slow$n ${e##* }; done; put brings-too $run; git stash list | wc -l";
+    let (inside, stderr) = text(&case.inside(script));
+    assert_eq!(inside.trim(), "18", "{stderr}");
+    assert_eq!(case.host("git stash list"), "", "{stderr}");
+}
+
 /// Each of the slow ones has a commit that git cannot check out within its bounds, which takes it seconds.
 #[test]
 fn end_of_a_session_with_many_slow_repositories_sets_them_aside_and_rebuilds_the_others() {

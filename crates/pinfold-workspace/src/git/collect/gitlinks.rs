@@ -68,7 +68,7 @@ impl Collect<'_> {
     fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, Refusal> {
         let new = format!("{new}^{{tree}}");
         // A tag may name anything.
-        if self.host().line(&["rev-parse", "-q", "--verify", &new]).is_none() {
+        if self.host().object(&new)?.is_none() {
             return Ok(false);
         }
         let listed = match last {

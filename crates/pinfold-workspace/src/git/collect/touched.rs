@@ -111,12 +111,11 @@ impl Collect<'_> {
 
     /// Returns the same for what has no new commits. A tag may name a tree: `git checkout v1 -- .` puts its files in place.
     fn names_protected(&self, state: &State, new: &str) -> Result<Option<String>, Refusal> {
-        let peeled =
-            |to: &str| self.host().line(&["rev-parse", "-q", "--verify", &format!("{new}^{to}")]);
-        if peeled("{commit}").is_some() {
+        let peeled = |to: &str| self.host().object(&format!("{new}^{to}"));
+        if peeled("{commit}")?.is_some() {
             return Ok(None);
         }
-        match peeled("{tree}") {
+        match peeled("{tree}")? {
             Some(tree) => self.stages_protected(state, None, &tree),
             None => Ok(None),
         }
@@ -130,7 +129,7 @@ impl Collect<'_> {
     ) -> Result<Option<String>, Refusal> {
         for part in ["", "^2", "^3"] {
             let part = format!("{stash}{part}^{{commit}}");
-            let Some(commit) = self.host().line(&["rev-parse", "-q", "--verify", &part]) else {
+            let Some(commit) = self.host().object(&part)? else {
                 continue;
             };
             if let Some(path) = self.touches_protected(state, &commit)? {

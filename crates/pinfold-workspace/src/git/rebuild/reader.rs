@@ -110,7 +110,7 @@ pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), Ref
         return Err("another directory took its place".into());
     }
     let host = HostGit { program: git, directory: &directory };
-    if host.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]).is_some() {
+    if host.object("HEAD^{commit}")?.is_some() {
         host.run(&["read-tree", "HEAD"], None)?;
     }
     Ok(())

@@ -56,6 +56,10 @@ const OF_SUBMODULES: &str = "submodules in it have commits that no remote of the
 /// How long a look at a worktree may take that saves a session. The session takes longer.
 const LOOKING: Duration = Duration::from_secs(5);
 
+/// How long the looks at a worktree may take together that decide whether it is removed. Other worktrees wait for them, too, and
+/// reading the files of a large repository takes longer.
+const DECIDING: Duration = Duration::from_secs(20);
+
 /// Excludes other processes of pinfold's from the worktrees of a repository, which git can list then.
 fn alone_in(repository: &Repository, places: &Places) -> io::Result<File> {
     let others = record::exclude_others(places)?;
@@ -328,7 +332,7 @@ impl Dedicated {
     ///
     /// # Errors
     /// Returns the error of reading and writing its record.
-    pub fn end(self) -> Result<Option<String>, DedicatedError> {
+    pub fn end(mut self) -> Result<Option<String>, DedicatedError> {
         let _others = alone_in(&self.repository, &self.places)?;
         if !self.record.is_alone() {
             return Ok(None);
@@ -359,23 +363,9 @@ impl Dedicated {
         let Standing::There(own) = repository.standing(branch, &top)? else { return Ok(None) };
         let record = Record::open(places, &top)?;
         let (branch, places) = (branch.clone(), places.clone());
-        let dedicated =
+        let mut dedicated =
             Self { repository, branch, top, record, places, fresh: None, notes: Vec::new() };
-        let why = match (dedicated.record.is_alone(), unsaved) {
-            (false, _) => Some("a session works in it".to_owned()),
-            (true, Unsaved::Discard) => None,
-            (true, Unsaved::DiscardFiles | Unsaved::Keep)
-                if submodules::have_commits(&own, &dedicated.repository.program) =>
-            {
-                Some(OF_SUBMODULES.to_owned())
-            }
-            (true, Unsaved::DiscardFiles) => None,
-            (true, Unsaved::Keep) => match dedicated.has_unsaved(&own) {
-                Ok(false) => None,
-                Ok(true) => Some("it has changes that are not committed".to_owned()),
-                Err(why) => Some(why.to_string()),
-            },
-        };
+        let why = dedicated.decide(|it| it.why_not_discarded(&own, unsaved));
         if why.is_none() {
             let top = dedicated.top.clone();
             dedicated.remove().map_err(|source| DedicatedError::Remove { top, source })?;
@@ -384,6 +374,34 @@ impl Dedicated {
         let top = dedicated.top.clone();
         dedicated.record.leave()?;
         Ok(why.map(|why| format!("the worktree {} stays: {why}", Escaped(&top))))
+    }
+
+    /// Returns why it is not discarded, if there is a reason.
+    fn why_not_discarded(&self, own: &Anchor, unsaved: Unsaved) -> Option<String> {
+        match (self.record.is_alone(), unsaved) {
+            (false, _) => Some("a session works in it".to_owned()),
+            (true, Unsaved::Discard) => None,
+            (true, Unsaved::DiscardFiles | Unsaved::Keep)
+                if submodules::have_commits(own, &self.repository.program) =>
+            {
+                Some(OF_SUBMODULES.to_owned())
+            }
+            (true, Unsaved::DiscardFiles) => None,
+            (true, Unsaved::Keep) => match self.has_unsaved(own) {
+                Ok(false) => None,
+                Ok(true) => Some("it has changes that are not committed".to_owned()),
+                Err(why) => Some(why.to_string()),
+            },
+        }
+    }
+
+    /// Returns what a look comes to, for which git has only the time to decide whether the worktree is removed.
+    fn decide<T>(&mut self, look: impl FnOnce(&Self) -> T) -> T {
+        let deciding = self.repository.program.within(DECIDING);
+        let program = std::mem::replace(&mut self.repository.program, deciding);
+        let came_to = look(self);
+        self.repository.program = program;
+        came_to
     }
 
     /// Returns whether the worktree of a branch is there, has nothing that the branch's commit lacks, and no session works in it.
@@ -418,9 +436,10 @@ impl Dedicated {
     }
 
     /// Returns what became of it.
-    fn remove_or_keep(&self) -> String {
+    fn remove_or_keep(&mut self) -> String {
+        let removed = self.decide(Self::why_it_stays);
         let top = Escaped(&self.top);
-        let removed = self.why_it_stays().and_then(|why| match why {
+        let removed = removed.and_then(|why| match why {
             None => self.remove().map(|()| None),
             Some(why) => Ok(Some(why)),
         });

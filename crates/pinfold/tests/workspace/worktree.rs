@@ -118,6 +118,17 @@ fn work_that_would_be_lost_keeps_the_worktree_and_the_note_says_how_to_remove_it
     }
 }
 
+/// git reads every file whose size the index does not know. All other worktrees wait for the look.
+#[test]
+fn worktree_that_takes_git_long_to_look_at_stays() {
+    let stage = repository(people().pop().unwrap());
+    let script = "head -c 64M /dev/zero >big; o=$(git rev-parse HEAD:a); for n in $(seq 1500); do ln big big$n; \
+                  printf '100644 %s 0\\tbig%s\\n' $o $n; done | git update-index --index-info";
+    let (_, errors) = session(&stage, "b", script);
+    assert!(errors.contains("ws-b: its programs took more than 20 s together; remove"), "{errors}");
+    assert!(stage.path("ws-b/big1500").exists());
+}
+
 /// A worktree gets its index last: what a killed start has not written was never there.
 #[test]
 fn worktree_without_an_index_has_lost_nothing_by_what_is_not_there() {

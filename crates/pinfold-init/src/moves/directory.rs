@@ -48,6 +48,9 @@ fn replace(old: &Name, new: &Name) -> Result<(), Errno> {
     })
 }
 
+/// File systems that a view is: a machine's kernel has those of its host by virtiofs.
+const VIEWS: [i64; 2] = [libc::OVERLAYFS_SUPER_MAGIC, libc::FUSE_SUPER_MAGIC];
+
 /// Returns whether these are directories of the same mount of one view.
 fn in_one_view(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
     use rustix::fs::StatxFlags;
@@ -56,7 +59,7 @@ fn in_one_view(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
             .map(|it| it.stx_mnt_id)
     };
     let kind = rustix::fs::fstatfs(one)?.f_type;
-    Ok(kind == libc::OVERLAYFS_SUPER_MAGIC && mount(one)? == mount(other)?)
+    Ok(VIEWS.contains(&kind) && mount(one)? == mount(other)?)
 }
 
 /// A name in an open directory.

@@ -131,18 +131,24 @@ fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
     let path = |entry: &Entry| entry.path.as_path().to_owned();
     let is_private = |entry: &&Entry| matches!(entry.place, Place::Private);
     let private: Vec<_> = plan.tree.iter().filter(is_private).map(path).collect();
-    let is_beneath = |path: &Path| {
-        private.iter().any(|directory| path.starts_with(directory) && path != directory)
+    let mut beneath: Vec<guest::Place> = Vec::new();
+    // What lies in a directory of the host's, such as an agent's kept state, comes with it.
+    let is_beneath = |path: &Path, beneath: &[guest::Place]| {
+        let is_granted = |above: &Path| {
+            beneath.iter().any(|place| place.path == above && place.kind == Beneath::Granted)
+        };
+        let mut above = path.ancestors().skip(1);
+        above
+            .find(|above| is_granted(above) || private.iter().any(|path| path == above))
+            .is_some_and(|above| !is_granted(above))
     };
-    let mut beneath = Vec::new();
-    if is_beneath(OWN.as_ref()) {
+    if is_beneath(OWN.as_ref(), &beneath) {
         beneath.push(guest::Place { path: OWN.into(), kind: Beneath::Granted });
     }
     for entry in plan.tree.iter().filter(|entry| !is_private(entry)) {
         let is_made = matches!(entry.place, Place::File { .. } | Place::Symlink(_));
         let kind = if is_made { Beneath::Made } else { Beneath::Granted };
-        // What is in pinfold's own directory comes with it.
-        if is_beneath(entry.path.as_path()) && !entry.path.as_path().starts_with(OWN) {
+        if is_beneath(entry.path.as_path(), &beneath) {
             beneath.push(guest::Place { path: path(entry), kind });
         }
     }
@@ -357,3 +363,6 @@ fn expect_born(channel: &Channel) -> Result<(), Option<LaunchError>> {
         _ => Err(None),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,14 @@ pub enum LaunchError {
     /// A limit that was asked for cannot be enforced here.
     #[error("cannot enforce the {limit} limit: {cause}")]
     Limit { limit: &'static str, cause: String },
+    /// The boundary cannot have a limit that was asked for, whatever the machine.
+    #[error("cannot enforce the {limit} limit: {cause}")]
+    BoundaryLimit {
+        limit: &'static str,
+        cause: String,
+        /// What to do.
+        hint: &'static str,
+    },
     /// A wall that the policy requires is missing.
     #[error("{what}")]
     Wall {
@@ -121,6 +129,7 @@ impl LaunchError {
             ),
             Self::Kernel { .. } => Some(OLD_KERNEL),
             Self::Namespaces { hint, .. } => Some(hint),
+            Self::BoundaryLimit { hint, .. } => Some(hint),
             Self::Engine { hint, .. } | Self::Machine { hint, .. } | Self::Runner { hint, .. } => {
                 hint.as_deref()
             }

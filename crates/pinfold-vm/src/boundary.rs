@@ -207,9 +207,10 @@ impl Size {
     fn of(limits: &ResourceLimits) -> Result<Self, LaunchError> {
         let memory = match limits.memory {
             Some(bytes) if bytes < LEAST => {
-                return Err(LaunchError::Limit {
+                return Err(LaunchError::BoundaryLimit {
                     limit: "memory",
                     cause: format!("a machine needs {} MiB at least", LEAST / MIB),
+                    hint: "raise it (`--memory 512M`), or choose a boundary without a kernel of its own",
                 });
             }
             Some(bytes) => bytes,

@@ -50,8 +50,8 @@ impl Limits {
             if cpus.is_some() {
                 return Err(LaunchError::Limit {
                     limit: "cpus",
-                    cause: "no control group of this machine holds a part of a session with a kernel of its own; \
-                            the limit of the whole session holds"
+                    cause: "no control group of the host holds a part of a session with a kernel of its own; \
+                            limit the whole session (`pinfold run --cpus`)"
                         .to_owned(),
                 });
             }

@@ -313,7 +313,7 @@ fn parts_of_a_machines_session_are_bounded_alone() {
         let (status, said, errors) = exec(&["--pids", "10"], many);
         assert!(status != Some(0) && said == "begun\n", "{status:?} {said} {errors}");
         let (status, _, errors) = exec(&["--cpus", "0.5"], "true");
-        assert!(status == Some(125) && errors.contains("kernel of its own"), "{errors}");
+        assert!(status == Some(125) && errors.contains("limit the whole session"), "{errors}");
         let within = exec(&["--memory", "200M", "--pids", "50"], "seq 3 | tail -n 1");
         assert_eq!(within, (Some(0), "3\n".into(), String::new()));
         assert!(stage.pinfold(&["stop", "box"]).status().unwrap().success());

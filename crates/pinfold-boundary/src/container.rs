@@ -19,7 +19,7 @@ mod spec;
 
 pub use engine::Engine;
 pub use enter::run_as_init;
-pub use machine::{init_path, open_doors, start_init};
+pub use machine::{Birth, init_path, open_doors, start_init};
 
 use std::path::{Path, PathBuf};
 

@@ -43,7 +43,7 @@ pub enum Fall {
 }
 
 impl Fall {
-    /// Returns what a session does whose programs may make mount namespaces, or may not.
+    /// Returns what a session does whose programs may make namespaces of the mounts that masks are, or may not.
     #[must_use]
     pub fn of_nested(is_nested: bool) -> Self {
         if is_nested { Self::Ends } else { Self::Mended }

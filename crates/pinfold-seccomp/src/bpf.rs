@@ -149,13 +149,15 @@ impl Assembler {
         }
     }
 
-    /// Filters clone(2) and unshare(2): the first argument holds the flags on both architectures. Nested sandboxes get no
-    /// namespace of control groups: who is root over one can mount their file system, which shows the names of the host's, and
-    /// those that belong to the user can be written to.
+    /// Filters clone(2) and unshare(2): the first argument holds the flags on both architectures. Nested sandboxes get a
+    /// namespace of control groups from a kernel of their own alone: who is root over one can mount their file system, which
+    /// shows the names of the host's, and those that belong to the user can be written to.
     fn namespaces(&mut self) {
         if self.character.nested {
-            self.load(argument(0));
-            self.give_if_any(libc::CLONE_NEWCGROUP as u32, REFUSE);
+            if !self.character.own_kernel {
+                self.load(argument(0));
+                self.give_if_any(libc::CLONE_NEWCGROUP as u32, REFUSE);
+            }
             return self.give(PASS);
         }
         self.emit(JUMP_EQUAL, 0, 3, libc::SYS_unshare as u32);

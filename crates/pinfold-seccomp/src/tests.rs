@@ -437,6 +437,9 @@ fn nested_sandboxes_get_no_control_groups_and_no_tables_of_packet_filters() {
             (ALLOW, EPERM)
         );
         assert_eq!((clone(true, both), clone(false, both)), (EPERM, EPERM));
+        let of_guest = Character { nested: true, own_kernel: true, ..Character::default() };
+        let arguments = [both as u64, 0, 0, 0, 0, 0];
+        assert_eq!(evaluate(&program(of_guest), NATIVE, number as u32, arguments), ALLOW);
     }
     let set = |nested, level: i32, name: u64| {
         answer(nested, libc::SYS_setsockopt, [3, level as u64, name, 0, 0, 0])

@@ -42,8 +42,8 @@ mod user;
 pub use calls::{call_number, python_program};
 pub use executable::{executable, kept_directory};
 pub use machine::{
-    LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, boundary, engine, has_engine, installed,
-    machine_settings, not_behind_gvisor, processes_with, run_line, skip,
+    LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, behind_vm, boundary, engine, has_engine,
+    installed, machine_settings, not_behind_gvisor, patience, processes_with, run_line, skip,
 };
 pub use postgres::Postgres;
 pub use record::Request;

@@ -3,11 +3,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::executable;
 
 /// The name of gVisor's `runsc` as an engine of pinfold.
 const GVISOR: &str = "runsc";
+
+/// The name of the boundary `vm`, also among engines.
+pub(crate) const VM: &str = "vm";
 
 /// Prints that a test is skipped, and why.
 pub fn skip(test: &str, reason: &str) {
@@ -77,6 +81,16 @@ pub fn not_behind_gvisor(test: &str, reason: &str) -> bool {
         skip(test, reason);
     }
     behind_gvisor()
+}
+
+/// Returns whether the boundary under test is a machine, whose processor is emulated.
+pub fn behind_vm() -> bool {
+    engine().is_some_and(|engine| engine == VM)
+}
+
+/// Returns how long to wait for what usually takes less than this: programs in a machine take many times as long.
+pub fn patience(usual: Duration) -> Duration {
+    if behind_vm() { usual * 6 } else { usual }
 }
 
 /// Why gVisor skips a test that looks for the sandbox's processes on the host.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::machine::NESTED;
+use crate::machine::{NESTED, VM};
 use crate::podman::{OWN_LOCKS, end_podman};
 use crate::processes::processes_of;
 use crate::{User, engine, executable, machine_settings};
@@ -18,8 +18,6 @@ use crate::{User, engine, executable, machine_settings};
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
 /// What the ordinary user's Podman is set up by, in a stage.
 const PODMAN: &str = "containers.conf";
-/// The boundary of machines.
-const VM: &str = "vm";
 /// The boundary that a plug-in makes,
 const EXTERNAL: &str = "external";
 /// and the plug-in.

@@ -135,7 +135,7 @@ impl Boundary for Vm {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Nested, Feature::Root]
+        &[Feature::Root]
     }
 
     fn probe(&self) -> Probe {

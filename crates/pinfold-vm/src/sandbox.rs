@@ -14,10 +14,12 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use pinfold_boundary::container::init_path;
-use pinfold_boundary::namespace::{self, FileServer, OLDEST_LANDLOCK, Outlets, steps_elsewhere};
+use pinfold_boundary::namespace::{
+    self, FileServer, NESTED_WITHOUT_LANDLOCK, OLDEST_LANDLOCK, Outlets, steps_elsewhere,
+};
 use pinfold_boundary::{
-    Backing, Capabilities, Entry, Group, InitCommand, Inside, LateInit, LaunchError, LaunchPlan,
-    Place, ResourceLimits, Waited, step_failed, wait,
+    Backing, Capabilities, Entry, Group, InitCommand, Inside, Landlock, LateInit, LaunchError,
+    LaunchPlan, Place, ResourceLimits, Waited, step_failed, wait,
 };
 use pinfold_mux::{HostFerry, Local, Multiplexer, MuxError};
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -54,7 +56,7 @@ pub struct Maker<'a> {
 /// # Errors
 /// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
 /// tree. `interrupt` can be read once the user wants the start to end. A plan whose sandbox
-/// is root by name, or makes sandboxes of its own, is refused.
+/// is root by name is refused, and one with nested sandboxes that requires Landlock.
 pub fn launch(
     maker: &Maker<'_>,
     spec: &Spec,
@@ -67,6 +69,8 @@ pub fn launch(
     let (steps, tree) = (steps_elsewhere(&plan), own_tree(&plan, spec));
     // Init ends where the guest's kernel has less.
     let landlock = steps.landlock.min(OLDEST_LANDLOCK);
+    // They are the guest's: what serves the tree is behind the same walls as without them.
+    plan.nested = false;
     // Its memory and processors are the machine's. What it changes in a system is memory of the host's.
     plan.limits = ResourceLimits { changes: plan.limits.changes, ..ResourceLimits::default() };
     let Started { machine, ends, template, note } = Started::of(maker, spec).map_err(no_machine)?;
@@ -104,8 +108,8 @@ fn duplicate(channel: &Channel) -> Result<Channel, LaunchError> {
 fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
     let what = if plan.identity.uid == 0 {
         "the session is root by name, which in a machine would be root of its kernel"
-    } else if plan.nested {
-        "the session makes sandboxes of its own, which a machine does not support"
+    } else if plan.nested && plan.landlock == Landlock::Required {
+        NESTED_WITHOUT_LANDLOCK
     } else {
         return Ok(());
     };
@@ -163,6 +167,7 @@ fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
         private,
         beneath,
         doors: plan.doors.clone(),
+        is_nested: plan.nested,
     }
 }
 

@@ -14,7 +14,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, Grant, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
-use pinfold_policy::settings::{Settings, WorkspaceMode};
+use pinfold_policy::settings::{BoundaryName, Settings, WorkspaceMode};
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::{linked, own};
 use pinfold_secrets::Store;
@@ -166,15 +166,16 @@ fn check_path(
     let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
     let note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
     explanation.note = explanation.note.or(note);
+    let boundary = settings.scalars.boundary.as_ref().map(|boundary| boundary.value);
     if stack.is_none() {
         let is_view = settings.scalars.workspace_mode.value == WorkspaceMode::Overlay;
         let view = is_view.then_some(&workspace.root);
-        heed_permissions(&mut explanation, asked, &prospect, settings.scalars.nested.value, view)
+        let is_nested = settings.scalars.nested.value && boundary != Some(BoundaryName::Vm);
+        heed_permissions(&mut explanation, asked, &prospect, is_nested, view)
             .map_err(Failure::new)?;
     }
     let is_private = workspace.is_scratch && path.starts_with(workspace.root.as_path())
         || prospect.is_private(&explanation.inside);
-    let boundary = settings.scalars.boundary.as_ref().map(|boundary| boundary.value);
     own::explain(&mut explanation, access, boundary, is_private);
     let allowed = explanation.verdict == Verdict::Allow;
     let reason = explanation.reason.as_deref().or(explanation.note.as_deref());

@@ -26,6 +26,19 @@ const MOST_FILES: u64 = 1 << 20;
 /// Where a socket is made before it lies in the tree: in memory of the guest's.
 const MADE: &str = "/dev/shm/door";
 
+/// What init is born as in a guest.
+#[derive(Debug, Clone, Copy)]
+pub struct Birth<'a> {
+    /// The session's user and group.
+    pub ids: (u32, u32),
+    /// The name of the machine.
+    pub hostname: &'a str,
+    /// Whether the session may make namespaces of its own.
+    pub is_nested: bool,
+    /// The control group that it is born in, if there is one.
+    pub group: Option<BorrowedFd<'a>>,
+}
+
 /// Returns the path at which a machine's tree has this program, to be started by [`start_init`].
 #[must_use]
 pub fn init_path() -> &'static str {
@@ -63,41 +76,35 @@ fn put_socket(socket: &OwnedFd, path: &Path, ids: (u32, u32)) -> Result<(), Errn
     rustix::fs::unlink(MADE)
 }
 
-/// Starts init as this user and group, in namespaces of its own, and returns a descriptor of it. It is born in a control
-/// group, if one is given. The caller is root of a guest and has one thread.
+/// Starts init in namespaces of its own, and returns a descriptor of it. The caller is root of a guest and has one thread.
 ///
 /// # Errors
 /// Returns the error of `clone3(2)`. What fails later is seen as the end of the channel.
-pub fn start_init(
-    channel: Channel,
-    ids: (u32, u32),
-    hostname: &str,
-    group: Option<BorrowedFd<'_>>,
-) -> Result<OwnedFd, Errno> {
-    match sys::clone_into(NAMESPACES as u64, group)? {
+pub fn start_init(channel: Channel, birth: Birth<'_>) -> Result<OwnedFd, Errno> {
+    match sys::clone_into(NAMESPACES as u64, birth.group)? {
         Side::Parent { child, .. } => Ok(child),
         Side::Child => {
-            if group.is_some() && sys::unshare(libc::CLONE_NEWCGROUP).is_err() {
+            if birth.group.is_some() && sys::unshare(libc::CLONE_NEWCGROUP).is_err() {
                 sys::exit(1)
             }
-            let _ = become_init(&channel, ids, hostname);
+            let _ = become_init(&channel, birth);
             sys::exit(1)
         }
     }
 }
 
-fn become_init(channel: &Channel, ids: (u32, u32), hostname: &str) -> Result<Infallible, Errno> {
+fn become_init(channel: &Channel, birth: Birth<'_>) -> Result<Infallible, Errno> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, None)?;
-    Root::narrow_kernel_files()?;
-    rustix::system::sethostname(hostname.as_bytes())?;
+    Root::narrow_kernel_files(birth.is_nested)?;
+    rustix::system::sethostname(birth.hostname.as_bytes())?;
     let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     // What a session may have is known to init, which can only lower it.
     sys::set_limit(libc::RLIMIT_NOFILE, sys::soft_limit(libc::RLIMIT_NOFILE), MOST_FILES)?;
     sys::set_limit(libc::RLIMIT_NPROC, libc::RLIM_INFINITY, libc::RLIM_INFINITY)?;
     sys::set_limit(libc::RLIMIT_SIGPENDING, MOST_SIGNALS, MOST_SIGNALS)?;
     sys::clear_bounding_set()?;
-    sys::become_user(ids.0, ids.1)?;
+    sys::become_user(birth.ids.0, birth.ids.1)?;
     let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
     let words = [text(INIT)?, text(SUBCOMMAND)?, text(&CHANNEL.to_string())?];
     sys::execute(program.as_fd(), &words, &[], channel.as_fd(), CHANNEL)

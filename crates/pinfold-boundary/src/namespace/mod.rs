@@ -278,12 +278,16 @@ pub(crate) fn refuse_threads() -> Result<(), LaunchError> {
     }
 }
 
+/// Why a plan is refused that wants both.
+pub const NESTED_WITHOUT_LANDLOCK: &str =
+    "the policy requires Landlock, which nested sandboxes do without";
+
 /// Returns the Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
 pub(crate) fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
     let abi = landlock::abi_for(plan);
     if plan.landlock == Landlock::Required && abi == 0 {
         let what = if plan.nested {
-            "the policy requires Landlock, which nested sandboxes do without".to_owned()
+            NESTED_WITHOUT_LANDLOCK.to_owned()
         } else {
             let abi = sys::landlock::abi().unwrap_or(0);
             format!(

@@ -46,7 +46,8 @@ impl Launched {
         let (session, mut inside) = Session::begin(request, &caller)?;
         session.request.launcher.act_for(&session.design.authority);
         // While init builds the root.
-        let masks = Masks::start(&inside, Fall::of_nested(session.request.nested))?;
+        let is_nested = session.request.nested && !inside.has_own_kernel();
+        let masks = Masks::start(&inside, Fall::of_nested(is_nested))?;
         let launch = wrapped(&session.request, session.boundary.name())?;
         let program = Program {
             argv: launch.argv.clone(),

@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 3;
 /// Refuses nested sandboxes where a name is hidden in a live directory. Linux takes a
 /// mask off in every mount namespace when the host saves the file, and it is put back only in the
 /// session's first one: a namespace that a program made would show the new file until it ends. A mask in
-/// a view stays.
+/// a view stays, and so does one that a kernel of the sandbox's own knows nothing of.
 ///
 /// # Errors
 /// Returns the refusal, with the names.

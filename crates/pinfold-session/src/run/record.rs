@@ -36,8 +36,9 @@ pub(super) fn say_what_is_less(
     if nested {
         notify!(
             "pinfold: note: programs may make sandboxes of their own (nested, by {}): Landlock has no rules for files, and more of \
-             the kernel is in reach",
-            settings.scalars.nested.origin
+             {} is in reach",
+            settings.scalars.nested.origin,
+            if inside.has_own_kernel() { "the machine's kernel" } else { "the kernel" }
         );
         if !inside.enforced.memory && settings.limits.memory.is_some() {
             notify!(

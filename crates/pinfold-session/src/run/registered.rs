@@ -158,7 +158,7 @@ impl Registered {
             stand_ins.fill(authority, &opened.variables).map_err(RunError::System)?;
         }
         let masks = guard.masks(authority, stand_ins.as_ref());
-        if request.nested {
+        if request.nested && !self.inside.has_own_kernel() {
             let over = workspace.under_view(settings).map(HostPath::as_path);
             nested::refuse_live_masks(&masks, over, workspace)?;
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use pinfold_boundary::container::start_init;
+use pinfold_boundary::container::{Birth, start_init};
 use pinfold_mux::{GuestFerry, Local, Multiplexer, MuxError};
 use pinfold_wire::{Channel, ChannelError, DecodeError, Limit, Reader, Report, Wire, Writer};
 use rustix::fs::{CWD, Mode};
@@ -100,8 +100,13 @@ fn run() -> Result<Infallible, FirstError> {
     let mut doors = Doors::open(&tree.doors, tree.ids).map_err(FirstError::Doors)?;
     let group = SessionGroup::make().map_err(FirstError::Group)?;
     let reports = Channel::from(theirs.as_fd().try_clone_to_owned()?);
-    let born_in = group.as_ref().map(SessionGroup::main);
-    let init = start_init(theirs, tree.ids, &tree.hostname, born_in)?;
+    let birth = Birth {
+        ids: tree.ids,
+        hostname: &tree.hostname,
+        is_nested: tree.is_nested,
+        group: group.as_ref().map(SessionGroup::main),
+    };
+    let init = start_init(theirs, birth)?;
     keep_inodes_below(tree.files)?;
     let mut ports = Ports::default();
     loop {

@@ -47,6 +47,8 @@ pub struct Tree {
     pub beneath: Vec<Place>,
     /// The sandbox's doors.
     pub doors: Vec<Door>,
+    /// Whether the session may make namespaces of its own.
+    pub is_nested: bool,
 }
 
 /// Something at a path beneath a private directory.

@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod kernel;
+mod nested;
 mod session;

@@ -13,7 +13,7 @@ use pinfold_testkit::{Stage, User, engine, machine_settings, people, processes_w
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
 
 /// A stage for each kind of user, with what machines are made of.
-fn stages(test: &str) -> Vec<Stage> {
+pub(super) fn stages(test: &str) -> Vec<Stage> {
     let stage = |user: User| {
         let stage = Stage::new(user);
         // A stage for machines has these by itself.
@@ -31,13 +31,13 @@ fn stages(test: &str) -> Vec<Stage> {
     people().into_iter().filter_map(stage).collect()
 }
 
-fn run(stage: &Stage, options: &[&str], script: &str) -> Output {
+pub(super) fn run(stage: &Stage, options: &[&str], script: &str) -> Output {
     let mut run = stage.command(pinfold_testkit::executable());
     run.args(["run", "--boundary", "vm"]).args(options);
     run.args(["--", "sh", "-c", script]).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -348,8 +348,8 @@ fn system_of_layers_is_a_machines_and_can_be_changed() {
 fn what_no_machine_has_is_refused_before_one_starts() {
     for stage in stages("refusals") {
         for (options, expected) in [
-            (&["--memory", "100M"][..], "a machine needs 384 MiB at least"),
-            (&["--nested"], "has no nested sandboxes"),
+            (&["--memory", "100M"][..], "a machine needs 384 MiB at least\nhint: raise it"),
+            (&["--nested", "--landlock", "required"], "which nested sandboxes do without"),
         ] {
             let output = run(&stage, options, "touch started");
             let said = text(&output.stderr);

@@ -94,11 +94,12 @@ impl Root {
     }
 
     /// Leaves of a guest's kernel what a sandbox has of one, in the mount namespace of this process, which is root of the
-    /// guest and has mounted a `/proc` of its own.
+    /// guest and has mounted a `/proc` of its own. For nested sandboxes that `/proc` has no seals, without which they can have
+    /// their own: what it shows is the guest's, and what seals hide can be seen in theirs anyway.
     ///
     /// # Errors
     /// Returns the error of the mount calls.
-    pub(crate) fn narrow_kernel_files() -> Result<(), Errno> {
+    pub(crate) fn narrow_kernel_files(is_nested: bool) -> Result<(), Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = Self::of(rustix::fs::open("/", flags, Mode::empty())?);
         // What lies over the directory hides them.
@@ -111,8 +112,19 @@ impl Root {
         root.put(shared, "dev/shm".as_ref(), Kind::Directory)?;
         sys::mount_setattr(directory.as_fd(), false, &sys::attributes(READ_ONLY, 0))?;
         rustix::mount::unmount("/sys", UnmountFlags::DETACH)?;
-        root.seal_kernel_files()
+        if is_nested { show_no_groups() } else { root.seal_kernel_files() }
     }
+}
+
+/// Makes the directory of control groups, empty: rootless Podman ends if it is missing (statfs(2)).
+fn show_no_groups() -> Result<(), Errno> {
+    let options = [("mode", "0755"), ("size", "64k")];
+    let system = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES | NO_EXEC)?;
+    attach(&system, rustix::fs::CWD, "/sys")?;
+    for path in ["/sys/fs", "/sys/fs/cgroup"] {
+        rustix::fs::mkdir(path, Mode::from_raw_mode(0o755))?;
+    }
+    sys::mount_setattr(system.as_fd(), false, &sys::attributes(READ_ONLY, 0))
 }
 
 /// Clones the devices that a program may expect to mounts on which nothing of them can be changed.

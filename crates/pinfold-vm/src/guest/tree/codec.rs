@@ -28,6 +28,7 @@ impl Wire for Tree {
         for door in &self.doors {
             writer.bytes(&door.encode());
         }
+        writer.u8(self.is_nested.into());
         writer.finish()
     }
 
@@ -46,8 +47,9 @@ impl Wire for Tree {
         }
         let doors = (0..reader.u32()?).map(|_| Door::decode(&reader.bytes()?));
         let doors = doors.collect::<Result<_, _>>()?;
+        let is_nested = reader.u8()? == 1;
         reader.finish()?;
-        Ok(Self { ids, hostname, home, disk, files, private, beneath, doors })
+        Ok(Self { ids, hostname, home, disk, files, private, beneath, doors, is_nested })
     }
 }
 

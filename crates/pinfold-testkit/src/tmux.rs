@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Stage, behind_gvisor, processes_with};
+use crate::{Stage, behind_gvisor, patience, processes_with};
 
 /// How long the screen may take to show what is expected.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -92,7 +92,7 @@ impl<'a> Tmux<'a> {
 
     /// Polls the screen until a condition holds, because tmux has no event for it.
     pub fn wait_until(&self, what: &str, mut wanted: impl FnMut(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience(PATIENCE);
         loop {
             let screen = self.screen();
             if wanted(&screen) {

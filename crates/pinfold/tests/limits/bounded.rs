@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Instant;
 
-use pinfold_testkit::{Session, Stage, User, behind_gvisor, engine, not_behind_gvisor, people};
+use pinfold_testkit::{
+    Session, Stage, User, behind_gvisor, behind_vm, engine, not_behind_gvisor, people, skip,
+};
 
 /// Holds so many megabytes for a second. Where nothing but init watches, it looks every 200 ms.
 const HOLDS: &str = "(head -c $1M /dev/zero; sleep 1) | tail >/dev/null";
@@ -118,6 +120,12 @@ fn processes_of_its_own_are_counted_alone() {
 fn a_share_of_the_processors_holds_for_all_that_it_starts() {
     if not_behind_gvisor("a_share_of_the_processors_holds_for_all_that_it_starts", OF_NO_PART) {
         return;
+    }
+    if behind_vm() {
+        return skip(
+            "a share of the processors",
+            "no part of a machine's session has one: it is refused",
+        );
     }
     for user in people() {
         if !has_groups(user) {

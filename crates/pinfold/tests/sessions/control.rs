@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Stage, boundary, people};
+use pinfold_testkit::{Stage, boundary, patience, people};
 
 fn said(output: &Output) -> String {
     let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
@@ -19,7 +19,8 @@ fn live(stage: &Stage, rules: &[&str]) -> Child {
     let child = run.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let started = Instant::now();
     while !stage.path("ws/began").exists() {
-        assert!(started.elapsed() < Duration::from_secs(20), "the session does not start");
+        let most = patience(Duration::from_secs(20));
+        assert!(started.elapsed() < most, "the session does not start");
         std::thread::sleep(Duration::from_millis(10));
     }
     fs::remove_file(stage.path("ws/began")).unwrap();

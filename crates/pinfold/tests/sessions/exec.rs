@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Session, Stage, Tmux, User, executable, installed, people, skip};
+use pinfold_testkit::{Session, Stage, Tmux, User, executable, installed, patience, people, skip};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -22,7 +22,7 @@ fn errors(output: &Output) -> String {
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
+        assert!(begun.elapsed() < patience(PATIENCE), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

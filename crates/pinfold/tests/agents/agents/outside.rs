@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use pinfold_testkit::agent::{KEY, cache, own_tree, ready};
-use pinfold_testkit::{ModelServer, Script, Stage, TempRepo, executable, processes_with};
+use pinfold_testkit::{
+    ModelServer, Script, Stage, TempRepo, behind_vm, executable, processes_with,
+};
 use serde_json::{Value, json};
 
 mod embedding;
@@ -33,6 +35,11 @@ impl Scene {
         let repo = TempRepo::new();
         repo.write("a.txt", "hello\n");
         repo.commit("a file");
+        if behind_vm() {
+            // As a repository asks for it.
+            repo.write("sandbox.json", r#"{"boundary": "vm"}"#);
+            repo.commit("settings");
+        }
         own_tree(&stage, repo.outer());
         let script = Script::parse(script.to_string().as_bytes()).unwrap();
         let server = ModelServer::require_key(script, KEY).unwrap();

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_testkit::{Stage, User, installed, people, skip};
+use pinfold_testkit::{Stage, User, installed, patience, people, skip};
 
 /// Gives back what it gets, turned around, on each of these ports of one address.
 const SERVER: &str = r#"
@@ -59,7 +59,7 @@ fn serve(stage: &Stage, published: &[String], address: &str, ports: &[u16]) -> C
 /// What comes back, if a connection comes about.
 fn ask(port: u16, said: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_read_timeout(Some(patience(Duration::from_secs(20))))?;
     stream.write_all(said)?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();

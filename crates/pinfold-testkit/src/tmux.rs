@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Stage, behind_gvisor, patience, processes_with};
+use crate::{Stage, behind_gvisor, behind_vm, patience, processes_with};
 
 /// How long the screen may take to show what is expected.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -116,9 +116,9 @@ impl<'a> Tmux<'a> {
     /// Waits until a command runs. A signal that arrives between a shell's fork and the command's start
     /// can be lost, because the shell's handler takes it in the child.
     pub fn wait_for_command(&self, command: &str) {
-        if behind_gvisor() {
-            // Its processes are none of the host's.
-            std::thread::sleep(Duration::from_secs(1));
+        if behind_gvisor() || behind_vm() {
+            // The host does not see processes of another kernel.
+            std::thread::sleep(patience(Duration::from_secs(1)));
             return;
         }
         let arguments = command.replace(' ', "\0");

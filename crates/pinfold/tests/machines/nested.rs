@@ -1,7 +1,5 @@
 //! Sandboxes in a machine's session: programs that make them work, and what their root gets is the guest's alone.
 
-use std::process::Command;
-
 use super::session::{run, stages, text};
 
 const SECRET: &str = "hunter2-under-the-mask";
@@ -56,7 +54,8 @@ fn nested_sandboxes_in_a_machine_work_and_leave_nothing_on_the_host() {
         }
         assert!(!said.contains("BREACH") && !said.contains(SECRET), "{said}{errors}");
         assert!(errors.contains("more of the machine's kernel is in reach"), "{errors}");
-        let left = Command::new("find")
+        let left = stage
+            .command("find")
             .arg(stage.workspace())
             .args(["(", "-perm", "/6000", "-o", "-type", "c", "-o", "-type", "b", ")"])
             .output()

@@ -79,7 +79,9 @@ fn count(session: &Session, mark: &str) -> usize {
     if !behind_vm() {
         return processes_with(mark).len();
     }
-    let script = format!("grep -lzx {mark} /proc/[0-9]*/cmdline | wc -l");
+    // Not what grep itself has as an argument.
+    let (first, rest) = mark.split_at(1);
+    let script = format!("grep -lzx '[{first}]{rest}' /proc/[0-9]*/cmdline | wc -l");
     said(&session.shell(&script)).trim().parse().unwrap()
 }
 

@@ -263,16 +263,23 @@ fn session_with_many_names_that_exclude_each_other_ends_soon_and_its_copy_is_kep
     }
 }
 
-/// Ten levels of ten names each: few objects, and more files than git has memory for.
+/// Returns a script that makes `$tree` of ten levels of ten names each: few objects, and more files than git has memory for.
+/// It reaches its bound after a second with names of 200 characters, after some six with names of one.
+fn too_many_files(width: usize) -> String {
+    let names = format!("for n in $(seq -f %0{width}.0f 0 9)");
+    format!(
+        "tree=$(git hash-object -w file); kind='100644 blob'; for level in $(seq 10); do \
+         tree=$({names}; do printf '%s %s\\t%s\\n' \"$kind\" $tree $n; done | git mktree); kind='040000 tree'; done"
+    )
+}
+
 #[test]
 fn branch_that_git_cannot_judge_within_its_bounds_keeps_back_no_other() {
     let site = sites().pop().unwrap();
     let case = site.repository();
-    let script = "o=$(git hash-object -w file); e=\"100644 blob $o\"; for l in 0 1 2 3 4 5 6 7 8 9; do \
-                  e=\"040000 tree $(for n in 0 1 2 3 4 5 6 7 8 9; do printf '%s\\t%s\\n' \"$e\" $n; done | git mktree)\"; done; \
-                  git branch many $(git commit-tree -p HEAD -m many ${e##* }); \
+    let script = "git branch many $(git commit-tree -p HEAD -m many $tree); \
                   git checkout -q -b good; git commit -q --allow-empty -m good; git checkout -q main; git commit -q --allow-empty -m more";
-    let (_, stderr) = text(&case.inside(script));
+    let (_, stderr) = text(&case.inside(&format!("{}; {script}", too_many_files(200))));
     let refs = case.host("git for-each-ref --format='%(refname) %(subject)'");
     let (kept, moved): (Vec<&str>, Vec<&str>) =
         refs.lines().partition(|line| line.starts_with("refs/pinfold/"));
@@ -297,17 +304,15 @@ fn number_of_programs_of_git_does_not_grow_with_tags_of_trees() {
 
 /// The time of all judgements is over after a dozen of the slow ones.
 #[test]
+#[ignore = "90 s of git: .ci/weekly"]
 fn stash_that_git_has_no_time_left_to_judge_waits() {
     let site = sites().pop().unwrap();
     let case = site.repository();
-    let script = "git config user.name x; git config user.email x; o=$(git hash-object -w file); e=\"100644 blob $o\"; \
-                  for l in 0 1 2 3 4 5 6 7 8 9; do \
-                  e=\"040000 tree $(for n in 0 1 2 3 4 5 6 7 8 9; do printf '%s\\t%s\\n' \"$e\" $n; done | git mktree)\"; done; \
-                  run=$(printf '100644 blob %s\\ttasks.json\\n' $o | git mktree); run=$(printf '040000 tree %s\\t.vscode\\n' $run | git mktree); \
+    let script = "git config user.name x; git config user.email x; o=$(git hash-object -w file); run=$(printf '100644 blob %s\\ttasks.json\\n' $o | git mktree); run=$(printf '040000 tree %s\\t.vscode\\n' $run | git mktree); \
                   i=$(git commit-tree -p HEAD -m index HEAD^{tree}); \
                   put() { git stash store -m $1 $(git commit-tree -p HEAD -p $i -m $1 $2); }; \
-                  put brings $run; for n in $(seq 16); do put slow$n ${e##* }; done; put brings-too $run; git stash list | wc -l";
-    let (inside, stderr) = text(&case.inside(script));
+                  put brings $run; for n in $(seq 16); do put slow$n $tree; done; put brings-too $run; git stash list | wc -l";
+    let (inside, stderr) = text(&case.inside(&format!("{}; {script}", too_many_files(1))));
     assert_eq!(inside.trim(), "18", "{stderr}");
     assert_eq!(case.host("git stash list"), "", "{stderr}");
 }
@@ -317,13 +322,12 @@ fn stash_that_git_has_no_time_left_to_judge_waits() {
 fn end_of_a_session_with_many_slow_repositories_sets_them_aside_and_rebuilds_the_others() {
     let site = sites().pop().unwrap();
     let case = site.repository();
-    let script = "git init -q slow; cd slow; o=$(git hash-object -w ../file); e=\"100644 blob $o\"; for l in 0 1 2 3 4 5 6 7 8 9; do \
-                  e=\"040000 tree $(for n in 0 1 2 3 4 5 6 7 8 9; do printf '%s\\t%s\\n' \"$e\" $n; done | git mktree)\"; done; \
-                  git update-ref HEAD $(git -c user.name=x -c user.email=x commit-tree -m many ${e##* }); cd ..; \
+    let script = "git update-ref HEAD $(git -c user.name=x -c user.email=x commit-tree -m many $tree); cd ..; \
                   for n in $(seq 20); do mkdir -p r/$n; cp -r slow/.git r/$n; done; \
                   for n in $(seq 5); do git init -q r/good$n; cp file r/good$n; git -C r/good$n add file; \
                   git -C r/good$n -c user.name=x -c user.email=x commit -qm good; done; true";
-    let (_, stderr) = text(&case.inside(script));
+    let make = format!("git init -q slow; cd slow; cp ../file .; {}", too_many_files(1));
+    let (_, stderr) = text(&case.inside(&format!("{make}; {script}")));
     assert!(!stderr.contains("not everything that the session changed"), "{stderr}");
     let left = case.host("find . -mindepth 2 -name .git | sort");
     let good: Vec<String> = (1..=5).map(|n| format!("./r/good{n}/.git")).collect();

@@ -85,6 +85,8 @@ pub struct Probe {
     pub hands_over: bool,
     /// Whether a sandbox reaches nothing outside, whatever is allowed.
     pub is_closed: bool,
+    /// Whether a sandbox is a machine, whose memory and processors are the limits.
+    pub is_machine: bool,
     /// What is worth saying, fatal findings first.
     pub findings: Vec<Finding>,
 }

@@ -217,7 +217,7 @@ impl<M: Manager> Boundary for Managed<M> {
             pids: true,
             landlock: sys::landlock::abi().unwrap_or(0),
         };
-        Probe { capabilities, hands_over: true, is_closed: false, findings }
+        Probe { capabilities, hands_over: true, is_closed: false, is_machine: false, findings }
     }
 
     fn launch(&self, mut plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {

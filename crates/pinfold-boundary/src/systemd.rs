@@ -100,7 +100,13 @@ impl Boundary for Systemd {
         let findings = missing.map(|Refusal { what, hint }| Finding { what, hint, fatal: true });
         let landlock = sys::landlock::abi().unwrap_or(0);
         let capabilities = Capabilities { memory: true, cpus: true, pids: true, landlock };
-        Probe { capabilities, hands_over: true, is_closed: false, findings: findings.collect() }
+        Probe {
+            capabilities,
+            hands_over: true,
+            is_closed: false,
+            is_machine: false,
+            findings: findings.collect(),
+        }
     }
 
     fn launch(&self, mut plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {

@@ -158,6 +158,7 @@ impl Boundary for Vm {
                 },
                 hands_over: true,
                 is_closed: false,
+                is_machine: true,
                 findings: vec![Finding {
                     what: "the machine's processor is emulated: the first start takes seconds, and programs many \
                            times as long (KVM is not used in this version)"

@@ -200,9 +200,9 @@ struct Boundary<'a>(&'a Probe);
 
 impl fmt::Display for Boundary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Probe { capabilities, hands_over, is_closed, findings } = self.0;
+        let Probe { capabilities, hands_over, is_closed, is_machine, findings } = self.0;
         if self.0.usable() {
-            let group = "limited by a control group";
+            let group = if *is_machine { "of its own" } else { "limited by a control group" };
             write!(
                 f,
                 "works: {}, memory {}, CPUs {}, {}",

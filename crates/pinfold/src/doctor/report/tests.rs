@@ -8,7 +8,7 @@ fn finding(what: &str, hint: Option<&str>, fatal: bool) -> Finding {
 
 fn works() -> Probe {
     let capabilities = Capabilities { memory: true, cpus: true, pids: true, landlock: 7 };
-    Probe { capabilities, hands_over: true, is_closed: false, findings: Vec::new() }
+    Probe { capabilities, hands_over: true, ..Probe::default() }
 }
 
 fn fails(what: &str, hint: Option<&str>) -> Probe {
@@ -67,4 +67,12 @@ fn report_says_what_to_do_when_nothing_works() {
 fn json_has_the_verdict_and_every_finding() {
     let report = report(fails("no", Some("do")), works());
     insta::assert_snapshot!(format!("{:#}", report.as_json()));
+}
+
+#[test]
+fn limits_of_a_machine_are_its_own_and_no_control_group_is_named() {
+    let machine = Probe { is_machine: true, ..works() };
+    let said = Boundary(&machine).to_string();
+    assert!(said.contains("memory of its own, CPUs of its own"), "{said}");
+    assert!(!said.contains("control group"), "{said}");
 }

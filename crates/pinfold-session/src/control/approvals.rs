@@ -31,6 +31,17 @@ impl Attendance {
         }
     }
 
+    /// Begins to attend to a session and does not wait until it takes notice, since one that is suspended takes none:
+    /// [`Happening::Done`] or [`Happening::NoDoor`] is the first that is heard.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such session.
+    pub fn begin(places: &Places, session: &str) -> Result<Self, RunError> {
+        let channel = client::approvals_in_time(places, session)?;
+        say(&channel, ApproverRequest::Watch)?;
+        Ok(Self(channel))
+    }
+
     /// Returns the next that happens; `None` once the session has ended. Waits for it; [`AsFd`] of the
     /// value says when there is something.
     ///
@@ -130,3 +141,6 @@ pub fn no_door() -> RunError {
     let why = "this session's sandbox cannot ask for commands on the host (--host-exec) or for hosts (--ask)";
     RunError::refused(why, None)
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,6 +72,16 @@ pub(super) fn approvals(places: &Places, session: Option<&str>) -> Result<Channe
     Ok(channel)
 }
 
+/// Returns the same for a session that may be suspended, which answers when it goes on.
+///
+/// # Errors
+/// Returns an error if there is no such session.
+pub(super) fn approvals_in_time(places: &Places, session: &str) -> Result<Channel, RunError> {
+    let channel = named(places, Some(session))?.1;
+    send(&channel, Request::Approvals)?;
+    Ok(channel)
+}
+
 /// Returns a connection to the session that is meant: the one that is called so, or whose name begins
 /// so, or the only one.
 ///

@@ -40,16 +40,17 @@ fn all(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
         let live: Vec<String> = reachable(places).into_iter().map(|(session, _)| session).collect();
         sessions.retain(|session, attendance| attendance.is_some() || live.contains(session));
         for session in live {
-            // One that ends now, or does not answer, is tried again as long as it lives.
+            // One that ends now is tried again as long as it lives. One that is suspended keeps nobody from the others.
             if !sessions.contains_key(&session)
-                && let Ok(attendance) = Attendance::watch(places, Some(&session))
+                && let Ok(attendance) = Attendance::begin(places, &session)
             {
-                sessions.insert(session, attendance);
+                sessions.insert(session, Some(attendance));
             }
         }
         for session in ready(&sessions).map_err(Failure::new)? {
             let Some(Some(attendance)) = sessions.get(&session) else { continue };
             match attendance.hear() {
+                Ok(Some(Happening::NoDoor)) => drop(sessions.insert(session, None)),
                 Ok(Some(happening)) => say_happening(args, &session, &happening)?,
                 Ok(None) | Err(_) => drop(sessions.remove(&session)),
             }

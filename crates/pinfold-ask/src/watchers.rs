@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 /// The file, in the state directory.
@@ -51,7 +51,10 @@ impl Watchers {
 
     /// Returns whether there is one. What cannot be found out is no reason to wait.
     pub(crate) fn are_there(&self) -> bool {
-        let Some(file) = self.0.as_ref().and_then(|path| File::open(path).ok()) else {
+        // Something else of this name, such as a FIFO, is not waited for.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let Some(file) = self.0.as_ref().and_then(|path| options.open(path).ok()) else {
             return false;
         };
         let excluded = Flock::from(FlockType::WriteLock);

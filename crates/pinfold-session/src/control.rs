@@ -13,7 +13,6 @@ mod message;
 mod rules;
 mod server;
 mod session;
-mod suspended;
 
 pub(crate) use approvals::by_link;
 pub use approvals::{Attendance, no_door};

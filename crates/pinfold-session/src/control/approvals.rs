@@ -141,6 +141,3 @@ pub fn no_door() -> RunError {
     let why = "this session's sandbox cannot ask for commands on the host (--host-exec) or for hosts (--ask)";
     RunError::refused(why, None)
 }
-
-#[cfg(test)]
-mod tests;

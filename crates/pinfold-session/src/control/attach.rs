@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pinfold_host::directories::Places;
 use pinfold_host::ipc::Json;
 use pinfold_host::session_id::SessionId;
+use pinfold_host::suspended;
 use pinfold_host::sys;
 use pinfold_terminal::caller::CallerTerminal;
 use pinfold_terminal::detach_keys::{DetachKeys, Watching};
@@ -22,7 +23,6 @@ use rustix::io::Errno;
 
 use super::client::{gone, named, refused, send};
 use super::message::{Answer, Request};
-use super::suspended;
 use crate::detach;
 use crate::outcome::RunError;
 

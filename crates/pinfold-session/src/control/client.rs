@@ -9,11 +9,11 @@ use pinfold_host::directories::Places;
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions;
+use pinfold_host::suspended;
 use pinfold_wire::Channel;
 
 use super::NAME;
 use super::message::{Answer, Change, Request, RulesNow};
-use super::suspended;
 use crate::outcome::RunError;
 
 /// How long a busy session may take to take notice.

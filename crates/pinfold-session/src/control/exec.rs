@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_host::directories::Places;
 use pinfold_host::ipc::Json;
+use pinfold_host::suspended;
 use pinfold_host::sys;
 use pinfold_terminal::caller::{self, CallerTerminal};
 use pinfold_terminal::input::Feeding;
@@ -23,7 +24,6 @@ use super::Limits;
 use super::client::{find, gone, lost, send};
 use super::message::{Answer, Request};
 use super::session::end_of;
-use super::suspended;
 use crate::outcome::{LimitReached, RunError};
 
 /// How long a terminal that others still hold may stay without output before it is let go.

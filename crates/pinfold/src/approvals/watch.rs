@@ -86,3 +86,6 @@ fn say_happening(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

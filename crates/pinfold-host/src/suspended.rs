@@ -8,13 +8,13 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use crate::outcome::RunError;
+use crate::Refusal;
 
 /// Makes sure that the session at the other end goes on.
 ///
 /// # Errors
 /// Returns an error if it is suspended.
-pub(super) fn goes_on(channel: &Channel) -> Result<(), RunError> {
+pub fn goes_on(channel: &Channel) -> Result<(), Refusal> {
     match supervisor(channel).filter(|pid| is_stopped(*pid)) {
         None => Ok(()),
         Some(pid) => {
@@ -23,14 +23,14 @@ pub(super) fn goes_on(channel: &Channel) -> Result<(), RunError> {
                  ends it",
                 pid.as_raw_nonzero()
             );
-            Err(RunError::refused("the session is suspended", Some(hint)))
+            Err(Refusal::new("the session is suspended").with_hint(Some(hint)))
         }
     }
 }
 
 /// Has it go on whenever it is suspended, until it has said something or ended. That a signal was sent to stop
 /// it does not mean that it has stopped yet.
-pub(super) fn keep_awake(channel: &Channel) {
+pub fn keep_awake(channel: &Channel) {
     let patience = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
     loop {
         if let Some(pid) = supervisor(channel).filter(|pid| is_stopped(*pid)) {

@@ -16,7 +16,8 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Door, Doors, Inside, LaunchError, LaunchPlan, Mask, MaskKind, Program, Stdio, StdioEnd,
+    Door, Doors, Inside, Landlock, LaunchError, LaunchPlan, Mask, MaskKind, Program, Stdio,
+    StdioEnd,
 };
 use pinfold_policy::path::InsidePath;
 use pinfold_vm::{Qemu, Spec, guest};
@@ -272,8 +273,8 @@ fn session_ends_with_its_file_server(
 fn refuses_what_it_lacks(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
     let mut root = plan(workspace)?;
     root.identity.uid = 0;
-    let nested = LaunchPlan { nested: true, ..plan(workspace)? };
-    for (plan, word) in [(root, "root"), (nested, "sandboxes of its own")] {
+    let nested = LaunchPlan { nested: true, landlock: Landlock::Required, ..plan(workspace)? };
+    for (plan, word) in [(root, "root"), (nested, "nested sandboxes do without")] {
         match launch(qemu, spec, None, plan) {
             Err(LaunchError::Wall { what }) if what.contains(word) => {}
             other => return Err(format!("{other:?}").into()),

@@ -5,10 +5,11 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::opened::held;
 use pinfold_host::beneath::{kind_at, list_beneath, open_directory};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+
+use crate::opened::held;
 
 /// Git directories that are found in one at most.
 const MOST: usize = 64;

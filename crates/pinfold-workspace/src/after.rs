@@ -137,6 +137,21 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     Looked { built: after.built, is_cut }
 }
 
+/// Findings in the order in which they are judged. A repository that is rebuilt rebuilds its submodules, and their `.git`
+/// files are good then. In a directory either may be listed first.
+struct Order {
+    others: Vec<Finding>,
+    files: Vec<Finding>,
+}
+
+impl Order {
+    fn of(findings: Vec<Finding>) -> Self {
+        let is_file = |finding: &Finding| matches!(finding.what, What::GitFile);
+        let (files, others) = findings.into_iter().partition(is_file);
+        Self { others, files }
+    }
+}
+
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
@@ -277,11 +292,9 @@ impl After<'_> {
         self.guard.known.get(path).is_some_and(|known| FileId::of(path).as_ref() == Ok(known))
     }
 
-    /// Judges `.git` files after git directories: a repository that is rebuilt rebuilds its submodules, and their
-    /// files are good then. In a directory either may be listed first.
+    /// Judges `.git` files last, when repositories are rebuilt.
     fn judge_all(&mut self, findings: Vec<Finding>) {
-        let is_file = |finding: &Finding| matches!(finding.what, What::GitFile);
-        let (files, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_file);
+        let Order { others, files } = Order::of(findings);
         self.repositories.expect(others.iter().filter(|it| self.is_new_repository(it)).count());
         for finding in others {
             if !self.is_over() {
@@ -353,5 +366,28 @@ impl After<'_> {
             _ => "it leads git to a directory of the session; its commits and branches come out",
         };
         self.set_aside(path, why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use pinfold_protect::protect::{Finding, What};
+    use rustix::fs::FileType;
+
+    use super::Order;
+
+    #[test]
+    fn git_directories_are_rebuilt_before_files_that_lead_to_them() {
+        let found = |path: &str, kind, what| Finding { path: PathBuf::from(path), kind, what };
+        let order = Order::of(vec![
+            found("/w/inner/.git", FileType::RegularFile, What::GitFile),
+            found("/w/fifo", FileType::Fifo, What::Socket),
+            found("/w/.git", FileType::Directory, What::GitDirectory),
+        ]);
+        let paths = |findings: Vec<Finding>| findings.into_iter().map(|it| it.path);
+        assert!(paths(order.others).eq(["/w/fifo", "/w/.git"].map(PathBuf::from)));
+        assert!(paths(order.files).eq(["/w/inner/.git"].map(PathBuf::from)));
     }
 }

@@ -4,8 +4,33 @@ use std::{fs, thread};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_host::wrappers::Wrappers;
+use tempfile::TempDir;
 
 use super::HostGit;
+
+/// A bare repository.
+struct Bare {
+    program: HostProgram,
+    directory: Anchor,
+    _top: TempDir,
+}
+
+impl Bare {
+    /// Makes one, if there is a git.
+    fn new() -> Option<Self> {
+        let launcher = Launcher::new(Wrappers::none());
+        let Ok(program) = launcher.find("git", &[]) else {
+            eprintln!("skipped: there is no git");
+            return None;
+        };
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().canonicalize().unwrap();
+        let argv =
+            [program.path().to_str().unwrap(), "init", "-q", "--bare", path.to_str().unwrap()];
+        assert_eq!(launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
+        Some(Self { program, directory: Anchor::of(&path).unwrap(), _top: top })
+    }
+}
 
 /// The state in which git has a worktree for an instant.
 #[test]
@@ -49,16 +74,9 @@ fn command_waits_for_a_worktree_that_another_git_makes() {
 /// Ten levels of ten names each: few objects, and more files than memory holds. Long names fill it soon, also on a slow machine.
 #[test]
 fn git_that_needs_too_much_memory_ends_and_the_bound_is_named() {
-    let launcher = Launcher::new(Wrappers::none());
-    let Ok(program) = launcher.find("git", &[]) else {
-        return eprintln!("skipped: there is no git");
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let top = dir.path().canonicalize().unwrap();
-    let argv = [program.path().to_str().unwrap(), "init", "-q", "--bare", top.to_str().unwrap()];
-    assert_eq!(launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
-    let directory = Anchor::of(&top).unwrap();
-    let git = HostGit { program: &program, directory: &directory };
+    let Some(bare) = Bare::new() else { return };
+    let Bare { program, directory, .. } = &bare;
+    let git = HostGit { program, directory };
     let run = |words: &[&str], input: &str| git.run(words, Some(input.as_bytes()));
     let write = |words: &[&str], input: &str| run(words, input).unwrap().trim().to_owned();
     let mut entry = format!("100644 blob {}", write(&["hash-object", "-w", "--stdin"], ""));
@@ -96,16 +114,9 @@ fn programs_that_share_a_time_end_with_it_and_it_is_named() {
 
 #[test]
 fn object_that_git_cannot_look_for_is_not_taken_for_a_missing_one() {
-    let launcher = Launcher::new(Wrappers::none());
-    let Ok(program) = launcher.find("git", &[]) else {
-        return eprintln!("skipped: there is no git");
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let top = dir.path().canonicalize().unwrap();
-    let argv = [program.path().to_str().unwrap(), "init", "-q", "--bare", top.to_str().unwrap()];
-    launcher.run_to_end(&argv, &[], None).unwrap();
-    let directory = Anchor::of(&top).unwrap();
-    let git = HostGit { program: &program, directory: &directory };
+    let Some(bare) = Bare::new() else { return };
+    let Bare { program, directory, .. } = &bare;
+    let git = HostGit { program, directory };
     let tree = git.run(&["mktree"], Some(b"")).unwrap();
     let tree = tree.trim();
     assert_eq!(git.object(&format!("{tree}^{{tree}}")).unwrap().as_deref(), Some(tree));
@@ -113,5 +124,5 @@ fn object_that_git_cannot_look_for_is_not_taken_for_a_missing_one() {
         assert_eq!(git.object(&missing).unwrap(), None, "{missing}");
     }
     let over = program.within(Duration::ZERO);
-    HostGit { program: &over, directory: &directory }.object(tree).unwrap_err();
+    HostGit { program: &over, directory }.object(tree).unwrap_err();
 }

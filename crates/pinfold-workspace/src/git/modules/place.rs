@@ -7,12 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use pinfold_git::config::Config;
 use pinfold_git::module_name::is_harmless;
 use pinfold_git::modules::below;
+use pinfold_git::new_directory::NewDirectory;
 use pinfold_git::pointer::normal;
 use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, owner_at, read_beneath};
 use rustix::fs::{AtFlags, renameat, unlinkat};
-
-use pinfold_git::new_directory::NewDirectory;
 
 /// The top of a working tree, held open.
 pub(super) struct Tree {

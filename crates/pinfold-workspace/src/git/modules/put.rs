@@ -4,6 +4,10 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_git::foreign::{Foreign, WorkTree};
+use pinfold_git::modules::below;
+use pinfold_git::new_directory::NewDirectory;
+use pinfold_git::opened::held;
 use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::owner_at;
@@ -14,10 +18,6 @@ use rustix::io::Errno;
 use super::super::rebuild::index;
 use super::settings::config_of;
 use super::{Module, Modules};
-use pinfold_git::foreign::{Foreign, WorkTree};
-use pinfold_git::modules::below;
-use pinfold_git::new_directory::NewDirectory;
-use pinfold_git::opened::held;
 
 /// What lies in the place of a git directory that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

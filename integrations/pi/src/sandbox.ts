@@ -118,16 +118,16 @@ export class Sandbox {
   /** The directory of the host that the workspace stands for. */
   readonly hostRoot: string;
   /** What `close` ends. */
-  readonly #lasts: "connection" | "session" | "always";
+  readonly #closes: "connection" | "session" | "nothing";
 
   private constructor(
     connection: Connection,
-    lasts: "connection" | "session" | "always",
+    closes: "connection" | "session" | "nothing",
     started: Started,
     places: { workspace: string; cwd: string; hostRoot: string },
   ) {
     this.connection = connection;
-    this.#lasts = lasts;
+    this.#closes = closes;
     this.session = started.session;
     this.boundary = started.boundary;
     this.notes = started.notes;
@@ -139,7 +139,7 @@ export class Sandbox {
   static async start(options: SandboxOptions): Promise<Sandbox> {
     const connection = options.connection ?? new Connection({ program: options.program });
     const isShared = options.connection !== undefined;
-    const lasts = !isShared ? "connection" : options.detached ? "always" : "session";
+    const closes = !isShared ? "connection" : options.detached ? "nothing" : "session";
     let started: Started | undefined;
     try {
       const given: [string, string | undefined][] = [
@@ -162,7 +162,7 @@ export class Sandbox {
       const [workspace = "", cwd = ""] = fromBytes(answer.stdout).toString("utf8").split("\0");
       const below = relative(workspace, cwd);
       const hostRoot = below === "" ? options.cwd : options.cwd.slice(0, -below.length - 1);
-      return new Sandbox(connection, lasts, started, { workspace, cwd, hostRoot });
+      return new Sandbox(connection, closes, started, { workspace, cwd, hostRoot });
     } catch (error) {
       const { session } = started ?? {};
       if (session !== undefined) await connection.call("session.stop", { session }).catch(() => {});
@@ -333,8 +333,8 @@ export class Sandbox {
 
   /** Ends the session unless it is detached, and a connection of its own; waits until that is done. */
   async close(): Promise<void> {
-    if (this.#lasts === "connection") await this.connection.close();
-    else if (this.#lasts === "session") await this.stop();
+    if (this.#closes === "connection") await this.connection.close();
+    else if (this.#closes === "session") await this.stop();
   }
 
   async #call(

@@ -308,7 +308,8 @@ fn number_of_programs_of_git_does_not_grow_with_tags_of_trees() {
 fn stash_that_git_has_no_time_left_to_judge_waits() {
     let site = sites().pop().unwrap();
     let case = site.repository();
-    let script = "git config user.name x; git config user.email x; o=$(git hash-object -w file); run=$(printf '100644 blob %s\\ttasks.json\\n' $o | git mktree); run=$(printf '040000 tree %s\\t.vscode\\n' $run | git mktree); \
+    let script = "git config user.name x; git config user.email x; o=$(git hash-object -w file); \
+                  run=$(printf '100644 blob %s\\ttasks.json\\n' $o | git mktree); run=$(printf '040000 tree %s\\t.vscode\\n' $run | git mktree); \
                   i=$(git commit-tree -p HEAD -m index HEAD^{tree}); \
                   put() { git stash store -m $1 $(git commit-tree -p HEAD -p $i -m $1 $2); }; \
                   put brings $run; for n in $(seq 16); do put slow$n $tree; done; put brings-too $run; git stash list | wc -l";

@@ -3,7 +3,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_fuzz::assert_printable;
-use pinfold_runner::Refusal;
 use pinfold_runner::accounts::Account;
 use pinfold_runner::policy::{Policy, is_canonical};
 use pinfold_runner::request::Request;
@@ -32,11 +31,11 @@ fuzz_target!(|bytes: &[u8]| {
     match Request::decode(bytes) {
         Ok(request) => {
             assert!(request.grants.iter().all(|wanted| is_canonical(&wanted.path)));
-            assert_eq!(request.encode().as_deref(), Ok(bytes));
+            assert_eq!(pinfold_runner_client::encode(&request).as_deref(), Ok(bytes));
         }
         Err(refusal) => assert_printable(refusal),
     }
-    if let Some(refusal) = Refusal::decode(bytes) {
+    if let Some(refusal) = pinfold_runner_client::refusal(bytes) {
         assert_printable(refusal);
     }
 });

@@ -26,6 +26,8 @@ const CIRCLES_HEADING: &str = "\
 ";
 /// Lines of a crate, without its tests.
 const MOST_LINES: usize = 13_000;
+/// Lines of code of root's program, without blank ones and comments.
+const MOST_OF_ROOTS: (&str, usize) = ("pinfold-runner", 1_000);
 /// Public names of this crate, which many others could come to depend on in every detail.
 const MOST_NAMES: (&str, usize) = ("pinfold-session", 100);
 /// Words of [`DOCUMENT`], as `wc -w` counts them. Longer lists have pages of their own.
@@ -109,6 +111,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     check_functions(&metadata.workspace_root)?;
     check_names(&metadata.workspace_root)?;
     check_records(&metadata.workspace_root)?;
+    check_roots(&metadata.workspace_root)?;
     let list = metadata.workspace_root.join(CIRCLES);
     let crates = sorted(crates(metadata)?);
     if let Some(large) = crates.iter().find(|each| each.lines > MOST_LINES) {
@@ -158,6 +161,20 @@ fn check_names(root: &Path) -> Outcome {
     let count = public::names(&root.join("crates").join(name).join("src"))?.len();
     if count > most {
         return Err(format!("{name} has {count} public names, more than {most}").into());
+    }
+    Ok(())
+}
+
+/// Checks that one can read root's program as a whole.
+///
+/// # Errors
+/// Returns how long it is, if that is too much.
+fn check_roots(root: &Path) -> Outcome {
+    let (name, most) = MOST_OF_ROOTS;
+    let is_code = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let count = lines_below(&root.join("crates").join(name).join("src"), is_code)?;
+    if count > most {
+        return Err(format!("{name} has {count} lines of code, more than {most}").into());
     }
     Ok(())
 }
@@ -258,7 +275,7 @@ fn crates(metadata: Metadata) -> Result<Vec<Crate>, Box<dyn Error>> {
             Ok(Crate {
                 description: package.description.ok_or(format!("{name} has no description"))?,
                 never: never.map(|section| section.never).unwrap_or_default(),
-                lines: lines_below(&source)?,
+                lines: lines_below(&source, |_| true)?,
                 uses,
                 name,
             })
@@ -266,8 +283,8 @@ fn crates(metadata: Metadata) -> Result<Vec<Crate>, Box<dyn Error>> {
         .collect()
 }
 
-/// Counts the lines of source files below a directory, tests left out.
-fn lines_below(directory: &Path) -> std::io::Result<usize> {
+/// Counts such lines of source files below a directory, tests left out.
+fn lines_below(directory: &Path, is_meant: fn(&str) -> bool) -> std::io::Result<usize> {
     let mut lines = 0;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -275,21 +292,21 @@ fn lines_below(directory: &Path) -> std::io::Result<usize> {
             continue;
         }
         if path.is_dir() {
-            lines += lines_below(&path)?;
+            lines += lines_below(&path, is_meant)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            lines += lines_without_tests(&fs::read_to_string(&path)?);
+            lines += lines_without_tests(&fs::read_to_string(&path)?, is_meant);
         }
     }
     Ok(lines)
 }
 
-/// Counts the lines of a formatted file that are not part of a module of tests.
-fn lines_without_tests(text: &str) -> usize {
+/// Counts such lines of a formatted file that are not part of a module of tests.
+fn lines_without_tests(text: &str, is_meant: fn(&str) -> bool) -> usize {
     let mut count = 0;
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         match lines.next_if(|next| line == "#[cfg(test)]" && next.starts_with("mod ")) {
-            None => count += 1,
+            None => count += usize::from(is_meant(line)),
             // Its brace is the next one that is not indented.
             Some(module) if module.ends_with('{') => drop(lines.by_ref().find(|it| *it == "}")),
             Some(_) => {}

@@ -18,6 +18,7 @@ use pinfold_runner::accounts::Account;
 use pinfold_runner::policy::{OWN, Policy};
 use pinfold_runner::request::Request;
 use pinfold_runner::{Refusal, unit};
+use pinfold_runner_client::checked;
 use pinfold_wire::{Channel, LaunchOrder};
 
 use self::client::Met;
@@ -55,7 +56,7 @@ impl Terms {
     /// # Errors
     /// Returns that there is no policy, or none for the caller.
     fn read() -> Result<Self, Refusal> {
-        let policy = Policy::load()?.checked()?;
+        let policy = checked(Policy::load()?)?;
         let account = Account::of_id(rustix::process::geteuid().as_raw())?;
         let directories = policy.directories(&account)?;
         let service = Account::of_name(policy.service(&account.name))?;

@@ -52,7 +52,7 @@ pub fn configuration() -> Option<Configuration> {
     // The launch of the session reports what is wrong with the policy.
     let policy = Policy::load().ok()?;
     let account = Account::of_id(rustix::process::geteuid().as_raw()).ok()?;
-    let (source, target) = policy.configuration(&account)?;
+    let (source, target) = pinfold_runner_client::configuration(&policy, &account)?;
     let home = installed::canonical(&account.home);
     let (read, left_out) = collect(&source, &target, &home, &STORES.map(Path::new));
     let shown = Escaped(&source);

@@ -27,12 +27,12 @@ impl Caller {
     /// # Errors
     /// Returns the error of `getsockopt(2)`.
     pub fn of_socket(socket: BorrowedFd<'_>) -> Result<Self, Refusal> {
-        let failed = |errno: Errno| Refusal::plain(format!("cannot tell who asks: {errno}"));
+        let failed = Refusal::at("cannot tell who asks");
         // struct ucred: the process id, which is 0 for one that this process has no number for, and the two others.
         let mut peer = [0; 3];
-        let known = option(socket, libc::SO_PEERCRED, &mut peer).map_err(failed)?;
+        let known = option(socket, libc::SO_PEERCRED, &mut peer).map_err(&failed)?;
         let mut groups = vec![0; MOST_GROUPS];
-        let count = option(socket, libc::SO_PEERGROUPS, &mut groups).map_err(failed)?;
+        let count = option(socket, libc::SO_PEERGROUPS, &mut groups).map_err(&failed)?;
         if known != peer.len() {
             return Err(failed(Errno::INVAL));
         }

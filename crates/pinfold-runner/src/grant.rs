@@ -1,9 +1,9 @@
 //! Files and directories of a request: which of them a caller may have, and opening these.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat};
 use rustix::io::Errno;
 
 use crate::accounts::Account;
@@ -33,15 +33,11 @@ impl Allowed<'_> {
         let path = wanted.path.as_path();
         let shown = path.display();
         if root_of(self.directories, path).is_none() {
-            let given = self
-                .directories
-                .iter()
-                .map(|it| it.display().to_string())
-                .collect::<Vec<_>>()
-                .join(", ");
+            let all = self.directories.iter();
+            let given: Vec<_> = all.map(|it| it.display().to_string()).collect();
             return Err(Refusal::new(
                 format!("{shown} is in no project of {}", self.account.name),
-                format!("the administrator gives: {given}"),
+                format!("the administrator gives: {}", given.join(", ")),
             ));
         }
         let opened = self.caller.act(|| open(path)).and_then(|opened| opened);
@@ -50,12 +46,10 @@ impl Allowed<'_> {
                 format!("a symbolic link is on the path {shown}"),
                 "use the path that the link leads to",
             ),
-            errno => Refusal::plain(format!("{shown}: {errno}")),
+            errno => Refusal::at(&shown)(errno),
         })?;
-        let stat = |file: BorrowedFd<'_>| {
-            rustix::fs::fstat(file).map_err(|errno| Refusal::plain(format!("{shown}: {errno}")))
-        };
-        let (here, there) = (stat(ours.as_fd())?, stat(theirs.as_fd())?);
+        let here = fstat(&ours).map_err(Refusal::at(&shown))?;
+        let there = fstat(theirs).map_err(Refusal::at(&shown))?;
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino) {
             return Err(Refusal::new(
                 format!("{shown} is not the file that was handed over"),

@@ -1,9 +1,9 @@
 //! Files that an administrator installed: nobody but root can have written or replaced them.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, lstat};
 use rustix::io::Errno;
 
 use crate::policy::is_canonical;
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 /// # Errors
 /// Returns which of them is not so.
 pub fn open(path: &Path) -> Result<OwnedFd, Refusal> {
-    let failed = |errno: Errno| Refusal::plain(format!("{}: {errno}", path.display()));
+    let failed = Refusal::at(path.display());
     if !is_canonical(path) {
         return Err(failed(Errno::INVAL));
     }
@@ -34,7 +34,7 @@ pub fn open(path: &Path) -> Result<OwnedFd, Refusal> {
         };
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         at = rustix::fs::openat(&at, name, flags, Mode::empty())
-            .map_err(|errno| Refusal::plain(format!("{}: {errno}", so_far.display())))?;
+            .map_err(Refusal::at(so_far.display()))?;
         check(&at, &so_far, kind)?;
     }
     Ok(at)
@@ -43,40 +43,35 @@ pub fn open(path: &Path) -> Result<OwnedFd, Refusal> {
 /// Returns a path without the links that an administrator made: those of root in directories that nobody else can write
 /// to. What lies below another directory stays as it is.
 pub fn canonical(path: &Path) -> PathBuf {
-    let (mut done, mut links) = (PathBuf::from("/"), 0);
-    let mut rest: Vec<PathBuf> = Vec::new();
-    let push = |rest: &mut Vec<PathBuf>, path: &Path| {
-        rest.extend(path.components().rev().map(|part| PathBuf::from(part.as_os_str())));
-    };
-    push(&mut rest, path);
-    while let Some(part) = rest.pop() {
-        if part.as_os_str() == ".." {
-            // There is no link in it.
-            done.pop();
-            continue;
-        }
-        let next = done.join(&part);
-        let stat = |path: &Path| rustix::fs::lstat(path).ok();
-        let is_roots = stat(&done).is_some_and(|at| fault(&at, FileType::Directory).is_none());
-        let is_link = stat(&next).is_some_and(|found| {
+    let (mut done, mut rest, mut links) = (PathBuf::from("/"), path.to_owned(), 0);
+    loop {
+        let mut parts = rest.components();
+        let next = match parts.next() {
+            None => return done,
+            Some(Component::CurDir) => done.clone(),
+            // There is no link in what is done.
+            Some(Component::ParentDir) => done.parent().unwrap_or(&done).to_owned(),
+            Some(part) => done.join(part),
+        };
+        let left = parts.as_path().to_owned();
+        let is_roots = lstat(&done).is_ok_and(|at| fault(&at, FileType::Directory).is_none());
+        let is_link = lstat(&next).is_ok_and(|found| {
             found.st_uid == 0 && FileType::from_raw_mode(found.st_mode) == FileType::Symlink
         });
         match std::fs::read_link(&next) {
             // As many as the kernel follows (path_resolution(7)).
             Ok(to) if is_roots && is_link && links < 40 => {
                 links += 1;
-                push(&mut rest, &to);
+                rest = to.join(left);
             }
-            _ => done = next,
+            _ => (done, rest) = (next, left),
         }
     }
-    done
 }
 
 fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), Refusal> {
     let shown = path.display();
-    let stat =
-        rustix::fs::fstat(file).map_err(|errno| Refusal::plain(format!("{shown}: {errno}")))?;
+    let stat = rustix::fs::fstat(file).map_err(Refusal::at(&shown))?;
     match fault(&stat, kind) {
         None => Ok(()),
         Some(fault) => Err(Refusal::new(

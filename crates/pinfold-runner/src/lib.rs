@@ -1,9 +1,8 @@
-//! The program that root runs for users of the boundary `systemd`, and what its callers need to talk to it.
+//! The program that root runs for users of the boundary `systemd`.
 //!
 //! [`serve::serve`] is the whole of it, top to bottom.
 
 pub mod accounts;
-mod asking;
 pub mod caller;
 pub mod grant;
 pub mod installed;

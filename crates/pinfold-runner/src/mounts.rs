@@ -32,8 +32,7 @@ pub(crate) fn grant(
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_EMPTY_PATH;
-    let mount = open_tree(file, "", flags)
-        .map_err(|errno| Refusal::plain(format!("cannot mount {name}: {errno}")))?;
+    let mount = open_tree(file, "", flags).map_err(Refusal::at(format!("cannot mount {name}")))?;
     let read_only = if is_writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
     let attributes = libc::mount_attr {
         attr_set: shown.map_or(0, |_| libc::MOUNT_ATTR_IDMAP)
@@ -74,8 +73,7 @@ pub(crate) fn grant(
 /// # Errors
 /// Returns the error of making it or of writing its maps.
 pub(crate) fn namespace(on_disk: Ids, shown: Ids) -> Result<OwnedFd, Refusal> {
-    made(on_disk, shown)
-        .map_err(|errno| Refusal::plain(format!("cannot make a map of owners: {errno}")))
+    made(on_disk, shown).map_err(Refusal::at("cannot make a map of owners"))
 }
 
 fn made(on_disk: Ids, shown: Ids) -> Result<OwnedFd, Errno> {

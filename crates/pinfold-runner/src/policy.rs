@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
@@ -19,9 +19,8 @@ use crate::request::MOST_FILES;
 pub const PATH: &str = "/etc/pinfold/runner.json";
 /// Where pinfold lies unless the policy says something else.
 const PROGRAM: &str = "/usr/bin/pinfold";
-pub(crate) const GUIDE: &str = "docs/guides/systemd.md describes the file for administrators";
-/// Bytes: no policy is longer.
-const LONGEST: u64 = 1 << 20;
+/// Where the policy is described.
+pub const GUIDE: &str = "docs/guides/systemd.md describes the file for administrators";
 /// pinfold's own directories in a home (`pinfold_host::directories`): sessions and what can be made again. Not its
 /// settings, where secrets are.
 pub const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
@@ -56,19 +55,22 @@ pub struct Policy {
     #[serde(default)]
     pub environment_files: Vec<PathBuf>,
     /// Where users have the agent's configuration.
-    pub(crate) config_path: Option<String>,
+    pub config_path: Option<String>,
+    /// Host users by name.
     #[serde(deserialize_with = "unique")]
-    pub(crate) host_users: BTreeMap<String, HostUser>,
+    pub host_users: BTreeMap<String, HostUser>,
 }
 
+/// A user who may ask.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct HostUser {
-    pub(crate) project_roots: Vec<String>,
+pub struct HostUser {
+    /// Where its projects lie.
+    pub project_roots: Vec<String>,
     /// The user that this one's sessions run as.
     user: Option<String>,
     /// Where this one has the agent's configuration.
-    pub(crate) config_path: Option<String>,
+    pub config_path: Option<String>,
 }
 
 fn program() -> PathBuf {
@@ -85,11 +87,8 @@ impl Policy {
             Refusal::new(refusal.what, refusal.hint.unwrap_or_else(|| GUIDE.to_owned()))
         })?;
         let mut text = Vec::new();
-        let read = File::from(file).take(LONGEST + 1).read_to_end(&mut text);
+        let read = File::from(file).read_to_end(&mut text);
         read.map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
-        if text.len() as u64 > LONGEST {
-            return Err(Refusal::plain(format!("{PATH} is longer than 1 MiB")));
-        }
         Self::parse(&text)
     }
 
@@ -135,10 +134,6 @@ impl Policy {
                     "{key} must be an absolute path of letters, digits and any of `.`, `_`, `-`, `+`"
                 ));
             }
-        }
-        let limits = [self.runtime_max_sec, self.memory_max, self.tasks_max];
-        if limits.contains(&Some(0)) {
-            return Err("runtimeMaxSec, memoryMax and tasksMax must be more than 0".to_owned());
         }
         if self.environment_files.len() > MOST_FILES {
             return Err(format!("environmentFiles has more than {MOST_FILES} files"));
@@ -191,7 +186,7 @@ impl Policy {
 }
 
 /// Returns a project root as a path with nothing but names in it, not the root directory.
-pub(crate) fn expand(root: &str, home: &Path) -> Option<PathBuf> {
+pub fn expand(root: &str, home: &Path) -> Option<PathBuf> {
     let path = match root.strip_prefix('~') {
         Some("") => home.to_owned(),
         Some(rest) => home.join(rest.strip_prefix('/')?),
@@ -203,13 +198,9 @@ pub(crate) fn expand(root: &str, home: &Path) -> Option<PathBuf> {
 /// Returns whether a path is absolute, has nothing but names in it, each once followed by a slash, and
 /// at least one.
 pub fn is_canonical(path: &Path) -> bool {
-    let mut components = path.components();
-    let is_absolute = components.next() == Some(Component::RootDir);
-    let names: Vec<_> = components.collect();
-    let are_names = names.iter().all(|component| matches!(component, Component::Normal(_)));
-    // Components skip a dot and a doubled slash.
-    let again: PathBuf = path.components().collect();
-    is_absolute && are_names && !names.is_empty() && again.as_os_str() == path.as_os_str()
+    let names = path.as_os_str().as_encoded_bytes().strip_prefix(b"/");
+    let is_name = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
+    names.is_some_and(|names| names.split(|byte| *byte == b'/').all(is_name))
 }
 
 /// Returns whether a path is the same text wherever systemd reads it.

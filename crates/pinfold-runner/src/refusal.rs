@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use rustix::io::Errno;
+
 /// What is refused and why, with what a user or an administrator can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -20,6 +22,11 @@ impl Refusal {
     /// Returns one without a hint: a caller that is not pinfold, or a system that fails.
     pub fn plain(what: impl fmt::Display) -> Self {
         Self { what: plain(what), hint: None }
+    }
+
+    /// Returns what makes one of the error of a call, with what it was about.
+    pub(crate) fn at(what: impl fmt::Display) -> impl Fn(Errno) -> Self {
+        move |errno| Self::plain(format!("{what}: {errno}"))
     }
 }
 

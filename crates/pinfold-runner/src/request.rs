@@ -19,8 +19,10 @@ pub const MOST_FILES: usize = 15;
 /// What init sends first to the caller. The kernel says who sent it (`SO_PASSCRED`, unix(7)).
 pub const HELLO: &[u8] = b"H";
 
-pub(crate) const VERSION: &[u8] = b"pinfold-runner 1\n";
-pub(crate) const REFUSED: u8 = b'R';
+/// What a request begins with.
+pub const VERSION: &[u8] = b"pinfold-runner 1\n";
+/// What a refusal begins with.
+pub const REFUSED: u8 = b'R';
 
 /// What a caller asks for. With it come descriptors: of the caller's executable, and of each grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,31 +60,28 @@ impl Request {
                 "install pinfold and pinfold-runner from one package",
             )
         })?;
-        let malformed = || Refusal::plain("malformed request");
         let session = String::from_utf8(take(&mut rest)?.to_vec()).map_err(|_| malformed())?;
         if !is_session(&session) {
             return Err(malformed());
         }
-        let mut limit =
-            || number(&mut rest).map(|number| Some(number).filter(|number| *number != 0));
+        let mut limit = || {
+            first(&mut rest).map(u64::from_le_bytes).map(|limit| Some(limit).filter(|it| *it != 0))
+        };
         let (memory, cpus, tasks) = (limit()?, limit()?, limit()?);
         let cpus = cpus.map(u32::try_from).transpose().map_err(|_| malformed())?;
-        let count = u32::from_le_bytes(*first(&mut rest)?) as usize;
+        let count = u32::from_le_bytes(first(&mut rest)?) as usize;
         if count > MOST_GRANTS {
             return Err(malformed());
         }
         let mut grants = Vec::with_capacity(count);
         for _ in 0..count {
-            let is_writable = match first::<1>(&mut rest)? {
-                [0] => false,
-                [1] => true,
-                _ => return Err(malformed()),
-            };
-            let path = Path::new(OsStr::from_bytes(take(&mut rest)?)).to_owned();
-            if !is_canonical(&path) || path.as_os_str().as_bytes().contains(&0) {
+            let [is_writable] = first(&mut rest)?;
+            let name = take(&mut rest)?;
+            let path = Path::new(OsStr::from_bytes(name)).to_owned();
+            if !is_canonical(&path) || name.contains(&0) || is_writable > 1 {
                 return Err(malformed());
             }
-            grants.push(Wanted { path, is_writable });
+            grants.push(Wanted { path, is_writable: is_writable == 1 });
         }
         if !rest.is_empty() {
             return Err(malformed());
@@ -97,23 +96,17 @@ fn is_session(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(is_digit)
 }
 
-fn first<'m, const N: usize>(rest: &mut &'m [u8]) -> Result<&'m [u8; N], Refusal> {
-    let (taken, left) =
-        rest.split_first_chunk().ok_or_else(|| Refusal::plain("malformed request"))?;
-    *rest = left;
-    Ok(taken)
+pub(crate) fn malformed() -> Refusal {
+    Refusal::plain("malformed request")
+}
+
+fn first<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Refusal> {
+    rest.split_off(..N).and_then(|taken| taken.try_into().ok()).ok_or_else(malformed)
 }
 
 fn take<'m>(rest: &mut &'m [u8]) -> Result<&'m [u8], Refusal> {
-    let length = u16::from_le_bytes(*first(rest)?).into();
-    let (taken, left) =
-        rest.split_at_checked(length).ok_or_else(|| Refusal::plain("malformed request"))?;
-    *rest = left;
-    Ok(taken)
-}
-
-fn number(rest: &mut &[u8]) -> Result<u64, Refusal> {
-    Ok(u64::from_le_bytes(*first(rest)?))
+    let length = u16::from_le_bytes(first(rest)?).into();
+    rest.split_off(..length).ok_or_else(malformed)
 }
 
 impl Refusal {
@@ -121,9 +114,8 @@ impl Refusal {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut message = vec![REFUSED];
-        message.extend(
-            self.what.bytes().chain([0]).chain(self.hint.iter().flat_map(|hint| hint.bytes())),
-        );
+        message.extend(self.what.bytes().chain([0]));
+        message.extend(self.hint.iter().flat_map(|hint| hint.bytes()));
         message.truncate(LONGEST);
         message
     }

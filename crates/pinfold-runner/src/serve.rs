@@ -5,7 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::fs::fstat;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
@@ -20,10 +21,10 @@ use crate::installed;
 use crate::mounts::{self, Ids};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::request::{LONGEST, MOST_DESCRIPTORS, Request};
+use crate::request::{LONGEST, MOST_DESCRIPTORS, Request, malformed};
 use crate::state;
 use crate::turn;
-use crate::unit::{self, Starting};
+use crate::unit;
 
 /// How long a caller may take to send its request.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -59,11 +60,9 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     }
 
     let (request, descriptors) = receive(socket)?;
-    let [program, theirs @ ..] = descriptors.as_slice() else {
-        return Err(Refusal::plain("malformed request"));
-    };
+    let [program, theirs @ ..] = descriptors.as_slice() else { return Err(malformed()) };
     if theirs.len() != request.grants.len() {
-        return Err(Refusal::plain("malformed request"));
+        return Err(malformed());
     }
     check_program(&policy, program)?;
     let allowed = Allowed { caller: &caller, account: &account, directories: &directories };
@@ -110,9 +109,6 @@ fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
             "`systemctl start pinfold-runner.socket` starts the runner for each caller",
         ));
     }
-    if !rustix::process::geteuid().is_root() {
-        return Err(Refusal::plain("the runner was not started by root"));
-    }
     umask(rustix::fs::Mode::from_raw_mode(0o077));
     let (call, flag) = (libc::SYS_close_range, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: integer arguments; with this flag no descriptor closes before a program is executed.
@@ -121,14 +117,13 @@ fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
         let what = "cannot keep descriptors from systemd-run (Linux 5.11 is needed)";
         return Err(Refusal::plain(what));
     }
-    std::env::set_current_dir("/").map_err(Refusal::plain)
+    Ok(())
 }
 
 fn receive(socket: BorrowedFd<'_>) -> Result<(Request, Vec<OwnedFd>), Refusal> {
-    let failed = |errno: Errno| Refusal::plain(format!("no request: {errno}"));
+    let failed = Refusal::at("no request");
     let mut ready = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
-    let polled = rustix::io::retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(failed)?;
-    if polled == 0 {
+    if retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(&failed)? == 0 {
         return Err(Refusal::plain("no request within 5 seconds"));
     }
     let mut message = vec![0; LONGEST];
@@ -136,15 +131,13 @@ fn receive(socket: BorrowedFd<'_>) -> Result<(Request, Vec<OwnedFd>), Refusal> {
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [IoSliceMut::new(&mut message)];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let got = recvmsg(socket, &mut slices, &mut ancillary, flags).map_err(failed)?;
-    let descriptors: Vec<OwnedFd> = ancillary
-        .drain()
-        .filter_map(|part| match part {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let got = recvmsg(socket, &mut slices, &mut ancillary, flags).map_err(&failed)?;
+    let mut descriptors = Vec::new();
+    for part in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = part {
+            descriptors.extend(some);
+        }
+    }
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(Refusal::plain("the request is too long, or has too many descriptors"));
     }
@@ -154,12 +147,8 @@ fn receive(socket: BorrowedFd<'_>) -> Result<(Request, Vec<OwnedFd>), Refusal> {
 /// Checks that both ends of init's channel are the same program, and this one the administrator's.
 fn check_program(policy: &Policy, theirs: &OwnedFd) -> Result<(), Refusal> {
     let path = policy.program.as_path();
-    let ours = installed::open(path)?;
-    let stat = |file: &OwnedFd| {
-        rustix::fs::fstat(file)
-            .map_err(|errno| Refusal::plain(format!("{}: {errno}", path.display())))
-    };
-    let (ours, theirs) = (stat(&ours)?, stat(theirs)?);
+    let ours = fstat(installed::open(path)?).map_err(Refusal::at(path.display()))?;
+    let theirs = fstat(theirs).map_err(Refusal::at(path.display()))?;
     if (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino) {
         return Ok(());
     }
@@ -176,10 +165,10 @@ fn start(
     said: [u8; 2],
     handed: &[OwnedFd],
 ) -> Result<(), Refusal> {
-    let failed = |errno: Errno| Refusal::plain(format!("cannot hand the mounts over: {errno}"));
+    let failed = Refusal::at("cannot hand the mounts over");
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(failed)?;
+            .map_err(&failed)?;
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let handed: Vec<BorrowedFd<'_>> = handed.iter().map(OwnedFd::as_fd).collect();
@@ -187,6 +176,5 @@ fn start(
     ancillary.push(SendAncillaryMessage::ScmRights(&handed));
     sendmsg(&ours, &[IoSlice::new(&said)], &mut ancillary, SendFlags::NOSIGNAL).map_err(failed)?;
     let input = socket.try_clone_to_owned().map_err(Refusal::plain)?;
-    let starting = Starting::begin(&arguments, input, theirs)?;
-    starting.finish(ours.as_fd())
+    unit::start(&arguments, input, theirs, ours.as_fd())
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::refusal::Refusal;
 
 /// Where turns lie, as files that are locked. They go with the machine's `/run`.
-const DIRECTORY: &str = "/run/pinfold/turns";
+const DIRECTORY: &str = "/run/pinfold-runner";
 /// At once, of one user.
 const MOST: u32 = 16;
 
@@ -19,21 +19,18 @@ const MOST: u32 = 16;
 /// # Errors
 /// Returns that the user has too many, or the error of making one.
 pub(crate) fn take(uid: u32) -> Result<OwnedFd, Refusal> {
-    for (directory, mode) in [("/run/pinfold", 0o755), (DIRECTORY, 0o700)] {
-        match mkdir(directory, Mode::from_raw_mode(mode)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(Refusal::plain(format!("{directory}: {errno}"))),
-        }
+    match mkdir(DIRECTORY, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => take_in(Path::new(DIRECTORY), uid),
+        Err(errno) => Err(Refusal::at(DIRECTORY)(errno)),
     }
-    take_in(Path::new(DIRECTORY), uid)
 }
 
 fn take_in(directory: &Path, uid: u32) -> Result<OwnedFd, Refusal> {
     for number in 0..MOST {
         let name = directory.join(format!("{uid}.{number}"));
-        let failed = |errno: Errno| Refusal::plain(format!("{}: {errno}", name.display()));
+        let failed = Refusal::at(name.display());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let turn = openat(CWD, &name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let turn = openat(CWD, &name, flags, Mode::RUSR | Mode::WUSR).map_err(&failed)?;
         match flock(&turn, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(turn),
             Err(Errno::WOULDBLOCK) => {}

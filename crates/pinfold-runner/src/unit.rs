@@ -1,12 +1,12 @@
 //! The transient unit that a session runs in (systemd.exec(5), systemd.resource-control(5)).
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::process::{Child, Command};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::accounts::Account;
 use crate::policy::Policy;
@@ -72,80 +72,60 @@ pub fn name(session: &str) -> String {
     format!("pinfold-{session}.service")
 }
 
-/// A unit that is being started.
-pub(crate) struct Starting {
-    client: Child,
-    said: File,
+/// Starts a unit with these as init's standard input and output, and waits until init says that it has the mounts.
+///
+/// # Errors
+/// Returns that systemd-run cannot be executed, what systemd said, or that init did not come.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the runner has no launcher: one program by its path"
+)]
+pub(crate) fn start(
+    arguments: &[String],
+    input: OwnedFd,
+    output: OwnedFd,
+    mounts: BorrowedFd<'_>,
+) -> Result<(), Refusal> {
+    let (said, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(Refusal::at("systemd-run"))?;
+    let program = PROGRAMS
+        .into_iter()
+        .find(|program| Path::new(program).exists())
+        .ok_or_else(|| Refusal::new("systemd-run is not installed", "install systemd"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().current_dir("/");
+    command.stdin(input).stdout(output).stderr(errors);
+    let mut client =
+        command.spawn().map_err(|error| Refusal::plain(format!("{program}: {error}")))?;
+    let is_ready = is_ready(&client, mounts);
+    // The unit's copy of the socket keeps it open as long as init runs.
+    let _ = client.kill();
+    let _ = client.wait();
+    if is_ready {
+        return Ok(());
+    }
+    // Init may still have the other end: whatever there is is enough.
+    let _ = rustix::io::ioctl_fionbio(&said, true);
+    let mut text = [0; 4096];
+    let length = rustix::io::read(&said, &mut text).unwrap_or(0);
+    let text = String::from_utf8_lossy(&text[..length]);
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    Err(Refusal::new(
+        format!("systemd started no unit: {}", last.unwrap_or("init did not answer")),
+        "`journalctl --unit='pinfold-*'` may say more",
+    ))
 }
 
-impl Starting {
-    /// Starts it with these as init's standard input and output.
-    ///
-    /// # Errors
-    /// Returns that systemd-run cannot be executed.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the runner has no launcher: one program by its path"
-    )]
-    pub(crate) fn begin(
-        arguments: &[String],
-        input: OwnedFd,
-        output: OwnedFd,
-    ) -> Result<Self, Refusal> {
-        let failed =
-            |error: &dyn std::fmt::Display| Refusal::plain(format!("cannot start a unit: {error}"));
-        let (said, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(&errno))?;
-        let program = PROGRAMS
-            .into_iter()
-            .find(|program| std::fs::exists(program).is_ok_and(|is| is))
-            .ok_or_else(|| Refusal::new("systemd-run is not installed", "install systemd"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().current_dir("/");
-        command.stdin(input).stdout(output).stderr(errors);
-        let client = command.spawn().map_err(|error| failed(&error))?;
-        Ok(Self { client, said: said.into() })
+fn is_ready(client: &Child, mounts: BorrowedFd<'_>) -> bool {
+    let Ok(client) = pidfd_open(Pid::from_child(client), PidfdFlags::empty()) else { return false };
+    let mut events =
+        [PollFd::from_borrowed_fd(mounts, PollFlags::IN), PollFd::new(&client, PollFlags::IN)];
+    let polled = rustix::io::retry_on_intr(|| poll(&mut events, Some(&PATIENCE)));
+    if polled.is_err() || events[0].revents().is_empty() {
+        return false;
     }
-
-    /// Waits until init says that it has the mounts, and lets go of the unit, which ends with its channel.
-    ///
-    /// # Errors
-    /// Returns what systemd said, or that init did not come.
-    pub(crate) fn finish(mut self, mounts: BorrowedFd<'_>) -> Result<(), Refusal> {
-        // The unit's copy of the socket keeps it open as long as init runs.
-        let ready = self.is_ready(mounts);
-        let _ = self.client.kill();
-        let _ = self.client.wait();
-        if ready {
-            return Ok(());
-        }
-        // Init may still have the other end: whatever there is is enough.
-        let _ = rustix::io::ioctl_fionbio(self.said.as_fd(), true);
-        let mut said = [0; 4096];
-        let length = self.said.read(&mut said).unwrap_or(0);
-        let said = String::from_utf8_lossy(&said[..length]);
-        let last = said.lines().rfind(|line| !line.trim().is_empty());
-        Err(Refusal::new(
-            format!("systemd started no unit: {}", last.unwrap_or("init did not answer")),
-            "`journalctl --unit='pinfold-*'` may say more",
-        ))
-    }
-
-    fn is_ready(&self, mounts: BorrowedFd<'_>) -> bool {
-        let Some(client) = rustix::process::Pid::from_raw(self.client.id() as i32) else {
-            return false;
-        };
-        let flags = rustix::process::PidfdFlags::empty();
-        let Ok(client) = rustix::process::pidfd_open(client, flags) else { return false };
-        let mut events =
-            [PollFd::from_borrowed_fd(mounts, PollFlags::IN), PollFd::new(&client, PollFlags::IN)];
-        let polled = rustix::io::retry_on_intr(|| poll(&mut events, Some(&PATIENCE)));
-        if polled.is_err() || events[0].revents().is_empty() {
-            return false;
-        }
-        let mut answer = [0; 2];
-        let read = rustix::io::read(mounts, &mut answer);
-        read.is_ok_and(|length| &answer[..length] == READY)
-    }
+    let mut answer = [0; 2];
+    let read = rustix::io::read(mounts, &mut answer);
+    read.is_ok_and(|length| &answer[..length] == READY)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_runner::Refusal;
 use pinfold_runner::policy::{PATH, Policy};
+use pinfold_runner_client::checked;
 use serde_json::{Map, Value, json};
 
 use crate::machine::Machine;
@@ -20,7 +21,7 @@ impl PolicyFile {
     /// Returns that it is not valid.
     pub(crate) fn read(machine: &Machine) -> Result<Option<Self>, Refusal> {
         let Some(text) = machine.read(Path::new(PATH))? else { return Ok(None) };
-        Policy::parse(&text)?.checked()?;
+        checked(Policy::parse(&text)?)?;
         let object = serde_json::from_slice(&text)
             .map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
         Ok(Some(Self(object)))
@@ -99,7 +100,7 @@ impl PolicyFile {
     pub(crate) fn text(&self) -> Result<Vec<u8>, Refusal> {
         let mut text = serde_json::to_vec_pretty(&self.0).map_err(Refusal::plain)?;
         text.push(b'\n');
-        Policy::parse(&text)?.checked()?;
+        checked(Policy::parse(&text)?)?;
         Ok(text)
     }
 }

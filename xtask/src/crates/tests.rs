@@ -15,9 +15,12 @@ fn sample(name: &str, lines: usize, uses: &[&str]) -> Crate {
 #[test]
 fn modules_of_tests_are_not_counted() {
     let file = "fn a() {\n}\n\n#[cfg(test)]\nmod tests {\n    fn b() {\n    }\n}\n";
-    assert_eq!(lines_without_tests(file), 3);
-    assert_eq!(lines_without_tests("fn a() {}\n#[cfg(test)]\nmod tests;\nfn b() {}\n"), 2);
-    assert_eq!(lines_without_tests("#[cfg(test)]\nfn a() {}\n"), 2);
+    assert_eq!(lines_without_tests(file, |_| true), 3);
+    assert_eq!(
+        lines_without_tests("fn a() {}\n#[cfg(test)]\nmod tests;\nfn b() {}\n", |_| true),
+        2
+    );
+    assert_eq!(lines_without_tests("#[cfg(test)]\nfn a() {}\n", |line| line != "fn a() {}"), 1);
 }
 
 #[test]

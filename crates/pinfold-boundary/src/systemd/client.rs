@@ -119,7 +119,7 @@ fn send(socket: &OwnedFd, request: &Request, files: &[OwnedFd]) -> Result<bool, 
     let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(failed)?;
     let files: Vec<BorrowedFd<'_>> = [&own].into_iter().chain(files).map(OwnedFd::as_fd).collect();
-    let message = request.encode()?;
+    let message = pinfold_runner_client::encode(request)?;
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     // There is room for as many as a request has, which has been checked.
@@ -162,7 +162,7 @@ fn hello(
         (HELLO, Some(sender)) => Ok(Some(sender)),
         ([], _) => Ok(None),
         (message, _) => {
-            let refusal = Refusal::decode(message);
+            let refusal = pinfold_runner_client::refusal(message);
             Err(refusal.unwrap_or_else(|| silent("it sent an invalid answer")).into())
         }
     }

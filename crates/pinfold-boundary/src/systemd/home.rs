@@ -14,6 +14,7 @@ use std::path::Path;
 use pinfold_init::Failure;
 use pinfold_policy::path::InsidePath;
 use pinfold_runner::policy::Policy;
+use pinfold_runner_client::checked;
 use pinfold_wire::{Step, Wire as _};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -45,9 +46,8 @@ pub(super) fn furnish(
     files: Vec<OwnedFd>,
     sent: Option<Configuration>,
 ) -> Result<Vec<Vec<u8>>, Failure> {
-    let policy = Policy::load()
-        .and_then(Policy::checked)
-        .map_err(|refusal| failed(&refusal.what, Errno::PERM))?;
+    let policy =
+        Policy::load().and_then(checked).map_err(|refusal| failed(&refusal.what, Errno::PERM))?;
     let home = plan.identity.home.as_path().display().to_string();
     let variables = variables_of(&policy, files, &home)?;
     let configuration = remember(directory, sent)

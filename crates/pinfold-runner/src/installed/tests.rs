@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
-use super::open;
+use super::{canonical, open};
 
 fn refused(path: &Path) -> String {
     open(path).unwrap_err().what
@@ -58,4 +58,44 @@ fn path_that_is_relative_or_goes_up_is_refused() {
         // A slash at the end means nothing to a list of components.
         assert!(opened.is_err() || path == "/etc/passwd/", "{path}");
     }
+}
+
+#[test]
+fn links_of_an_administrator_are_resolved_and_no_others() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED links_of_an_administrator_are_resolved_and_no_others: needs root");
+        return;
+    }
+    let base = tempfile::Builder::new().prefix("pf-installed-").tempdir_in("/run").unwrap();
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let at = |name: &str| base.path().join(name);
+    fs::create_dir_all(at("real/in")).unwrap();
+    for (to, link) in [("real", "relative"), ("./real/../real/in", "roundabout"), ("loop", "loop")]
+    {
+        symlink(to, at(link)).unwrap();
+    }
+    symlink(at("relative"), at("absolute")).unwrap();
+    symlink("real", at("theirs")).unwrap();
+    rustix::fs::chownat(
+        rustix::fs::CWD,
+        at("theirs"),
+        Some(rustix::fs::Uid::from_raw(1000)),
+        None,
+        rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+    )
+    .unwrap();
+    for (path, real) in [
+        ("relative/in/new", "real/in/new"),
+        ("absolute/in", "real/in"),
+        ("roundabout", "real/in"),
+        ("roundabout/../in", "real/in"),
+        ("missing/relative", "missing/relative"),
+        ("theirs/in", "theirs/in"),
+        ("loop/in", "loop/in"),
+    ] {
+        assert_eq!(canonical(&at(path)), at(real), "{path}");
+    }
+    // What anybody can write to is left as it is from there on.
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o757)).unwrap();
+    assert_eq!(canonical(&at("relative/in")), at("relative/in"));
 }

@@ -17,7 +17,7 @@ fn policy(roots: &str) -> String {
 }
 
 fn refused(text: &str) -> String {
-    Policy::parse(text.as_bytes()).and_then(Policy::checked).unwrap_err().what
+    Policy::parse(text.as_bytes()).unwrap_err().what
 }
 
 #[test]
@@ -81,25 +81,6 @@ fn home_that_is_no_path_gives_nothing() {
 }
 
 #[test]
-fn root_that_is_no_canonical_path_is_refused() {
-    for root in [
-        "",
-        "/",
-        "~bob/work",
-        "~/..",
-        "~/a/../b",
-        "work",
-        "./work",
-        "/srv/../etc",
-        "//srv",
-        "/srv/",
-    ] {
-        let said = refused(&policy(&format!("[{root:?}]")));
-        assert!(said.contains("must be an absolute path"), "{root}: {said}");
-    }
-}
-
-#[test]
 fn roots_and_the_service_users_directory_do_not_contain_each_other() {
     for root in ["/var", "/var/lib/pi-agent", "/var/lib/pi-agent/users/bob"] {
         let policy = Policy::parse(policy(&format!("[{root:?}]")).as_bytes()).unwrap();
@@ -118,11 +99,6 @@ fn policy_that_is_incomplete_ambiguous_or_unknown_is_refused() {
     let cases = [
         ("", "EOF"),
         ("[]", "invalid"),
-        (&base("agent", "{}", ""), "hostUsers is empty"),
-        (
-            &base("agent", r#"{"alice": {"projectRoots": []}}"#, ""),
-            "projectRoots of alice is empty",
-        ),
         (&base("agent", r#"{"alice": {}}"#, ""), "missing field"),
         (&base("agent", r#"{"alice": {"projectRoots": ["/a"], "uid": 0}}"#, ""), "unknown field"),
         (&base("agent", alice, r#", "shell": "/bin/sh""#), "unknown field"),
@@ -139,14 +115,9 @@ fn policy_that_is_incomplete_ambiguous_or_unknown_is_refused() {
         ),
         (&base("agent", r#"{"alice": {"projectRoots": ["/a"], "user": "a b"}}"#, ""), "is no name"),
         (&base("agent", r#"{"0": {"projectRoots": ["/a"]}}"#, ""), "is no name"),
-        (&base("agent", alice, r#", "runtimeMaxSec": 0"#), "runtimeMaxSec"),
-        (&base("agent", alice, r#", "memoryMax": 0"#), "memoryMax"),
         (&base("agent", alice, r#", "tasksMax": -1"#), "invalid value"),
-        (&base("agent", alice, r#", "environment": {"A=": "x"}"#), "no variable"),
         (&base("agent", alice, r#", "environment": {"A": 1}"#), "invalid type"),
-        (&base("agent", alice, r#", "environmentFiles": ["secrets/../x"]"#), "absolute paths"),
         (&base("agent", alice, r#", "settings": []"#), "invalid type"),
-        (&base("agent", alice, r#", "configPath": "../x""#), "configPath"),
         (&base("agent", alice, r#", "program": "/opt/a b""#), "program"),
         (&base("agent", alice, r#", "program": "pinfold""#), "program"),
         (&base("agent", alice, r#", "program": "/opt/%h/pinfold""#), "program"),

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use pinfold_runner::Refusal;
 use pinfold_runner::request::{HELLO, MOST_DESCRIPTORS, Request, Wanted};
+use pinfold_runner_client as message;
 use pinfold_testkit::systemd::{PINFOLD, SOCKET_GROUP, Systemd, own};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -137,7 +138,7 @@ impl Hostile<'_> {
             Err(Errno::CONNRESET) => receive().map_or(0, |(_, length)| length),
             received => received.unwrap().1,
         };
-        let refusal = Refusal::decode(&answer[..length]);
+        let refusal = message::refusal(&answer[..length]);
         // It may have become a request for a unit without files, which ends with this socket.
         let is_known = length == 0 || refusal.is_some() || &answer[..length] == HELLO;
         assert!(is_known, "{:?}", &answer[..length]);
@@ -182,7 +183,7 @@ impl Hostile<'_> {
     /// Asks for files by these names, with these descriptors.
     fn ask(&self, names: &[&str], files: &[&OwnedFd]) -> String {
         let program = self.open(PINFOLD);
-        let message = request(names).encode().unwrap();
+        let message = message::encode(&request(names)).unwrap();
         let files: Vec<_> =
             [&program].into_iter().chain(files.iter().copied()).map(OwnedFd::as_fd).collect();
         self.send(&message, &files).unwrap().what
@@ -248,10 +249,16 @@ fn hostile_request_is_refused_before_any_right_is_used() {
         let files = vec![&own_project; more];
         assert_eq!(other(&["/home/alice/work/proj"], &files), "malformed request");
     }
-    assert!(hostile.send(&request(&[]).encode().unwrap(), &[]).unwrap().what.contains("malformed"));
     assert!(
         hostile
-            .send(&request(&[]).encode().unwrap(), &[etc.as_fd()])
+            .send(&message::encode(&request(&[])).unwrap(), &[])
+            .unwrap()
+            .what
+            .contains("malformed")
+    );
+    assert!(
+        hostile
+            .send(&message::encode(&request(&[])).unwrap(), &[etc.as_fd()])
             .unwrap()
             .what
             .contains("not the pinfold")
@@ -262,7 +269,7 @@ fn hostile_request_is_refused_before_any_right_is_used() {
     let (begun, silent) = (Instant::now(), hostile.connect());
     let mut answer = [0; 4096];
     let (_, length) = rustix::net::recv(&silent, &mut answer[..], RecvFlags::empty()).unwrap();
-    assert_eq!(Refusal::decode(&answer[..length]).unwrap().what, "no request within 5 seconds");
+    assert_eq!(message::refusal(&answer[..length]).unwrap().what, "no request within 5 seconds");
     assert!(begun.elapsed().as_secs() < 20);
     nothing_is_left(&system);
 }
@@ -288,7 +295,7 @@ fn hostile_requests_keep_nobody_else_from_the_runner() {
     };
     let hostile = Hostile { system: &system };
     let program = hostile.open(PINFOLD);
-    let message = request(&["/home/alice/work/proj"]).encode().unwrap();
+    let message = message::encode(&request(&["/home/alice/work/proj"])).unwrap();
     // From one seed: each message is a request with some of its bytes changed, cut or repeated.
     let mut state = number("PINFOLD_SEED", 0x9e37_79b9_7f4a_7c15).max(1);
     let mut next = move |below: usize| {

@@ -77,7 +77,7 @@ fn plan(uid: u32) -> LaunchPlan {
 /// Has a unit started by a hand-made request, and gives its init this plan.
 fn begin(hostile: &Hostile<'_>, plan: LaunchPlan) -> (Channel, Channel) {
     let (program, project) = (hostile.open(PINFOLD), hostile.open(PROJECT));
-    let message = request(&[PROJECT]).encode().unwrap();
+    let message = pinfold_runner_client::encode(&request(&[PROJECT])).unwrap();
     let (socket, refusal) = hostile.begin(&message, &[program.as_fd(), project.as_fd()]);
     assert_eq!(refusal, None);
     let channel = Channel::from(socket);

@@ -46,21 +46,22 @@ pub fn canonical(path: &Path) -> PathBuf {
     let (mut done, mut rest, mut links) = (PathBuf::from("/"), path.to_owned(), 0);
     loop {
         let mut parts = rest.components();
-        let next = match parts.next() {
-            None => return done,
-            Some(Component::CurDir) => done.clone(),
-            // There is no link in what is done.
-            Some(Component::ParentDir) => done.parent().unwrap_or(&done).to_owned(),
-            Some(part) => done.join(part),
-        };
+        let Some(part) = parts.next() else { return done };
         let left = parts.as_path().to_owned();
+        let next = done.join(part);
         let is_roots = lstat(&done).is_ok_and(|at| fault(&at, FileType::Directory).is_none());
         let is_link = lstat(&next).is_ok_and(|found| {
             found.st_uid == 0 && FileType::from_raw_mode(found.st_mode) == FileType::Symlink
         });
-        match std::fs::read_link(&next) {
+        match (part, std::fs::read_link(&next)) {
+            (Component::CurDir, _) => rest = left,
+            // It goes up without a look: what a directory of root's lies in may be somebody else's.
+            (Component::ParentDir, _) => {
+                done.pop();
+                rest = left;
+            }
             // As many as the kernel follows (path_resolution(7)).
-            Ok(to) if is_roots && is_link && links < 40 => {
+            (_, Ok(to)) if is_roots && is_link && links < 40 => {
                 links += 1;
                 rest = to.join(left);
             }

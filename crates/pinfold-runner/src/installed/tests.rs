@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
 
 use super::{canonical, open};
@@ -76,14 +76,11 @@ fn links_of_an_administrator_are_resolved_and_no_others() {
     }
     symlink(at("relative"), at("absolute")).unwrap();
     symlink("real", at("theirs")).unwrap();
-    rustix::fs::chownat(
-        rustix::fs::CWD,
-        at("theirs"),
-        Some(rustix::fs::Uid::from_raw(1000)),
-        None,
-        rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-    )
-    .unwrap();
+    lchown(at("theirs"), Some(1000), None).unwrap();
+    // A link of root's in a directory of somebody else's, who may have moved it there.
+    fs::create_dir(at("moved")).unwrap();
+    symlink("../real", at("moved/link")).unwrap();
+    chown(at("moved"), Some(1000), None).unwrap();
     for (path, real) in [
         ("relative/in/new", "real/in/new"),
         ("absolute/in", "real/in"),
@@ -91,6 +88,9 @@ fn links_of_an_administrator_are_resolved_and_no_others() {
         ("roundabout/../in", "real/in"),
         ("missing/relative", "missing/relative"),
         ("theirs/in", "theirs/in"),
+        ("moved/link/in", "moved/link/in"),
+        ("moved/link/in/../in", "moved/link/in"),
+        ("./real/.", "real"),
         ("loop/in", "loop/in"),
     ] {
         assert_eq!(canonical(&at(path)), at(real), "{path}");

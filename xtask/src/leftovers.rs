@@ -102,16 +102,17 @@ fn end_descendants(grace: Duration) -> io::Result<Vec<String>> {
     }
 }
 
-/// Returns the traces that are still there after a while: daemons of the system remove some later.
+/// Returns the traces that are there all the time for a while: daemons of the system remove some later, and what others
+/// do at the same time comes and goes.
 fn lasting_traces(before: &Traces) -> Vec<String> {
     let begun = Instant::now();
-    loop {
-        let traces = Traces::find().since(before);
-        if traces.is_empty() || begun.elapsed() > GRACE {
-            return traces;
-        }
+    let mut lasting = Traces::find().since(before);
+    while !lasting.is_empty() && begun.elapsed() < GRACE {
         std::thread::sleep(Duration::from_millis(200));
+        let still = Traces::find().since(before);
+        lasting.retain(|trace| still.contains(trace));
     }
+    lasting
 }
 
 /// Reaps all children that have ended.

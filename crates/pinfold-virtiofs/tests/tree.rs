@@ -24,7 +24,7 @@ use pinfold_boundary::{
 use pinfold_mux::{Local, Multiplexer, Notice};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_virtiofs::FileServer;
-use pinfold_vm::{Machine, Qemu, Spec, guest};
+use pinfold_vm::{Machine as _, Qemu, QemuMachine, Spec, guest};
 use pinfold_wire::Report;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
@@ -116,7 +116,7 @@ fn set_attributes(mut stream: UnixStream) -> std::io::Result<()> {
 /// A running machine with its file server.
 struct Running {
     multiplexer: Multiplexer,
-    machine: Option<Machine>,
+    machine: Option<QemuMachine>,
     files: Inside,
 }
 
@@ -138,7 +138,7 @@ impl Running {
             let (_, notices) = match turned {
                 Ok(turned) => turned,
                 Err(error) => {
-                    let machine = self.machine.take().map(Machine::last_words);
+                    let machine = self.machine.take().map(|machine| machine.end());
                     return Err(format!("{error}\n{}", machine.unwrap_or_default()).into());
                 }
             };
@@ -188,14 +188,15 @@ fn root_of_a_guest_breaks_nothing() -> Result<(), Failed> {
 }
 
 fn start(qemu: &Qemu, spec: &Spec, workspace: &Path, grant: &Path) -> Result<Running, Failed> {
-    let (machine, ends) = qemu.boot(spec)?;
-    let listener = ends.files.ok_or("no door for files")?;
+    let mut machine = QemuMachine::boot(qemu, spec)?;
+    let channel = machine.channel()?;
+    let listener = machine.files().ok_or("no door for files")?;
     let server = Box::new(FileServer::new(listener));
     let mut files = serve(plan(workspace, grant)?, server, None)?;
     files.seal(masks(workspace))?;
     let born = files.channel.receive::<Report>()?.map(|received| received.message);
     assert_eq!(born, Some(Report::Born));
-    let (machine, multiplexer) = greeting::greet(Multiplexer::host(ends.channel)?, machine)?;
+    let (machine, multiplexer) = greeting::greet(Multiplexer::host(channel)?, machine)?;
     let mut running = Running { multiplexer, machine: Some(machine), files };
     let (_near, far) = UnixStream::pair()?;
     running.multiplexer.open(workspace.as_os_str().as_bytes(), Local::socket(far.into())?)?;

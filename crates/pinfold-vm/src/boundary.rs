@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::namespace::{FileServer, OLDEST_LANDLOCK};
+use pinfold_boundary::namespace::OLDEST_LANDLOCK;
 use pinfold_boundary::{
     Boundary, Capabilities, CpuShare, Feature, Finding, Inside, LaunchError, LaunchPlan, Probe,
     ResourceLimits, Session,
@@ -14,11 +13,12 @@ use pinfold_policy::path::HostPath;
 
 use crate::kept;
 use crate::kernel::Kernel;
+use crate::machine::Server;
 use crate::prepared::{Prepared, PreparedError};
-use crate::qemu::{Qemu, Spec};
+use crate::qemu::{Qemu, QemuMachine};
 use crate::sandbox::{self, Maker, no_machine};
+use crate::spec::{MIB, Spec};
 
-const MIB: u64 = 1 << 20;
 /// The least memory of a guest: kernel, initramfs and some programs.
 const LEAST: u64 = 384 * MIB;
 /// The memory of a guest of which the policy says nothing: half of what the host has, within these.
@@ -47,7 +47,7 @@ pub struct Choice {
 pub struct Vm {
     choice: Choice,
     init: HostPath,
-    server: fn(OwnedFd) -> Box<dyn FileServer>,
+    server: Server,
 }
 
 impl Choice {
@@ -104,7 +104,7 @@ impl Vm {
     /// Returns the boundary. `init` is the static executable that runs in guests ([`crate::launch`]), and `server` serves
     /// trees to them.
     #[must_use]
-    pub fn new(choice: Choice, init: HostPath, server: fn(OwnedFd) -> Box<dyn FileServer>) -> Self {
+    pub fn new(choice: Choice, init: HostPath, server: Server) -> Self {
         Self { choice, init, server }
     }
 
@@ -182,8 +182,8 @@ impl Boundary for Vm {
             has_tree: true,
         };
         let [_, templates] = self.choice.made();
-        let maker = Maker {
-            qemu: &qemu,
+        let maker = Maker::<QemuMachine> {
+            program: &qemu,
             init: &self.init,
             server: self.server,
             templates: Some(&templates),

@@ -4,7 +4,7 @@
 //! - [`vmlinux()`] cuts the uncompressed kernel out of the image, so that the guest need not unpack it.
 //! - [`Modules`] orders modules by what each needs, read from the modules themselves.
 //! - [`initramfs()`] writes the archive that the kernel unpacks as its first root.
-//! - [`Qemu`] runs a [`Machine`] in a sandbox that holds these files, and connects its byte channel.
+//! - [`Machine`] is what a program that runs machines has to offer. [`Qemu`] runs one in a sandbox that holds these files.
 //! - [`launch`] puts a sandbox into one: a tree that is served, and init in the guest. [`Vm`] is the boundary of that.
 //! - [`guest`] is what runs in there.
 //!
@@ -17,11 +17,14 @@ pub mod guest;
 mod initramfs;
 mod kept;
 mod kernel;
+mod machine;
 mod modules;
 mod prepared;
 mod qemu;
 mod read;
+mod said;
 mod sandbox;
+mod spec;
 mod template;
 mod unpack;
 mod vmlinux;
@@ -29,11 +32,13 @@ mod vmlinux;
 pub use boundary::{Choice, Vm};
 pub use initramfs::initramfs;
 pub use kernel::{Fetched, Kernel, KernelError, NoKernel, PackageError};
+pub use machine::{Machine, MachineError, Origin, Server, Snapshot};
 pub use modules::{Module, ModuleError, Modules, WANTED, needs};
 pub use prepared::PreparedError;
-pub use qemu::{Ends, Machine, Qemu, QemuError, Spec, Version};
+pub use qemu::{Qemu, QemuError, QemuMachine, Version};
 pub use read::ReadError;
 pub use sandbox::{Maker, launch};
+pub use spec::Spec;
 pub use template::MemoryError;
 pub use unpack::{UnpackError, unpack};
 pub use vmlinux::{ImageError, vmlinux};

@@ -9,9 +9,7 @@ mod arguments;
 mod error;
 mod monitor;
 mod moved;
-mod said;
 mod sandbox;
-mod spec;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -24,35 +22,27 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use crate::machine::{Machine, MachineError, Origin, Server, Snapshot};
+use crate::said::Said;
+use crate::spec::{MIB, Spec};
 use crate::template::new_memory;
 
 use arguments::{Beginning, arguments};
 use error::version;
-use moved::Asleep;
-pub(crate) use moved::duplicate;
-use said::Said;
-pub(crate) use said::one_line;
 use sandbox::{Doors, Files};
-use spec::{MIB, PROGRAM, TRANSLATED};
 
 pub use error::{QemuError, Version};
-pub use spec::Spec;
 
+/// Where QEMU's packages have its program.
+const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
+/// Code that QEMU has translated, in MiB, where it emulates the processor.
+const TRANSLATED: u32 = 128;
 /// QEMU has a thread for each processor of the guest, and some for itself.
 const TASKS: u64 = 128;
 /// Bytes that QEMU uses besides the guest's memory and what it has translated.
 const OVERHEAD: u64 = 256 << 20;
 /// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
-
-/// The host's ends of what connects a machine.
-#[derive(Debug)]
-pub struct Ends {
-    /// The byte channel, which ends when the machine does.
-    pub channel: OwnedFd,
-    /// Where QEMU connects to the file server, before the guest starts, if there is one.
-    pub files: Option<OwnedFd>,
-}
 
 /// QEMU's program.
 #[derive(Debug, Clone)]
@@ -101,23 +91,12 @@ impl Qemu {
         if said.contains("tag=") { Ok(()) } else { Err(QemuError::NoFileSystems { found }) }
     }
 
-    /// Boots a machine whose processor is emulated. The calling process must have one thread.
-    ///
-    /// # Errors
-    /// Returns an error if QEMU does not start, with what it says. What it says of the kernel comes later: the channel ends
-    /// then, and [`Machine::last_words`] returns it.
-    pub fn boot(&self, spec: &Spec) -> Result<(Machine, Ends), QemuError> {
-        let memory = new_memory(spec.memory_bytes())?;
-        let (machine, doors) = self.start(spec, Beginning::Boot, memory)?;
-        machine.connect(doors)
-    }
-
     fn start(
         &self,
         spec: &Spec,
         beginning: Beginning,
         memory: OwnedFd,
-    ) -> Result<(Machine, Doors), QemuError> {
+    ) -> Result<QemuMachine, QemuError> {
         let files = Files {
             kernel: Some(&spec.kernel),
             initramfs: Some(&spec.initramfs),
@@ -137,8 +116,8 @@ impl Qemu {
         };
         let argv = arguments(&self.root, spec, beginning);
         let (inside, ends) = sandbox::start(&self.root, &files, limits, argv, memory)?;
-        let machine = Machine { inside, console: ends.output, errors: ends.errors, asleep: None };
-        Ok((machine, ends.doors))
+        let doors = ends.doors;
+        Ok(QemuMachine { inside, console: ends.output, errors: ends.errors, doors })
     }
 }
 
@@ -167,38 +146,60 @@ fn accept(door: &OwnedFd, inside: &Inside) -> Result<Option<OwnedFd>, Errno> {
     rustix::net::accept_with(door, SocketFlags::CLOEXEC).map(Some)
 }
 
-/// A machine that runs. Dropping it ends it, with everything of it.
+/// A machine that QEMU runs, with an emulated processor.
 #[derive(Debug)]
-pub struct Machine {
+pub struct QemuMachine {
     inside: Inside,
     console: Said,
     errors: Said,
-    asleep: Option<Asleep>,
+    doors: Doors,
 }
 
-impl Machine {
-    /// Waits until QEMU has connected the channel.
-    fn connect(self, doors: Doors) -> Result<(Self, Ends), QemuError> {
-        let channel = doors.channel.map(|door| accept(&door, &self.inside)).transpose()?.flatten();
-        match channel {
-            Some(channel) => Ok((self, Ends { channel, files: doors.files })),
-            None => Err(QemuError::Refused(self.say_last())),
+impl Machine for QemuMachine {
+    type Program = Qemu;
+
+    fn origin(qemu: &Qemu, spec: &Spec) -> Origin {
+        // Another version is another file.
+        let files = [qemu.root.join(PROGRAM), spec.kernel.clone(), spec.initramfs.clone()];
+        Origin { words: arguments(&qemu.root, spec, Beginning::Template), files: files.into() }
+    }
+
+    fn boot(qemu: &Qemu, spec: &Spec) -> Result<Self, MachineError> {
+        qemu.version()?;
+        let memory = new_memory(spec.memory_bytes()).map_err(QemuError::from)?;
+        Ok(qemu.start(spec, Beginning::Boot, memory)?)
+    }
+
+    fn snapshot(qemu: &Qemu, spec: &Spec, server: Server) -> Result<Snapshot, MachineError> {
+        qemu.version()?;
+        Ok(qemu.take(spec, server)?)
+    }
+
+    fn restore(qemu: &Qemu, spec: &Spec, memory: OwnedFd) -> Result<Self, MachineError> {
+        Ok(qemu.start(spec, Beginning::Restored, memory)?)
+    }
+
+    fn wake(&mut self, devices: &[u8]) -> Result<(), MachineError> {
+        Ok(self.run_with(devices)?)
+    }
+
+    fn channel(&mut self) -> Result<OwnedFd, MachineError> {
+        let door = self.doors.channel.take();
+        match door.map(|door| accept(&door, &self.inside)).transpose().map_err(QemuError::from)? {
+            Some(Some(channel)) => Ok(channel),
+            _ => Err(QemuError::Refused(self.end()).into()),
         }
     }
 
-    /// Ends the machine, and returns the last lines of what QEMU and the guest's console said, without control
-    /// characters.
-    #[must_use]
-    pub fn last_words(self) -> String {
-        self.say_last()
+    fn files(&mut self) -> Option<OwnedFd> {
+        self.doors.files.take()
     }
 
-    /// Returns what holds QEMU.
-    pub(crate) fn inside(&self) -> &Inside {
+    fn process(&self) -> &Inside {
         &self.inside
     }
 
-    pub(crate) fn say_last(&self) -> String {
+    fn end(&self) -> String {
         self.inside.kill();
         [self.errors.until_end(), self.console.until_end()].concat()
     }

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use pinfold_boundary::container::init_path;
 use pinfold_boundary::namespace::{
-    self, FileServer, NESTED_WITHOUT_LANDLOCK, OLDEST_LANDLOCK, Outlets, steps_elsewhere,
+    self, NESTED_WITHOUT_LANDLOCK, OLDEST_LANDLOCK, Outlets, steps_elsewhere,
 };
 use pinfold_boundary::{
     Backing, Capabilities, Entry, Group, InitCommand, Inside, Landlock, LateInit, LaunchError,
@@ -28,10 +28,12 @@ use rustix::event::Timespec;
 use rustix::process::{Resource, WaitId, WaitIdOptions};
 
 use crate::guest::{self, Beneath, Fresh, Tree, WELCOME, Welcome};
-use crate::qemu::{Machine, Qemu, QemuError, Spec, one_line};
+use crate::machine::{Machine, MachineError, Server};
+use crate::said::one_line;
+use crate::spec::Spec;
 use doors::Doors;
 use ports::{AskedPorts, Ports};
-use started::{Started, Used};
+use started::{Asleep, Started};
 
 /// How long a guest may take to start init.
 const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
@@ -39,14 +41,13 @@ const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 const OWN: &str = "/run/pinfold";
 
 /// What machines are made by.
-#[derive(Debug, Clone, Copy)]
-pub struct Maker<'a> {
-    pub qemu: &'a Qemu,
+#[derive(Debug)]
+pub struct Maker<'a, M: Machine> {
+    pub program: &'a M::Program,
     /// The static executable that runs in the guest, which calls [`guest::run_as_first`] and
     /// [`pinfold_boundary::container::run_as_init`].
     pub init: &'a HostPath,
-    /// Serves who connects to a socket.
-    pub server: fn(OwnedFd) -> Box<dyn FileServer>,
+    pub server: Server,
     /// A directory for machines that were booted once, if they are kept.
     pub templates: Option<&'a Path>,
 }
@@ -57,8 +58,8 @@ pub struct Maker<'a> {
 /// Returns whatever kept it from being made; nothing is left behind then. `spec` has a
 /// tree. `interrupt` can be read once the user wants the start to end. A plan whose sandbox
 /// is root by name is refused, and one with nested sandboxes that requires Landlock.
-pub fn launch(
-    maker: &Maker<'_>,
+pub fn launch<M: Machine>(
+    maker: &Maker<'_, M>,
     spec: &Spec,
     mut plan: LaunchPlan,
     interrupt: Option<OwnedFd>,
@@ -73,19 +74,21 @@ pub fn launch(
     plan.nested = false;
     // Its memory and processors are the machine's. What it changes in a system is memory of the host's.
     plan.limits = ResourceLimits { changes: plan.limits.changes, ..ResourceLimits::default() };
-    let Started { machine, ends, template, note } = Started::of(maker, spec).map_err(no_machine)?;
-    let cpus = spec.is_whole() || machine.inside().enforced.cpus;
+    let Started { mut machine, channel: bytes, asleep, note } =
+        Started::<M>::of(maker, spec).map_err(no_machine)?;
+    let cpus = spec.is_whole() || machine.process().enforced.cpus;
     let enforced = Capabilities { memory: true, cpus, pids: true, landlock };
-    let listener = ends.files.ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
+    let listener =
+        machine.files().ok_or_else(|| unusable("it has no socket for files".to_owned()))?;
     let ((outlets, orders), (init, reports)) = (Channel::pair()?, Channel::pair()?);
     let (doors, connections) = Channel::pair()?;
     let (ports, asked) = ports::ports()?;
     let passed = Outlets { orders, reports: duplicate(&reports)?, connections };
     let files = namespace::serve(plan, (maker.server)(listener), Some(passed))?;
     let channel = duplicate(&files.channel)?;
-    let ended = machine.inside().init.try_clone().map_err(no_descriptor)?;
+    let ended = machine.process().init.try_clone().map_err(no_descriptor)?;
     let served = Served { doors: doors.into(), ports: asked };
-    let start = Start { channel: ends.channel, template, tree, init, reports, served };
+    let start = Start { channel: bytes, asleep, tree, init, reports, served };
     let backing = MachineBacking {
         machine,
         files,
@@ -117,7 +120,8 @@ fn refuse_what_is_lacking(plan: &LaunchPlan) -> Result<(), LaunchError> {
 }
 
 /// Returns the error of a start with what the user can do.
-pub(crate) fn no_machine(error: QemuError) -> LaunchError {
+pub(crate) fn no_machine(error: impl Into<MachineError>) -> LaunchError {
+    let error = error.into();
     let hint = error.hint().map(str::to_owned);
     LaunchError::Machine { what: error.to_string(), hint }
 }
@@ -175,8 +179,8 @@ fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
 #[derive(Debug)]
 struct Start {
     channel: OwnedFd,
-    /// What the machine is restored from.
-    template: Option<Used>,
+    /// What the machine wakes with, unless it boots.
+    asleep: Option<Asleep>,
     tree: Tree,
     /// The supervisor's end of init's channel, and the one that messages of the guest come to.
     init: Channel,
@@ -192,8 +196,8 @@ struct Served {
 }
 
 #[derive(Debug)]
-struct MachineBacking {
-    machine: Machine,
+struct MachineBacking<M: Machine> {
+    machine: M,
     files: Inside,
     steps: LastSteps,
     command: Option<InitCommand>,
@@ -208,24 +212,24 @@ struct MachineBacking {
     note: Option<String>,
 }
 
-impl Drop for MachineBacking {
+impl<M: Machine> Drop for MachineBacking<M> {
     /// Ends the ferry with the machine: the process has the threads that it had before.
     fn drop(&mut self) {
-        self.machine.inside().kill();
+        self.machine.process().kill();
         if let Some(ferry) = self.ferry.take() {
             let _ = ferry.join();
         }
     }
 }
 
-impl Backing for MachineBacking {
+impl<M: Machine> Backing for MachineBacking<M> {
     fn is_parent(&self) -> bool {
         // The machine is the one that reaps it.
         false
     }
 
     fn group(&self) -> Option<&Group> {
-        self.machine.inside().group()
+        self.machine.process().group()
     }
 
     fn silence(&self) -> LaunchError {
@@ -268,14 +272,15 @@ impl Backing for MachineBacking {
     fn await_init(&mut self, channel: &Channel) -> Result<Option<LateInit>, LaunchError> {
         expect_born(channel).map_err(|error| error.unwrap_or(LaunchError::Silent))?;
         let Some(mut start) = self.start.take() else { return Ok(None) };
-        if let Err(error) = self.machine.wake() {
-            let is_refusal = matches!(error, QemuError::State(_)) && !self.has_lost_its_files();
-            let template = start.template.take().filter(|_| is_refusal);
-            let hint = template.map(Used::give_up);
+        if let Some(Asleep { devices, template }) = start.asleep.take()
+            && let Err(error) = self.machine.wake(&devices)
+        {
+            let is_refusal = matches!(error, MachineError::State(_)) && !self.has_lost_its_files();
+            let hint = is_refusal.then(|| template.give_up());
             return Err(LaunchError::Machine { what: error.to_string(), hint });
         }
         let ours = self.carry(start).map_err(no_descriptor)?;
-        let (init, ended) = (ours.as_fd(), self.machine.inside().ended());
+        let (init, ended) = (ours.as_fd(), self.machine.process().ended());
         // While the file server waits for QEMU, the channel does not end with the machine.
         let interrupt = self.interrupt.take();
         match wait(&[init, ended], interrupt.as_ref().map(OwnedFd::as_fd), PATIENCE) {
@@ -289,7 +294,7 @@ impl Backing for MachineBacking {
     }
 }
 
-impl MachineBacking {
+impl<M: Machine> MachineBacking<M> {
     /// Returns whether the file server was killed, without which QEMU refuses any state. It ends by itself when QEMU does.
     fn has_lost_its_files(&self) -> bool {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -299,7 +304,7 @@ impl MachineBacking {
 
     /// Returns what is wrong, with what QEMU and the guest's console said last, if anything.
     fn joined(&self, what: &str) -> String {
-        match one_line(&self.machine.say_last()) {
+        match one_line(&self.machine.end()) {
             said if said.is_empty() => what.to_owned(),
             said => format!("{what}; {said}"),
         }
@@ -312,7 +317,7 @@ impl MachineBacking {
         let peer = reports.as_fd().try_clone_to_owned()?;
         let ferry = HostFerry::new(Multiplexer::host(channel)?, peer)
             .with_stream(WELCOME, Local::socket(far.into())?);
-        let (files, ender) = (self.files.init.try_clone()?, self.machine.inside().ender()?);
+        let (files, ender) = (self.files.init.try_clone()?, self.machine.process().ender()?);
         let thread = std::thread::Builder::new().name("ferry".to_owned()).spawn(move || {
             let _ = serve(ferry, near, tree, &mut served, &files);
             ender.end();

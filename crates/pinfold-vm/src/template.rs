@@ -19,16 +19,9 @@ use rustix::process::Resource;
 use thiserror::Error;
 
 use crate::kept;
+use crate::machine::{Origin, Snapshot};
 pub(crate) use stored::MOST_DEVICES;
 use stored::Stored;
-
-/// A machine that waits for its host to speak.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) memory: OwnedFd,
-    /// What QEMU says of its devices.
-    pub(crate) devices: Vec<u8>,
-}
 
 /// Why a machine has no memory.
 #[derive(Debug, Error)]
@@ -76,18 +69,14 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Returns the one of a machine with these arguments, and with files as they are now.
+    /// Returns the one of a machine with this origin.
     ///
     /// # Errors
     /// Returns the error of a file that cannot be looked at.
-    pub(crate) fn of(
-        directory: &Path,
-        words: &impl std::hash::Hash,
-        files: &[&Path],
-    ) -> io::Result<Self> {
+    pub(crate) fn of(directory: &Path, origin: &Origin) -> io::Result<Self> {
         let mut hasher = DefaultHasher::new();
-        words.hash(&mut hasher);
-        for path in files {
+        origin.words.hash(&mut hasher);
+        for path in &origin.files {
             let file = fs::metadata(path)?;
             path.hash(&mut hasher);
             (file.dev(), file.ino(), file.size()).hash(&mut hasher);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_mux::{Local, Multiplexer, MuxError, Notice};
-use pinfold_vm::{Machine, Qemu, Spec, guest};
+use pinfold_vm::{Machine as _, Qemu, QemuMachine, Spec, guest};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 
@@ -65,17 +65,17 @@ fn machine_boots_speaks_and_leaves_nothing() -> Result<(), Failed> {
 }
 
 /// Boots a machine, and waits until its init has answered.
-fn boot(qemu: &Qemu, spec: &Spec) -> Result<(Machine, Multiplexer), Failed> {
-    let (machine, ends) = qemu.boot(spec)?;
-    greeting::greet(Multiplexer::host(ends.channel)?, machine)
+fn boot(qemu: &Qemu, spec: &Spec) -> Result<(QemuMachine, Multiplexer), Failed> {
+    let mut machine = QemuMachine::boot(qemu, spec)?;
+    greeting::greet(Multiplexer::host(machine.channel()?)?, machine)
 }
 
 /// What QEMU says of a kernel that it cannot enter is among the last words.
 fn refuses(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
     let no_kernel = Spec { kernel: spec.initramfs.clone(), ..spec.clone() };
-    let (machine, ends) = qemu.boot(&no_kernel)?;
-    assert_eq!(end_of(&mut Multiplexer::host(ends.channel)?), Some(MuxError::Closed));
-    let said = machine.last_words();
+    let mut machine = QemuMachine::boot(qemu, &no_kernel)?;
+    assert_eq!(end_of(&mut Multiplexer::host(machine.channel()?)?), Some(MuxError::Closed));
+    let said = machine.end();
     assert!(said.starts_with("qemu: "), "{said}");
     Ok(())
 }
@@ -147,7 +147,7 @@ fn panics(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
     let (_near, far) = UnixStream::pair()?;
     multiplexer.open(b"panic", Local::socket(far.into())?)?;
     assert_eq!(end_of(&mut multiplexer), Some(MuxError::Closed));
-    let said = machine.last_words();
+    let said = machine.end();
     assert!(said.contains("Kernel panic - not syncing: Attempted to kill init!"), "{said}");
     if processes()?.is_empty() { Ok(()) } else { Err("QEMU outlived its machine".into()) }
 }
@@ -156,8 +156,9 @@ fn panics(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
 fn hold(kernel: &str, initramfs: &str) -> Result<(), Failed> {
     let (kernel, initramfs) = (kernel.into(), initramfs.into());
     let qemu = support::qemu()?;
-    let _machine =
-        qemu.boot(&Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: false })?;
+    let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: false };
+    let mut machine = QemuMachine::boot(&qemu, &spec)?;
+    let _channel = machine.channel()?;
     std::io::stdout().write_all(b"started")?;
     std::io::stdout().flush()?;
     loop {

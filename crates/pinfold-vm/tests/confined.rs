@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 
-use pinfold_vm::{Qemu, Spec};
+use pinfold_vm::{Machine as _, Qemu, QemuMachine, Spec};
 
 use single::Failed;
 
@@ -51,10 +51,10 @@ fn code_in_qemu_reaches_nothing_of_the_host() -> Result<(), Failed> {
 
     let qemu = Qemu::find(&root)?;
     let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: true };
-    let (machine, ends) = qemu.boot(&spec)?;
+    let mut machine = QemuMachine::boot(&qemu, &spec)?;
     let mut said = String::new();
-    UnixStream::from(ends.channel).read_to_string(&mut said)?;
-    let errors = machine.last_words();
+    UnixStream::from(machine.channel()?).read_to_string(&mut said)?;
+    let errors = machine.end();
     let tried = said.lines().find_map(|line| line.strip_prefix("tried ")?.parse::<u32>().ok());
     if said.contains("BREACH") || tried.is_none_or(|tried| tried < 80) {
         return Err(format!("{said}{errors}").into());

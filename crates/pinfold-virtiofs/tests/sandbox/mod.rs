@@ -10,7 +10,7 @@ use pinfold_boundary::{
 };
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_virtiofs::FileServer;
-use pinfold_vm::{Maker, Qemu, Spec};
+use pinfold_vm::{Maker, Qemu, QemuMachine, Spec};
 use pinfold_wire::{Ended, Report};
 
 use crate::support::Failed;
@@ -27,7 +27,8 @@ pub(crate) fn launch(
 ) -> Result<Inside, LaunchError> {
     let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
     let init = &own.ok_or(LaunchError::Silent)?;
-    pinfold_vm::launch(&Maker { qemu, init, server, templates }, spec, plan, None)
+    let maker = Maker::<QemuMachine> { program: qemu, init, server, templates };
+    pinfold_vm::launch(&maker, spec, plan, None)
 }
 
 fn server(listener: OwnedFd) -> Box<dyn namespace::FileServer> {

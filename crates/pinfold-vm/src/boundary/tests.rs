@@ -1,3 +1,5 @@
+use pinfold_boundary::namespace::FileServer;
+
 use super::*;
 
 fn limits(memory: Option<u64>, thousandths: Option<u32>) -> ResourceLimits {

@@ -7,7 +7,8 @@ use crate::guest::{TAG, WORD};
 
 use super::monitor::PORT;
 use super::sandbox::{self, libraries_below};
-use super::spec::{PROGRAM, Spec, TRANSLATED};
+use super::{PROGRAM, TRANSLATED};
+use crate::spec::Spec;
 
 /// How a machine begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use pinfold_policy::path::PathError;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::said::one_line;
+use crate::machine::MachineError;
+use crate::said::one_line;
 use crate::template::MemoryError;
 
 /// The oldest version that moves a machine with a vhost-user file system.
@@ -99,6 +100,15 @@ impl QemuError {
             | Self::Launch(_)
             | Self::Monitor(_)
             | Self::State(_) => None,
+        }
+    }
+}
+
+impl From<QemuError> for MachineError {
+    fn from(error: QemuError) -> Self {
+        match error {
+            QemuError::State(_) => Self::State(error.to_string()),
+            error => Self::Failed { what: error.to_string(), hint: error.hint() },
         }
     }
 }

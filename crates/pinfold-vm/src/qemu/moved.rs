@@ -1,58 +1,32 @@
 //! Machines that were booted once: their memory and devices are taken, and given to others.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-
 use pinfold_boundary::namespace::{FileServer, serve};
 use pinfold_boundary::{Inside, LaunchError, ResourceLimits};
 use pinfold_wire::{Ended, Report};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::arguments::{Beginning, arguments};
+use super::arguments::Beginning;
 use super::monitor::Monitor;
-use super::sandbox::{Doors, plan_of};
-use super::spec::{PROGRAM, Spec};
-use super::{Ends, Machine, Qemu, QemuError, accept};
-use crate::template::{MOST_DEVICES, Snapshot, Template, new_memory};
+use super::sandbox::plan_of;
+use super::{Qemu, QemuError, QemuMachine, accept};
+use crate::machine::{Machine as _, Server, Snapshot};
+use crate::spec::Spec;
+use crate::template::{MOST_DEVICES, new_memory};
 
 /// How long the report of QEMU's end may take once its monitor has ended.
 const LAST_REPORT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
-/// What a machine that is not awake gets.
-#[derive(Debug)]
-pub(super) struct Asleep {
-    /// Where QEMU connects its monitor.
-    monitor: OwnedFd,
-    devices: Vec<u8>,
-}
-
 impl Qemu {
-    /// Returns the template of a machine.
-    ///
-    /// # Errors
-    /// Returns the error of a file of which it is made.
-    pub(crate) fn template(&self, spec: &Spec, directory: &Path) -> io::Result<Template> {
-        // Another version is another file.
-        let words = arguments(&self.root, spec, Beginning::Template);
-        let program = self.root.join(PROGRAM);
-        Template::of(directory, &words, &[&program, &spec.kernel, &spec.initramfs])
-    }
-
-    /// Boots a machine until it waits for its host, and takes its memory and devices. A tree is served to it in which
-    /// nothing is. The calling process must have one thread.
+    /// Boots a machine until it waits for its host, and takes its memory and devices.
     ///
     /// # Errors
     /// Returns an error if it does not come so far.
-    pub(crate) fn snapshot(
-        &self,
-        spec: &Spec,
-        server: fn(OwnedFd) -> Box<dyn FileServer>,
-    ) -> Result<Snapshot, QemuError> {
+    pub(super) fn take(&self, spec: &Spec, server: Server) -> Result<Snapshot, QemuError> {
         let memory = new_memory(spec.memory_bytes())?;
-        let (machine, doors) = self.start(spec, Beginning::Template, duplicate(&memory)?)?;
-        let _files = doors.files.map(|listener| serve_nothing(server(listener))).transpose()?;
-        let devices = machine.connect_monitor(doors.monitor).and_then(|mut monitor| {
+        let mut machine =
+            self.start(spec, Beginning::Template, rustix::io::fcntl_dupfd_cloexec(&memory, 0)?)?;
+        let _files = machine.files().map(|listener| serve_nothing(server(listener))).transpose()?;
+        let devices = machine.connect_monitor().and_then(|mut monitor| {
             monitor.run_until_open()?;
             monitor.take_devices(MOST_DEVICES)
         });
@@ -60,15 +34,6 @@ impl Qemu {
             Ok(devices) => Ok(Snapshot { memory, devices }),
             Err(error) => Err(machine.with_last_words(error)),
         }
-    }
-
-    /// Starts a machine that sleeps, with this memory. The calling process must have one thread.
-    ///
-    /// # Errors
-    /// Returns an error if QEMU does not start.
-    pub(crate) fn restore(&self, spec: &Spec, memory: OwnedFd) -> Result<Restoring, QemuError> {
-        let (machine, doors) = self.start(spec, Beginning::Restored, memory)?;
-        Ok(Restoring { machine, doors })
     }
 }
 
@@ -83,41 +48,14 @@ fn serve_nothing(server: Box<dyn FileServer>) -> Result<Inside, LaunchError> {
     }
 }
 
-pub(crate) fn duplicate(memory: &OwnedFd) -> Result<OwnedFd, QemuError> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(memory, 0)?)
-}
-
-/// A machine that has its memory, and not yet its devices.
-#[derive(Debug)]
-pub(crate) struct Restoring {
-    machine: Machine,
-    doors: Doors,
-}
-
-impl Restoring {
-    /// Gives it what its devices will be when it wakes.
-    ///
-    /// # Errors
-    /// Returns an error if QEMU has ended.
-    pub(crate) fn with(self, devices: Vec<u8>) -> Result<(Machine, Ends), QemuError> {
-        let Self { mut machine, mut doors } = self;
-        let monitor = doors.monitor.take();
-        machine.asleep = monitor.map(|monitor| Asleep { monitor, devices });
-        machine.connect(doors)
-    }
-}
-
-impl Machine {
-    /// Has a machine that was restored run. One that boots runs already.
+impl QemuMachine {
+    /// Has a machine that was restored run.
     ///
     /// # Errors
     /// Returns [`QemuError::State`] if QEMU refuses the state of the devices, and what else it says if it cannot.
-    pub(crate) fn wake(&mut self) -> Result<(), QemuError> {
-        let Some(Asleep { monitor, devices }) = self.asleep.take() else { return Ok(()) };
+    pub(super) fn run_with(&mut self, devices: &[u8]) -> Result<(), QemuError> {
         // Nobody speaks to the monitor of a guest that runs.
-        let woken = self
-            .connect_monitor(Some(monitor))
-            .and_then(|mut monitor| monitor.give_devices(&devices));
+        let woken = self.connect_monitor().and_then(|mut monitor| monitor.give_devices(devices));
         woken.map_err(|error| {
             let error = match error {
                 QemuError::Monitor(what) if self.has_given_up() => QemuError::State(what),
@@ -143,7 +81,8 @@ impl Machine {
         false
     }
 
-    fn connect_monitor(&self, door: Option<OwnedFd>) -> Result<Monitor, QemuError> {
+    fn connect_monitor(&mut self) -> Result<Monitor, QemuError> {
+        let door = self.doors.monitor.take();
         let connection = door.map(|door| accept(&door, &self.inside)).transpose()?.flatten();
         match connection {
             Some(connection) => Monitor::open(connection),
@@ -153,6 +92,6 @@ impl Machine {
 
     /// Ends it, and adds what QEMU and the guest said to an error of its monitor.
     fn with_last_words(&self, error: QemuError) -> QemuError {
-        error.with_words(&self.say_last())
+        error.with_words(&self.end())
     }
 }

@@ -15,7 +15,7 @@ use pinfold_wire::Order;
 use rustix::pipe::PipeFlags;
 
 use super::error::QemuError;
-use super::said::Said;
+use crate::said::Said;
 
 /// Where the kernel and the initramfs lie for QEMU, and where it connects the guest's port.
 pub(super) const CHANNEL: &str = "/run/pinfold/channel";

@@ -5,7 +5,7 @@ use pinfold_policy::path::{HostPath, InsidePath};
 
 use super::{OWN, own_tree};
 use crate::guest::Beneath;
-use crate::qemu::Spec;
+use crate::spec::Spec;
 
 fn plan(places: Vec<(&str, Place)>) -> LaunchPlan {
     let entry =

@@ -14,6 +14,10 @@ struct Case {
     snapshot: Snapshot,
 }
 
+fn origin(words: &str, files: &[&Path]) -> Origin {
+    Origin { words: vec![words.into()], files: files.iter().map(|path| path.into()).collect() }
+}
+
 /// A memory with some parts that are not empty, the last page among them, and its template.
 fn case() -> Case {
     let directory = tempfile::tempdir().unwrap();
@@ -26,7 +30,8 @@ fn case() -> Case {
     // Written, and empty all the same.
     file.write_all_at(&[0; 2 * PAGE as usize], 300 * PAGE).unwrap();
     let templates = directory.path().join("templates");
-    let template = Template::of(&templates, &"words", &[Path::new("/proc/self/exe")]).unwrap();
+    let template =
+        Template::of(&templates, &origin("words", &["/proc/self/exe".as_ref()])).unwrap();
     let snapshot = Snapshot { memory, devices: b"devices".repeat(1000) };
     template.keep(&snapshot).unwrap();
     Case { _directory: directory, templates, template, snapshot }
@@ -110,7 +115,7 @@ fn file_of_somebody_else_or_of_another_machine_is_not_used() {
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     assert!(fills(&case));
-    let other = Template::of(&case.templates, &"other words", &[]).unwrap();
+    let other = Template::of(&case.templates, &origin("other words", &[])).unwrap();
     assert_ne!(other.path(), path);
     fs::copy(&path, other.path()).unwrap();
     assert!(other.open(SIZE).is_none(), "another machine's");
@@ -195,14 +200,14 @@ fn other_words_and_other_files_are_another_machine() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kernel");
     fs::write(&file, "one").unwrap();
-    let name = |words: &str| Template::of(directory.path(), &words, &[&file]).unwrap().name;
+    let name = |words: &str| Template::of(directory.path(), &origin(words, &[&file])).unwrap().name;
     let first = name("-m 512");
     assert_eq!(name("-m 512"), first);
     assert_ne!(name("-m 513"), first);
     fs::write(&file, "two").unwrap();
     assert_ne!(name("-m 512"), first);
     fs::remove_file(&file).unwrap();
-    assert!(Template::of(directory.path(), &"", &[&file]).is_err());
+    assert!(Template::of(directory.path(), &origin("", &[&file])).is_err());
 }
 
 /// Who can change its size could end the file server.

@@ -7,7 +7,7 @@ const KEPT: usize = 4096;
 
 /// The reading end of a pipe to which somebody hostile writes text.
 #[derive(Debug)]
-pub(super) struct Said(OwnedFd);
+pub(crate) struct Said(OwnedFd);
 
 impl From<OwnedFd> for Said {
     fn from(pipe: OwnedFd) -> Self {
@@ -18,7 +18,7 @@ impl From<OwnedFd> for Said {
 impl Said {
     /// Waits until everybody has closed the other end, and returns the end of what was written there, as text that
     /// drives no terminal.
-    pub(super) fn until_end(&self) -> String {
+    pub(crate) fn until_end(&self) -> String {
         let mut kept = Vec::new();
         let mut buffer = [0; KEPT];
         loop {

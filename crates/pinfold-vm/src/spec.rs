@@ -4,11 +4,7 @@ use std::path::PathBuf;
 
 use pinfold_boundary::CpuShare;
 
-/// Where QEMU's packages have its program.
-pub(super) const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
-/// Code that QEMU has translated, in MiB, where it emulates the processor.
-pub(super) const TRANSLATED: u32 = 128;
-pub(super) const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// What a machine is made of.
 #[derive(Debug, Clone)]

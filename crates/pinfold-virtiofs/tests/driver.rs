@@ -66,7 +66,7 @@ fn speak(base: &Path, turn: &str) -> Result<String, Failed> {
     let (workspace, grant) = (base.join("workspace"), base.join("grant"));
     let socket = base.join(format!("socket-{turn}"));
     let server = Box::new(FileServer::new(UnixListener::bind(&socket)?.into()));
-    let mut files = serve(plan(&workspace, &grant)?, server, None)?;
+    let mut files = serve(plan(&workspace, &grant)?, server, None, None)?;
     files.seal(masks(&workspace))?;
     let born = files.channel.receive::<Report>()?.map(|received| received.message);
     assert_eq!(born, Some(Report::Born));

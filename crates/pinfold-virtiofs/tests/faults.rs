@@ -95,6 +95,7 @@ impl Case {
                 memory: 512,
                 cpus: 1,
                 share: None,
+                changes: 0,
                 has_tree: true,
             },
         })

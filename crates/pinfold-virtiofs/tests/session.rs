@@ -260,13 +260,34 @@ fn session_ends_with_its_file_server(
     inside.command(&program("sleep 1000", workspace)?, Stdio::plain(ends))?;
     inside.seal(Vec::new())?;
     inside.order(&Order::Start(Vec::new()))?;
-    let server = server.and_then(|number| Pid::from_raw(number.parse().ok()?));
-    rustix::process::kill_process(server.ok_or("no server")?, Signal::KILL)?;
+    let server = server.ok_or("no server")?;
+    one_group_holds_all(&inside, &server)?;
+    let server = Pid::from_raw(server.parse()?).ok_or("no process")?;
+    rustix::process::kill_process(server, Signal::KILL)?;
     assert_eq!(ended(&inside)?, None);
     let gone = inside.engine_gone().unwrap_or_default();
     assert!(gone.starts_with("the machine ended before the command did"), "{gone}");
     drop(inside);
     nothing_is_left()
+}
+
+/// QEMU and the file server are in the groups that bound the session.
+fn one_group_holds_all(inside: &Inside, server: &str) -> Result<(), Failed> {
+    let Some(group) = inside.group() else {
+        println!("this user can make no control group");
+        return Ok(());
+    };
+    assert!(group.bounds_memory());
+    let groups = |process: &Path| -> Result<Vec<String>, Failed> {
+        let text = fs::read_to_string(process.join("cgroup"))?;
+        Ok(text.lines().filter(|line| line.contains("/pinfold-")).map(str::to_owned).collect())
+    };
+    let machine = support::processes()?;
+    let [qemu] = machine.as_slice() else { return Err(format!("{machine:?}").into()) };
+    let expected = groups(qemu)?;
+    assert!(!expected.is_empty());
+    assert_eq!(groups(&Path::new("/proc").join(server))?, expected);
+    Ok(())
 }
 
 /// A plan that asks for more is refused before anything starts.

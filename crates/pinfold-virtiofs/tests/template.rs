@@ -42,7 +42,7 @@ fn main() -> Result<(), Failed> {
 }
 
 fn spec_of(kernel: PathBuf, initramfs: PathBuf) -> Spec {
-    Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: true }
+    Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, changes: 0, has_tree: true }
 }
 
 /// The directory for templates of what lies there.

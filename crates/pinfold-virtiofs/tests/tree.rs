@@ -192,7 +192,7 @@ fn start(qemu: &Qemu, spec: &Spec, workspace: &Path, grant: &Path) -> Result<Run
     let channel = machine.channel()?;
     let listener = machine.files().ok_or("no door for files")?;
     let server = Box::new(FileServer::new(listener));
-    let mut files = serve(plan(workspace, grant)?, server, None)?;
+    let mut files = serve(plan(workspace, grant)?, server, None, machine.process().group())?;
     files.seal(masks(workspace))?;
     let born = files.channel.receive::<Report>()?.map(|received| received.message);
     assert_eq!(born, Some(Report::Born));
@@ -224,7 +224,8 @@ fn many_files_are_seen(running: &mut Running, workspace: &Path) -> Result<(), Fa
 fn hold(words: &[String]) -> Result<(), Failed> {
     let [kernel, initramfs, workspace, grant] = words else { return Err("four paths".into()) };
     let (kernel, initramfs) = (kernel.into(), initramfs.into());
-    let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: true };
+    let spec =
+        Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, changes: 0, has_tree: true };
     let running = start(&support::qemu()?, &spec, workspace.as_ref(), grant.as_ref())?;
     let number = running.files.ended().as_raw_fd();
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;

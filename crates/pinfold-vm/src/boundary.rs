@@ -179,6 +179,7 @@ impl Boundary for Vm {
             memory: size.memory,
             cpus: size.cpus,
             share: plan.limits.cpus,
+            changes: plan.limits.changes.unwrap_or_default(),
             has_tree: true,
         };
         let [_, templates] = self.choice.made();

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::namespace::explain;
+use pinfold_boundary::namespace::{explain, memory_of_a_server};
 use pinfold_boundary::{CpuShare, Inside, ResourceLimits};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -37,8 +37,8 @@ pub use error::{QemuError, Version};
 const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 /// Code that QEMU has translated, in MiB, where it emulates the processor.
 const TRANSLATED: u32 = 128;
-/// QEMU has a thread for each processor of the guest, and some for itself.
-const TASKS: u64 = 128;
+/// QEMU has a thread for each processor of the guest, and some for itself, as has the file server.
+const TASKS: u64 = 160;
 /// Bytes that QEMU uses besides the guest's memory and what it has translated.
 const OVERHEAD: u64 = 256 << 20;
 /// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
@@ -104,11 +104,12 @@ impl Qemu {
             has_tree: spec.has_tree,
             has_monitor: beginning.has_monitor(),
         };
-        let all = spec.memory_bytes() + u64::from(TRANSLATED) * MIB + OVERHEAD;
+        let own = spec.memory_bytes() + u64::from(TRANSLATED) * MIB + OVERHEAD;
+        let served = if spec.has_tree { memory_of_a_server() + spec.changes } else { 0 };
         let limits = ResourceLimits {
-            memory: Some(all),
+            memory: Some(own + served),
             pids: Some(TASKS + u64::from(spec.cpus)),
-            // Whole processors bound it themselves.
+            // Whole processors bound QEMU themselves.
             cpus: spec
                 .share
                 .map(|share| CpuShare { required: share.required && !spec.is_whole(), ..share }),

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use pinfold_boundary::container::init_path;
 use pinfold_boundary::namespace::{
-    self, NESTED_WITHOUT_LANDLOCK, OLDEST_LANDLOCK, Outlets, steps_elsewhere,
+    self, NESTED_WITHOUT_LANDLOCK, OLDEST_LANDLOCK, Outlets, files_of_a_server, steps_elsewhere,
 };
 use pinfold_boundary::{
     Backing, Capabilities, Entry, Group, InitCommand, Inside, Landlock, LateInit, LaunchError,
@@ -25,7 +25,7 @@ use pinfold_mux::{HostFerry, Local, Multiplexer, MuxError};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::{Channel, ChannelError, LastSteps, Report, Wire as _};
 use rustix::event::Timespec;
-use rustix::process::{Resource, WaitId, WaitIdOptions};
+use rustix::process::{WaitId, WaitIdOptions};
 
 use crate::guest::{self, Beneath, Fresh, Tree, WELCOME, Welcome};
 use crate::machine::{Machine, MachineError, Server};
@@ -84,7 +84,8 @@ pub fn launch<M: Machine>(
     let (doors, connections) = Channel::pair()?;
     let (ports, asked) = ports::ports()?;
     let passed = Outlets { orders, reports: duplicate(&reports)?, connections };
-    let files = namespace::serve(plan, (maker.server)(listener), Some(passed))?;
+    let files =
+        namespace::serve(plan, (maker.server)(listener), Some(passed), machine.process().group())?;
     let channel = duplicate(&files.channel)?;
     let ended = machine.process().init.try_clone().map_err(no_descriptor)?;
     let served = Served { doors: doors.into(), ports: asked };
@@ -167,7 +168,7 @@ fn own_tree(plan: &LaunchPlan, spec: &Spec) -> Tree {
         hostname: plan.hostname.clone(),
         home: plan.identity.home.as_path().to_owned(),
         disk: plan.limits.disk.map_or(memory, |disk| disk.min(memory)),
-        files: rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
+        files: files_of_a_server(),
         private,
         beneath,
         doors: plan.doors.clone(),

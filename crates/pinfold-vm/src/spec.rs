@@ -18,6 +18,8 @@ pub struct Spec {
     pub cpus: u32,
     /// How much of the host's processors it may use, if that is bounded.
     pub share: Option<CpuShare>,
+    /// What the session may change in a system, in bytes, which is memory of the host's.
+    pub changes: u64,
     /// Whether a file server serves its tree.
     pub has_tree: bool,
 }

@@ -156,7 +156,8 @@ fn panics(qemu: &Qemu, spec: &Spec) -> Result<(), Failed> {
 fn hold(kernel: &str, initramfs: &str) -> Result<(), Failed> {
     let (kernel, initramfs) = (kernel.into(), initramfs.into());
     let qemu = support::qemu()?;
-    let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: false };
+    let spec =
+        Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, changes: 0, has_tree: false };
     let mut machine = QemuMachine::boot(&qemu, &spec)?;
     let _channel = machine.channel()?;
     std::io::stdout().write_all(b"started")?;

@@ -50,7 +50,8 @@ fn code_in_qemu_reaches_nothing_of_the_host() -> Result<(), Failed> {
     fs::write(&initramfs, format!("{} {port} {name} {}", secret.display(), std::process::id()))?;
 
     let qemu = Qemu::find(&root)?;
-    let spec = Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree: true };
+    let spec =
+        Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, changes: 0, has_tree: true };
     let mut machine = QemuMachine::boot(&qemu, &spec)?;
     let mut said = String::new();
     UnixStream::from(machine.channel()?).read_to_string(&mut said)?;

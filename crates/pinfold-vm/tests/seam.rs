@@ -4,18 +4,18 @@
 #[path = "support/single.rs"]
 mod single;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use pinfold_boundary::namespace::{FileServer, Namespace, inside_ids};
 use pinfold_boundary::{
-    Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Place, Program, ResourceLimits,
-    Stdio, StdioEnd,
+    CpuShare, Entry, Identity, Inside, Landlock, LaunchError, LaunchPlan, Place, Program,
+    ResourceLimits, Stdio, StdioEnd,
 };
 use pinfold_mux::{GuestFerry, Multiplexer};
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -40,25 +40,28 @@ struct Imitation {
     fails: bool,
     refuses_state: bool,
     /// The guest's end of the channel of the machine that was started last.
-    guest: Mutex<Option<OwnedFd>>,
+    guest: RefCell<Option<OwnedFd>>,
     /// What was done.
-    calls: Mutex<Vec<&'static str>>,
+    calls: RefCell<Vec<&'static str>>,
 }
 
 impl Imitation {
     fn note(&self, call: &'static str) {
-        self.calls.lock().unwrap().push(call);
+        self.calls.borrow_mut().push(call);
     }
 
     fn start(&self) -> Result<ImitatedMachine, Failed> {
-        let mut process = Namespace.start(plan()?)?;
+        let cpus = Some(CpuShare { thousandths: 500, required: false });
+        let limits =
+            ResourceLimits { memory: Some(256 << 20), pids: Some(64), cpus, ..Default::default() };
+        let mut process = Namespace.start(LaunchPlan { limits, ..plan()? })?;
         let argv = ["/usr/bin/sleep", "1000"].map(Into::into).into();
         let program = Program { argv, env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };
         process.command(&program, null()?)?;
         process.seal(Vec::new())?;
         process.order(&Order::Start(Vec::new()))?;
         let (near, far) = UnixStream::pair()?;
-        *self.guest.lock().unwrap() = Some(far.into());
+        *self.guest.borrow_mut() = Some(far.into());
         let path = self.directory.join("files");
         let _ = fs::remove_file(&path);
         let files = Some(UnixListener::bind(path)?.into());
@@ -156,7 +159,7 @@ fn any_machine_holds_a_session() -> Result<(), Failed> {
     ] {
         let program = program();
         session_runs(&program, templates)?;
-        assert_eq!(*program.calls.lock().unwrap(), calls);
+        assert_eq!(*program.calls.borrow(), calls);
     }
     state_that_is_refused_costs_the_template(
         &Imitation { refuses_state: true, ..program() },
@@ -174,8 +177,9 @@ fn error_of_a_boot_is_the_sessions(program: &Imitation) -> Result<(), Failed> {
 /// The error has what the console said.
 fn guest_that_ends_early_ends_the_session(program: &Imitation) -> Result<(), Failed> {
     let mut inside = start(program, None)?;
-    drop(program.guest.lock().unwrap().take());
-    let error = inside.seal(Vec::new()).unwrap_err().to_string();
+    drop(program.guest.borrow_mut().take());
+    let Err(error) = inside.seal(Vec::new()) else { return Err("it was sealed".into()) };
+    let error = error.to_string();
     assert!(error.contains("has not started init; the console"), "{error}");
     drop(inside);
     nothing_is_left()
@@ -185,6 +189,7 @@ fn session_runs(program: &Imitation, templates: Option<&Path>) -> Result<(), Fai
     let mut inside = start(program, templates)?;
     let guest = be_guest(program);
     inside.seal(Vec::new())?;
+    one_group_holds_all(&inside)?;
     inside.order(&Order::Start(Vec::new()))?;
     let ended = inside.channel.receive::<Report>()?.map(|received| received.message);
     assert_eq!(ended, Some(Report::Ended(Ended::Code(7))));
@@ -194,12 +199,39 @@ fn session_runs(program: &Imitation, templates: Option<&Path>) -> Result<(), Fai
     nothing_is_left()
 }
 
+/// The machine's program, the file server and what that left behind are in the groups that bound the session.
+fn one_group_holds_all(inside: &Inside) -> Result<(), Failed> {
+    let Some(group) = inside.group() else {
+        println!("SKIPPED: this user can make no control group");
+        return Ok(());
+    };
+    assert!(group.bounds_memory());
+    let mut processes = Vec::new();
+    let mut parents = vec![std::process::id().to_string()];
+    while let Some(parent) = parents.pop() {
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let children = fs::read_to_string(path)?;
+        parents.extend(children.split_whitespace().map(str::to_owned));
+        processes.extend(children.split_whitespace().map(str::to_owned));
+    }
+    let groups = |process: &String| -> Result<Vec<String>, Failed> {
+        let text = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
+        Ok(text.lines().filter(|line| line.contains("/pinfold-")).map(str::to_owned).collect())
+    };
+    let found = processes.iter().map(groups).collect::<Result<Vec<_>, _>>()?;
+    // The machine's init, whose program may not have begun, one that serves, and two that it leaves behind.
+    assert!(found.len() >= 4 && !found[0].is_empty(), "{found:?}");
+    assert!(found.iter().all(|groups| *groups == found[0]), "{found:?}");
+    println!("{} processes are in {:?}", found.len(), found[0]);
+    Ok(())
+}
+
 fn state_that_is_refused_costs_the_template(
     program: &Imitation,
     templates: &Path,
 ) -> Result<(), Failed> {
     let mut inside = start(program, Some(templates))?;
-    let error = inside.seal(Vec::new()).unwrap_err();
+    let Err(error) = inside.seal(Vec::new()) else { return Err("it was sealed".into()) };
     assert_eq!(error.to_string(), "these are no devices");
     assert!(error.hint().is_some_and(|hint| hint.starts_with("run it again")), "{error:?}");
     assert_eq!(fs::read_dir(templates)?.count(), 0);
@@ -216,6 +248,7 @@ fn start(program: &Imitation, templates: Option<&Path>) -> Result<Inside, Launch
         memory: MEMORY,
         cpus: 1,
         share: None,
+        changes: 0,
         has_tree: true,
     };
     let server = |listener| -> Box<dyn FileServer> { Box::new(Idle(listener)) };
@@ -229,7 +262,7 @@ fn start(program: &Imitation, templates: Option<&Path>) -> Result<Inside, Launch
 
 /// Does what init in a guest does, for a command that ends at once.
 fn be_guest(program: &Imitation) -> JoinHandle<Result<(), Failed>> {
-    let channel = program.guest.lock().unwrap().take();
+    let channel = program.guest.borrow_mut().take();
     std::thread::spawn(move || {
         let (ours, theirs) = Channel::pair()?;
         let peer = ours.as_fd().try_clone_to_owned()?;

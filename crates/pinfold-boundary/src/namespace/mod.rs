@@ -46,7 +46,9 @@ pub(crate) use network::Listeners;
 pub(crate) use probe::{probe, try_inside};
 pub use root::DEVICES;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES, inside};
-pub use served::{FileServer, Outlets, serve, steps_elsewhere};
+pub use served::{
+    FileServer, Outlets, files_of_a_server, memory_of_a_server, serve, steps_elsewhere,
+};
 pub(crate) use takeover::{Takeover, Wall};
 
 use self::backing::NamespaceBacking;
@@ -98,7 +100,16 @@ impl Namespace {
 ///
 /// # Errors
 /// Returns whatever kept the sandbox from being made; nothing is left behind then.
-pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError> {
+pub(crate) fn launch(plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError> {
+    launch_in(None, plan, wall)
+}
+
+/// Does the same in a group that bounds something else as well, where the plan needs none of its own.
+fn launch_in(
+    shared: Option<&Group>,
+    mut plan: LaunchPlan,
+    wall: Wall,
+) -> Result<Inside, LaunchError> {
     refuse_threads()?;
     let abi = check_landlock(&plan)?;
     let as_root = identity::caller_is_root();
@@ -132,7 +143,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
             ((0, 0), takeover.backing(group, last_steps.clone())?)
         }
     };
-    let group = backing.group();
+    let group = backing.group().or(shared);
     let (channel, theirs) = Channel::pair()?;
 
     let side = sys::clone_into(NAMESPACES as u64, group.and_then(Group::descriptor));

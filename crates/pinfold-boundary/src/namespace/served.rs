@@ -45,8 +45,28 @@ pub struct Outlets {
     pub connections: Channel,
 }
 
+/// The most files that a process that serves may open, whatever its user may. Each is memory of the kernel's, and counts
+/// for the group that the process is in.
+const MOST_FILES: u64 = 1 << 17;
+/// What a file that a client knows costs at most in bytes: an inode, a name, and an open file (about 1.1 KiB, 192 and 232
+/// bytes of ext4 on x86-64), and what the process keeps of it.
+const FILE: u64 = 2048;
+
+/// Returns how many files a process that serves may open.
+#[must_use]
+pub fn files_of_a_server() -> u64 {
+    sys::hard_limit(libc::RLIMIT_NOFILE).min(MOST_FILES)
+}
+
+/// Returns how much memory a process that serves needs at most, in bytes, apart from what it reads and writes.
+#[must_use]
+pub fn memory_of_a_server() -> u64 {
+    files_of_a_server() * FILE
+}
+
 /// Makes the tree of a plan and has it served. Masks are put in place as for a sandbox, and sealing begins the service.
-/// The calling process must have one thread.
+/// What serves is in the group of its client, if there is one, and so is what it leaves behind for outlets. The calling
+/// process must have one thread.
 ///
 /// What a client may do to the tree is what the process that serves it may do: it is behind the same walls as a command,
 /// and in a user namespace below the one that the mounts belong to.
@@ -57,9 +77,10 @@ pub fn serve(
     plan: LaunchPlan,
     server: Box<dyn FileServer>,
     outlets: Option<Outlets>,
+    group: Option<&Group>,
 ) -> Result<Inside, LaunchError> {
     let owner_is_other = caller_is_root();
-    super::launch(plan, Wall::Other(Box::new(Served { server, outlets, owner_is_other })))
+    super::launch_in(group, plan, Wall::Other(Box::new(Served { server, outlets, owner_is_other })))
 }
 
 /// Returns what is left to do for init of a plan whose tree another kernel mounts.
@@ -128,7 +149,7 @@ impl Served {
     fn close_in(&self, plan: &LaunchPlan) -> Result<u64, Failure> {
         let mut steps = last::of_plan(plan, &Watched::default(), self.owner_is_other);
         // Every file that the client knows is open here.
-        let files = sys::hard_limit(libc::RLIMIT_NOFILE);
+        let files = files_of_a_server();
         steps.files = None;
         sys::set_limit(libc::RLIMIT_NOFILE, files, files)
             .and_then(|()| last::apply_limits(&steps))

@@ -1,7 +1,7 @@
 //! Machines that were booted once: their memory and devices are taken, and given to others.
 
 use pinfold_boundary::namespace::{FileServer, serve};
-use pinfold_boundary::{Inside, LaunchError, ResourceLimits};
+use pinfold_boundary::{Group, Inside, LaunchError, ResourceLimits};
 use pinfold_wire::{Ended, Report};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -25,7 +25,10 @@ impl Qemu {
         let memory = new_memory(spec.memory_bytes())?;
         let mut machine =
             self.start(spec, Beginning::Template, rustix::io::fcntl_dupfd_cloexec(&memory, 0)?)?;
-        let _files = machine.files().map(|listener| serve_nothing(server(listener))).transpose()?;
+        let _files = machine
+            .files()
+            .map(|listener| serve_nothing(server(listener), machine.inside.group()))
+            .transpose()?;
         let devices = machine.connect_monitor().and_then(|mut monitor| {
             monitor.run_until_open()?;
             monitor.take_devices(MOST_DEVICES)
@@ -38,9 +41,12 @@ impl Qemu {
 }
 
 /// Serves a tree in which nothing is.
-fn serve_nothing(server: Box<dyn FileServer>) -> Result<Inside, LaunchError> {
+fn serve_nothing(
+    server: Box<dyn FileServer>,
+    group: Option<&Group>,
+) -> Result<Inside, LaunchError> {
     let plan = plan_of(Vec::new(), Vec::new(), ResourceLimits::default());
-    let mut files = serve(plan, server, None)?;
+    let mut files = serve(plan, server, None, group)?;
     files.seal(Vec::new())?;
     match files.channel.receive::<Report>()?.map(|received| received.message) {
         Some(Report::Born) => Ok(files),

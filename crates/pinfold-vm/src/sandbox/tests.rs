@@ -30,6 +30,7 @@ fn file_in_a_granted_directory_beneath_a_private_one_comes_with_it() {
         memory: 512,
         cpus: 1,
         share: None,
+        changes: 0,
         has_tree: true,
     };
     let host = || HostPath::new("/var/state").unwrap();

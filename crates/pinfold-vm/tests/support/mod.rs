@@ -44,7 +44,10 @@ pub(crate) fn prepare(directory: &Path, has_tree: bool) -> Result<Option<(Qemu, 
     let (kernel, initramfs) = (directory.join("vmlinux"), directory.join("initramfs"));
     std::fs::write(&kernel, vmlinux)?;
     std::fs::write(&initramfs, archive)?;
-    Ok(Some((qemu, Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, has_tree })))
+    Ok(Some((
+        qemu,
+        Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, changes: 0, has_tree },
+    )))
 }
 
 fn skip<T>(reason: &(impl std::fmt::Display + ?Sized)) -> Result<Option<T>, Failed> {

@@ -231,7 +231,9 @@ fn follow(
             let moment = Moment::of(host).ok();
             unmasked.extend(moment.map(|moment| (host.to_owned(), Unmasked::Host(moment))));
         }
-        if mask.kind.hides() {
+        if mask.kind.hides() && matches!(fallen, Fallen::Doubtful(_)) {
+            paths.perhaps_read.insert(path);
+        } else if mask.kind.hides() {
             paths.read.insert(path);
         } else if unmasked.get(host) == Some(&Unmasked::Sandbox) {
             paths.written.remove(&path);
@@ -247,6 +249,8 @@ fn follow(
 #[derive(Default)]
 struct FellPaths {
     read: BTreeSet<String>,
+    /// Those of hidden files that a rename in the sandbox may have brought there.
+    perhaps_read: BTreeSet<String>,
     written: BTreeSet<String>,
     doubtful: BTreeSet<String>,
     lost: BTreeSet<String>,
@@ -254,7 +258,8 @@ struct FellPaths {
 
 impl FellPaths {
     /// Returns what the user is notified of.
-    fn notes(self) -> Vec<String> {
+    fn notes(mut self) -> Vec<String> {
+        self.perhaps_read.retain(|path| !self.read.contains(path));
         let mut notes = Vec::new();
         let mut say = |paths: BTreeSet<String>, what: &str| {
             if paths.is_empty() {
@@ -272,6 +277,11 @@ impl FellPaths {
             "saved on the host while the sandbox ran: the sandbox may have read it in that moment, and \
              written to it; change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
              (--workspace overlay)",
+        );
+        say(
+            self.perhaps_read,
+            "replaced while the sandbox ran, by the host or by the sandbox: if it was the host, the sandbox may have \
+             read it in that moment, and written to it; then change the secrets in it",
         );
         say(
             self.written,

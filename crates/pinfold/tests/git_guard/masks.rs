@@ -62,6 +62,38 @@ fn a_directory_that_the_host_replaces_is_masked_again() {
     }
 }
 
+/// The sandbox brings a file of its own to a hidden name, by an exchange of two directories above it.
+const EXCHANGE: &str = r#"
+import ctypes, os, time
+time.sleep(1)
+os.makedirs("new/sub")
+open("new/sub/.env", "w").write("own")
+assert ctypes.CDLL(None).renameat2(-100, b"above", -100, b"new", 2) == 0
+time.sleep(0.5)
+print(open("above/sub/.env").read() + open("new/sub/.env").read() + "tried")
+"#;
+
+#[test]
+fn directories_that_the_sandbox_exchanges_are_not_reported_as_saved_on_the_host() {
+    if !installed("python3") {
+        skip("directories_that_the_sandbox_exchanges", "python3 is not installed");
+        return;
+    }
+    for site in sites() {
+        let case = site.repository();
+        case.host("mkdir -p above/sub; echo old > above/sub/.env");
+        let script = format!("python3 -c '{}'", EXCHANGE.replace('\'', "\""));
+        let (shown, stderr) = text(&case.inside(&script));
+        assert_eq!(shown, "tried\n", "{site}: {stderr}");
+        assert!(!stderr.contains("saved on the host"), "{site}: {stderr}");
+        assert!(
+            stderr.contains("above/sub/.env: replaced while the sandbox ran"),
+            "{site}: {stderr}"
+        );
+        assert_eq!(case.host("cat above/sub/.env; cat new/sub/.env"), "ownold\n", "{site}");
+    }
+}
+
 #[test]
 fn file_written_during_an_unmasked_moment_is_set_aside() {
     for site in sites() {

@@ -93,7 +93,10 @@ fn hidden_file_that_the_host_saves_is_hidden_again() {
     until("it is hidden again", || seen() == "read\n");
     let _ = system.shell("alice", "/opt/pinfold stop live");
     let said = text(&session.wait_with_output().unwrap().stderr);
-    assert!(said.contains(".env: saved on the host while the sandbox ran"), "{said}");
+    // In the first moments, when nothing is watched yet, who has replaced it is not known.
+    let is_named =
+        said.contains(".env: saved on the host") || said.contains(".env: replaced while");
+    assert!(is_named && said.contains("may have read it"), "{said}");
 }
 
 #[test]

@@ -7,11 +7,14 @@
 //! What it enforces: nothing. It keeps two promises of its own, that the guest cannot have more files open than
 //! the process can, and that the process ends with its client.
 
+mod kept;
+
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kept::KeptContent;
 use pinfold_boundary::namespace;
 use rustix::io::Errno;
 use vhost::vhost_user::Listener;
@@ -48,6 +51,7 @@ impl namespace::FileServer for FileServer {
         let config = Config {
             entry_timeout: BELIEVED,
             attr_timeout: BELIEVED,
+            // What is read-only stays known for longer ([`KeptContent`]).
             cache_policy: CachePolicy::Auto,
             // Files of the same number on two mounts differ.
             announce_submounts: true,
@@ -59,6 +63,7 @@ impl namespace::FileServer for FileServer {
         let failed = |_| Errno::IO;
         let files = PassthroughFs::new(config)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let files = KeptContent::of(files);
         let backend = VhostUserFsBackendBuilder::default().build(files).map_err(|_| Errno::IO)?;
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let daemon = VhostUserDaemon::new("files".to_owned(), Arc::new(backend), memory);

@@ -179,6 +179,7 @@ fn root_of_a_guest_breaks_nothing() -> Result<(), Failed> {
     fill(&workspace, grant.path())?;
     let mut running = start(&qemu, &spec, &workspace, grant.path())?;
     works(&mut running, &workspace)?;
+    changes_of_the_host_are_seen_in_a_grant(&mut running, grant.path())?;
     attacks_fail(&mut running, &workspace)?;
     many_files_are_seen(&mut running, &workspace)?;
     let Running { machine, files, .. } = running;
@@ -262,6 +263,36 @@ fn dies_with_its_supervisor(spec: &Spec, workspace: &Path, grant: &Path) -> Resu
     supervisor.kill()?;
     supervisor.wait()?;
     held.iter().try_for_each(|process| has_ended(process.as_fd(), "a process of the machine"))
+}
+
+/// The guest keeps what it has read of a read-only grant, and yet sees what the host saves there in place, with the same
+/// length, and what it adds and removes.
+fn changes_of_the_host_are_seen_in_a_grant(
+    running: &mut Running,
+    grant: &Path,
+) -> Result<(), Failed> {
+    let names = format!("ls {GRANT}; cat {GRANT}/file");
+    for _ in 0..2 {
+        assert_eq!(running.run(&names)?, "file\ngranted\nstatus 0");
+    }
+    let seen = |what: &str| {
+        format!(
+            "for try in $(seq 100); do {what} && exit 0; sleep 0.1; done 2>/dev/null; {names}; exit 1"
+        )
+    };
+    fs::write(grant.join("file"), "changed\n")?;
+    let said = running.run(&seen(&format!("grep -q changed {GRANT}/file")))?;
+    assert_eq!(said, "status 0", "a change is not seen");
+    fs::write(grant.join("added"), "")?;
+    let said = running.run(&seen(&format!("ls {GRANT} | grep -q added")))?;
+    assert_eq!(said, "status 0", "a new file is not seen");
+    fs::remove_file(grant.join("added"))?;
+    let said = running.run(&seen(&format!("! ls {GRANT} | grep -q added")))?;
+    assert_eq!(said, "status 0", "a removed file is seen");
+    fs::write(grant.join("file"), "granted\n")?;
+    let said = running.run(&seen(&format!("grep -q granted {GRANT}/file")))?;
+    assert_eq!(said, "status 0", "a change back is not seen");
+    Ok(())
 }
 
 /// Waits for the end of a process.

@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_wire::{Channel, DecodeError, Wire};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{AtFlags, Mode};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::io::timespec;
 
 /// Who may wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -60,6 +63,17 @@ pub fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<C
 /// Returns the errors of [`connect`].
 pub fn connect_stream(directory: &Path, name: &str, patience: Duration) -> io::Result<UnixStream> {
     connect_with(SocketType::STREAM, directory, name, patience).map(UnixStream::from)
+}
+
+/// Waits so long for a message. Returns whether there is one, or the peer is gone.
+///
+/// # Errors
+/// Returns the error of `poll(2)`.
+pub fn wait(channel: &Channel, patience: Duration) -> io::Result<bool> {
+    let patience = timespec(patience);
+    let mut ready = [PollFd::new(channel, PollFlags::IN)];
+    let count = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&patience)))?;
+    Ok(count > 0)
 }
 
 fn connect_with(

@@ -15,9 +15,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pinfold_trees::remove_tree;
 use rustix::fs::{CWD, FlockOperation};
+use rustix::process::Pid;
 
 use crate::directories::Places;
 use crate::io::AtPath as _;
@@ -74,7 +76,9 @@ impl SessionState {
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
         Pool::open(&pool).lend(CWD, &private).at("make", &private)?;
         let (is_left, programs) = (false, None);
-        Ok(Self { sessions, id, record, private, placeholders, pool, is_left, programs })
+        let state = Self { sessions, id, record, private, placeholders, pool, is_left, programs };
+        state.note(SUPERVISOR, std::process::id().to_string())?;
+        Ok(state)
     }
 
     /// Gives the session a name that no other live one has.
@@ -265,6 +269,8 @@ const NEW_RECORD: &str = "new-session";
 const BOUNDARY: &str = "boundary";
 const NAME: &str = "name";
 const WRITABLE: &str = "writable";
+/// The process that holds the record locked.
+const SUPERVISOR: &str = "supervisor";
 /// Says that the session is dead and a start settles what it left.
 const SETTLING: &str = "settling";
 
@@ -308,6 +314,14 @@ pub fn live_placeholders(places: &Places) -> HashSet<PathBuf> {
 #[must_use]
 pub fn boundary_of(places: &Places, id: &SessionId) -> Option<String> {
     fs::read_to_string(SessionState::private_of(places, id).join(BOUNDARY)).ok()
+}
+
+/// Returns the supervisor of a session that lives.
+#[must_use]
+pub fn supervisor_of(places: &Places, session: &str) -> Option<Pid> {
+    let note = SessionState::all_private(places).join(session).join(SUPERVISOR);
+    let noted = fs::read_to_string(note).ok().filter(|_| is_live(places, session))?;
+    noted.parse().ok().and_then(Pid::from_raw)
 }
 
 /// Returns the live sessions that a user gave a name, with it.
@@ -401,6 +415,25 @@ pub fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
         Ok(file)
     };
     open().at("lock", path)
+}
+
+/// Does the same for an exclusive lock. Calls `say` once another process has kept it waiting for a second.
+///
+/// # Errors
+/// Returns the errors of [`lock`].
+pub fn lock_saying(path: &Path, say: impl FnOnce()) -> io::Result<File> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const PAUSE: Duration = Duration::from_millis(20);
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        match lock(path, FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            locked => return locked,
+        }
+        std::thread::sleep(PAUSE);
+    }
+    say();
+    lock(path, FlockOperation::LockExclusive)
 }
 
 fn read_list(path: &Path) -> Vec<Located> {

@@ -9,13 +9,27 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use crate::Refusal;
+use crate::directories::Places;
+use crate::sessions::supervisor_of;
 
 /// Makes sure that the session at the other end goes on.
 ///
 /// # Errors
 /// Returns an error if it is suspended.
 pub fn goes_on(channel: &Channel) -> Result<(), Refusal> {
-    match supervisor(channel).filter(|pid| is_stopped(*pid)) {
+    refuse(supervisor(channel))
+}
+
+/// Makes sure that a live session goes on that takes no connection.
+///
+/// # Errors
+/// Returns an error if it is suspended.
+pub fn session_goes_on(places: &Places, session: &str) -> Result<(), Refusal> {
+    refuse(supervisor_of(places, session))
+}
+
+fn refuse(supervisor: Option<Pid>) -> Result<(), Refusal> {
+    match supervisor.filter(|pid| is_stopped(*pid)) {
         None => Ok(()),
         Some(pid) => {
             let hint = format!(
@@ -25,6 +39,20 @@ pub fn goes_on(channel: &Channel) -> Result<(), Refusal> {
             );
             Err(Refusal::new("the session is suspended").with_hint(Some(hint)))
         }
+    }
+}
+
+/// Returns whether a live session is suspended.
+#[must_use]
+pub fn is_suspended(places: &Places, session: &str) -> bool {
+    session_goes_on(places, session).is_err()
+}
+
+/// Has a live session go on if it is suspended.
+pub fn wake(places: &Places, session: &str) {
+    if let Some(pid) = supervisor_of(places, session).filter(|pid| is_stopped(*pid)) {
+        // One that has just ended needs no waking.
+        let _ = rustix::process::kill_process(pid, Signal::CONT);
     }
 }
 

@@ -108,28 +108,43 @@ pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let mut none_waits = true;
+    let (mut none_waits, mut is_whole) = (true, true);
     for session in sessions(args, places) {
-        for pending in pending(args, places, &session)? {
+        let Some(waiting) = pending(args, places, &session)? else {
+            is_whole = false;
+            continue;
+        };
+        for pending in waiting {
             show(args, &session, &pending)?;
             none_waits = false;
         }
     }
-    if none_waits && !args.json {
+    if none_waits && is_whole && !args.json {
         notify!("pinfold: no requests wait");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns what waits in a session. One that ends now has nothing, and most have no such door; of the
-/// one that was named both are worth saying.
-fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
+/// Returns what waits in a session, or nothing after a note that it cannot be asked. One that ends now has nothing, and most
+/// have no such door; of the one that was named both are worth saying.
+///
+/// # Errors
+/// Returns why the one that was named cannot be asked.
+fn pending(
+    args: &ApprovalsArgs,
+    places: &Places,
+    session: &str,
+) -> Result<Option<Vec<Pending>>, Failure> {
     match Attendance::list(places, Some(session)) {
-        Ok(Some(pending)) => Ok(pending),
+        Ok(Some(pending)) => Ok(Some(pending)),
         Ok(None) if args.session.is_some() => Err(Failure::of_session(no_door())),
-        Ok(None) => Ok(Vec::new()),
-        Err(_) if args.session.is_none() && !is_live(places, session) => Ok(Vec::new()),
-        Err(error) => Err(Failure::of_session(error)),
+        Ok(None) => Ok(Some(Vec::new())),
+        Err(error) if args.session.is_some() => Err(Failure::of_session(error)),
+        Err(_) if !is_live(places, session) => Ok(Some(Vec::new())),
+        Err(error) => {
+            notify!("pinfold: requests of session {session} are not shown: {error}");
+            Ok(None)
+        }
     }
 }
 
@@ -211,7 +226,7 @@ fn the_one_that_asks(
 ) -> Result<Option<String>, Failure> {
     let mut found = Vec::new();
     for session in sessions(args, places) {
-        if pending(args, places, &session)?.iter().any(|one| one.id == number) {
+        if pending(args, places, &session)?.iter().flatten().any(|one| one.id == number) {
             found.push(session);
         }
     }

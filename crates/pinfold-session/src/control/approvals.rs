@@ -1,13 +1,18 @@
 //! Answering the requests of a session at its control socket: what `pinfold approvals` does, and
 //! whatever else shows requests to the user.
 
+use std::time::Duration;
+
 use pinfold_ask::{Answer, ApproverRequest, Happening, Pending, Visit};
 use pinfold_host::directories::Places;
-use pinfold_host::ipc::Json;
+use pinfold_host::ipc::{self, Json};
 use pinfold_wire::Channel;
 
 use super::client;
 use crate::outcome::RunError;
+
+/// How long a session may take to answer. One that is frozen or traced gives no answer, and one that ends takes minutes.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Somebody who is there to answer the requests of a session: as long as this lives, requests wait.
 ///
@@ -21,9 +26,9 @@ impl Attendance {
     /// # Errors
     /// Returns an error if there is no such session.
     pub fn watch(places: &Places, session: Option<&str>) -> Result<Option<Self>, RunError> {
-        let channel = client::approvals(places, session)?;
+        let (name, channel) = client::approvals(places, session)?;
         say(&channel, ApproverRequest::Watch)?;
-        match hear(&channel)? {
+        match hear_in_time(&channel, &name)? {
             // From here on requests wait.
             Some(Happening::Done) => Ok(Some(Self(channel))),
             Some(Happening::NoDoor) => Ok(None),
@@ -58,11 +63,11 @@ impl Attendance {
     /// # Errors
     /// Returns an error if there is no such session.
     pub fn list(places: &Places, session: Option<&str>) -> Result<Option<Vec<Pending>>, RunError> {
-        let channel = client::approvals(places, session)?;
+        let (name, channel) = client::approvals(places, session)?;
         say(&channel, ApproverRequest::List)?;
         let mut all = Vec::new();
         loop {
-            match hear(&channel)? {
+            match hear_in_time(&channel, &name)? {
                 Some(Happening::Asked(pending)) => all.push(pending),
                 Some(Happening::Done) => return Ok(Some(all)),
                 Some(Happening::NoDoor) => return Ok(None),
@@ -84,9 +89,9 @@ impl Attendance {
         answer: Answer,
         by: &str,
     ) -> Result<(), RunError> {
-        let channel = client::approvals(places, session)?;
+        let (name, channel) = client::approvals(places, session)?;
         say(&channel, ApproverRequest::Answer { id, answer, by: by.to_owned() })?;
-        match hear(&channel)? {
+        match hear_in_time(&channel, &name)? {
             Some(Happening::Done) => Ok(()),
             Some(Happening::NoDoor) => Err(no_door()),
             _ => Err(client::gone()),
@@ -102,6 +107,18 @@ impl std::os::fd::AsFd for Attendance {
 
 fn say(channel: &Channel, request: ApproverRequest) -> Result<(), RunError> {
     channel.send(&Json(request), &[]).map_err(|_| client::gone())
+}
+
+/// Returns what the session of this name reports next, if it does so in time.
+///
+/// # Errors
+/// Returns that it does not answer, or what it says instead.
+fn hear_in_time(channel: &Channel, session: &str) -> Result<Option<Happening>, RunError> {
+    if ipc::wait(channel, PATIENCE).map_err(RunError::System)? {
+        hear(channel)
+    } else {
+        Err(client::no_answer(session))
+    }
 }
 
 /// Returns what the session reports next; nothing once it has ended.
@@ -125,9 +142,9 @@ pub(crate) fn by_link(
     token: &str,
     visit: Visit,
 ) -> Result<Option<Pending>, RunError> {
-    let channel = client::approvals(places, Some(session))?;
+    let (name, channel) = client::approvals(places, Some(session))?;
     say(&channel, ApproverRequest::Link { token: token.to_owned(), visit })?;
-    match hear(&channel)? {
+    match hear_in_time(&channel, &name)? {
         Some(Happening::Asked(pending)) => Ok(Some(pending)),
         Some(Happening::Done) => Ok(None),
         Some(Happening::NoDoor) => Err(no_door()),

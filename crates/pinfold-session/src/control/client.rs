@@ -1,6 +1,7 @@
 //! Who asks a live session for something.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,6 +43,10 @@ pub fn change(
 /// # Errors
 /// Returns an error if there is no such session, or more than one.
 pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunError> {
+    if let [path] = meant(places, Some(session))?.as_slice() {
+        // Others may have taken all places to connect to it.
+        suspended::wake(places, &name(path));
+    }
     let (name, channel) = named(places, Some(session))?;
     let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
     send(&channel, Request::Stop { grace })?;
@@ -62,14 +67,18 @@ pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     answers.map(|session| (session.clone(), names.get(&session).cloned())).collect()
 }
 
-/// Returns a connection on which to speak of what waits for a user's answer in a session.
+/// Returns a connection on which to speak of what waits for a user's answer in a session, with the session's name.
 ///
 /// # Errors
-/// Returns an error if there is no such session, or more than one.
-pub(super) fn approvals(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
-    let channel = find(places, session)?;
-    send(&channel, Request::Approvals)?;
-    Ok(channel)
+/// Returns the errors of [`find`].
+pub(super) fn approvals(
+    places: &Places,
+    session: Option<&str>,
+) -> Result<(String, Channel), RunError> {
+    let found = named(places, session)?;
+    suspended::goes_on(&found.1)?;
+    send(&found.1, Request::Approvals)?;
+    Ok(found)
 }
 
 /// Returns the same for a session that may be suspended, which answers when it goes on.
@@ -97,30 +106,17 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
 /// Returns the same with its name.
 ///
 /// # Errors
-/// Returns an error for the same.
+/// Returns an error if there is no such session, or more than one; one that takes no more connections.
 pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
-    if session.is_some_and(str::is_empty) {
-        let hint = "`pinfold ps` shows those that run".to_owned();
-        return Err(RunError::refused("a session has a name", Some(hint)));
-    }
-    let all = match std::fs::read_dir(places.state.join("private")) {
-        Err(error) if has_no_descriptor(&error) => return Err(RunError::System(error)),
-        all => all,
-    };
-    let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
-    // What could be an id is never a name.
-    let named = session.filter(|session| !SessionId::could_begin(session));
-    let called = named.and_then(|session| {
-        let mut names = sessions::names(places).into_iter();
-        names.find_map(|(id, called)| (called == session).then_some(id))
-    });
-    let begin = called.as_deref().or(session);
-    let meant = |path: &PathBuf| begin.is_none_or(|begin| name(path).starts_with(begin));
     let mut found: Vec<(String, Channel)> = Vec::new();
-    for path in all.filter(meant) {
+    for path in meant(places, session)? {
         match ipc::connect(&path, NAME, PATIENCE) {
             Ok(channel) => found.push((name(&path), channel)),
             Err(error) if has_no_descriptor(&error) => return Err(RunError::System(error)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                suspended::session_goes_on(places, &name(&path))?;
+                return Err(no_answer(&name(&path)));
+            }
             // It has ended.
             Err(_) => {}
         }
@@ -139,6 +135,27 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
             Err(RunError::refused("more than one live session is meant", Some(hint)))
         }
     }
+}
+
+/// Returns the private directories of the sessions that may be meant, dead ones included.
+fn meant(places: &Places, session: Option<&str>) -> Result<Vec<PathBuf>, RunError> {
+    if session.is_some_and(str::is_empty) {
+        let hint = "`pinfold ps` shows those that run".to_owned();
+        return Err(RunError::refused("a session has a name", Some(hint)));
+    }
+    let all = match std::fs::read_dir(places.state.join("private")) {
+        Err(error) if has_no_descriptor(&error) => return Err(RunError::System(error)),
+        all => all,
+    };
+    let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
+    // What could be an id is never a name.
+    let named = session.filter(|session| !SessionId::could_begin(session));
+    let called = named.and_then(|session| {
+        let mut names = sessions::names(places).into_iter();
+        names.find_map(|(id, called)| (called == session).then_some(id))
+    });
+    let begin = called.as_deref().or(session);
+    Ok(all.filter(|path| begin.is_none_or(|begin| name(path).starts_with(begin))).collect())
 }
 
 /// Returns whether it is the caller who cannot look.
@@ -175,6 +192,13 @@ pub(super) fn refused(answer: Answer) -> RunError {
         Answer::Error(why) => Refusal::from(why).into(),
         _ => RunError::refused("the session answers something else", None),
     }
+}
+
+/// Returns that a session gives no answer: its supervisor is frozen or traced, or it is about to end.
+pub(super) fn no_answer(session: &str) -> RunError {
+    let hint =
+        format!("`pinfold wait {session}` waits for its end, `pinfold ps` shows whether it lives");
+    RunError::refused(format!("session {session} does not answer"), Some(hint))
 }
 
 pub(super) fn gone() -> RunError {

@@ -11,6 +11,7 @@ use pinfold_host::audit::Reader;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::sessions::{live_sessions, names};
+use pinfold_host::suspended::is_suspended;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use pinfold_workspace::review::Review;
@@ -131,7 +132,13 @@ fn from_audit(places: &Places, live: &HashSet<String>, all: bool) -> Result<Vec<
             if let Some(first) = oldest_ended(&rows, live) {
                 rows.remove(first);
             }
-            let state = if live.contains(session) { "runs" } else { "killed" };
+            let state = if !live.contains(session) {
+                "killed"
+            } else if is_suspended(places, session) {
+                "suspended"
+            } else {
+                "runs"
+            };
             rows.push(Row {
                 session: session.to_owned(),
                 name: record["name"].as_str().map(str::to_owned),

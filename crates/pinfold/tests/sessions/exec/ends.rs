@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::{
@@ -16,31 +16,41 @@ use super::{PATIENCE, errors, mark, said, wait_until};
 const ABOVE: &str = "for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
                      [ \"$name\" = '(sleep)' ] && [ $parent != 1 ] && echo $parent; done 2>/dev/null";
 
+fn signal(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// Stops a process and waits until it has stopped.
+fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+    wait_until("it has stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with('T')
+    });
+}
+
 #[test]
 fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
     for user in people() {
         let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);
-        let signal = |pid: u32, signal| {
-            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-            rustix::process::kill_process(pid, signal).unwrap();
-        };
         let mut begun = session.spawn("echo begun; exec sleep 60");
         let mut line = String::new();
         BufReader::new(begun.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let stop = |pid: u32| {
-            signal(pid, Signal::STOP);
-            let is_stopped = || {
-                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-                stat.rsplit(") ").next().unwrap().starts_with('T')
-            };
-            wait_until("it has stopped", is_stopped);
-        };
         stop(session.process.id());
         let refused = session.shell("true");
         assert_eq!(refused.status.code(), Some(125));
         let says = errors(&refused);
         assert!(says.contains("is suspended") && says.contains("kill -CONT"), "{says}");
+        let list = |arguments: &[&str]| stage.pinfold(arguments).output().unwrap();
+        let listed = list(&["ps"]);
+        assert!(said(&listed).contains("  suspended  "), "{}", said(&listed));
+        let unlisted = list(&["approvals"]);
+        assert_eq!(unlisted.status.code(), Some(1));
+        let says = errors(&unlisted);
+        assert!(says.contains(&session.id) && says.contains("is suspended"), "{says}");
+        assert!(!says.contains("no requests wait"), "{says}");
         // One that waits already can be ended as usual.
         signal(begun.id(), Signal::TERM);
         assert_eq!(begun.wait().unwrap().code(), Some(125));
@@ -48,6 +58,29 @@ fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
         assert_eq!(said(&session.shell("echo back")), "back\n");
         // At once: it need not have stopped yet.
         signal(session.process.id(), Signal::STOP);
+        let stopped = stage.pinfold(&["stop", &session.id]).output().unwrap();
+        assert!(stopped.status.success(), "{}", errors(&stopped));
+        session.end();
+    }
+}
+
+#[test]
+fn a_suspended_session_that_has_no_room_for_connections_can_be_ended() {
+    /// Connects more often than may wait to be accepted.
+    const CONNECT: &str = "\
+import socket
+for _ in range(65):
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    client.connect('control')
+";
+    for user in people() {
+        let stage = Stage::new(user);
+        let session = Session::start(&stage, &[]);
+        stop(session.process.id());
+        let private = stage.state().join("private").join(&session.id);
+        let mut connect = Command::new("python3");
+        let connected = connect.args(["-c", CONNECT]).current_dir(&private).status().unwrap();
+        assert!(connected.success());
         let stopped = stage.pinfold(&["stop", &session.id]).output().unwrap();
         assert!(stopped.status.success(), "{}", errors(&stopped));
         session.end();

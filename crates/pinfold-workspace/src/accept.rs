@@ -19,10 +19,10 @@ use pinfold_host::Refusal;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{HostProgram, Launcher, lend};
-use pinfold_host::sessions::lock;
+use pinfold_host::sessions::lock_saying;
 use pinfold_policy::path::HostPath;
+use pinfold_terminal::notify;
 use pinfold_worktree::workspace::git_outside;
-use rustix::fs::FlockOperation;
 
 /// What the copy of an index is called by. The session may be live, and has a copy of its own.
 const STAGING: &str = "accept";
@@ -43,7 +43,10 @@ pub struct Waiting {
 /// Returns the file system's error, with the path.
 pub fn exclude_others(places: &Places) -> io::Result<Arc<File>> {
     Places::make_private(&places.state)?;
-    let file = Arc::new(lock(&places.state.join("accept.lock"), FlockOperation::LockExclusive)?);
+    let file = lock_saying(&places.state.join("accept.lock"), || {
+        notify!("pinfold: waiting for another process that accepts or adopts");
+    });
+    let file = Arc::new(file?);
     lend(&file);
     Ok(file)
 }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::digest::name_of;
 use pinfold_host::directories::Places;
-use pinfold_host::sessions::lock;
+use pinfold_host::sessions::{lock, lock_saying};
+use pinfold_terminal::notify;
 use rustix::fs::FlockOperation;
 
 const MAKING: &str = "making";
@@ -36,7 +37,9 @@ pub(super) struct Record {
 pub(super) fn exclude_others(places: &Places) -> io::Result<File> {
     let directory = places.state.join("worktrees");
     Places::make_private(&directory)?;
-    lock(&directory.join("lock"), FlockOperation::LockExclusive)
+    lock_saying(&directory.join("lock"), || {
+        notify!("pinfold: waiting for another run that makes, checks or removes a worktree");
+    })
 }
 
 impl Record {

@@ -1,7 +1,7 @@
 //! Several at once, killed on the way, full disks, and files that are not what was trusted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use pinfold_testkit::{Stage, people, tracer};
 
@@ -53,6 +53,33 @@ fn runs_that_start_together_make_it_once() {
         assert_eq!(ends.iter().filter(removed).count(), 1, "{ends:?}");
         assert!(!stage.path("ws-b").exists());
         assert_eq!(host(&stage, "git worktree list | wc -l"), "1\n");
+    }
+}
+
+#[test]
+fn run_that_waits_for_worktrees_says_what_it_waits_for() {
+    for user in people() {
+        let stage = repository(user);
+        // Makes the file of the lock.
+        session(&stage, "b", "true");
+        let mut other = Command::new("flock");
+        other.arg(stage.state().join("worktrees/lock")).args([
+            "sh",
+            "-c",
+            "echo locked; read line",
+        ]);
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(other.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
+        let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(run.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        run.wait().unwrap();
+        let waits = "pinfold: waiting for another run that makes, checks or removes a worktree\n";
+        assert_eq!(said, waits);
     }
 }
 

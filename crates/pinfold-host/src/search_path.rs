@@ -1,8 +1,8 @@
 //! Where programs are looked for on the host.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -11,6 +11,11 @@ use pinfold_policy::path::Escaped;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::within::{Within, steps};
+
+/// Interpreters that are scripts, one after the other (execve(2)), and one more.
+const DEEPEST: usize = 6;
+/// Bytes of a first line that the kernel reads (`BINPRM_BUF_SIZE`), and more than any reads of them itself.
+const LONGEST_LINE: u64 = 4096;
 
 /// The directories of the caller's `PATH` that may be searched.
 #[derive(Debug)]
@@ -74,10 +79,14 @@ impl SearchPath {
         let Some(left_out) = all.find(|path| is_program(path)) else {
             return io::Error::new(io::ErrorKind::NotFound, "it is not on PATH");
         };
-        let what = format!(
-            "PATH leads to {}, where a session may have written{advice}",
-            Escaped(&left_out)
-        );
+        let program = Escaped(&left_out);
+        let what = match self.interpreter_within(&left_out) {
+            Some(interpreter) if !self.left_out.has_on_way(&left_out) => format!(
+                "{program} begins with #! and {}, where a session may have written{advice}",
+                Escaped(&interpreter)
+            ),
+            _ => format!("PATH leads to {program}, where a session may have written{advice}"),
+        };
         io::Error::new(io::ErrorKind::PermissionDenied, what)
     }
 
@@ -85,7 +94,48 @@ impl SearchPath {
     /// sandbox decides where it leads.
     fn files<'n>(&'n self, name: &'n OsStr) -> impl Iterator<Item = PathBuf> + 'n {
         let paths = self.directories().iter().map(move |directory| directory.join(name));
-        paths.filter(|path| is_program(path) && !self.left_out.has_on_way(path))
+        paths.filter(|path| {
+            is_program(path)
+                && !self.left_out.has_on_way(path)
+                && self.interpreter_within(path).is_none()
+        })
+    }
+
+    /// Returns what the first line of a script names that a sandbox may have written (execve(2), "Interpreter scripts"): its
+    /// interpreter, which may be a script as well, or a path among the words for it. A relative interpreter lies where the
+    /// script is started.
+    fn interpreter_within(&self, script: &Path) -> Option<PathBuf> {
+        if self.left_out.roots().is_empty() {
+            return None;
+        }
+        let mut script = script.to_owned();
+        for _ in 0..DEEPEST {
+            let line = first_line(&script)?;
+            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let interpreter = Path::new(OsStr::from_bytes(words.next()?)).to_owned();
+            if interpreter.is_relative() || self.leads_within(&interpreter) {
+                return Some(interpreter);
+            }
+            if let Some(path) = words.find_map(|word| self.names_within(word)) {
+                return Some(path);
+            }
+            script = interpreter;
+        }
+        None
+    }
+
+    /// Returns the path in a list of paths, or at the end of an address or an assignment, that leads to where a sandbox may
+    /// have written.
+    fn names_within(&self, value: &[u8]) -> Option<PathBuf> {
+        value.split(|byte| *byte == b':').find_map(|part| {
+            let start = part.iter().position(|byte| *byte == b'/')?;
+            let path = Path::new(OsStr::from_bytes(&part[start..]));
+            self.leads_within(path).then(|| path.to_owned())
+        })
+    }
+
+    fn leads_within(&self, path: &Path) -> bool {
+        steps(path).iter().any(|step| self.left_out.has(step))
     }
 
     /// Checks that a variable of the caller's leads to nothing that a sandbox may have written: settings of engines and clients
@@ -94,19 +144,12 @@ impl SearchPath {
     /// # Errors
     /// Returns `PermissionDenied` with the path.
     pub(crate) fn check_variable(&self, name: &str, value: &OsStr) -> io::Result<()> {
-        // A list of paths, or an address that ends with one.
-        for part in value.as_bytes().split(|byte| *byte == b':') {
-            let Some(start) = part.iter().position(|byte| *byte == b'/') else { continue };
-            let path = Path::new(OsStr::from_bytes(&part[start..]));
-            if steps(path).iter().any(|step| self.left_out.has(step)) {
-                let what = format!(
-                    "{name} leads to {}, where a session may have written; set it to something else, or unset it",
-                    Escaped(path)
-                );
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
-            }
-        }
-        Ok(())
+        let Some(path) = self.names_within(value.as_bytes()) else { return Ok(()) };
+        let what = format!(
+            "{name} leads to {}, where a session may have written; set it to something else, or unset it",
+            Escaped(&path)
+        );
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
     }
 
     /// Returns the value of `PATH` for what is started.
@@ -131,6 +174,14 @@ impl SearchPath {
             safe
         })
     }
+}
+
+/// Returns the words of a script's first line, as far as the kernel reads it; `None` for what is no script.
+fn first_line(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(LONGEST_LINE).read_to_end(&mut head)).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    Some(line.to_vec())
 }
 
 /// Returns whether a path leads to a file that the caller may execute, as execvp(3) looks for one.

@@ -60,6 +60,44 @@ fn program_is_not_found_by_a_link_to_or_through_the_workspace() {
 }
 
 #[test]
+fn script_is_not_found_if_its_first_line_names_something_in_the_workspace() {
+    let scene = Scene::new();
+    scene.program("work/bin/python", 0o755);
+    scene.program("more/tool", 0o755);
+    symlink(scene.top.join("work/bin"), scene.top.join("linked")).unwrap();
+    let search = scene.search(&["bin", "more"]);
+    let tool = scene.top.join("bin/tool");
+    let write = |path: &Path, line: &str| {
+        let top = scene.top.to_str().unwrap();
+        fs::write(path, line.replace('$', top)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    write(&scene.top.join("bin/between"), "#!$/work/bin/python\n");
+    for line in [
+        "#!$/work/bin/python\n",
+        "#! \t$/work/bin/not-there -I",
+        "#!$/linked/python\n",
+        "#!bin/python\n",
+        "#!$/bin/between\n",
+        "#!/usr/bin/env $/work/bin/python\n",
+        "#!/usr/bin/env -S PYTHONPATH=/usr/lib/x:$/work python3\n",
+    ] {
+        write(&tool, line);
+        assert_eq!(search.path_of("tool".as_ref()).unwrap(), scene.top.join("more/tool"), "{line}");
+    }
+    for line in ["#!/bin/sh\n", "#!/usr/bin/env -S python3 -I\n", "#!/not/there\n", "no script\n"] {
+        write(&tool, line);
+        assert_eq!(search.path_of("tool".as_ref()).unwrap(), tool, "{line}");
+    }
+    write(&tool, "#!$/work/bin/python\n");
+    let error = scene.search(&["bin"]).path_of("tool".as_ref()).unwrap_err().to_string();
+    let top = scene.top.display();
+    let expected =
+        format!("{top}/bin/tool begins with #! and {top}/work/bin/python, where a session");
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
 fn what_cannot_be_executed_hides_no_program() {
     let scene = Scene::new();
     scene.program("bin/tool", 0o644);

@@ -138,7 +138,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
 }
 
 /// Findings in the order in which they are judged. A repository that is rebuilt rebuilds its submodules, and their `.git`
-/// files are good then. In a directory either may be listed first.
+/// files are good then. In a directory either may be listed first. What has the shortest path comes first: repositories share
+/// a time, and what a user asked for is rarely the deepest.
 struct Order {
     others: Vec<Finding>,
     files: Vec<Finding>,
@@ -147,7 +148,8 @@ struct Order {
 impl Order {
     fn of(findings: Vec<Finding>) -> Self {
         let is_file = |finding: &Finding| matches!(finding.what, What::GitFile);
-        let (files, others) = findings.into_iter().partition(is_file);
+        let (files, mut others): (Vec<Finding>, _) = findings.into_iter().partition(is_file);
+        others.sort_by_cached_key(|finding| finding.path.components().count());
         Self { others, files }
     }
 }
@@ -383,11 +385,13 @@ mod tests {
         let found = |path: &str, kind, what| Finding { path: PathBuf::from(path), kind, what };
         let order = Order::of(vec![
             found("/w/inner/.git", FileType::RegularFile, What::GitFile),
+            found("/w/deep/er/.git", FileType::Directory, What::GitDirectory),
             found("/w/fifo", FileType::Fifo, What::Socket),
             found("/w/.git", FileType::Directory, What::GitDirectory),
         ]);
         let paths = |findings: Vec<Finding>| findings.into_iter().map(|it| it.path);
-        assert!(paths(order.others).eq(["/w/fifo", "/w/.git"].map(PathBuf::from)));
+        let others = ["/w/fifo", "/w/.git", "/w/deep/er/.git"].map(PathBuf::from);
+        assert!(paths(order.others).eq(others));
         assert!(paths(order.files).eq(["/w/inner/.git"].map(PathBuf::from)));
     }
 }

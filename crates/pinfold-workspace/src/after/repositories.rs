@@ -10,14 +10,16 @@ use crate::guard::Walked;
 
 /// New repositories that are rebuilt: git is asked some ten times for each.
 const MOST: usize = 256;
+/// Shares that are made at most of the time for the second tries: equal ones for all would be too short once more.
+const MOST_LATE: usize = 8;
 
 /// The new repositories that a look has come to.
 #[derive(Debug, Default)]
 pub(super) struct Repositories {
     /// How many were begun.
     begun: usize,
-    /// How many may still come, this one included. They share the time.
-    left: usize,
+    /// How many shares of the time are left, this one's included.
+    shares: usize,
     /// Those that the time was too short for, each with the reason.
     late: Vec<(PathBuf, Refusal)>,
 }
@@ -30,15 +32,15 @@ struct Unfinished {
 }
 
 impl Repositories {
-    /// Takes down how many come.
+    /// Takes down how many come. Where it is more than one, they leave half of the time for second tries.
     pub(super) fn expect(&mut self, count: usize) {
-        self.left = count.min(MOST) + 1;
+        self.shares = 2 * count.min(MOST);
     }
 
     /// Begins one; returns whether it is not one of too many.
     fn begin(&mut self) -> bool {
         self.begun += 1;
-        self.left = self.left.saturating_sub(1).max(1);
+        self.shares = self.shares.saturating_sub(1).max(1);
         self.begun <= MOST
     }
 }
@@ -50,7 +52,7 @@ impl After<'_> {
         if !self.repositories.begin() {
             return self.set_aside(path, "it is one of very many repositories that are new");
         }
-        if let Err(Unfinished { why, is_late }) = self.rebuild(path, self.repositories.left) {
+        if let Err(Unfinished { why, is_late }) = self.rebuild(path, self.repositories.shares) {
             if is_late {
                 self.repositories.late.push((path.to_owned(), why));
             } else {
@@ -72,7 +74,7 @@ impl After<'_> {
             }
             let has_time = !self.rebuild.is_out_of_time();
             let tried = if has_time {
-                self.rebuild(&path, count - number).map_err(|it| it.why)
+                self.rebuild(&path, (count - number).min(MOST_LATE)).map_err(|it| it.why)
             } else {
                 Err(why)
             };

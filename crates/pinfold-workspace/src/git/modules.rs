@@ -8,7 +8,7 @@
 //! refused unless it is harmless and free, both pointer files are written again from checked
 //! parts, and a working tree counts only if it is reached through no link. The rest is set aside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -175,7 +175,9 @@ impl Modules<'_> {
         deepest: usize,
     ) {
         let Some(deepest) = deepest.checked_sub(1) else { return };
-        for (name, private) in self.directories_of(parent) {
+        let all = self.directories_of(parent).into_iter();
+        let mut waiting: VecDeque<_> = all.map(|(name, private)| (name, private, false)).collect();
+        while let Some((name, private, is_late)) = waiting.pop_front() {
             if self.patience.is_some_and(Patience::is_over) {
                 return;
             }
@@ -187,12 +189,19 @@ impl Modules<'_> {
             if is_known || self.is_early(&module, made) {
                 continue;
             }
-            match self.one(&module, made, settled) {
+            // One that this is too short for is tried once more with what the others leave.
+            let share = self.with(&self.git.with_share_of(waiting.len() + 1));
+            let tried = share.one(&module, made, settled);
+            let has_run_out = share.git.is_out_of_time() && !self.git.is_out_of_time();
+            match tried {
+                Err(_) if has_run_out && !is_late => {
+                    waiting.push_back((module.name, module.private, true));
+                }
                 Ok(host) => {
                     let top = module.tree.path.clone();
                     let (common, private) = (host.clone(), module.private.clone());
                     let inner = Parent { top, host, common, private };
-                    self.of(&inner, made, settled, files, deepest);
+                    share.of(&inner, made, settled, files, deepest);
                     self.finish(&module, made, settled, files);
                 }
                 Err(why) => {

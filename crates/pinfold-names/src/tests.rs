@@ -266,6 +266,26 @@ fn protected_names_of_a_home_are_protected_in_every_part_of_it() {
     assert_eq!(effect(&protection, &in_home(""), ".npmrc"), Some(Effect::Hide));
     assert_eq!(effect(&protection, &in_home("src/app"), ".npmrc"), None);
     assert_eq!(effect(&protection, &in_home("src/app"), "bin"), None);
+    for (part, path) in [
+        ("", ".local/share/bash-completion/completions/git"),
+        ("", ".config/Claude/claude_desktop_config.json"),
+        ("", ".copilot/mcp-config.json"),
+        ("", ".sqliterc"),
+        (".local/share", "systemd/user/x.service"),
+        (".local/share", "dbus-1/services/x.service"),
+        ("", ".vscode-server/data/Machine/settings.json"),
+        (".cursor", "mcp.json"),
+        (".config/opencode", "plugin/x.js"),
+        (".m2", "settings.xml"),
+        (".sbt", "1.0/plugins/x.sbt"),
+    ] {
+        let is_protected =
+            Path::new(path).ancestors().filter(|it| *it != Path::new("")).any(|it| {
+                let class = protection.classify(&in_home(part), it);
+                class.is_some_and(|class| class.executed().is_some())
+            });
+        assert!(is_protected, "{part}/{path}");
+    }
     let site = in_home(".config");
     let missing: Vec<_> = protection.missing(&site).map(|it| it.relative).collect();
     let is_missing = |name: &str| missing.iter().any(|missing| missing == Path::new(name));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::{
@@ -78,7 +78,7 @@ for _ in range(65):
         let session = Session::start(&stage, &[]);
         stop(session.process.id());
         let private = stage.state().join("private").join(&session.id);
-        let mut connect = Command::new("python3");
+        let mut connect = stage.command("/usr/bin/python3");
         let connected = connect.args(["-c", CONNECT]).current_dir(&private).status().unwrap();
         assert!(connected.success());
         let stopped = stage.pinfold(&["stop", &session.id]).output().unwrap();

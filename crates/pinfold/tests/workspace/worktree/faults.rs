@@ -1,7 +1,7 @@
 //! Several at once, killed on the way, full disks, and files that are not what was trusted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use pinfold_testkit::{Stage, people, tracer};
 
@@ -62,7 +62,7 @@ fn run_that_waits_for_worktrees_says_what_it_waits_for() {
         let stage = repository(user);
         // Makes the file of the lock.
         session(&stage, "b", "true");
-        let mut other = Command::new("flock");
+        let mut other = stage.command("/usr/bin/flock");
         other.arg(stage.state().join("worktrees/lock")).args([
             "sh",
             "-c",

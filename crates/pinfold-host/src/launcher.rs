@@ -447,6 +447,12 @@ impl HostProgram {
         self.until(self.launcher.together.map(|its| its.share(count)))
     }
 
+    /// Returns what is left of the time that its programs share.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.launcher.together.map(Together::left)
+    }
+
     /// Returns whether the time is over that its programs share.
     #[must_use]
     pub fn is_out_of_time(&self) -> bool {

@@ -24,6 +24,7 @@ mod refusal;
 mod search_path;
 pub mod session_id;
 pub mod sessions;
+pub mod shares;
 pub mod suspended;
 pub mod sys;
 pub mod within;

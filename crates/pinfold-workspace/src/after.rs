@@ -137,9 +137,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     Looked { built: after.built, is_cut }
 }
 
-/// Findings in the order in which they are judged. A repository that is rebuilt rebuilds its submodules, and their `.git`
-/// files are good then. In a directory either may be listed first. What has the shortest path comes first: repositories share
-/// a time, and what a user asked for is rarely the deepest.
+/// Findings in the order in which they are judged: `.git` files are good once the repository of their submodule is rebuilt.
+/// The shortest paths come first: repositories share a time, and what a user asked for is rarely the deepest.
 struct Order {
     others: Vec<Finding>,
     files: Vec<Finding>,
@@ -297,7 +296,8 @@ impl After<'_> {
     /// Judges `.git` files last, when repositories are rebuilt.
     fn judge_all(&mut self, findings: Vec<Finding>) {
         let Order { others, files } = Order::of(findings);
-        self.repositories.expect(others.iter().filter(|it| self.is_new_repository(it)).count());
+        let new = others.iter().filter(|it| self.is_new_repository(it)).count();
+        self.repositories.expect(new, self.rebuild.time_left());
         for finding in others {
             if !self.is_over() {
                 self.judge(finding);

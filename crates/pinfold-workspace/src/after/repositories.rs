@@ -1,8 +1,10 @@
 //! Rebuilding the repositories that a session made, or setting them aside.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use pinfold_host::Refusal;
+use pinfold_host::shares::{Share, Shares};
 
 use super::After;
 use crate::git::rebuild::Rebuilt;
@@ -10,16 +12,12 @@ use crate::guard::Walked;
 
 /// New repositories that are rebuilt: git is asked some ten times for each.
 const MOST: usize = 256;
-/// Shares that are made at most of the time for the second tries: equal ones for all would be too short once more.
-const MOST_LATE: usize = 8;
-
-/// The new repositories that a look has come to.
+/// The new repositories that a look has come to, and the time that git has for them.
 #[derive(Debug, Default)]
 pub(super) struct Repositories {
     /// How many were begun.
     begun: usize,
-    /// How many shares of the time are left, this one's included.
-    shares: usize,
+    shares: Shares,
     /// Those that the time was too short for, each with the reason.
     late: Vec<(PathBuf, Refusal)>,
 }
@@ -32,16 +30,15 @@ struct Unfinished {
 }
 
 impl Repositories {
-    /// Takes down how many come. Where it is more than one, they leave half of the time for second tries.
-    pub(super) fn expect(&mut self, count: usize) {
-        self.shares = 2 * count.min(MOST);
+    /// Takes down how many come, and the time for all.
+    pub(super) fn expect(&mut self, count: usize, time: Duration) {
+        self.shares = Shares::new(count.min(MOST), time);
     }
 
-    /// Begins one; returns whether it is not one of too many.
-    fn begin(&mut self) -> bool {
+    /// Begins one; returns its share of the time, if it is not one of too many.
+    fn begin(&mut self) -> Option<Share> {
         self.begun += 1;
-        self.shares = self.shares.saturating_sub(1).max(1);
-        self.begun <= MOST
+        (self.begun <= MOST).then(|| self.shares.begin())
     }
 }
 
@@ -49,10 +46,13 @@ impl After<'_> {
     /// Rebuilds a new repository in its place, or sets it aside. One that the time was too short for is tried once more
     /// when the others are done.
     pub(super) fn repository(&mut self, path: &Path) {
-        if !self.repositories.begin() {
+        let Some(share) = self.repositories.begin() else {
             return self.set_aside(path, "it is one of very many repositories that are new");
-        }
-        if let Err(Unfinished { why, is_late }) = self.rebuild(path, self.repositories.shares) {
+        };
+        let began = Instant::now();
+        let rebuilt = self.rebuild(path, share.time());
+        self.repositories.shares.used(share, began.elapsed());
+        if let Err(Unfinished { why, is_late }) = rebuilt {
             if is_late {
                 self.repositories.late.push((path.to_owned(), why));
             } else {
@@ -74,7 +74,8 @@ impl After<'_> {
             }
             let has_time = !self.rebuild.is_out_of_time();
             let tried = if has_time {
-                self.rebuild(&path, (count - number).min(MOST_LATE)).map_err(|it| it.why)
+                let share = self.rebuild.time_left() / (count - number) as u32;
+                self.rebuild(&path, share).map_err(|it| it.why)
             } else {
                 Err(why)
             };
@@ -84,9 +85,9 @@ impl After<'_> {
         }
     }
 
-    /// Rebuilds a repository in its place, within an equal share of the time for one of `count`.
-    fn rebuild(&mut self, path: &Path, count: usize) -> Result<(), Unfinished> {
-        let rebuild = self.rebuild.with_share_of(count);
+    /// Rebuilds a repository in its place within this time.
+    fn rebuild(&mut self, path: &Path, time: Duration) -> Result<(), Unfinished> {
+        let rebuild = self.rebuild.within(time);
         let Rebuilt { note, is_whole, files } = rebuild
             .at(path, self.settled)
             .map_err(|why| Unfinished { why, is_late: rebuild.is_out_of_time() })?;

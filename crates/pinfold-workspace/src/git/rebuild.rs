@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use pinfold_git::foreign::{Foreign, WorkTree};
 use pinfold_git::new_directory::NewDirectory;
@@ -53,12 +54,17 @@ pub(crate) struct Rebuilt {
 }
 
 impl Rebuild<'_> {
-    /// Returns it with an equal share of the time that is left, for one of `count` repositories.
-    pub(crate) fn with_share_of(&self, count: usize) -> Self {
-        let git = self.git.as_ref().map(|git| git.with_share_of(count));
+    /// Returns it with so much of the time that is left.
+    pub(crate) fn within(&self, time: Duration) -> Self {
+        let git = self.git.as_ref().map(|git| git.within(time));
         let launcher = git.as_ref().map_or(&self.reader.launcher, HostProgram::launcher).clone();
         let modules = self.modules.as_ref().zip(git.as_ref()).map(|(it, git)| it.with(git));
         Self { git, reader: Reader { launcher, ..self.reader.clone() }, modules, ..*self }
+    }
+
+    /// Returns what is left of the time, nothing without git.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.git.as_ref().and_then(HostProgram::time_left).unwrap_or_default()
     }
 
     /// Returns whether the time is over.

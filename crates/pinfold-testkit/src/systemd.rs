@@ -1,4 +1,5 @@
-//! systemd as process 1 in namespaces of a test's own, over the machine's own programs.
+//! systemd as process 1 in namespaces of a test's own, over the machine's own programs, or those of another system
+//! (`scripts/test-systemd`).
 //!
 //! It takes about a second. The users in it are `alice` and `bob`, who may ask the runner, `carol`, who may not,
 //! and `pi-agent` and `pi-bob`, whom sessions run as.
@@ -20,15 +21,16 @@ const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/system
 /// Where the programs lie in there.
 pub const PINFOLD: &str = "/opt/pinfold";
 const RUNNER: &str = "/opt/pinfold-runner";
-const NEEDED: [&str; 7] = [
-    "/lib/systemd/systemd",
-    "/usr/bin/systemd-run",
-    "/usr/bin/dbus-daemon",
-    "/usr/bin/unshare",
-    "/usr/bin/nsenter",
-    "/usr/bin/setpriv",
-    "/usr/sbin/pivot_root",
+const NEEDED: [&str; 6] = [
+    "usr/lib/systemd/systemd",
+    "usr/bin/systemd-run",
+    "usr/bin/dbus-daemon",
+    "usr/bin/nsenter",
+    "usr/bin/setpriv",
+    "usr/bin/unshare",
 ];
+/// What has the directory of another system, whose programs are used.
+const OTHER: &str = "PINFOLD_TEST_SYSTEM";
 /// Units that would change the machine itself, or take a while.
 const MASKED: [&str; 10] = [
     "kmod-static-nodes.service",
@@ -53,7 +55,7 @@ const USERS: [(&str, u32); 7] = [
     ("carol", 1002),
 ];
 /// The group of the runner's socket.
-pub const SOCKET_GROUP: u32 = 989;
+const SOCKET_GROUP: u32 = 989;
 /// How long the boot may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -99,7 +101,8 @@ impl Systemd {
         fs::write(&script, BOOT).unwrap();
         let log = fs::File::create(base.path().join("log")).unwrap();
         let mut boot = User::current().command("sh");
-        boot.arg(script).arg(base.path().join("tree")).arg(&name).stdin(Stdio::null());
+        boot.arg(script).arg(base.path().join("tree")).arg(&name).arg(programs());
+        boot.stdin(Stdio::null());
         let boot = boot.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let mut system = Self { boot, process: 0, base, name };
         system.await_boot();
@@ -237,10 +240,11 @@ fn obstacle(pinfold: &Path) -> Option<String> {
     if !User::current().is_root() {
         return Some("needs root".to_owned());
     }
-    if let Some(missing) = NEEDED.iter().find(|program| !Path::new(program).exists()) {
-        return Some(format!("needs {missing}"));
+    let programs = programs();
+    if let Some(missing) = NEEDED.iter().find(|program| !programs.join(program).exists()) {
+        return Some(format!("needs {}", programs.join(missing).display()));
     }
-    if !fs::symlink_metadata("/lib").unwrap().is_symlink() {
+    if !fs::symlink_metadata(programs.join("lib")).unwrap().is_symlink() {
         return Some("needs a system whose programs all lie in /usr".to_owned());
     }
     let is_roots = |program: &Path| fs::metadata(program).is_ok_and(|file| file.uid() == 0);
@@ -251,6 +255,12 @@ fn obstacle(pinfold: &Path) -> Option<String> {
             runner.display()
         )
     })
+}
+
+/// Returns the system whose programs are used.
+#[must_use]
+pub fn programs() -> PathBuf {
+    std::env::var_os(OTHER).map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 fn runner(pinfold: &Path) -> PathBuf {
@@ -275,7 +285,7 @@ fn furnish(tree: &Path, policy: Option<&str>, pinfold: &Path) {
         fs::create_dir_all(tree.join(directory)).unwrap();
     }
     for link in ["bin", "sbin", "lib", "lib64"] {
-        if let Ok(to) = fs::read_link(Path::new("/").join(link)) {
+        if let Ok(to) = fs::read_link(programs().join(link)) {
             symlink(to, tree.join(link)).unwrap();
         }
     }
@@ -293,7 +303,7 @@ fn furnish(tree: &Path, policy: Option<&str>, pinfold: &Path) {
     etc("group", &format!("{}tty:x:5:\n", lines(group)));
     etc("nsswitch.conf", "passwd: files\ngroup: files\n");
     etc("machine-id", "0123456789abcdef0123456789abcdef\n");
-    fs::copy("/etc/ld.so.cache", tree.join("etc/ld.so.cache")).unwrap();
+    fs::copy(programs().join("etc/ld.so.cache"), tree.join("etc/ld.so.cache")).unwrap();
     let units = tree.join("etc/systemd/system");
     if let Some(policy) = policy {
         set_up(tree, policy);

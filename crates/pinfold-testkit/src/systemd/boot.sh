@@ -1,10 +1,10 @@
 #!/bin/sh
-# boot.sh TREE NAME: systemd as process 1 of namespaces of its own, with TREE as its root.
+# boot.sh TREE NAME SYSTEM: systemd as process 1 of namespaces of its own, with TREE as its root and the programs of SYSTEM.
 #
-# Its control groups lie in groups called NAME, so that it sees itself at the top. The first run joins these groups and
-# makes the namespaces; the second, in them, mounts what systemd expects and becomes it.
+# Its control groups lie in groups called NAME, so that it sees itself at the top. The first run makes namespaces; the second, in
+# them, joins these groups; the third mounts what systemd expects and becomes it.
 set -e
-tree=$1 name=$2 phase=${3:-outside}
+tree=$1 name=$2 system=$3 phase=${4:-outside}
 groups=/sys/fs/cgroup
 # Hierarchies of version 1; those that are not there are left out.
 hierarchies="systemd memory pids cpu cpuacct devices freezer unified"
@@ -26,24 +26,29 @@ mount_groups() {
     done
 }
 
-if [ "$phase" = outside ]; then
+case $phase in
+outside)
+    exec unshare --mount --pid --uts --ipc --net --fork --kill-child=KILL sh "$0" "$tree" "$name" "$system" joining
+    ;;
+joining)
+    # Not the process outside: version 2 gives no controllers to groups below one with processes.
     if [ -e "$groups/cgroup.controllers" ]; then
         mkdir "$groups/$name"
-        echo $$ > "$groups/$name/cgroup.procs"
+        echo 0 > "$groups/$name/cgroup.procs"
     else
         for one in $hierarchies; do
             [ -d "$groups/$one" ] || continue
             mkdir "$groups/$one/$name"
-            echo $$ > "$groups/$one/$name/cgroup.procs"
+            echo 0 > "$groups/$one/$name/cgroup.procs"
         done
     fi
-    exec unshare --mount --pid --uts --ipc --net --cgroup --fork --kill-child=KILL \
-        sh "$0" "$tree" "$name" inside
-fi
+    exec unshare --cgroup sh "$0" "$tree" "$name" "$system" inside
+    ;;
+esac
 
 mount --make-rprivate /
 mount --bind "$tree" "$tree"
-mount --bind /usr "$tree/usr"
+mount --bind "$system/usr" "$tree/usr"
 mount -o remount,bind,ro "$tree/usr"
 mount -t proc none "$tree/proc"
 mount -t sysfs none "$tree/sys"

@@ -43,9 +43,12 @@ fn run(options: &str, line: &str) -> String {
 fn waiting(system: &Systemd, options: &str) -> Child {
     let line = run(options, "touch runs; exec sleep 1000");
     let mut session = system.as_user("alice");
-    let session = session.args(["sh", "-c", &line]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut session = session.args(["sh", "-c", &line]).stderr(Stdio::piped()).spawn().unwrap();
     let runs = system.path("/home/alice/work/proj/runs");
-    until("it runs", || runs.exists());
+    until("it runs", || runs.exists() || session.try_wait().unwrap().is_some());
+    if !runs.exists() {
+        panic!("{}", failure(&session.wait_with_output().unwrap()));
+    }
     session
 }
 
@@ -65,7 +68,7 @@ fn nothing_is_left(system: &Systemd) {
     until("units are gone", || system.units().is_empty());
 }
 
-fn until(what: &str, is: impl Fn() -> bool) {
+fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{what}");

@@ -1,7 +1,7 @@
 //! Requests that are refused, and callers that mean harm.
 
 use std::fs;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -11,14 +11,13 @@ use std::time::Instant;
 use pinfold_runner::Refusal;
 use pinfold_runner::request::{HELLO, MOST_DESCRIPTORS, Request, Wanted};
 use pinfold_runner_client as message;
-use pinfold_testkit::systemd::{PINFOLD, SOCKET_GROUP, Systemd, own};
+use pinfold_testkit::systemd::{PINFOLD, Systemd, own};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
-use rustix::process::{Gid, Uid};
 
 use crate::{failure, nothing_is_left, run, system, text};
 
@@ -100,9 +99,33 @@ fn own_namespaces_and_own_programs_give_a_caller_nothing() {
     nothing_is_left(&system);
 }
 
+/// Connects whenever it is asked to, and hands the socket over. systemd 257 ends its own socket if a process connects that it
+/// cannot see, as those outside of its namespace of processes.
+const CONNECT: &str = r#"
+import socket
+control = socket.socket(fileno=0)
+while control.recv(1):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
+        caller.connect("/run/pinfold/runner.sock")
+        socket.send_fds(control, [b"x"], [caller.fileno()])
+"#;
+
 /// A caller that speaks the runner's language itself, as alice.
 pub(crate) struct Hostile<'s> {
     pub(crate) system: &'s Systemd,
+    /// Where a process in the system is asked to connect, which ends with it.
+    control: OwnedFd,
+}
+
+impl<'s> Hostile<'s> {
+    pub(crate) fn new(system: &'s Systemd) -> Self {
+        let (control, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        let mut connects = system.as_user("alice");
+        connects.args(["/usr/bin/python3", "-I", "-c", CONNECT]).stdin(theirs).spawn().unwrap();
+        Self { system, control }
+    }
 }
 
 impl Hostile<'_> {
@@ -145,35 +168,19 @@ impl Hostile<'_> {
         (socket, refusal)
     }
 
-    /// Only this thread is alice, while it connects: the kernel asks then.
+    /// Connects as alice.
     fn connect(&self) -> OwnedFd {
-        let alice = || {
-            rustix::thread::set_thread_groups(&[Gid::from_raw(SOCKET_GROUP)])?;
-            rustix::thread::set_thread_res_gid(None, Gid::from_raw(1000), None)?;
-            rustix::thread::set_thread_res_uid(None, Uid::from_raw(1000), None)
-        };
-        let path = self.system.live_path("/run/pinfold/runner.sock");
-        // Reached by root, whose namespaces these are.
-        let directory =
-            rustix::fs::open(path.parent().unwrap(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                .unwrap();
-        let path = format!(
-            "/proc/thread-self/fd/{}/runner.sock",
-            std::os::fd::AsRawFd::as_raw_fd(&directory)
-        );
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .unwrap();
-        alice().unwrap();
-        let connected = rustix::net::connect(&socket, &SocketAddrUnix::new(path.as_str()).unwrap());
-        rustix::thread::set_thread_res_uid(None, Uid::ROOT, None).unwrap();
-        rustix::thread::set_thread_res_gid(None, Gid::ROOT, None).unwrap();
-        connected.unwrap();
-        socket
+        rustix::net::send(&self.control, b"c", SendFlags::NOSIGNAL).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let slices = &mut [IoSliceMut::new(&mut byte)];
+        recvmsg(&self.control, slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC).unwrap();
+        let connected = ancillary.drain().find_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+            _ => None,
+        });
+        connected.unwrap()
     }
 
     pub(crate) fn open(&self, path: &str) -> OwnedFd {
@@ -209,7 +216,7 @@ pub(crate) fn request(names: &[&str]) -> Request {
 #[test]
 fn hostile_request_is_refused_before_any_right_is_used() {
     let Some(system) = system("hostile_request_is_refused") else { return };
-    let hostile = Hostile { system: &system };
+    let hostile = Hostile::new(&system);
     let project = system.path("/home/alice/work/proj");
     let make = |name: &str, to: &str| {
         symlink(to, project.join(name)).unwrap();
@@ -278,7 +285,7 @@ fn hostile_request_is_refused_before_any_right_is_used() {
 fn connections_that_say_nothing_keep_nobody_else_from_the_runner() {
     let Some(system) = system("connections_that_say_nothing") else { return };
     system.project("bob", "/home/bob/work");
-    let hostile = Hostile { system: &system };
+    let hostile = Hostile::new(&system);
     // More than systemd lets in at once, if the runner waited for each of them.
     let held: Vec<OwnedFd> = (0..400).map(|_| hostile.connect()).collect();
     let output = system.shell("bob", &format!("cd work && {RUN}"));
@@ -293,7 +300,7 @@ fn hostile_requests_keep_nobody_else_from_the_runner() {
     let number = |name: &str, usual: u64| {
         std::env::var(name).map_or(usual, |value| value.parse::<u64>().unwrap())
     };
-    let hostile = Hostile { system: &system };
+    let hostile = Hostile::new(&system);
     let program = hostile.open(PINFOLD);
     let message = message::encode(&request(&["/home/alice/work/proj"])).unwrap();
     // From one seed: each message is a request with some of its bytes changed, cut or repeated.

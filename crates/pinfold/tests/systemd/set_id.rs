@@ -6,13 +6,12 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
 
 use pinfold_boundary::{
     Door, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
 };
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_testkit::systemd::{PINFOLD, Systemd, own};
+use pinfold_testkit::systemd::{PINFOLD, Systemd, own, programs};
 use pinfold_testkit::{installed, skip};
 use pinfold_wire::{Channel, DecodeError, LaunchOrder, Order, Report, Wire, Writer};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -41,7 +40,7 @@ impl Wire for Errand {
         let (owner_is_other, memory_is_bounded, configuration) = (0, 1, 0);
         writer.bytes(&self.plan.encode()).u8(owner_is_other);
         writer.u8(memory_is_bounded).u64(1024).u8(configuration);
-        let usr = fs::metadata("/usr").unwrap();
+        let usr = fs::metadata(programs().join("usr")).unwrap();
         writer.u32(1).bytes(b"/usr").u64(usr.dev()).u64(usr.ino());
         writer.finish()
     }
@@ -56,7 +55,7 @@ fn plan(uid: u32) -> LaunchPlan {
     let host = |path: &str| HostPath::new(path).unwrap();
     let mut tree = vec![entry("/usr", Place::ReadOnly(host("/usr")))];
     for name in ["bin", "lib", "lib64"] {
-        let to = fs::read_link(Path::new("/").join(name)).unwrap().into_os_string();
+        let to = fs::read_link(programs().join(name)).unwrap().into_os_string();
         tree.push(entry(&format!("/{name}"), Place::Symlink(to)));
     }
     tree.push(entry("/home/agent", Place::Private));
@@ -122,7 +121,7 @@ fn set_user_id_file_of_a_session_gives_another_host_user_nothing_at_any_step() {
         return skip(test, "the attempts need python3");
     }
     let Some(system) = system(test) else { return };
-    let hostile = Hostile { system: &system };
+    let hostile = Hostile::new(&system);
     let bobs = system.project("bob", "/home/bob/work/proj");
     fs::write(bobs.join("secret"), "bob's\n").unwrap();
     own(&bobs.join("secret"), "bob");

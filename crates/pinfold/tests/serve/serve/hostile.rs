@@ -211,10 +211,11 @@ fn watches_and_subscriptions_are_bounded_and_end_with_their_client() {
 #[test]
 fn a_server_without_descriptors_refuses_and_is_well_afterwards() {
     let stage = stage();
-    let listening = Listening::new(&stage, Some(48));
+    // A start of a session takes 46 at most.
+    let listening = Listening::new(&stage, Some(64));
     let client = listening.client();
     let session = start(&client, &stage).unwrap();
-    let others: Vec<UnixStream> = (0..60).map(|_| listening.plain()).collect();
+    let others: Vec<UnixStream> = (0..80).map(|_| listening.plain()).collect();
     // Each program takes three pipes; the clients have taken what there was.
     let refused = || client.call(&run(&session, "true")).err().map(|error| error.to_string());
     until("nothing is left", || refused().is_some_and(|said| said.contains("Too many open files")));

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::Instant;
 
 use pinfold_runner::Refusal;
@@ -16,7 +17,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, socketpair,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, shutdown,
+    socketpair,
 };
 
 use crate::{failure, nothing_is_left, run, system, text};
@@ -113,8 +115,10 @@ while control.recv(1):
 /// A caller that speaks the runner's language itself, as alice.
 pub(crate) struct Hostile<'s> {
     pub(crate) system: &'s Systemd,
-    /// Where a process in the system is asked to connect, which ends with it.
+    /// Where a process in the system is asked to connect,
     control: OwnedFd,
+    /// and the process.
+    connects: Child,
 }
 
 impl<'s> Hostile<'s> {
@@ -123,8 +127,16 @@ impl<'s> Hostile<'s> {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
         let mut connects = system.as_user("alice");
-        connects.args(["/usr/bin/python3", "-I", "-c", CONNECT]).stdin(theirs).spawn().unwrap();
-        Self { system, control }
+        connects.args(["/usr/bin/python3", "-I", "-c", CONNECT]).stdin(theirs);
+        Self { system, control, connects: connects.spawn().unwrap() }
+    }
+}
+
+impl Drop for Hostile<'_> {
+    fn drop(&mut self) {
+        // It ends with the socket.
+        let _ = shutdown(&self.control, Shutdown::Both);
+        let _ = self.connects.wait();
     }
 }
 

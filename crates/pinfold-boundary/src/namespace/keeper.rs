@@ -80,7 +80,9 @@ fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     let mut keeper = Keeper::new(&masks, wall, out)?;
     if keeper.raise_wall().is_err() {
         // As for an ordinary user.
-        keeper.wall = None;
+        if let Some(wall) = keeper.wall.take() {
+            wall.end();
+        }
     }
     keeper.await_masks(channel)?;
     let opened = keeper.open();

@@ -26,6 +26,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::super::detached::open_host;
 use crate::sys::fanotify::Permissions;
@@ -113,6 +114,12 @@ impl Wall {
             }
         }
         Ok(())
+    }
+
+    /// Ends the process, and waits for that.
+    pub(super) fn end(self) {
+        drop(self.orders);
+        let _ = waitid(WaitId::PidFd(self.process.as_fd()), WaitIdOptions::EXITED);
     }
 
     /// Returns a descriptor that is readable when the process has ended.

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -81,6 +82,9 @@ impl SearchPath {
         };
         let program = Escaped(&left_out);
         let what = match self.interpreter_within(&left_out) {
+            Some(script) if script == left_out => {
+                format!("{program} cannot be read, to see what it starts{advice}")
+            }
             Some(interpreter) if !self.left_out.has_on_way(&left_out) => format!(
                 "{program} begins with #! and {}, where a session may have written{advice}",
                 Escaped(&interpreter)
@@ -110,7 +114,13 @@ impl SearchPath {
         }
         let mut script = script.to_owned();
         for _ in 0..DEEPEST {
-            let line = first_line(&script)?;
+            let line = match first_line(&script) {
+                Ok(line) => line?,
+                // The kernel needs no right to read it. One of root's is no session's.
+                Err(_) => {
+                    return fs::metadata(&script).is_ok_and(|it| it.uid() != 0).then_some(script);
+                }
+            };
             let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             let interpreter = Path::new(OsStr::from_bytes(words.next()?)).to_owned();
             if interpreter.is_relative() || self.leads_within(&interpreter) {
@@ -177,11 +187,17 @@ impl SearchPath {
 }
 
 /// Returns the words of a script's first line, as far as the kernel reads it; `None` for what is no script.
-fn first_line(path: &Path) -> Option<Vec<u8>> {
+///
+/// # Errors
+/// Returns why the file cannot be read, unless it is missing.
+fn first_line(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
-    File::open(path).and_then(|file| file.take(LONGEST_LINE).read_to_end(&mut head)).ok()?;
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    Some(line.to_vec())
+    match File::open(path).and_then(|file| file.take(LONGEST_LINE).read_to_end(&mut head)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let line = head.strip_prefix(b"#!").and_then(|line| line.split(|byte| *byte == b'\n').next());
+    Ok(line.map(<[u8]>::to_vec))
 }
 
 /// Returns whether a path leads to a file that the caller may execute, as execvp(3) looks for one.

@@ -21,13 +21,14 @@ const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/system
 /// Where the programs lie in there.
 pub const PINFOLD: &str = "/opt/pinfold";
 const RUNNER: &str = "/opt/pinfold-runner";
-const NEEDED: [&str; 6] = [
+const NEEDED: [&str; 7] = [
     "usr/lib/systemd/systemd",
     "usr/bin/systemd-run",
     "usr/bin/dbus-daemon",
     "usr/bin/nsenter",
     "usr/bin/setpriv",
     "usr/bin/unshare",
+    "usr/sbin/pivot_root",
 ];
 /// What has the directory of another system, whose programs are used.
 const OTHER: &str = "PINFOLD_TEST_SYSTEM";

@@ -11,6 +11,7 @@ mod grants;
 mod home;
 mod variables;
 
+use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
@@ -75,8 +76,8 @@ impl Terms {
         let least = |asked: &mut Option<u64>, most: Option<u64>| {
             *asked = asked.iter().copied().chain(most).min();
         };
-        least(&mut limits.memory, self.policy.memory_max);
-        let tasks = self.policy.tasks_max.map(|most| most.saturating_sub(OWN_TASKS).max(1));
+        least(&mut limits.memory, self.policy.memory_max.map(NonZeroU64::get));
+        let tasks = self.policy.tasks_max.map(|most| most.get().saturating_sub(OWN_TASKS).max(1));
         least(&mut limits.pids, tasks);
     }
 }

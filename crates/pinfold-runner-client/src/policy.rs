@@ -28,9 +28,6 @@ fn fault(policy: &Policy) -> Option<String> {
     if !policy.environment_files.iter().all(|path| is_canonical(path)) {
         return Some("environmentFiles must be absolute paths without `.` and `..`".to_owned());
     }
-    if [policy.runtime_max_sec, policy.memory_max, policy.tasks_max].contains(&Some(0)) {
-        return Some("runtimeMaxSec, memoryMax and tasksMax must be more than 0".to_owned());
-    }
     let is_variable = |(name, value): (&String, &String)| {
         !name.is_empty() && !name.contains('=') && !(name.clone() + value).contains('\0')
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -17,8 +18,6 @@ use crate::request::MOST_FILES;
 
 /// Where the policy lies.
 pub const PATH: &str = "/etc/pinfold/runner.json";
-/// Where pinfold lies unless the policy says something else.
-const PROGRAM: &str = "/usr/bin/pinfold";
 /// Where the policy is described.
 pub const GUIDE: &str = "docs/guides/systemd.md describes the file for administrators";
 /// pinfold's own directories in a home (`pinfold_host::directories`): sessions and what can be made again. Not its
@@ -37,11 +36,11 @@ pub struct Policy {
     #[serde(default = "program")]
     pub program: PathBuf,
     /// Seconds after which a session is ended.
-    pub runtime_max_sec: Option<u64>,
+    pub runtime_max_sec: Option<NonZeroU64>,
     /// Bytes of memory that a session has at most.
-    pub memory_max: Option<u64>,
+    pub memory_max: Option<NonZeroU64>,
     /// Tasks that a session's unit has at most, init's own among them.
-    pub tasks_max: Option<u64>,
+    pub tasks_max: Option<NonZeroU64>,
     /// Whether a unit shows no other processes, which systemd 257 can do.
     #[serde(default)]
     pub private_pids: bool,
@@ -73,8 +72,9 @@ pub struct HostUser {
     pub config_path: Option<String>,
 }
 
+/// Returns where pinfold lies unless the policy says something else.
 fn program() -> PathBuf {
-    PathBuf::from(PROGRAM)
+    PathBuf::from("/usr/bin/pinfold")
 }
 
 impl Policy {

@@ -17,14 +17,11 @@ use rustix::process::umask;
 use crate::accounts::Account;
 use crate::caller::Caller;
 use crate::grant::Allowed;
-use crate::installed;
 use crate::mounts::{self, Ids};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::request::{LONGEST, MOST_DESCRIPTORS, Request, malformed};
-use crate::state;
-use crate::turn;
-use crate::unit;
+use crate::{installed, state, turn, unit};
 
 /// How long a caller may take to send its request.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };

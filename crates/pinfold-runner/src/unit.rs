@@ -1,5 +1,6 @@
 //! The transient unit that a session runs in (systemd.exec(5), systemd.resource-control(5)).
 
+use std::num::NonZeroU64;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command};
@@ -47,7 +48,9 @@ pub fn arguments(policy: &Policy, service: &Account, request: &Request) -> Vec<S
     // The minus sign is for a directory that is not there.
     set(format!("InaccessiblePaths=-{}", policy.state_dir.display()));
     // A caller may ask for less than the policy gives.
-    let least = |asked: Option<u64>, most: Option<u64>| asked.into_iter().chain(most).min();
+    let least = |asked: Option<u64>, most: Option<NonZeroU64>| {
+        asked.into_iter().chain(most.map(NonZeroU64::get)).min()
+    };
     if let Some(bytes) = least(request.memory, policy.memory_max) {
         set(format!("MemoryMax={bytes}"));
         set("MemorySwapMax=0".to_owned());

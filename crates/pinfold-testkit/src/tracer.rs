@@ -1,6 +1,8 @@
 //! Kills one process of a program at a chosen system call (ptrace(2)).
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+mod below;
+
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,6 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+pub use below::{Below, Made, Target, kill_below};
 
 /// How a traced run ended.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::fsconfig_reconfigure;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketType,
-    recvmsg, send, sockopt,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, Shutdown,
+    SocketType, recvmsg, send, shutdown, sockopt,
 };
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
@@ -164,6 +164,9 @@ fn attend(child: &OwnedFd, channel: &OwnedFd, orders: &Channel) {
     let mut ended = [PollFd::new(child, PollFlags::IN)];
     let _ = rustix::io::retry_on_intr(|| poll(&mut ended, Some(&GRACE)));
     let _ = pidfd_send_signal(child, Signal::KILL);
+    // The supervisor may still wait for a word of init's, while the keeper waits for the supervisor. Closing it is not
+    // enough: systemd holds a unit's standard input as long as the unit.
+    let _ = shutdown(channel, Shutdown::Both);
     // The keeper looks for a last time and reports. It ends with the supervisor's end of its channel.
     for process in [Some(child), keeper.as_ref()].into_iter().flatten() {
         let wait = || waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);

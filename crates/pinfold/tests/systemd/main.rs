@@ -10,6 +10,7 @@ mod requests;
 mod runs;
 mod set_id;
 mod setup;
+mod steps;
 
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};

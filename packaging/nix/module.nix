@@ -279,7 +279,7 @@ in
         text = unit "pinfold-runner.socket";
         wantedBy = [ "sockets.target" ];
       };
-      "pinfold-runner@.service".text = unit "pinfold-runner@.service";
+      "pinfold-runner.service".text = unit "pinfold-runner.service";
     };
 
     environment.systemPackages =

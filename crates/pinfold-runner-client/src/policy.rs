@@ -1,9 +1,10 @@
 //! What in a policy helps nobody, and where a user's configuration lies.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pinfold_runner::Refusal;
-use pinfold_runner::accounts::Account;
+use pinfold_runner::accounts::{Account, is_name};
 use pinfold_runner::installed;
 use pinfold_runner::policy::{GUIDE, PATH, Policy, expand, is_canonical};
 
@@ -24,6 +25,9 @@ pub fn checked(policy: Policy) -> Result<Policy, Refusal> {
 fn fault(policy: &Policy) -> Option<String> {
     if policy.host_users.is_empty() {
         return Some("hostUsers is empty: nobody may start a session".to_owned());
+    }
+    if let Some(what) = fault_of_users(policy) {
+        return Some(what);
     }
     if !policy.environment_files.iter().all(|path| is_canonical(path)) {
         return Some("environmentFiles must be absolute paths without `.` and `..`".to_owned());
@@ -55,6 +59,29 @@ fn fault(policy: &Policy) -> Option<String> {
         }
     }
     None
+}
+
+/// Says what is wrong in the names of users. Root's program compares the ids of those that a request is about.
+fn fault_of_users(policy: &Policy) -> Option<String> {
+    let hosts = || policy.host_users.keys().map(String::as_str);
+    // A caller can have its service user run any program, also outside a unit.
+    let mut sharers = BTreeMap::new();
+    for host in hosts() {
+        let service = policy.service(host);
+        if let Some(other) = sharers.insert(service, host) {
+            return Some(format!(
+                "sessions of {other:?} and {host:?} would both run as {service:?} and reach each other: give one of \
+                 them another user (`hostUsers.{host}.user`)"
+            ));
+        }
+    }
+    let services = || sharers.keys().copied().chain([policy.user.as_str()]);
+    if let Some(name) = services().chain(hosts()).find(|name| !is_name(name)) {
+        return Some(format!("{name:?} is no name of a user"));
+    }
+    let is_wrong = |name: &&str| *name == "root" || policy.host_users.contains_key(*name);
+    let name = services().find(is_wrong)?;
+    Some(format!("user {name:?} must neither be root nor a host user"))
 }
 
 fn path_of<'p>(policy: &'p Policy, host_user: &str) -> &'p str {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::accounts::{Account, is_name};
+use crate::accounts::Account;
 use crate::installed;
 use crate::refusal::Refusal;
 use crate::request::MOST_FILES;
@@ -28,8 +28,9 @@ pub const OWN: [&str; 2] = [".local/state/pinfold", ".cache/pinfold"];
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Policy {
-    /// The user that sessions run as, of the one host user that has none of its own.
-    user: String,
+    /// The user that sessions run as, of the one host user that has none of its own. Which ids are refused is decided when a
+    /// request comes.
+    pub user: String,
     /// That user's directory, which no session sees.
     pub state_dir: PathBuf,
     /// pinfold's executable.
@@ -105,29 +106,6 @@ impl Policy {
     }
 
     fn check(&self) -> Result<(), String> {
-        let own = self.host_users.values().filter_map(|host| host.user.as_deref());
-        let services: Vec<&str> = own.chain([self.user.as_str()]).collect();
-        let hosts = self.host_users.keys().map(String::as_str);
-        // A caller can have its service user run any program, also outside a unit.
-        let mut sharers = BTreeMap::new();
-        for host in hosts.clone() {
-            let service = self.service(host);
-            if let Some(other) = sharers.insert(service, host) {
-                return Err(format!(
-                    "sessions of {other:?} and {host:?} would both run as {service:?} and reach each other: give one \
-                     of them another user (`hostUsers.{host}.user`)"
-                ));
-            }
-        }
-        for name in services.iter().copied().chain(hosts) {
-            if !is_name(name) {
-                return Err(format!("{name:?} is no name of a user"));
-            }
-        }
-        let is_wrong = |name: &&str| *name == "root" || self.host_users.contains_key(*name);
-        if let Some(name) = services.into_iter().find(is_wrong) {
-            return Err(format!("user {name:?} must neither be root nor a host user"));
-        }
         for (key, path) in [("stateDir", &self.state_dir), ("program", &self.program)] {
             if !is_plain(path) {
                 return Err(format!(

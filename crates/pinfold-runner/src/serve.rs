@@ -20,9 +20,11 @@ use crate::grant::Allowed;
 use crate::mounts::{self, Ids};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::request::{LONGEST, MOST_DESCRIPTORS, Request, malformed};
-use crate::{installed, state, turn, unit};
+use crate::request::{self, MOST_DESCRIPTORS, Request, malformed};
+use crate::{installed, state, unit};
 
+/// Seconds after which a request is given up, whatever it waits for: a file system may be a caller's.
+const LONGEST: libc::c_uint = 60;
 /// How long a caller may take to send its request.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
@@ -32,10 +34,11 @@ const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Returns why nothing was started.
 pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     prepare(socket)?;
+    // SAFETY: alarm(2) has no preconditions.
+    unsafe { libc::alarm(LONGEST) };
     let caller = Caller::of_socket(socket)?;
     let sudo = std::env::var_os("SUDO_UID").map(|uid| uid.to_string_lossy().into_owned());
     caller.agrees_with_sudo(sudo.as_deref())?;
-    let _turn = turn::take(caller.uid)?;
 
     let policy = Policy::load()?;
     let account = Account::of_id(caller.uid)?;
@@ -97,7 +100,10 @@ pub fn refuse(socket: BorrowedFd<'_>, refusal: &Refusal) {
 }
 
 /// Makes this process one that inherits nothing but the socket.
-fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
+///
+/// # Errors
+/// Returns that it is no socket of a caller's or of systemd's, or that the kernel is too old.
+pub(crate) fn prepare(socket: BorrowedFd<'_>) -> Result<(), Refusal> {
     let is_socket = sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
         && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
     if !is_socket {
@@ -123,7 +129,7 @@ fn receive(socket: BorrowedFd<'_>) -> Result<(Request, Vec<OwnedFd>), Refusal> {
     if retry_on_intr(|| poll(&mut ready, Some(&PATIENCE))).map_err(&failed)? == 0 {
         return Err(Refusal::plain("no request within 5 seconds"));
     }
-    let mut message = vec![0; LONGEST];
+    let mut message = vec![0; request::LONGEST];
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [IoSliceMut::new(&mut message)];

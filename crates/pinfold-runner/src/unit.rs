@@ -42,9 +42,6 @@ pub fn arguments(policy: &Policy, service: &Account, request: &Request) -> Vec<S
     properties().for_each(|property| set(property.to_owned()));
     set(format!("User={}", service.name));
     set(format!("Description=Sandbox {} of pinfold", request.session));
-    if policy.private_pids {
-        set("PrivatePIDs=yes".to_owned());
-    }
     // The minus sign is for a directory that is not there.
     set(format!("InaccessiblePaths=-{}", policy.state_dir.display()));
     // A caller may ask for less than the policy gives.
@@ -55,15 +52,13 @@ pub fn arguments(policy: &Policy, service: &Account, request: &Request) -> Vec<S
         set(format!("MemoryMax={bytes}"));
         set("MemorySwapMax=0".to_owned());
     }
-    if let Some(thousandths) = request.cpus {
-        set(format!("CPUQuota={}.{}%", thousandths / 10, thousandths % 10));
-    }
-    if let Some(tasks) = least(request.tasks, policy.tasks_max) {
-        set(format!("TasksMax={tasks}"));
-    }
-    if let Some(seconds) = policy.runtime_max_sec {
-        set(format!("RuntimeMaxSec={seconds}"));
-    }
+    let others = [
+        policy.private_pids.then(|| "PrivatePIDs=yes".to_owned()),
+        request.cpus.map(|it| format!("CPUQuota={}.{}%", it / 10, it % 10)),
+        least(request.tasks, policy.tasks_max).map(|tasks| format!("TasksMax={tasks}")),
+        policy.runtime_max_sec.map(|seconds| format!("RuntimeMaxSec={seconds}")),
+    ];
+    others.into_iter().flatten().for_each(set);
     let program = policy.program.display().to_string();
     arguments.extend(["--", &program, SUBCOMMAND].map(str::to_owned));
     arguments

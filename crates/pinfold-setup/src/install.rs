@@ -38,7 +38,7 @@ const WRAPPERS: &str = "/usr/local/bin";
 
 pub(crate) const FILES: [(&str, &str); 2] = [
     (SOCKET, include_str!("../../../packaging/systemd/pinfold-runner.socket")),
-    ("pinfold-runner@.service", include_str!("../../../packaging/systemd/pinfold-runner@.service")),
+    ("pinfold-runner.service", include_str!("../../../packaging/systemd/pinfold-runner.service")),
 ];
 
 /// What an administrator asks for.

@@ -23,7 +23,8 @@ pub fn remove(machine: &Machine) -> Result<Plan, Refusal> {
             "what a package installed is removed with the package",
         ));
     };
-    let list = ["systemctl", "list-units", "--plain", "--no-legend", "pinfold-*.service"];
+    let list =
+        ["systemctl", "list-units", "--plain", "--no-legend", "pinfold-????????????.service"];
     let has_systemd = machine.has(Path::new("/run/systemd/system"));
     // What cannot be asked may have sessions.
     let live = if has_systemd { machine.run(&list)? } else { String::new() };
@@ -31,7 +32,7 @@ pub fn remove(machine: &Machine) -> Result<Plan, Refusal> {
     if !live.is_empty() {
         return Err(Refusal::new(
             format!("sessions still run: {}", live.join(", ")),
-            "`pinfold stop`, by the users whose they are, or `systemctl stop 'pinfold-*.service'` ends them",
+            "`pinfold stop`, by the users whose they are, or `systemctl stop 'pinfold-????????????.service'` ends them",
         ));
     }
     let mut steps = Vec::new();

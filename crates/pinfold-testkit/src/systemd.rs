@@ -215,10 +215,10 @@ impl Systemd {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns the units of sessions that are there, and those of requests.
+    /// Returns the units of sessions that are there.
     #[must_use]
     pub fn units(&self) -> String {
-        let line = "systemctl list-units --all --plain --no-legend 'pinfold-*.service'";
+        let line = "systemctl list-units --all --plain --no-legend 'pinfold-????????????.service'";
         String::from_utf8(self.shell("root", line).stdout).unwrap()
     }
 }
@@ -328,11 +328,11 @@ fn furnish(tree: &Path, policy: Option<&str>, pinfold: &Path) {
 /// Sets the tree up by hand, with the runner where it was built.
 fn set_up(tree: &Path, policy: &str) {
     let units = tree.join("etc/systemd/system");
-    let own = ["pinfold-runner@.service.d", "sockets.target.wants"].map(|name| units.join(name));
+    let own = ["pinfold-runner.service.d", "sockets.target.wants"].map(|name| units.join(name));
     own.iter().chain([&tree.join("etc/pinfold")]).for_each(|path| fs::create_dir(path).unwrap());
     fs::write(tree.join("etc/pinfold/runner.json"), policy).unwrap();
     let own = format!("[Service]\nExecStart=\nExecStart={RUNNER}\n");
-    fs::write(units.join("pinfold-runner@.service.d/test.conf"), own).unwrap();
+    fs::write(units.join("pinfold-runner.service.d/test.conf"), own).unwrap();
     let group = format!("pinfold:x:{SOCKET_GROUP}:alice,bob\n");
     let groups = fs::read_to_string(tree.join("etc/group")).unwrap() + &group;
     fs::write(tree.join("etc/group"), groups).unwrap();

@@ -26,7 +26,7 @@ const SOCKET: &str = "/run/pinfold/runner.sock";
 /// Longer than the runner waits for init.
 const PATIENCE: Timespec = Timespec { tv_sec: 40, tv_nsec: 0 };
 
-/// How long to ask again while systemd takes no more connections.
+/// How long to ask again while the runner takes no more connections of this user.
 const BUSY: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(50);
 
@@ -80,9 +80,15 @@ pub(super) fn ask(
             Some((socket, sender)) => {
                 return Ok(meet(socket, sender, user, &unit::name(&request.session))?);
             }
-            // systemd has as many connections as it takes.
+            // It serves as many of this user's as it takes.
             None if begun.elapsed() < BUSY => std::thread::sleep(STEP),
-            None => return Err(silent("it ended without a word").into()),
+            None => {
+                let hint = "try again when others of your starts are over; an administrator sees more in \
+                            `journalctl --unit='pinfold-*'`";
+                let what =
+                    format!("{SOCKET} has closed every connection for {} seconds", BUSY.as_secs());
+                return Err(Refusal::new(what, hint).into());
+            }
         }
     }
 }

@@ -66,3 +66,39 @@ fn policy_in_which_something_is_missing_or_means_nothing_is_refused() {
         assert!(said.contains(expected), "{text}: {said}");
     }
 }
+
+#[test]
+fn names_that_no_user_has_or_no_session_may_run_as_are_refused() {
+    let of = |user: &str, host: &str, own: &str| {
+        refused(&format!(
+            r#"{{"user": {user:?}, "stateDir": "/var/lib/x", "hostUsers": {{{host:?}: {{"projectRoots": ["/a"]{own}}}}}}}"#
+        ))
+    };
+    for (user, own) in [("root", ""), ("alice", ""), ("agent", "root"), ("agent", "alice")] {
+        let own = if own.is_empty() { String::new() } else { format!(r#", "user": "{own}""#) };
+        let said = of(user, "alice", &own);
+        assert!(said.contains("must neither be root"), "{user} {own}: {said}");
+    }
+    for said in
+        [of("a%n", "alice", ""), of("agent", "alice", r#", "user": "a b""#), of("agent", "0", "")]
+    {
+        assert!(said.contains("is no name"), "{said}");
+    }
+}
+
+/// A caller can have its service user run any program, also outside a unit.
+#[test]
+fn two_host_users_with_one_service_user_are_refused() {
+    let text = |alice: &str, bob: &str| {
+        format!(
+            r#"{{"user": "agent", "stateDir": "/var/lib/x", "hostUsers": {{
+            "alice": {{"projectRoots": ["/a"]{alice}}}, "bob": {{"projectRoots": ["/b"]{bob}}}}}}}"#
+        )
+    };
+    let own = |name: &str| format!(r#", "user": "{name}""#);
+    for (alice, bob) in [("", ""), (&*own("x"), &*own("x")), ("", &*own("agent"))] {
+        let said = refused(&text(alice, bob));
+        assert!(said.contains("hostUsers.bob.user"), "{said}");
+    }
+    checked(Policy::parse(text("", &own("x")).as_bytes()).unwrap()).unwrap();
+}

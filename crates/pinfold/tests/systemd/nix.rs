@@ -34,7 +34,7 @@ fn installed_by_the_module(test: &str) -> Option<Systemd> {
     };
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     write("/etc/pinfold/runner.json", &word(&made["policy"]["text"]), 0o644);
-    fs::remove_dir_all(system.path("/etc/systemd/system/pinfold-runner@.service.d")).unwrap();
+    fs::remove_dir_all(system.path("/etc/systemd/system/pinfold-runner.service.d")).unwrap();
     for (name, unit) in made["units"].as_object().unwrap() {
         write(&format!("/etc/systemd/system/{name}"), &word(unit), 0o644);
     }

@@ -1,13 +1,13 @@
 //! Requests that are refused, and callers that mean harm.
 
 use std::fs;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::time::Instant;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use pinfold_runner::Refusal;
 use pinfold_runner::request::{HELLO, MOST_DESCRIPTORS, Request, Wanted};
@@ -152,6 +152,20 @@ impl Hostile<'_> {
         message: &[u8],
         files: &[BorrowedFd<'_>],
     ) -> (OwnedFd, Option<Refusal>) {
+        // The runner closes those of a user who has too many.
+        let mut begun = None;
+        crate::until("the runner answers", || {
+            begun = self.begin_once(message, files);
+            begun.is_some()
+        });
+        begun.unwrap()
+    }
+
+    fn begin_once(
+        &self,
+        message: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Option<(OwnedFd, Option<Refusal>)> {
         let socket = self.connect();
         let mut space =
             vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -177,7 +191,7 @@ impl Hostile<'_> {
         // It may have become a request for a unit without files, which ends with this socket.
         let is_known = length == 0 || refusal.is_some() || &answer[..length] == HELLO;
         assert!(is_known, "{:?}", &answer[..length]);
-        (socket, refusal)
+        (length > 0).then_some((socket, refusal))
     }
 
     /// Connects as alice.
@@ -285,24 +299,66 @@ fn hostile_request_is_refused_before_any_right_is_used() {
     let all = vec![etc.as_fd(); MOST_DESCRIPTORS];
     hostile.send(b"pinfold-runner 1\n", &all).unwrap();
     // As long as it takes, from a caller that says nothing.
-    let (begun, silent) = (Instant::now(), hostile.connect());
-    let mut answer = [0; 4096];
-    let (_, length) = rustix::net::recv(&silent, &mut answer[..], RecvFlags::empty()).unwrap();
+    let (mut begun, mut answer, mut length) = (Instant::now(), [0; 4096], 0);
+    crate::until("a connection is served", || {
+        begun = Instant::now();
+        let silent = hostile.connect();
+        length = rustix::net::recv(&silent, &mut answer[..], RecvFlags::empty()).unwrap().1;
+        length > 0
+    });
     assert_eq!(message::refusal(&answer[..length]).unwrap().what, "no request within 5 seconds");
     assert!(begun.elapsed().as_secs() < 20);
     nothing_is_left(&system);
 }
 
+/// Connects as often as it can until its input ends: it holds thousands of connections, sends half a request over each, or
+/// closes each at once.
+const FLOOD: &str = r#"
+import os, resource, select, socket, sys
+most = 6000
+resource.setrlimit(resource.RLIMIT_NOFILE, (2 * most, 2 * most))
+held = []
+print("begun", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    caller = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    caller.setblocking(sys.argv[1] != "spin")
+    try:
+        caller.connect("/run/pinfold/runner.sock")
+        if sys.argv[1] == "half":
+            caller.send(b"pinfold-runner 1\n")
+        if sys.argv[1] != "close":
+            held.append(caller)
+    except OSError:
+        pass
+    if len(held) == most:
+        held = held[most // 2:]
+"#;
+
 #[test]
-fn connections_that_say_nothing_keep_nobody_else_from_the_runner() {
-    let Some(system) = system("connections_that_say_nothing") else { return };
+fn flood_of_connections_keeps_nobody_else_from_the_runner() {
+    let Some(system) = system("flood_of_connections") else { return };
     system.project("bob", "/home/bob/work");
-    let hostile = Hostile::new(&system);
-    // More than systemd lets in at once, if the runner waited for each of them.
-    let held: Vec<OwnedFd> = (0..400).map(|_| hostile.connect()).collect();
-    let output = system.shell("bob", &format!("cd work && {RUN}"));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    drop(held);
+    let run = |user: &str, place: &str| {
+        let begun = Instant::now();
+        let output = system.shell(user, &format!("cd {place} && {RUN}"));
+        assert!(output.status.success(), "{user}: {}", text(&output.stderr));
+        begun.elapsed()
+    };
+    for how in ["idle", "half", "close", "spin"] {
+        let mut flood = system.as_user("alice");
+        flood.args(["/usr/bin/python3", "-I", "-c", FLOOD, how]);
+        let mut flood = flood.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut begun = [0; 6];
+        flood.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+        for _ in 0..3 {
+            let took = run("bob", "work");
+            assert!(took < Duration::from_secs(5), "{how}: {took:?}");
+        }
+        drop(flood.stdin.take());
+        flood.wait().unwrap();
+        // The one who floods is heard afterwards as well.
+        run("alice", "work/proj");
+    }
     nothing_is_left(&system);
 }
 

@@ -75,6 +75,8 @@ fn plan(uid: u32) -> LaunchPlan {
 
 /// Has a unit started by a hand-made request, and gives its init this plan.
 fn begin(hostile: &Hostile<'_>, plan: LaunchPlan) -> (Channel, Channel) {
+    // Its name is that of the one before.
+    crate::nothing_is_left(hostile.system);
     let (program, project) = (hostile.open(PINFOLD), hostile.open(PROJECT));
     let message = pinfold_runner_client::encode(&request(&[PROJECT])).unwrap();
     let (socket, refusal) = hostile.begin(&message, &[program.as_fd(), project.as_fd()]);

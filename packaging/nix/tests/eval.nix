@@ -3,10 +3,11 @@
 #   nix-instantiate --eval --strict --json packaging/nix/tests/eval.nix --arg configuration '{ … }'
 {
   configuration,
+  # Of nixpkgs, or what the module uses of it.
+  lib ? import ./shim.nix,
   pinfold ? "/nix/store/00000000000000000000000000000000-pinfold",
 }:
 let
-  lib = import ./shim.nix;
   inherit (lib) mkOption types;
   any = mkOption {
     type = types.attrsOf types.anything;
@@ -47,15 +48,18 @@ let
       outPath = "/nix/store/${name}";
     };
   };
-  config = lib.evalModules {
-    inherit pkgs;
-    modules = [
-      ../module.nix
-      ../m3ta.nix
-      system
-      configuration
-    ];
-  };
+  inherit
+    (lib.evalModules {
+      specialArgs = { inherit pkgs; };
+      modules = [
+        ../module.nix
+        ../m3ta.nix
+        system
+        configuration
+      ];
+    })
+    config
+    ;
   # As NixOS's module of sudo writes them.
   rule =
     rule:

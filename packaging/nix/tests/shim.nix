@@ -1,5 +1,5 @@
 # What the module uses of nixpkgs' library, so that it can be evaluated where there is no nixpkgs. Options that do not
-# exist, values of other types and missing values are errors, as there.
+# exist, values of other types and missing values are errors, as there and in the same words.
 let
   inherit (builtins)
     all
@@ -35,15 +35,18 @@ let
       head values
     else
       throw "${path} is defined twice";
-  checked = what: isOne: {
+  isOther = path: what: throw "A definition for option `${path}' is not of type `${what}'";
+  checked = description: isOne: {
+    inherit description;
     merge =
       path: values:
       let
         value = single path values;
       in
-      if isOne value then value else throw "${path} is not ${what}";
+      if isOne value then value else isOther path description;
   };
 
+  within = path: name: if path == "" then name else "${path}.${name}";
   # The values of options from definitions.
   build =
     path: options: definitions:
@@ -52,12 +55,12 @@ let
       unknown = filter (name: !(options ? ${name})) (concatLists (map attrNames known));
     in
     if unknown != [ ] then
-      throw "${path}.${head unknown} does not exist"
+      throw "The option `${within path (head unknown)}' does not exist"
     else
       builtins.mapAttrs (
         name: option:
         let
-          here = "${path}.${name}";
+          here = within path name;
           given = concatMap (definition: if definition ? ${name} then [ definition.${name} ] else [ ]) known;
           values = concatMap plain given;
         in
@@ -104,17 +107,22 @@ let
       inherit condition content;
     };
     types = rec {
-      str = checked "a string" isString;
-      bool = checked "a boolean" builtins.isBool;
-      int = checked "an integer" builtins.isInt;
-      package = checked "a package" (value: value ? outPath || isString value);
+      str = checked "string" isString;
+      bool = checked "boolean" builtins.isBool;
+      int = checked "signed integer" builtins.isInt;
+      package = checked "package" (
+        value:
+        value ? outPath
+        || (isString value && builtins.match "${builtins.storeDir}/[0-9a-z]{32}-.*" value != null)
+      );
       anything.merge =
         path: values:
         if all isAttrs values then (attrsOf anything).merge path values else single path values;
       nullOr = type: {
         merge = path: values: if all (value: value == null) values then null else type.merge path values;
       };
-      listOf = type: {
+      listOf = type: rec {
+        description = "list of ${type.description or "anything"}";
         merge =
           path: lists:
           concatLists (
@@ -123,7 +131,7 @@ let
               if builtins.isList list then
                 map (value: type.merge path [ value ]) list
               else
-                throw "${path} is not a list"
+                isOther path description
             ) lists
           );
       };
@@ -137,21 +145,23 @@ let
       submodule = module: { merge = path: build path module.options; };
     };
     evalModules =
-      { modules, pkgs }:
+      { modules, specialArgs }:
       let
         loaded = map (
           module:
           let
             content = if builtins.isPath module then import module else module;
           in
-          if builtins.isFunction content then content { inherit config lib pkgs; } else content
+          if builtins.isFunction content then content ({ inherit config lib; } // specialArgs) else content
         ) modules;
         options = builtins.foldl' update { } (map (module: module.options or { }) loaded);
-        config = build "config" options (
+        config = build "" options (
           map (module: module.config or (removeAttrs module [ "options" ])) loaded
         );
       in
-      config;
+      {
+        inherit config;
+      };
   };
 in
 lib

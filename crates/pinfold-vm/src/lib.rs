@@ -33,7 +33,7 @@ pub use boundary::{Choice, Vm};
 pub use initramfs::initramfs;
 pub use kernel::{Fetched, Kernel, KernelError, NoKernel, PackageError};
 pub use machine::{Machine, MachineError, Origin, Server, Snapshot};
-pub use modules::{Module, ModuleError, Modules, WANTED, needs};
+pub use modules::{Module, ModuleError, Modules, Needs, WANTED, needs};
 pub use prepared::PreparedError;
 pub use qemu::{Qemu, QemuError, QemuMachine, Version};
 pub use read::ReadError;

@@ -132,6 +132,14 @@ impl Modules {
         Ok(ordered)
     }
 
+    /// Returns the module of a name, or else the one that offers what is called so. An algorithm's plain implementation
+    /// is called `NAME_generic` (crypto/Makefile).
+    fn file_for(&self, name: &str) -> Option<&str> {
+        let name = name.replace('-', "_");
+        let found = [name.clone(), format!("{name}_generic")];
+        found.iter().find_map(|name| Some(self.files.get_key_value(name)?.0.as_str()))
+    }
+
     /// Adds a module after what it needs. `above` are those that need it.
     fn add(
         &self,
@@ -153,13 +161,25 @@ impl Modules {
             .map_err(|source| ModuleError::Unpack { path: path.clone(), source })?;
         let needs = needs(&unpacked).ok_or_else(|| ModuleError::NotAModule(path.clone()))?;
         above.push(name.clone());
-        for need in &needs {
+        let there = needs.preferred.iter().filter_map(|preferred| self.file_for(preferred));
+        let there =
+            there.filter(|name| !above.iter().any(|above| above == name)).collect::<Vec<_>>();
+        for need in needs.required.iter().map(String::as_str).chain(there) {
             self.add(need, above, ordered)?;
         }
         above.pop();
         ordered.push(Module { name, bytes: unpacked });
         Ok(())
     }
+}
+
+/// What a module says of others that are to be loaded before it.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// Those whose code it calls.
+    pub required: Vec<String>,
+    /// Those that it looks for when it starts, if there are any: by their names, or by what they offer.
+    pub preferred: Vec<String>,
 }
 
 /// Returns the name of a module from that of its file: `virtio-rng.ko.xz` is `virtio_rng`.
@@ -172,15 +192,24 @@ fn name_of(file: &str) -> Option<String> {
     (is_name && is_module).then(|| name.replace('-', "_"))
 }
 
-/// Returns what a module says it needs (`depends=` of the section `.modinfo`, modinfo(8)), or `None` if the file is
-/// not a module.
+/// Returns what a module says it needs (`depends=` and `softdep=` of the section `.modinfo`, modinfo(8) and modprobe.d(5)), or
+/// `None` if the file is not a module.
 #[must_use]
-pub fn needs(module: &[u8]) -> Option<Vec<String>> {
+pub fn needs(module: &[u8]) -> Option<Needs> {
     let information = Elf::new(module)?.section(".modinfo")?;
-    let mut lines = information.split(|byte| *byte == 0);
-    let depends = lines.find_map(|line| line.strip_prefix(b"depends="))?;
-    let names = std::str::from_utf8(depends).ok()?.split(',').filter(|name| !name.is_empty());
-    Some(names.map(str::to_owned).collect())
+    let (mut required, mut preferred) = (None, Vec::new());
+    for line in information.split(|byte| *byte == 0) {
+        let Ok(line) = std::str::from_utf8(line) else { continue };
+        if let Some(names) = line.strip_prefix("depends=") {
+            let names = names.split(',').filter(|name| !name.is_empty());
+            required = Some(names.map(str::to_owned).collect());
+        } else if let Some(words) = line.strip_prefix("softdep=") {
+            let before = words.split_once("pre:").map_or("", |(_, words)| words);
+            let names = before.split_whitespace().take_while(|word| !word.ends_with(':'));
+            preferred.extend(names.map(str::to_owned));
+        }
+    }
+    Some(Needs { required: required?, preferred })
 }
 
 #[cfg(test)]

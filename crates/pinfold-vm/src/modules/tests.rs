@@ -5,7 +5,7 @@ use super::*;
 use crate::elf::X86_64;
 use crate::elf::tests::Builder;
 
-/// Returns a directory of modules, each with what it needs.
+/// Returns a directory of modules, each with what it needs, as `depends` or with more lines after that.
 fn directory(modules: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
@@ -39,6 +39,19 @@ fn each_module_comes_once_and_after_what_it_needs() {
     ];
     assert_eq!(order(&modules, &["e", "b", "virtiofs"]).unwrap(), ["c_d", "b", "a", "e"]);
     assert_eq!(order(&modules, &["virtiofs"]).unwrap(), [""; 0]);
+}
+
+#[test]
+fn what_a_module_looks_for_when_it_starts_comes_before_it_if_it_is_there() {
+    let modules = [
+        ("sum.ko", "\0softdep=post: later pre: crc32c other-name missing post: later"),
+        ("crc32c_generic.ko", ""),
+        ("other-name.ko", "below"),
+        ("below.ko", ""),
+        ("later.ko", ""),
+    ];
+    let expected = ["crc32c_generic", "below", "other_name", "sum"];
+    assert_eq!(order(&modules, &["sum"]).unwrap(), expected);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use pinfold_boundary::{
 };
 use pinfold_policy::path::HostPath;
 
+use crate::architecture::Architecture;
 use crate::kept;
 use crate::kernel::Kernel;
 use crate::machine::Server;
@@ -68,7 +69,8 @@ impl Choice {
     /// # Errors
     /// Returns an error if it is missing or too old.
     pub fn qemu(&self) -> Result<Qemu, LaunchError> {
-        Qemu::find(self.qemu.as_deref().unwrap_or(Path::new("/"))).map_err(no_machine)
+        let root = self.qemu.as_deref().unwrap_or(Path::new("/"));
+        Qemu::find(root, Architecture::HOST).map_err(no_machine)
     }
 
     /// Finds the kernel, and where that is: below the chosen directory, or else of packages, or else this machine's.

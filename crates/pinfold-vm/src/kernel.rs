@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use self::package::{Fetched, PackageError};
+use crate::architecture::Architecture;
 use crate::modules::{ModuleError, Modules};
 use crate::read::{ReadError, open, read};
 use crate::vmlinux::{ImageError, vmlinux};
 
-/// The most that a compressed image has. Debian's cloud kernel has 12 MiB, its general one 9.
+/// The most that an image has. Debian's for x86-64 have 12 MiB, and those for aarch64, which are not compressed, 31.
 const LARGEST: u64 = 128 << 20;
 
 /// A kernel with its modules.
@@ -101,10 +102,10 @@ impl Kernel {
     /// Returns the uncompressed kernel.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be read, or is not a kernel that can be booted.
-    pub fn vmlinux(&self) -> Result<Vec<u8>, KernelError> {
-        let image = read(&self.image, LARGEST)?;
-        vmlinux(image).map_err(|source| KernelError::Image { path: self.image.clone(), source })
+    /// Returns an error if the image cannot be read, or is not a kernel that such a machine can boot.
+    pub fn vmlinux(&self, architecture: &Architecture) -> Result<Vec<u8>, KernelError> {
+        let image = vmlinux(read(&self.image, LARGEST)?, architecture);
+        image.map_err(|source| KernelError::Image { path: self.image.clone(), source })
     }
 
     /// Lists its modules.

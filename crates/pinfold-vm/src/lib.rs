@@ -1,5 +1,6 @@
 //! A micro-VM: what it boots, the program that runs it, and what its guest does first.
 //!
+//! - [`Architecture`] is what differs between processors.
 //! - [`Kernel`] finds an image and its modules: in an unpacked package, or those that run on this machine.
 //! - [`vmlinux()`] cuts the uncompressed kernel out of the image, so that the guest need not unpack it.
 //! - [`Modules`] orders modules by what each needs, read from the modules themselves.
@@ -11,6 +12,7 @@
 //! The files are of the user's choice and are parsed here: every length is checked, everything that is unpacked has
 //! a limit, and nothing of them is executed on the host.
 
+mod architecture;
 mod boundary;
 mod elf;
 pub mod guest;
@@ -29,6 +31,7 @@ mod template;
 mod unpack;
 mod vmlinux;
 
+pub use architecture::Architecture;
 pub use boundary::{Choice, Vm};
 pub use initramfs::initramfs;
 pub use kernel::{Fetched, Kernel, KernelError, NoKernel, PackageError};

@@ -103,17 +103,17 @@ pub enum MachineError {
     Failed {
         what: String,
         /// What a user can do about it.
-        hint: Option<&'static str>,
+        hint: Option<String>,
     },
 }
 
 impl MachineError {
     /// Returns what a user can do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&str> {
         match self {
             Self::State(_) => None,
-            Self::Failed { hint, .. } => *hint,
+            Self::Failed { hint, .. } => hint.as_deref(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::architecture::Architecture;
 use crate::elf;
 use crate::initramfs::initramfs;
 use crate::kept;
@@ -73,7 +74,7 @@ impl Prepared {
             let modules = kernel.modules()?.in_order(&WANTED)?;
             let init = elf::without_sections(read(init, LARGEST)?);
             let archive = initramfs(&init, &modules);
-            let image = kernel.vmlinux()?;
+            let image = kernel.vmlinux(Architecture::HOST)?;
             keep(directory, &place, &[(KERNEL, &image), (INITRAMFS, &archive)]).map_err(failed)?;
         }
         Ok(Self { kernel: place.join(KERNEL), initramfs: place.join(INITRAMFS) })

@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use crate::architecture::Architecture;
 use crate::machine::{Machine, MachineError, Origin, Server, Snapshot};
 use crate::said::Said;
 use crate::spec::{MIB, Spec};
@@ -33,8 +34,6 @@ use sandbox::{Doors, Files};
 
 pub use error::{QemuError, Version};
 
-/// Where QEMU's packages have its program.
-const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 /// Code that QEMU has translated, in MiB, where it emulates the processor.
 const TRANSLATED: u32 = 128;
 /// QEMU has a thread for each processor of the guest, and some for itself, as has the file server.
@@ -44,27 +43,26 @@ const OVERHEAD: u64 = 256 << 20;
 /// How long QEMU may take to say its version, or to connect the channel, which it does before it loads the kernel.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
-/// QEMU's program.
+/// QEMU's program for machines with one kind of processor.
 #[derive(Debug, Clone)]
 pub struct Qemu {
     root: PathBuf,
+    architecture: &'static Architecture,
 }
 
 impl Qemu {
     /// Finds QEMU below a directory: `/`, or one into which its packages were unpacked.
     ///
     /// # Errors
-    /// Returns an error if it is missing, or the host is not x86-64.
-    pub fn find(root: &Path) -> Result<Self, QemuError> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(QemuError::Architecture(std::env::consts::ARCH));
-        }
-        let program = root.join(PROGRAM);
-        if program.exists() {
-            Ok(Self { root: root.into() })
-        } else {
-            Err(QemuError::Missing(program))
-        }
+    /// Returns an error if it is missing.
+    pub fn find(root: &Path, architecture: &'static Architecture) -> Result<Self, QemuError> {
+        let found = Self { root: root.into(), architecture };
+        let program = found.program();
+        if program.exists() { Ok(found) } else { Err(QemuError::Missing { program, architecture }) }
+    }
+
+    fn program(&self) -> PathBuf {
+        self.root.join(self.architecture.program)
     }
 
     /// Asks it for its version, in a sandbox. The calling process must have one thread.
@@ -72,10 +70,10 @@ impl Qemu {
     /// # Errors
     /// Returns an error if it is too old.
     pub fn version(&self) -> Result<Version, QemuError> {
-        let said = ask(&self.root, &["--version"])?;
+        let (said, architecture) = (self.ask(&["--version"])?, self.architecture);
         match version(&said) {
-            None => Err(QemuError::NoVersion { program: self.root.join(PROGRAM), said }),
-            Some(found) if !found.is_new_enough() => Err(QemuError::TooOld { found }),
+            None => Err(QemuError::NoVersion { program: self.program(), said }),
+            Some(found) if !found.is_new_enough() => Err(QemuError::TooOld { found, architecture }),
             Some(version) => Ok(version),
         }
     }
@@ -86,9 +84,29 @@ impl Qemu {
     /// # Errors
     /// Returns an error if it is not or has not.
     pub fn has_file_systems(&self) -> Result<(), QemuError> {
-        let found = self.version()?;
-        let said = ask(&self.root, &["-device", "vhost-user-fs-pci,help"])?;
-        if said.contains("tag=") { Ok(()) } else { Err(QemuError::NoFileSystems { found }) }
+        let (found, architecture) = (self.version()?, self.architecture);
+        let said = self.ask(&["-device", "vhost-user-fs-pci,help"])?;
+        if said.contains("tag=") {
+            Ok(())
+        } else {
+            Err(QemuError::NoFileSystems { found, architecture })
+        }
+    }
+
+    /// Runs it for something that it says. It ends at the latest when patience does.
+    fn ask(&self, words: &[&str]) -> Result<String, QemuError> {
+        let argv = [self.program().into()].into_iter().chain(words.iter().map(OsString::from));
+        let limits =
+            ResourceLimits { memory: Some(OVERHEAD), pids: Some(TASKS), ..Default::default() };
+        let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let files = Files::default();
+        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv.collect(), input)?;
+        let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
+        inside.kill();
+        let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
+        // A program that could not be executed has said nothing.
+        if said.is_empty() { Err(explain(inside.last_words()).into()) } else { Ok(said) }
     }
 
     fn start(
@@ -115,25 +133,11 @@ impl Qemu {
                 .map(|share| CpuShare { required: share.required && !spec.is_whole(), ..share }),
             ..ResourceLimits::default()
         };
-        let argv = arguments(&self.root, spec, beginning);
+        let argv = arguments(self, spec, beginning);
         let (inside, ends) = sandbox::start(&self.root, &files, limits, argv, memory)?;
         let doors = ends.doors;
         Ok(QemuMachine { inside, console: ends.output, errors: ends.errors, doors })
     }
-}
-
-/// Runs QEMU for something that it says. It ends at the latest when patience does.
-fn ask(root: &Path, words: &[&str]) -> Result<String, QemuError> {
-    let argv = [root.join(PROGRAM).into()].into_iter().chain(words.iter().map(OsString::from));
-    let limits = ResourceLimits { memory: Some(OVERHEAD), pids: Some(TASKS), ..Default::default() };
-    let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let (inside, ends) = sandbox::start(root, &Files::default(), limits, argv.collect(), input)?;
-    let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
-    rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
-    inside.kill();
-    let said = format!("{}{}", ends.output.until_end(), ends.errors.until_end());
-    // A program that could not be executed has said nothing.
-    if said.is_empty() { Err(explain(inside.last_words()).into()) } else { Ok(said) }
 }
 
 /// Waits for QEMU to connect. Returns `None` if it has ended instead, or takes too long.
@@ -161,8 +165,8 @@ impl Machine for QemuMachine {
 
     fn origin(qemu: &Qemu, spec: &Spec) -> Origin {
         // Another version is another file.
-        let files = [qemu.root.join(PROGRAM), spec.kernel.clone(), spec.initramfs.clone()];
-        Origin { words: arguments(&qemu.root, spec, Beginning::Template), files: files.into() }
+        let files = [qemu.program(), spec.kernel.clone(), spec.initramfs.clone()];
+        Origin { words: arguments(qemu, spec, Beginning::Template), files: files.into() }
     }
 
     fn boot(qemu: &Qemu, spec: &Spec) -> Result<Self, MachineError> {

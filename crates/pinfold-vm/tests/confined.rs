@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 
-use pinfold_vm::{Machine as _, Qemu, QemuMachine, Spec};
+use pinfold_vm::{Architecture, Machine as _, Qemu, QemuMachine, Spec};
 
 use single::Failed;
 
@@ -49,7 +49,7 @@ fn code_in_qemu_reaches_nothing_of_the_host() -> Result<(), Failed> {
     let port = listener.local_addr()?.port();
     fs::write(&initramfs, format!("{} {port} {name} {}", secret.display(), std::process::id()))?;
 
-    let qemu = Qemu::find(&root)?;
+    let qemu = Qemu::find(&root, Architecture::HOST)?;
     let spec =
         Spec { kernel, initramfs, memory: 512, cpus: 1, share: None, changes: 0, has_tree: true };
     let mut machine = QemuMachine::boot(&qemu, &spec)?;

@@ -79,7 +79,7 @@ struct ImitatedMachine {
 }
 
 fn failed(what: impl ToString) -> MachineError {
-    MachineError::Failed { what: what.to_string(), hint: Some(HINT) }
+    MachineError::Failed { what: what.to_string(), hint: Some(HINT.to_owned()) }
 }
 
 impl Machine for ImitatedMachine {

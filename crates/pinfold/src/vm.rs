@@ -14,7 +14,7 @@ use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
 use pinfold_session::OwnPrograms;
 use pinfold_terminal::notify;
-use pinfold_vm::{Choice, Fetched, Kernel, PackageError};
+use pinfold_vm::{Architecture, Choice, Fetched, Kernel, PackageError};
 
 use crate::exit::Failure;
 use crate::policy;
@@ -124,7 +124,7 @@ fn kernel(machine: &Choice) -> Result<String, Failure> {
 fn qemu(machine: &Choice) -> Result<String, Failure> {
     let qemu = machine.qemu().map_err(missing)?;
     let version = qemu.version().map_err(|error| {
-        let hint = error.hint().map(str::to_owned);
+        let hint = error.hint();
         Failure::new(error).hint(hint)
     })?;
     let origin = match &machine.qemu {
@@ -140,7 +140,7 @@ fn missing(error: LaunchError) -> Failure {
 }
 
 fn check(kernel: &Kernel) -> Result<(), Failure> {
-    kernel.vmlinux().map_err(Failure::new)?;
+    kernel.vmlinux(Architecture::HOST).map_err(Failure::new)?;
     let modules = kernel.modules().and_then(|modules| modules.in_order(&pinfold_vm::WANTED));
     modules.map(drop).map_err(Failure::new)
 }

@@ -13,7 +13,7 @@ use pinfold_virtiofs::FileServer;
 use pinfold_vm::{Maker, Qemu, QemuMachine, Spec};
 use pinfold_wire::{Ended, Report};
 
-use crate::support::Failed;
+use crate::support::{Failed, guests};
 
 /// A private directory with a file of pinfold's.
 pub(crate) const HOME: &str = "/home/user";
@@ -25,7 +25,7 @@ pub(crate) fn launch(
     templates: Option<&Path>,
     plan: LaunchPlan,
 ) -> Result<Inside, LaunchError> {
-    let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
+    let own = guests::init().ok().and_then(|path| HostPath::new(path).ok());
     let init = &own.ok_or(LaunchError::Silent)?;
     let maker = Maker::<QemuMachine> { program: qemu, init, server, templates };
     pinfold_vm::launch(&maker, spec, plan, None)
@@ -83,10 +83,14 @@ pub(crate) fn plan(workspace: &Path) -> Result<LaunchPlan, Failed> {
         tree.push(Entry { path: InsidePath::new(path)?, place });
         Ok(())
     };
+    let system = guests::foreign_system().unwrap_or_else(|| "/".into());
     for path in ["/usr", "/bin", "/sbin", "/lib", "/lib64"].map(Path::new) {
-        match fs::read_link(path) {
+        let source = system.join(path.strip_prefix("/")?);
+        match fs::read_link(&source) {
             Ok(target) => add(path, Place::Symlink(target.into()))?,
-            Err(_) => add(path, Place::ReadOnly(HostPath::new(path)?))?,
+            Err(_) if source.exists() => add(path, Place::ReadOnly(HostPath::new(&source)?))?,
+            // Only some processors have it.
+            Err(_) => {}
         }
     }
     for path in ["/tmp", "/run", HOME].map(Path::new) {

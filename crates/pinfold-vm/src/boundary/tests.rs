@@ -45,7 +45,7 @@ fn missing_parts_are_named() {
     let vm = Vm::new(choice, HostPath::new("/proc/self/exe").unwrap(), server);
     let error = vm.choice.qemu().unwrap_err();
     assert!(error.to_string().contains("does not exist"), "{error}");
-    assert!(error.hint().unwrap().contains("qemu-system-x86"));
+    assert!(error.hint().unwrap().contains(Architecture::HOST.packages[0]));
     let error = vm.prepared().unwrap_err();
     assert!(error.to_string().contains("no kernel"), "{error}");
     assert!(error.hint().unwrap().contains("`kernel`"));

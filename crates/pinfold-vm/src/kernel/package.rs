@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use thiserror::Error;
 
 use super::{Kernel, KernelError, NoKernel};
+use crate::architecture::Architecture;
 use crate::kept;
 use crate::modules::{ModuleError, WANTED};
 
@@ -122,7 +123,7 @@ impl Fetched {
     /// Returns an error for what is missing. What was in place stays then.
     pub fn finish(self) -> Result<Kernel, PackageError> {
         let kernel = Kernel::below(self.unfinished.path())?;
-        kernel.vmlinux()?;
+        kernel.vmlinux(Architecture::HOST)?;
         kernel.modules()?.in_order(&WANTED)?;
         let failed =
             |errno: Errno| PackageError::Place { path: self.place.clone(), source: errno.into() };

@@ -38,6 +38,9 @@ fn missing_kernel_names_each_place_that_was_tried() {
 fn image_that_is_no_kernel_is_named() {
     let root = tempfile::tempdir().unwrap();
     file(root.path(), "lib/modules/6.1/vmlinuz");
-    let error = Kernel::below(root.path()).unwrap().vmlinux().unwrap_err().to_string();
-    assert!(error.ends_with("lib/modules/6.1/vmlinuz: not a kernel image for x86-64"), "{error}");
+    let error = Kernel::below(root.path()).unwrap().vmlinux(Architecture::HOST);
+    let error = error.unwrap_err().to_string();
+    let name = Architecture::HOST.name;
+    let expected = format!("lib/modules/6.1/vmlinuz: not a kernel image for {name}");
+    assert!(error.ends_with(&expected), "{error}");
 }

@@ -1,13 +1,13 @@
 //! The command line of QEMU.
 
 use std::ffi::OsString;
-use std::path::Path;
 
+use crate::architecture::Architecture;
 use crate::guest::{TAG, WORD};
 
 use super::monitor::PORT;
 use super::sandbox::{self, libraries_below};
-use super::{PROGRAM, TRANSLATED};
+use super::{Qemu, TRANSLATED};
 use crate::spec::Spec;
 
 /// How a machine begins.
@@ -33,9 +33,9 @@ impl Beginning {
 
 /// Returns the words that make a machine, which are the same however it begins, apart from where its port and its monitor
 /// lead.
-pub(super) fn arguments(root: &Path, spec: &Spec, beginning: Beginning) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![root.join(PROGRAM).into()];
-    for directory in libraries_below(root).firmware {
+pub(super) fn arguments(qemu: &Qemu, spec: &Spec, beginning: Beginning) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![qemu.program().into()];
+    for directory in libraries_below(&qemu.root).firmware {
         words.extend(["-L".into(), directory.into()]);
     }
     let memory = format!(
@@ -43,19 +43,19 @@ pub(super) fn arguments(root: &Path, spec: &Spec, beginning: Beginning) -> Vec<O
         spec.memory,
         sandbox::MEMORY
     );
+    let Architecture { machine, processor, console, .. } = qemu.architecture;
     let options: [&[&str]; 6] = [
         &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
         // A new process, other ids and other limits are nothing that a machine needs.
         &["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
-        // `microvm` does not boot reliably without KVM.
-        &["-machine", "q35,memory-backend=memory", "-object", &memory],
-        &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", "max"],
+        &["-machine", &format!("{machine},memory-backend=memory"), "-object", &memory],
+        &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", processor],
         &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
         &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
     ];
     words.extend(options.concat().into_iter().map(OsString::from));
     // What follows the two dashes is for init. A panic reboots, which ends QEMU.
-    let append = format!("console=ttyS0 quiet panic=-1 -- {WORD}");
+    let append = format!("console={console} quiet panic=-1 -- {WORD}");
     // A port that leads to no socket is one whose host has not come.
     let channel = if beginning.has_channel() {
         format!("socket,id=channel,path={}", sandbox::CHANNEL)

@@ -7,6 +7,7 @@ use pinfold_policy::path::PathError;
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::architecture::Architecture;
 use crate::machine::MachineError;
 use crate::said::one_line;
 use crate::template::MemoryError;
@@ -17,15 +18,12 @@ const OLDEST: Version = Version { major: 8, minor: 2 };
 /// Why QEMU cannot be used.
 #[derive(Debug, Error)]
 pub enum QemuError {
-    /// The host is not x86-64, and neither kernels nor devices of others are known.
-    #[error("micro-VMs need an x86-64 host, and this is {0}")]
-    Architecture(&'static str),
     /// It is not there.
-    #[error("{0} does not exist")]
-    Missing(PathBuf),
+    #[error("{program} does not exist")]
+    Missing { program: PathBuf, architecture: &'static Architecture },
     /// It is too old.
     #[error("QEMU {found} is too old; version {OLDEST} or newer is needed")]
-    TooOld { found: Version },
+    TooOld { found: Version, architecture: &'static Architecture },
     /// It does not say which version it is.
     #[error("{program} does not say its version: {said}")]
     NoVersion {
@@ -35,7 +33,7 @@ pub enum QemuError {
     },
     /// It has no device for file systems.
     #[error("QEMU {found} was built without the device vhost-user-fs-pci")]
-    NoFileSystems { found: Version },
+    NoFileSystems { found: Version, architecture: &'static Architecture },
     /// The system refused a socket.
     #[error("cannot start QEMU: {0}")]
     System(#[from] Errno),
@@ -75,22 +73,29 @@ impl QemuError {
 
     /// Returns what a user can do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Architecture(_) => Some("use another boundary, such as `--boundary namespace`"),
-            Self::Missing(_) => Some(
-                "install qemu-system-x86 (Debian, Ubuntu) or qemu-system-x86-core (Fedora), or unpack such packages and \
-                 set `qemu` to their directory in pinfold's config.toml",
-            ),
-            Self::TooOld { .. } => Some(
-                "take it from backports (Debian 12: `apt-get install -t bookworm-backports qemu-system-x86`), or unpack \
-                 newer packages and set `qemu` to their directory in pinfold's config.toml",
-            ),
-            Self::NoFileSystems { .. } => Some(
-                "install the distribution's own package, such as qemu-system-x86 (Debian, Ubuntu)",
-            ),
+            Self::Missing {
+                architecture: Architecture { packages: [debian, fedora], .. }, ..
+            } => Some(format!(
+                "install {debian} (Debian, Ubuntu) or {fedora} (Fedora), or unpack such packages and set `qemu` to \
+                     their directory in pinfold's config.toml"
+            )),
+            Self::TooOld { architecture: Architecture { packages: [debian, _], .. }, .. } => {
+                Some(format!(
+                    "take it from backports (Debian 12: `apt-get install -t bookworm-backports {debian}`), or unpack \
+                     newer packages and set `qemu` to their directory in pinfold's config.toml"
+                ))
+            }
+            Self::NoFileSystems {
+                architecture: Architecture { packages: [debian, _], .. },
+                ..
+            } => Some(format!(
+                "install the distribution's own package, such as {debian} (Debian, Ubuntu)"
+            )),
             Self::Memory(MemoryError::Limit { .. }) => {
-                Some("raise `ulimit -f`, or give the machine less memory (`--memory`)")
+                let hint = "raise `ulimit -f`, or give the machine less memory (`--memory`)";
+                Some(hint.to_owned())
             }
             Self::NoVersion { .. }
             | Self::Memory(MemoryError::System(_))

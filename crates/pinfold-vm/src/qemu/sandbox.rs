@@ -15,6 +15,7 @@ use pinfold_wire::Order;
 use rustix::pipe::PipeFlags;
 
 use super::error::QemuError;
+use crate::architecture::Architecture;
 use crate::said::Said;
 
 /// Where the kernel and the initramfs lie for QEMU, and where it connects the guest's port.
@@ -40,8 +41,6 @@ const SYSTEM: [&str; 9] = [
     "/usr",
     "/etc/alternatives",
 ];
-/// The directory of libraries in Debian's packages.
-const LIBRARIES: &str = "x86_64-linux-gnu";
 
 /// What a machine reads.
 #[derive(Debug, Default)]
@@ -97,7 +96,8 @@ pub(super) fn libraries_below(root: &Path) -> Unpacked {
     if root == Path::new("/") {
         return Unpacked::default();
     }
-    let libraries = [root.join("usr/lib").join(LIBRARIES), root.join("lib").join(LIBRARIES)];
+    let own = Architecture::HOST.libraries;
+    let libraries = [root.join("usr/lib").join(own), root.join("lib").join(own)];
     Unpacked {
         modules: Some(libraries[0].join("qemu")),
         libraries: libraries.into(),

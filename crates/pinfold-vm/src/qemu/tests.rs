@@ -17,11 +17,15 @@ fn version_is_read_of_what_distributions_say() {
 #[test]
 fn missing_program_is_named_with_its_package() {
     let root = tempfile::tempdir().unwrap();
-    let error = Qemu::find(root.path()).unwrap_err();
-    if !cfg!(target_arch = "x86_64") {
-        assert!(matches!(error, QemuError::Architecture(_)), "{error}");
-        return;
+    for (architecture, program, packages) in [
+        (&Architecture::X86_64, "qemu-system-x86_64", "qemu-system-x86 "),
+        (&Architecture::AARCH64, "qemu-system-aarch64", "qemu-system-arm "),
+    ] {
+        let error = Qemu::find(root.path(), architecture).unwrap_err();
+        assert!(
+            error.to_string().ends_with(&format!("usr/bin/{program} does not exist")),
+            "{error}"
+        );
+        assert!(error.hint().unwrap().starts_with(&format!("install {packages}")));
     }
-    assert!(error.to_string().ends_with("usr/bin/qemu-system-x86_64 does not exist"), "{error}");
-    assert!(error.hint().unwrap().starts_with("install qemu-system-x86"));
 }

@@ -2,13 +2,17 @@
 //!
 //! `PINFOLD_TEST_QEMU` and `PINFOLD_TEST_KERNEL` are directories into which packages of QEMU and of a kernel were
 //! unpacked. Without them, those of the system are used.
+//!
+//! With `PINFOLD_TEST_AARCH64`, guests have that processor, on a host with another. It is a directory with a system for it,
+//! in which `init` is this program or another that does the same first.
 
+pub(crate) mod guests;
 mod single;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pinfold_vm::{Kernel, Qemu, Spec, WANTED, initramfs};
+use pinfold_vm::{Architecture, Kernel, Qemu, Spec, WANTED, initramfs};
 
 pub(crate) use single::{Failed, run};
 
@@ -18,7 +22,11 @@ fn directory(variable: &str) -> PathBuf {
 
 /// Finds QEMU.
 pub(crate) fn qemu() -> Result<Qemu, Failed> {
-    Ok(Qemu::find(&directory("PINFOLD_TEST_QEMU"))?)
+    Ok(Qemu::find(&directory("PINFOLD_TEST_QEMU"), architecture())?)
+}
+
+fn architecture() -> &'static Architecture {
+    if guests::foreign_system().is_some() { &Architecture::AARCH64 } else { Architecture::HOST }
 }
 
 /// Finds QEMU, and writes a kernel and an initramfs with this very program as init to a directory. Returns nothing if
@@ -36,9 +44,9 @@ pub(crate) fn prepare(directory: &Path, has_tree: bool) -> Result<Option<(Qemu, 
         Err(error) => return skip(&error),
     };
     let start = Instant::now();
-    let vmlinux = kernel.vmlinux()?;
+    let vmlinux = kernel.vmlinux(architecture())?;
     let modules = kernel.modules()?.in_order(&WANTED)?;
-    let archive = initramfs(&std::fs::read("/proc/self/exe")?, &modules);
+    let archive = initramfs(&std::fs::read(guests::init()?)?, &modules);
     println!("QEMU {version}, Linux {}", kernel.release());
     println!("{} modules, {} bytes, {:?}", modules.len(), archive.len(), start.elapsed());
     let (kernel, initramfs) = (directory.join("vmlinux"), directory.join("initramfs"));

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use pinfold_host::launcher::{Bounds, Launcher};
 use pinfold_policy::path::Escaped;
-use pinfold_vm::{Fetched, PackageError};
+use pinfold_vm::{Architecture, Fetched, PackageError};
 use tempfile::TempDir;
 use thiserror::Error;
 
 /// Packages that depend on the newest small kernel: Debian's and Ubuntu's.
-const NEWEST: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
+const NEWEST: [&str; 2] = Architecture::HOST.kernels;
 /// What belongs to a kernel of the packages that those depend on.
 const PARTS: [&str; 2] = ["linux-image-", "linux-modules-"];
 

@@ -1,8 +1,8 @@
 //! What init passes out elsewhere, where a kernel of its own lets no descriptor out.
 //!
-//! gVisor's sockets are those of the network namespace in which it was started, so a process that stays
-//! behind there makes those by which ports inside are reached. And it makes a terminal outside for each
-//! inside ([`line`]).
+//! For gVisor and for machines, a process that stays behind makes a terminal outside for each inside ([`line`]). gVisor's
+//! sockets are those of the network namespace in which it was started, so that process also makes those by which ports
+//! inside are reached. For machines, another one connects to doors ([`connections`]).
 
 pub(crate) mod connections;
 mod line;

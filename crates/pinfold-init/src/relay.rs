@@ -1,8 +1,8 @@
 //! For a terminal that cannot leave the sandbox: the process between it and the one outside.
 //!
-//! No descriptor leaves gVisor's kernel. So a process of the terminal's own session reads its controlling
-//! side, and exchanges messages with a process outside that has a terminal of the host's in its place
-//! ([`LineIn`], [`LineOut`]). That kernel's terminals of 2022 signal the foreground neither when a key asks
+//! No descriptor leaves gVisor's kernel, or that of a machine. So a process of the terminal's own session reads its
+//! controlling side, and exchanges messages with a process outside that has a terminal of the host's in its place
+//! ([`LineIn`], [`LineOut`]). gVisor's terminals of 2022 signal the foreground neither when a key asks
 //! for it nor when the window changes: this process does both. Those of 2024 signal for every such key, asked
 //! or not: they never see one that has a name.
 

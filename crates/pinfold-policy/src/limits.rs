@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::origin::Valued;
 
-/// A number of bytes, written with a binary unit: `512M` is 512 × 1024² (`K`, `M`, `G`, `T`).
+/// A number of bytes, written with a binary unit: `512M` is 512 × 1024² (`K`, `M`, `G`, `T`). Small letters are
+/// the same, as for container engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);
 
@@ -57,10 +58,10 @@ impl FromStr for ByteSize {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let shift = match &text[digits.len()..] {
             "" | "B" => 0,
-            "K" | "KiB" => 10,
-            "M" | "MiB" => 20,
-            "G" | "GiB" => 30,
-            "T" | "TiB" => 40,
+            "K" | "k" | "KiB" => 10,
+            "M" | "m" | "MiB" => 20,
+            "G" | "g" | "GiB" => 30,
+            "T" | "t" | "TiB" => 40,
             _ => return Err(LimitError::Size),
         };
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

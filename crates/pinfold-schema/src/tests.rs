@@ -66,7 +66,7 @@ fn schema_and_parser_agree_on_samples() {
         ("sandbox.schema.json", true, r#"{"resources": {"memory": "512MiB"}}"#),
         ("sandbox.schema.json", false, r#"{"resources": {"memory": "0G"}}"#),
         ("sandbox.schema.json", false, r#"{"resources": {"memory": 8}}"#),
-        ("sandbox.schema.json", false, r#"{"resources": {"memory": "8g"}}"#),
+        ("sandbox.schema.json", false, r#"{"resources": {"memory": "8gb"}}"#),
         ("sandbox.schema.json", false, r#"{"resources": {"cpus": 0}}"#),
         ("sandbox.schema.json", false, r#"{"resources": {"pids": 0}}"#),
         ("sandbox.schema.json", false, r#"{"resources": {"pids": 1.5}}"#),

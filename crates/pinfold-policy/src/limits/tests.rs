@@ -4,9 +4,10 @@ use proptest::prelude::*;
 #[test]
 fn sizes_are_binary() {
     assert_eq!("8G".parse::<ByteSize>().unwrap().bytes(), 8 << 30);
+    assert_eq!("8g".parse::<ByteSize>().unwrap().bytes(), 8 << 30);
     assert_eq!("512M".parse::<ByteSize>().unwrap().bytes(), 512 << 20);
     assert_eq!("1024".parse::<ByteSize>().unwrap().to_string(), "1K");
-    for bad in ["", "G", "8 G", "-1G", "8g", "8Gb", "1.5G", "99999999999T", "٣G", "+1G"] {
+    for bad in ["", "G", "8 G", "-1G", "8gib", "8Gb", "1.5G", "99999999999T", "٣G", "+1G"] {
         assert_eq!(bad.parse::<ByteSize>(), Err(LimitError::Size), "{bad}");
     }
     assert_eq!("0G".parse::<ByteSize>(), Err(LimitError::Zero));

@@ -3,7 +3,7 @@
 use crate::document::Shape;
 use crate::env::NAME_PATTERN;
 
-pub(crate) const SIZE: Shape = Shape::Pattern("^[0-9]*[1-9][0-9]*(B|[KMGT](iB)?)?$");
+pub(crate) const SIZE: Shape = Shape::Pattern("^[0-9]*[1-9][0-9]*(B|[KMGTkmgt]|[KMGT]iB)?$");
 pub(crate) const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
 pub(crate) const TEXTS: Shape = Shape::List(&Shape::Text);
 /// Names that appear in keys and messages: providers, secrets, agents.

@@ -349,9 +349,13 @@ impl Planned<'_> {
     fn units(&mut self) -> Result<(), Refusal> {
         let (is_active, is_enabled) =
             (self.machine.is_active(SOCKET), self.machine.is_enabled(SOCKET));
-        let is_written =
-            |step: &Step| matches!(step, Step::Write { path, .. } if path.ends_with(SOCKET));
-        let is_changed = self.record.is_unfinished || self.steps.iter().any(is_written);
+        // The runner that listens goes on as it was started until then.
+        let is_its = |step: &Step| match step {
+            Step::Write { path, .. } => path.starts_with(UNITS),
+            Step::Install { to, .. } => to == Path::new(RUNNER),
+            _ => false,
+        };
+        let is_changed = self.record.is_unfinished || self.steps.iter().any(is_its);
         if !is_enabled {
             self.make(
                 Made::Unit(SOCKET.to_owned()),

@@ -164,7 +164,8 @@ fn users_are_added_and_what_else_the_policy_says_stays() {
     // Another build of the program.
     fs::write(site.root().join("pinfold-runner"), "newer").unwrap();
     let plan = install(&site.wanted(&[]), &site.machine).unwrap().to_string();
-    assert_eq!(plan.lines().count(), 1, "{plan}");
+    let is_started_again = plan.contains("restart pinfold-runner.socket");
+    assert!(is_started_again && plan.lines().count() == 2, "{plan}");
 }
 
 /// A host user can have its service user run any program.
@@ -243,6 +244,21 @@ fn systemd_reads_units_that_an_interrupted_set_up_wrote() {
         }
         next.apply(&site.machine).unwrap();
         assert!(install(&wanted, &site.machine).unwrap().is_empty(), "after {done} steps");
+    }
+}
+
+#[test]
+fn runner_that_listens_is_started_again_when_it_or_a_unit_is_replaced() {
+    let site = Site::new();
+    let wanted = site.wanted(&[("alice", "~/work")]);
+    install(&wanted, &site.machine).unwrap().apply(&site.machine).unwrap();
+    let units = install::FILES.map(|(name, _)| format!("etc/systemd/system/{name}"));
+    for path in units.iter().map(String::as_str).chain([install::RUNNER.trim_start_matches('/')]) {
+        fs::write(site.root().join(path), "earlier\n").unwrap();
+        let shown = install(&wanted, &site.machine).unwrap();
+        assert!(shown.to_string().contains("restart pinfold-runner.socket"), "{path}: {shown}");
+        shown.apply(&site.machine).unwrap();
+        assert!(install(&wanted, &site.machine).unwrap().is_empty(), "{path}");
     }
 }
 

@@ -57,10 +57,13 @@ pub fn is_name(text: &str) -> bool {
 }
 
 fn find(key: &str, is_meant: impl Fn(&Account) -> bool) -> Option<Account> {
-    let local = std::fs::read_to_string(DATABASE)
-        .ok()
-        .and_then(|text| text.lines().filter_map(parse).find(&is_meant));
-    local.or_else(|| look_up(key).lines().filter_map(parse).find(is_meant))
+    local(&is_meant).or_else(|| look_up(key).lines().filter_map(parse).find(is_meant))
+}
+
+/// Returns the first such account of the database, without a program that looks further.
+pub(crate) fn local(is_meant: impl Fn(&Account) -> bool) -> Option<Account> {
+    let text = std::fs::read_to_string(DATABASE).ok()?;
+    text.lines().filter_map(parse).find(is_meant)
 }
 
 #[expect(

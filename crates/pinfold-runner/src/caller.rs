@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use crate::mounts::last_error;
 use crate::refusal::Refusal;
 
 /// Groups that a process has at most (`NGROUPS_MAX`, include/uapi/linux/limits.h).
@@ -51,15 +52,10 @@ impl Caller {
     /// # Errors
     /// Returns that it names another.
     pub fn agrees_with_sudo(&self, sudo_uid: Option<&str>) -> Result<(), Refusal> {
-        match sudo_uid {
-            None => Ok(()),
-            Some(text) if text.parse() == Ok(self.uid) => Ok(()),
-            Some(text) => Err(Refusal::plain(format!(
-                "sudo was called by user id {}, and the socket was made by user id {}",
-                text.escape_debug(),
-                self.uid
-            ))),
-        }
+        let is_other = |text: &&str| text.parse() != Ok(self.uid);
+        let Some(text) = sudo_uid.filter(is_other) else { return Ok(()) };
+        let what = format!("user id {text} called sudo, and user id {} made the socket", self.uid);
+        Err(Refusal::plain(what))
     }
 
     /// Does something with the rights of the caller, and none of root's over files (capabilities(7)). Ends the
@@ -98,8 +94,7 @@ fn option(socket: BorrowedFd<'_>, name: libc::c_int, numbers: &mut [u32]) -> Res
         )
     };
     if returned != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        return Err(last_error());
     }
     Ok(length as usize / size_of::<u32>())
 }

@@ -32,7 +32,7 @@ impl Allowed<'_> {
     pub fn open(&self, wanted: &Wanted, theirs: impl AsFd) -> Result<OwnedFd, Refusal> {
         let path = wanted.path.as_path();
         let shown = path.display();
-        if root_of(self.directories, path).is_none() {
+        if !is_in(self.directories, path) {
             let all = self.directories.iter();
             let given: Vec<_> = all.map(|it| it.display().to_string()).collect();
             return Err(Refusal::new(
@@ -63,9 +63,9 @@ impl Allowed<'_> {
     }
 }
 
-/// Returns the directory that a path lies in, or is.
-pub fn root_of<'d>(directories: &'d [PathBuf], path: &Path) -> Option<&'d PathBuf> {
-    directories.iter().find(|root| path.starts_with(root))
+/// Returns whether a path lies in one of these directories, or is one.
+pub fn is_in(directories: &[PathBuf], path: &Path) -> bool {
+    directories.iter().any(|root| path.starts_with(root))
 }
 
 /// Opens what lies at a path, to which no link leads.

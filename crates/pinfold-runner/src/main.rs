@@ -6,7 +6,9 @@ use pinfold_runner::{listen, serve};
 
 fn main() -> ExitCode {
     let socket = rustix::stdio::stdin();
-    let is_callers = rustix::net::sockopt::socket_acceptconn(socket) != Ok(true);
+    // Who may start it with sudo has one request served, whatever socket it is.
+    let is_sudo = std::env::var_os("SUDO_UID").is_some();
+    let is_callers = is_sudo || rustix::net::sockopt::socket_acceptconn(socket) != Ok(true);
     let served = if is_callers { serve::serve(socket) } else { listen::listen(socket) };
     match served {
         Ok(started) => {

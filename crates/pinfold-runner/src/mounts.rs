@@ -72,11 +72,7 @@ pub(crate) fn grant(
 ///
 /// # Errors
 /// Returns the error of making it or of writing its maps.
-pub(crate) fn namespace(on_disk: Ids, shown: Ids) -> Result<OwnedFd, Refusal> {
-    made(on_disk, shown).map_err(Refusal::at("cannot make a map of owners"))
-}
-
-fn made(on_disk: Ids, shown: Ids) -> Result<OwnedFd, Errno> {
+pub(crate) fn namespace(on_disk: Ids, shown: Ids) -> Result<OwnedFd, Errno> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
     // SAFETY: without CLONE_VM and with no stack given this is a fork(2), and this process has one thread: the child
@@ -111,6 +107,7 @@ fn map(child: Pid, on_disk: Ids, shown: Ids) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(process.as_fd(), "ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-fn last_error() -> Errno {
+/// Returns the error of the last call.
+pub(crate) fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -87,10 +86,9 @@ impl Policy {
         let file = installed::open(Path::new(PATH)).map_err(|refusal| {
             Refusal::new(refusal.what, refusal.hint.unwrap_or_else(|| GUIDE.to_owned()))
         })?;
-        let mut text = Vec::new();
-        let read = File::from(file).read_to_end(&mut text);
-        read.map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
-        Self::parse(&text)
+        let read = std::io::read_to_string(File::from(file));
+        let text = read.map_err(|error| Refusal::plain(format!("{PATH}: {error}")))?;
+        Self::parse(text.as_bytes())
     }
 
     /// Reads a policy from its text.
@@ -109,7 +107,7 @@ impl Policy {
         for (key, path) in [("stateDir", &self.state_dir), ("program", &self.program)] {
             if !is_plain(path) {
                 return Err(format!(
-                    "{key} must be an absolute path of letters, digits and any of `.`, `_`, `-`, `+`"
+                    "{key} must be an absolute path of letters, digits and `._-+`"
                 ));
             }
         }

@@ -60,13 +60,9 @@ impl Request {
                 "install pinfold and pinfold-runner from one package",
             )
         })?;
-        let session = String::from_utf8(take(&mut rest)?.to_vec()).map_err(|_| malformed())?;
-        if !is_session(&session) {
-            return Err(malformed());
-        }
-        let mut limit = || {
-            first(&mut rest).map(u64::from_le_bytes).map(|limit| Some(limit).filter(|it| *it != 0))
-        };
+        let session = String::from_utf8(take(&mut rest)?.to_vec()).ok();
+        let session = session.filter(|id| is_session(id)).ok_or_else(malformed)?;
+        let mut limit = || first(&mut rest).map(u64::from_le_bytes).map(|n| (n > 0).then_some(n));
         let (memory, cpus, tasks) = (limit()?, limit()?, limit()?);
         let cpus = cpus.map(u32::try_from).transpose().map_err(|_| malformed())?;
         let count = u32::from_le_bytes(first(&mut rest)?) as usize;
@@ -113,9 +109,8 @@ impl Refusal {
     /// Returns it as a message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut message = vec![REFUSED];
-        message.extend(self.what.bytes().chain([0]));
-        message.extend(self.hint.iter().flat_map(|hint| hint.bytes()));
+        let hint = self.hint.as_deref().unwrap_or_default();
+        let mut message = [&[REFUSED], self.what.as_bytes(), &[0], hint.as_bytes()].concat();
         message.truncate(LONGEST);
         message
     }

@@ -51,7 +51,8 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
         ));
     }
     // Two names of one id are one user, whatever the policy calls them.
-    let is_it = |name: &&str| Account::of_name(name).is_ok_and(|other| other.uid == service.uid);
+    let has_its_id = |name: &str| Account::of_name(name).is_ok_and(|one| one.uid == service.uid);
+    let is_it = |name: &&str| *name == service.name || has_its_id(name);
     if let Some(other) = policy.others(&account.name).find(is_it) {
         return Err(Refusal::new(
             format!("users {} and {other} have the same id", service.name),
@@ -82,7 +83,8 @@ pub fn serve(socket: BorrowedFd<'_>) -> Result<String, Refusal> {
     // From here on rights are used.
     handed.splice(0..0, state::mounts(&policy, &account.name, &service)?);
     let on_disk = Ids { uid: caller.uid, gid: caller.gid };
-    let shown = mounts::namespace(on_disk, Ids { uid: service.uid, gid: service.gid })?;
+    let shown = mounts::namespace(on_disk, Ids { uid: service.uid, gid: service.gid })
+        .map_err(Refusal::at("cannot make a map of owners"))?;
     for (wanted, file) in request.grants.iter().zip(&opened) {
         let (name, is_writable) = (wanted.path.display().to_string(), wanted.is_writable);
         handed.push(mounts::grant(file, is_writable, Some(&shown), &name)?);

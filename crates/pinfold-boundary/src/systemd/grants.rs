@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_runner::Refusal;
-use pinfold_runner::grant::root_of;
+use pinfold_runner::grant::is_in;
 use pinfold_runner::request::Wanted;
 
 use super::{Terms, home};
@@ -103,7 +103,7 @@ impl Grants {
         let failed = |source| LaunchError::Source { path: host.to_string(), source };
         let opened = namespace::open_host(host.as_path()).map_err(|errno| failed(errno.into()))?;
         let path = host.as_path().to_owned();
-        if root_of(&terms.directories, &path).is_some() {
+        if is_in(&terms.directories, &path) {
             let standing = format!("{HANDED}/{}", CACHES + 1 + self.wanted.len());
             *host =
                 HostPath::new(standing).map_err(|error| failed(std::io::Error::other(error)))?;

@@ -5,6 +5,7 @@ mod configured;
 mod ends;
 mod hostile;
 mod limits;
+mod listens;
 mod nix;
 mod requests;
 mod runs;

@@ -1,13 +1,13 @@
 //! Requests that are refused, and callers that mean harm.
 
 use std::fs;
-use std::io::{IoSlice, IoSliceMut, Read as _};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
+use std::time::Instant;
 
 use pinfold_runner::Refusal;
 use pinfold_runner::request::{HELLO, MOST_DESCRIPTORS, Request, Wanted};
@@ -23,7 +23,7 @@ use rustix::net::{
 
 use crate::{failure, nothing_is_left, run, system, text};
 
-const RUN: &str = "/opt/pinfold run --boundary systemd -- true";
+pub(crate) const RUN: &str = "/opt/pinfold run --boundary systemd -- true";
 
 #[test]
 fn what_the_policy_does_not_give_is_refused_with_what_it_gives() {
@@ -195,7 +195,7 @@ impl Hostile<'_> {
     }
 
     /// Connects as alice.
-    fn connect(&self) -> OwnedFd {
+    pub(crate) fn connect(&self) -> OwnedFd {
         rustix::net::send(&self.control, b"c", SendFlags::NOSIGNAL).unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -214,7 +214,7 @@ impl Hostile<'_> {
     }
 
     /// Asks for files by these names, with these descriptors.
-    fn ask(&self, names: &[&str], files: &[&OwnedFd]) -> String {
+    pub(crate) fn ask(&self, names: &[&str], files: &[&OwnedFd]) -> String {
         let program = self.open(PINFOLD);
         let message = message::encode(&request(names)).unwrap();
         let files: Vec<_> =
@@ -308,57 +308,6 @@ fn hostile_request_is_refused_before_any_right_is_used() {
     });
     assert_eq!(message::refusal(&answer[..length]).unwrap().what, "no request within 5 seconds");
     assert!(begun.elapsed().as_secs() < 20);
-    nothing_is_left(&system);
-}
-
-/// Connects as often as it can until its input ends: it holds thousands of connections, sends half a request over each, or
-/// closes each at once.
-const FLOOD: &str = r#"
-import os, resource, select, socket, sys
-most = 6000
-resource.setrlimit(resource.RLIMIT_NOFILE, (2 * most, 2 * most))
-held = []
-print("begun", flush=True)
-while not select.select([0], [], [], 0)[0]:
-    caller = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    caller.setblocking(sys.argv[1] != "spin")
-    try:
-        caller.connect("/run/pinfold/runner.sock")
-        if sys.argv[1] == "half":
-            caller.send(b"pinfold-runner 1\n")
-        if sys.argv[1] != "close":
-            held.append(caller)
-    except OSError:
-        pass
-    if len(held) == most:
-        held = held[most // 2:]
-"#;
-
-#[test]
-fn flood_of_connections_keeps_nobody_else_from_the_runner() {
-    let Some(system) = system("flood_of_connections") else { return };
-    system.project("bob", "/home/bob/work");
-    let run = |user: &str, place: &str| {
-        let begun = Instant::now();
-        let output = system.shell(user, &format!("cd {place} && {RUN}"));
-        assert!(output.status.success(), "{user}: {}", text(&output.stderr));
-        begun.elapsed()
-    };
-    for how in ["idle", "half", "close", "spin"] {
-        let mut flood = system.as_user("alice");
-        flood.args(["/usr/bin/python3", "-I", "-c", FLOOD, how]);
-        let mut flood = flood.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut begun = [0; 6];
-        flood.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
-        for _ in 0..3 {
-            let took = run("bob", "work");
-            assert!(took < Duration::from_secs(5), "{how}: {took:?}");
-        }
-        drop(flood.stdin.take());
-        flood.wait().unwrap();
-        // The one who floods is heard afterwards as well.
-        run("alice", "work/proj");
-    }
     nothing_is_left(&system);
 }
 

@@ -45,7 +45,8 @@ fn attack(case: &Case, program: &str, host: &str) -> (String, String) {
     );
     case.host(&format!("cat >attack.py <<'END'\n{program}\nEND\n"));
     for _ in 0..TRIES {
-        case.host("rm -rf out; mkdir out");
+        // What an attack has removed is made again first: a name that is not there at the start is not hidden.
+        case.host("rm -rf out; mkdir out; test -e .env || echo SECRET0 >.env");
         let mut run = case.spawn(&[], "exec python3 attack.py");
         wait_for_line(&mut run, "ready");
         // Until directories are watched.

@@ -98,6 +98,15 @@ fn steps(calls: u32) -> Vec<u32> {
     (0..number).map(|step| 1 + step * (calls - 1) / (number - 1).max(1)).collect()
 }
 
+/// Has systemd start the runner as often as it is killed here, which is more often than 20 times in 2 seconds.
+fn start_without_limit(system: &Systemd) {
+    let line = "d=/etc/systemd/system/pinfold-runner.socket.d; mkdir -p $d && \
+                printf '[Socket]\nTriggerLimitIntervalSec=0\n' >$d/steps.conf && systemctl daemon-reload && \
+                systemctl restart pinfold-runner.socket";
+    let output = system.shell("root", line);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
 /// Has systemd start the runner once more, so that all of it is among the processes of a session.
 fn stop_the_runner(system: &Systemd) {
     assert!(system.shell("root", "systemctl stop pinfold-runner.service").status.success());
@@ -105,6 +114,7 @@ fn stop_the_runner(system: &Systemd) {
 
 /// Kills one process after the other that this process of the system makes for a session; returns how many there are.
 fn killed_at_every_step(system: &Systemd, process: u32, shell: &mut Shell) -> usize {
+    start_without_limit(system);
     stop_the_runner(system);
     let (first, counted) = kill_below(process, None, || shell.session());
     assert_eq!(first.0, 3, "{}", first.1);

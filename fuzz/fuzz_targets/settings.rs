@@ -44,6 +44,6 @@ fn grants_nothing(settings: &Settings) {
     assert!(settings.files.read.is_empty() && settings.files.write.is_empty());
     assert!(settings.files.sockets.is_empty() && settings.files.opt_in.is_empty());
     assert!(settings.forward_env.is_empty() && settings.providers.is_empty());
-    assert!(!settings.allow_weaker.value);
+    assert!(!settings.scalars.allow_weaker.value);
     assert_eq!(settings.files.state.value, default.files.state.value);
 }

@@ -54,7 +54,7 @@ impl Caller {
     pub fn agrees_with_sudo(&self, sudo_uid: Option<&str>) -> Result<(), Refusal> {
         let is_other = |text: &&str| text.parse() != Ok(self.uid);
         let Some(text) = sudo_uid.filter(is_other) else { return Ok(()) };
-        let what = format!("user id {text} called sudo, and user id {} made the socket", self.uid);
+        let what = format!("user id {text:?} called sudo, user id {} made the socket", self.uid);
         Err(Refusal::plain(what))
     }
 

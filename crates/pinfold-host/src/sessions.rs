@@ -231,7 +231,9 @@ impl SessionState {
         for (record, _lock) in &settled {
             remove_placeholders(&read_list(record), &kept, &mut pool);
             if let (Some(name), Some(private)) = (record.file_name(), self.private.parent()) {
-                remove_private(&private.join(name));
+                let private = private.join(name);
+                empty(&private);
+                remove_private(&private);
             }
             let _ = fs::remove_file(record);
         }
@@ -244,9 +246,7 @@ impl Drop for SessionState {
         if self.is_left {
             return;
         }
-        for copies in fs::read_dir(&self.private).into_iter().flatten().flatten() {
-            remove_private(&copies.path());
-        }
+        empty(&self.private);
         // Without the common lock another session may be about to share a placeholder: then
         // the record stays, unlocked, and the next start cleans up.
         let Ok(_common) = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive) else {
@@ -273,11 +273,22 @@ const WRITABLE: &str = "writable";
 const SUPERVISOR: &str = "supervisor";
 /// Says that the session is dead and a start settles what it left.
 const SETTLING: &str = "settling";
+/// What a session has to settle at its end, in its private directory. It refers to other files there.
+pub const LEFT: &str = "left.json";
 
 fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: &mut Pool) {
     // Inner ones first.
     for located in placeholders.iter().rev().filter(|it| !kept.contains(&it.path())) {
         located.remove(pool);
+    }
+}
+
+/// Removes what lies in a settled session's private directory: first [`LEFT`], since a process that is killed in
+/// between must not leave it without the files that it refers to.
+fn empty(private: &Path) {
+    let _ = fs::remove_file(private.join(LEFT));
+    for copies in fs::read_dir(private).into_iter().flatten().flatten() {
+        remove_private(&copies.path());
     }
 }
 

@@ -17,7 +17,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::file_id::{FileId, Moment};
 use pinfold_host::io::AtPath as _;
 use pinfold_host::session_id::SessionId;
-use pinfold_host::sessions::{SessionState, live_sessions};
+use pinfold_host::sessions::{LEFT, SessionState, live_sessions};
 use pinfold_host::{Host, Refusal};
 use pinfold_names::{HomePart, Protection, Site};
 use pinfold_policy::path::Escaped;
@@ -42,7 +42,7 @@ use crate::git::record::{Bytes, Copy, path};
 use crate::protected_dirs::{Entry, ProtectedDir};
 
 /// The record's name in the session's private directory; the walks lie next to it.
-pub(crate) const RECORD: &str = "left.json";
+pub(crate) const RECORD: &str = LEFT;
 const NEW_RECORD: &str = "left.json.new";
 /// Bytes of a record. References are in it, up to 256 MiB of them.
 const LONGEST_RECORD: u64 = 1 << 30;

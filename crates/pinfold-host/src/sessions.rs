@@ -273,7 +273,7 @@ const WRITABLE: &str = "writable";
 const SUPERVISOR: &str = "supervisor";
 /// Says that the session is dead and a start settles what it left.
 const SETTLING: &str = "settling";
-/// What a session has to settle at its end, in its private directory. It refers to other files there.
+/// The record of what a session has to settle at its end, in its private directory. It refers to walks next to it.
 pub const LEFT: &str = "left.json";
 
 fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: &mut Pool) {

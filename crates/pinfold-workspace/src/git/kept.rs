@@ -73,7 +73,7 @@ pub(crate) fn keep(copied: &Copied, session: &str) -> io::Result<PathBuf> {
     if kept.exists() && !copied.private.exists() {
         return Ok(kept);
     }
-    let (written, record) = (place.join(left::RECORD), kept.with_extension(RECORD));
+    let (written, record) = (place.join(left::LEFT), kept.with_extension(RECORD));
     // One that is there is this very file, which a copy would empty. Without a record the copy is still there to be looked at.
     if let Err(error) = fs::hard_link(&written, &record)
         && error.kind() != io::ErrorKind::AlreadyExists

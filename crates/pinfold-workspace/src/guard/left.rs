@@ -17,7 +17,8 @@ use pinfold_host::directories::Places;
 use pinfold_host::file_id::{FileId, Moment};
 use pinfold_host::io::AtPath as _;
 use pinfold_host::session_id::SessionId;
-use pinfold_host::sessions::{LEFT, SessionState, live_sessions};
+pub(crate) use pinfold_host::sessions::LEFT;
+use pinfold_host::sessions::{SessionState, live_sessions};
 use pinfold_host::{Host, Refusal};
 use pinfold_names::{HomePart, Protection, Site};
 use pinfold_policy::path::Escaped;
@@ -41,8 +42,6 @@ use crate::git::private::Copied;
 use crate::git::record::{Bytes, Copy, path};
 use crate::protected_dirs::{Entry, ProtectedDir};
 
-/// The record's name in the session's private directory; the walks lie next to it.
-pub(crate) const RECORD: &str = LEFT;
 const NEW_RECORD: &str = "left.json.new";
 /// Bytes of a record. References are in it, up to 256 MiB of them.
 const LONGEST_RECORD: u64 = 1 << 30;
@@ -170,7 +169,7 @@ impl Guard {
         // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
         let new = private.join(NEW_RECORD);
         write(NEW_RECORD.to_owned(), &serde_json::to_vec(&left)?)?;
-        fs::rename(&new, private.join(RECORD)).at("rename", &new)
+        fs::rename(&new, private.join(LEFT)).at("rename", &new)
     }
 
     /// Returns what a dead session left, if it had come far enough to start.
@@ -338,7 +337,7 @@ fn read(private: &Path) -> Option<Left> {
 /// # Errors
 /// Returns the error of reading it, or that it is damaged.
 fn try_read(private: &Path) -> io::Result<Option<Left>> {
-    try_read_named(private, RECORD)
+    try_read_named(private, LEFT)
 }
 
 fn try_read_named(directory: &Path, name: &str) -> io::Result<Option<Left>> {
@@ -426,7 +425,7 @@ pub fn settle_dead(
 ) -> Option<Settled> {
     let Some(guard) = Guard::of_dead(session, private, host) else {
         // Without a record it had not come far enough to start.
-        let has_started = fs::symlink_metadata(private.join(RECORD)).is_ok();
+        let has_started = fs::symlink_metadata(private.join(LEFT)).is_ok();
         return has_started.then(|| unreadable(session, private));
     };
     let (synced, unmasked) = Default::default();

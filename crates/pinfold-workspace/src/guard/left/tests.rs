@@ -22,7 +22,7 @@ fn a_session_whose_record_is_damaged_keeps_others_from_starting() {
     // Without a record it has not started.
     fs::write(private.join(TWO).join(NEW_RECORD), "{").unwrap();
     assert!(matches!(found(ONE), Ok(0)));
-    fs::write(private.join(TWO).join(RECORD), "{").unwrap();
+    fs::write(private.join(TWO).join(LEFT), "{").unwrap();
     let error = found(ONE).unwrap_err().to_string();
     assert!(error.contains("what session 222222222222 may write"), "{error}");
     // Its own is not read.
@@ -38,7 +38,7 @@ fn a_kept_git_directory_is_no_record_of_a_session() {
         Places { home: at("home"), config: at("config"), state: at("state"), cache: at("cache") };
     let kept = SessionState::all_private(&places).join(format!("kept-{ONE}-0"));
     fs::create_dir_all(&kept).unwrap();
-    let record = kept.join(RECORD);
+    let record = kept.join(LEFT);
     let forged = r#"{"roots":[[47]],"readable":[[47]],"known":[],"opt_in":[],"hidden":[],"tops":[],"copied":[]}"#;
     let none = |what: &str| {
         let found = others(&places, TWO, &[PathBuf::from("/work")]);
@@ -57,7 +57,7 @@ fn a_kept_git_directory_is_no_record_of_a_session() {
 #[test]
 fn a_record_that_is_no_file_of_its_own_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
-    let record = dir.path().join(RECORD);
+    let record = dir.path().join(LEFT);
     std::os::unix::fs::symlink("/dev/zero", &record).unwrap();
     assert!(try_read(dir.path()).is_err());
     fs::remove_file(&record).unwrap();

@@ -174,19 +174,21 @@ pub struct Stdio {
     pub window: Option<Window>,
     /// What the terminal is set to at first; else to what is usual.
     pub attributes: Option<Attributes>,
+    /// What the command has open besides them, as number [`pinfold_wire::FURTHER`].
+    pub further: Option<OwnedFd>,
 }
 
 impl Stdio {
     /// Streams without a terminal.
     #[must_use]
     pub fn plain(ends: [StdioEnd; 3]) -> Self {
-        Self { ends, window: None, attributes: None }
+        Self { ends, window: None, attributes: None, further: None }
     }
 
     /// Returns them as they cross a channel, and the descriptors that go along.
     #[must_use]
     pub fn to_wire(&self) -> (Streams, Vec<BorrowedFd<'_>>) {
-        let mut descriptors = Vec::with_capacity(3);
+        let mut descriptors = Vec::with_capacity(4);
         let ends = self.ends.each_ref().map(|end| match end {
             StdioEnd::Terminal => StreamEnd::Terminal,
             StdioEnd::Same(earlier) => StreamEnd::Same(*earlier),
@@ -195,8 +197,10 @@ impl Stdio {
                 StreamEnd::Descriptor
             }
         });
+        descriptors.extend(self.further.as_ref().map(OwnedFd::as_fd));
         let (window, attributes) = (self.window, self.attributes);
-        (Streams { ends, window, attributes, is_relayed: false }, descriptors)
+        let has_further = self.further.is_some();
+        (Streams { ends, window, attributes, is_relayed: false, has_further }, descriptors)
     }
 }
 

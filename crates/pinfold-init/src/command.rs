@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pinfold_wire::{Program, Step};
+use pinfold_wire::{FURTHER, Program, Step};
 use rustix::io::Errno;
 
 use crate::Failure;
@@ -164,7 +164,7 @@ impl Prepared {
     }
 
     /// Enters an own process group (in the foreground of the terminal, if there is one), and streams
-    /// 0, 1 and 2. Sources lie above 2, so no copy overwrites one that is still needed.
+    /// 0, 1 and 2, and what comes besides. Sources lie above 2, so no copy overwrites one that is still needed.
     fn take_streams(&self, streams: &Streams, terminal: Option<&Terminal>) -> Result<(), Failure> {
         rustix::process::setpgid(None, None).map_err(Failure::at(Step::Execute))?;
         if let Some(terminal) = terminal {
@@ -177,6 +177,12 @@ impl Prepared {
             // SAFETY: dup2 replaces one of the three standard descriptors, which no value in
             // this process owns; exec follows.
             if unsafe { libc::dup2(source.as_raw_fd(), index as i32) } < 0 {
+                return Err(Failure::at(Step::Execute)(last_errno()));
+            }
+        }
+        if let Some(source) = streams.further() {
+            // SAFETY: dup2 replaces a number above all that this process has open; exec follows.
+            if unsafe { libc::dup2(source.as_raw_fd(), FURTHER) } < 0 {
                 return Err(Failure::at(Step::Execute)(last_errno()));
             }
         }

@@ -28,6 +28,8 @@ pub struct Streams {
     attributes: Option<Attributes>,
     /// Through which the terminal is used, if it cannot be handed out.
     line: Option<OwnedFd>,
+    /// What the command has besides them.
+    further: Option<OwnedFd>,
 }
 
 /// A terminal inside: the side that the supervisor holds, and the side of the command.
@@ -51,10 +53,12 @@ impl Streams {
         };
         let [input, output, error] = wanted.ends;
         let ends = [end(input)?, end(output)?, end(error)?];
-        let line =
-            if wanted.is_relayed { Some(descriptors.next().ok_or(Errno::MFILE)?) } else { None };
+        let pinfold_wire::Streams { window, attributes, is_relayed, has_further, .. } = wanted;
+        let mut one =
+            |is_there: bool| is_there.then(|| descriptors.next().ok_or(Errno::MFILE)).transpose();
+        let (further, line) = (one(has_further)?, one(is_relayed)?);
         match descriptors.next() {
-            None => Ok(Self { ends, window: wanted.window, attributes: wanted.attributes, line }),
+            None => Ok(Self { ends, window, attributes, line, further }),
             Some(_) => Err(Errno::INVAL),
         }
     }
@@ -66,10 +70,16 @@ impl Streams {
 
     /// Returns those that were handed in.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ends.iter().filter_map(|end| match end {
+        let ends = self.ends.iter().filter_map(|end| match end {
             End::Descriptor(fd) => Some(fd.as_fd()),
             End::Terminal | End::Same(_) => None,
-        })
+        });
+        ends.chain(self.further())
+    }
+
+    /// Returns the descriptor that the command has besides its streams.
+    pub(crate) fn further(&self) -> Option<BorrowedFd<'_>> {
+        self.further.as_ref().map(OwnedFd::as_fd)
     }
 
     /// Returns the descriptor of one stream.

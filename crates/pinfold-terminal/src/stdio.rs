@@ -84,7 +84,10 @@ pub(crate) const STACK: usize = 128 * 1024;
 pub fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
     let ends = [(); 3].map(|()| StdioEnd::Terminal);
     let attributes = like.map(CallerTerminal::attributes);
-    Streams { stdio: Stdio { ends, window: Some(window), attributes }, moved: Moved::default() }
+    Streams {
+        stdio: Stdio { ends, window: Some(window), attributes, further: None },
+        moved: Moved::default(),
+    }
 }
 
 /// Looks at the caller's three streams. Where one is a terminal the sandbox has its own, like this
@@ -104,7 +107,10 @@ pub fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
     let [input, output, error] = <[StdioEnd; 3]>::try_from(ends).map_err(|_| Errno::INVAL)?;
     let (window, attributes) =
         (terminal.map(CallerTerminal::size), terminal.map(CallerTerminal::attributes));
-    Ok(Streams { stdio: Stdio { ends: [input, output, error], window, attributes }, moved })
+    Ok(Streams {
+        stdio: Stdio { ends: [input, output, error], window, attributes, further: None },
+        moved,
+    })
 }
 
 impl Streams {

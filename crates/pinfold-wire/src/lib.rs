@@ -13,8 +13,8 @@ pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
 pub use codec::{DecodeError, MAX_MESSAGE, Reader, Writer};
 pub use door::{Call, Frames, HostCommand, MAX_DATA, MAX_REQUEST, Reply, framed};
 pub use message::{
-    Attributes, Bounds, Ended, LastSteps, LaunchOrder, Limit, LineIn, LineOut, Mask, MaskKind,
-    NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Window, Wire,
+    Attributes, Bounds, Ended, FURTHER, LastSteps, LaunchOrder, Limit, LineIn, LineOut, Mask,
+    MaskKind, NotReturned, Order, Program, Report, Step, StreamEnd, Streams, Window, Wire,
 };
 
 #[cfg(test)]

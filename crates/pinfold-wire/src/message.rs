@@ -14,7 +14,7 @@ pub use order::{Bounds, Order, Program};
 pub(crate) use order::{read_list, write_list};
 pub use report::{Ended, Limit, NotReturned, Report, Step};
 pub(crate) use report::{read_ended, write_ended};
-pub use streams::{Attributes, StreamEnd, Streams, Window};
+pub use streams::{Attributes, FURTHER, StreamEnd, Streams, Window};
 
 use crate::codec::DecodeError;
 

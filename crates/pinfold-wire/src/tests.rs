@@ -96,7 +96,7 @@ fn launch_orders() -> Vec<LaunchOrder> {
     let streams = |window| Streams { window, ..Streams::plain(ends) };
     let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::NOCTTY).unwrap();
     let attributes = Some(Attributes::of(&rustix::termios::tcgetattr(&terminal).unwrap()));
-    let relayed = Streams { attributes, is_relayed: true, ..streams(None) };
+    let relayed = Streams { attributes, is_relayed: true, has_further: true, ..streams(None) };
     let masks = [MaskKind::Pin, MaskKind::Replace(b"/l".to_vec())]
         .map(|kind| Mask { path: b"/p".to_vec(), kind })
         .to_vec();

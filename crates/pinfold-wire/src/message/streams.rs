@@ -32,13 +32,21 @@ pub struct Streams {
     /// Whether one more descriptor comes along, a socket through which the terminal is used
     /// ([`super::LineIn`]): nothing that is made inside can leave it.
     pub is_relayed: bool,
+    /// Whether one more descriptor comes along, which the program has as number [`FURTHER`].
+    pub has_further: bool,
 }
+
+/// The number of a descriptor that a program has besides its standard streams. Nothing that init has open is as high.
+pub const FURTHER: i32 = 100;
+/// Bits of what comes along besides the ends.
+const RELAYED: u8 = 1;
+const WITH_FURTHER: u8 = 2;
 
 impl Streams {
     /// Streams without a terminal.
     #[must_use]
     pub fn plain(ends: [StreamEnd; 3]) -> Self {
-        Self { ends, window: None, attributes: None, is_relayed: false }
+        Self { ends, window: None, attributes: None, is_relayed: false, has_further: false }
     }
 
     /// Returns a terminal for all three.
@@ -129,7 +137,8 @@ pub(super) fn write_streams(writer: &mut Writer, streams: Streams) {
             writer.u8(character);
         }
     }
-    writer.u8(streams.is_relayed.into());
+    let bit = |is_there: bool, bit: u8| if is_there { bit } else { 0 };
+    writer.u8(bit(streams.is_relayed, RELAYED) | bit(streams.has_further, WITH_FURTHER));
 }
 
 pub(super) fn read_streams(reader: &mut Reader<'_>) -> Result<Streams, DecodeError> {
@@ -147,7 +156,9 @@ pub(super) fn read_streams(reader: &mut Reader<'_>) -> Result<Streams, DecodeErr
         0 => None,
         _ => Some(read_attributes(reader)?),
     };
-    Ok(Streams { ends, window, attributes, is_relayed: reader.u8()? != 0 })
+    let along = reader.u8()?;
+    let (is_relayed, has_further) = (along & RELAYED != 0, along & WITH_FURTHER != 0);
+    Ok(Streams { ends, window, attributes, is_relayed, has_further })
 }
 
 fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes, DecodeError> {

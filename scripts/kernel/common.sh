@@ -69,7 +69,7 @@ clean_up() {
 
 # Builds the test executables and writes a line for each, with its filters, for the machine.
 build_tests() {
-    local binary binaries artifacts executable filter filters units='' options=()
+    local binary binaries artifacts executable filter filters name units='' options=()
     binaries=$(awk '{ print $1 }' <<<"$1" | sort -u)
     for binary in $binaries; do
         case $binary in
@@ -95,6 +95,10 @@ build_tests() {
     # The boundary `systemd` has a program of its own.
     grep -q '^systemd ' <<<"$1" && cargo build --quiet --all-features --workspace --bin pinfold-runner
     echo "$PWD/crates/pinfold" >"$work/directory"
+    # What tests of machines need.
+    for name in PINFOLD_TEST_{QEMU,KERNEL,ACCELERATOR}; do
+        [ -z "${!name:-}" ] || printf "export %s='%s'\n" "$name" "${!name}"
+    done >"$work/environment"
     cp scripts/kernel/guest "$work/guest"
 }
 

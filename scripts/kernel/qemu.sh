@@ -5,6 +5,9 @@
 # Seconds: a start takes ten, and all tests four minutes.
 limit=1500
 emulator=(qemu-system-x86_64)
+modules='virtio_pci virtio_blk 9pnet_virtio 9p overlay ext4 nft_tproxy'
+# QEMU emulates what AMD's processors have for it.
+[ -z "${PINFOLD_TEST_ACCELERATOR:-}" ] || modules+=' kvm_amd'
 console=ttyS0
 
 # Prints the directory that becomes the machine's root.
@@ -52,7 +55,7 @@ make_first_files() {
     mkdir -p "$first"/{bin,modules,proc,sys,dev,lower,host,upper,root}
     cp "$(first_program)" "$first/bin/busybox"
     shown_directories >"$first/shown"
-    for module in virtio_pci virtio_blk 9pnet_virtio 9p overlay ext4 nft_tproxy; do
+    for module in $modules; do
         modprobe -d "$kernel" -S "$(ls "$kernel/lib/modules")" --show-depends "$module"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
         name=${file##*/}

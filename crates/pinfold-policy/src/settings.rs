@@ -63,8 +63,8 @@ pub use task_rules::TaskRules;
 pub use url::{BaseUrl, BaseUrlError};
 pub use values::{EnvSetting, FileSettings, ProviderSettings};
 pub use words::{
-    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
-    MemoryGrant, ShadowMode, UnknownWord, Window, WorkspaceMode,
+    AcceleratorName, AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode,
+    LandlockMode, MemoryGrant, ShadowMode, UnknownWord, Window, WorkspaceMode,
 };
 pub use wrapper::WrapperSetting;
 

@@ -140,6 +140,7 @@ impl Own {
         let machine = Machine {
             qemu: path(&settings.scalars.qemu).map(owned),
             kernel: path(&settings.scalars.kernel).map(owned),
+            accelerator: settings.scalars.accelerator.as_ref().map(|set| set.value),
             cache: machines(places),
         };
         Self { plugin: path(&settings.scalars.plugin), machine }

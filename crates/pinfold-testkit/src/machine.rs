@@ -40,14 +40,17 @@ pub fn has_engine(name: &str) -> bool {
 }
 
 /// Returns the settings that say what machines are made of: directories with packages of QEMU (`PINFOLD_TEST_QEMU`) and of
-/// a kernel (`PINFOLD_TEST_KERNEL`). Without them, those of the system are used.
+/// a kernel (`PINFOLD_TEST_KERNEL`). Without them, those of the system are used. The processor is emulated unless
+/// `PINFOLD_TEST_ACCELERATOR` says something else.
 pub fn machine_settings() -> String {
     let line = |key: &str, variable: &str| {
         let directory = std::env::var(variable).ok().filter(|directory| directory != "/")?;
         Some(format!("{key} = \"{directory}\"\n"))
     };
     let lines = [line("qemu", "PINFOLD_TEST_QEMU"), line("kernel", "PINFOLD_TEST_KERNEL")];
-    lines.into_iter().flatten().collect()
+    let accelerator = std::env::var("PINFOLD_TEST_ACCELERATOR").unwrap_or("tcg".to_owned());
+    let lines = lines.into_iter().flatten();
+    lines.chain([format!("accelerator = \"{accelerator}\"\n")]).collect()
 }
 
 /// Returns the name by which pinfold reports the boundary under test.

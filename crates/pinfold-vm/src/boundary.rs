@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pinfold_boundary::namespace::OLDEST_LANDLOCK;
 use pinfold_boundary::{
@@ -10,20 +11,27 @@ use pinfold_boundary::{
     ResourceLimits, Session,
 };
 use pinfold_policy::path::HostPath;
+use pinfold_policy::settings::AcceleratorName;
 
 use crate::architecture::Architecture;
 use crate::kept;
 use crate::kernel::Kernel;
+use crate::kvm::{Kvm, KvmError};
 use crate::machine::Server;
 use crate::prepared::{Prepared, PreparedError};
 use crate::qemu::{Qemu, QemuMachine};
-use crate::sandbox::{self, Maker, no_machine};
+use crate::sandbox::{self, Maker, SLOW, no_machine, trial_of};
 use crate::spec::{MIB, Spec};
 
 /// The least memory of a guest: kernel, initramfs and some programs.
 const LEAST: u64 = 384 * MIB;
 /// The memory of a guest of which the policy says nothing: half of what the host has, within these.
 const USUAL: (u64, u64) = (512 * MIB, 4096 * MIB);
+/// How long a guest may take to come up with KVM, where it may be emulated instead. With KVM it takes a second, and less than ten
+/// if it is emulated.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The same where it may not: as long as one that is emulated.
+const LONG_PATIENCE: Duration = Duration::from_secs(120);
 /// Processors of a guest at most: each is a thread of QEMU's, which has some more.
 const MOST_CPUS: u32 = 64;
 /// Below the cache: a kernel that was fetched, and what was made of kernels.
@@ -39,6 +47,8 @@ pub struct Choice {
     pub qemu: Option<PathBuf>,
     /// Where a package of a kernel was unpacked; the one in the cache, or else the host's, if absent.
     pub kernel: Option<PathBuf>,
+    /// What executes instructions; what works if absent.
+    pub accelerator: Option<AcceleratorName>,
     /// A directory of pinfold's own for what can be made again.
     pub cache: PathBuf,
 }
@@ -71,6 +81,28 @@ impl Choice {
     pub fn qemu(&self) -> Result<Qemu, LaunchError> {
         let root = self.qemu.as_deref().unwrap_or(Path::new("/"));
         Qemu::find(root, Architecture::HOST).map_err(no_machine)
+    }
+
+    /// Returns QEMU with what it executes instructions by, and what makes machines where no guest comes up so.
+    ///
+    /// # Errors
+    /// Returns an error if KVM alone is chosen, and cannot be used.
+    fn accelerated(&self, qemu: Qemu) -> Result<Accelerated, LaunchError> {
+        let accelerator = self.accelerator.unwrap_or(AcceleratorName::Auto);
+        Ok(match accelerator {
+            AcceleratorName::Tcg => Accelerated { qemu, otherwise: None, why_not: None },
+            AcceleratorName::Kvm => {
+                let qemu = qemu.with_kvm(Kvm::open().map_err(no_kvm)?, LONG_PATIENCE);
+                Accelerated { qemu, otherwise: None, why_not: None }
+            }
+            AcceleratorName::Auto => match Kvm::open() {
+                Ok(kvm) => {
+                    let by_kvm = qemu.with_kvm(kvm, PATIENCE);
+                    Accelerated { qemu: by_kvm, otherwise: Some(qemu), why_not: None }
+                }
+                Err(error) => Accelerated { qemu, otherwise: None, why_not: Some(error) },
+            },
+        })
     }
 
     /// Finds the kernel, and where that is: below the chosen directory, or else of packages, or else this machine's.
@@ -110,6 +142,51 @@ impl Vm {
         Self { choice, init, server }
     }
 
+    /// Returns what a machine is made of, for a sandbox that may use up so much.
+    ///
+    /// # Errors
+    /// Refuses less memory than a guest needs, and returns the errors of [`Self::prepared`].
+    fn spec(&self, limits: &ResourceLimits) -> Result<Spec, LaunchError> {
+        let size = Size::of(limits)?;
+        let prepared = self.prepared()?;
+        Ok(Spec {
+            kernel: prepared.kernel,
+            initramfs: prepared.initramfs,
+            memory: size.memory,
+            cpus: size.cpus,
+            share: limits.cpus,
+            changes: limits.changes.unwrap_or_default(),
+            has_tree: true,
+        })
+    }
+
+    /// Returns by what machines of this kind execute instructions.
+    fn execution(&self, accelerated: &Accelerated, spec: &Spec) -> Finding {
+        let Accelerated { qemu, otherwise, why_not } = accelerated;
+        let [_, templates] = self.choice.made();
+        let tried = otherwise
+            .as_ref()
+            .and_then(|_| trial_of::<QemuMachine>(&templates, qemu, spec).ok()?.refusal());
+        let emulated =
+            format!("the processor is emulated: the first start takes seconds, and {SLOW}");
+        let (what, hint) = match (tried, why_not) {
+            (Some(why), _) => {
+                let again =
+                    "`pinfold clean machines`, or the next boot of this host, has it tried again";
+                (format!("{emulated} (no guest comes up with KVM: {why})"), Some(again.to_owned()))
+            }
+            (None, Some(error)) => (format!("{emulated} ({error})"), error.hint()),
+            (None, None) if otherwise.is_some() => (
+                "KVM executes programs if guests come up with it, which the first start tries"
+                    .to_owned(),
+                None,
+            ),
+            (None, None) if qemu.has_kvm() => ("KVM executes programs".to_owned(), None),
+            (None, None) => (format!("{emulated} (`accelerator` in config.toml says so)"), None),
+        };
+        Finding { what, hint, fatal: false }
+    }
+
     /// Finds the kernel, and makes of it what a guest boots unless that is there.
     fn prepared(&self) -> Result<Prepared, LaunchError> {
         let kernel = self.choice.kernel()?;
@@ -122,6 +199,24 @@ impl Vm {
             error => no_kernel(error.to_string()),
         })
     }
+}
+
+/// What makes machines.
+struct Accelerated {
+    qemu: Qemu,
+    /// The same without KVM, where no guest comes up with it.
+    otherwise: Option<Qemu>,
+    /// Why KVM is not even tried, unless the user has chosen that.
+    why_not: Option<KvmError>,
+}
+
+fn no_kvm(error: KvmError) -> LaunchError {
+    let choice = "or leave `accelerator` out of pinfold's config.toml";
+    let hint = match error.hint() {
+        Some(hint) => format!("{hint}; {choice}"),
+        None => choice.to_owned(),
+    };
+    LaunchError::Machine { what: format!("KVM cannot be used: {error}"), hint: Some(hint) }
 }
 
 fn no_kernel(what: String) -> LaunchError {
@@ -143,7 +238,9 @@ impl Boundary for Vm {
     fn probe(&self) -> Probe {
         let found = self.choice.qemu().and_then(|qemu| {
             qemu.has_file_systems().map_err(no_machine)?;
-            self.prepared()
+            let accelerated = self.choice.accelerated(qemu)?;
+            let spec = self.spec(&ResourceLimits::default())?;
+            Ok(self.execution(&accelerated, &spec))
         });
         match found {
             Err(error) => {
@@ -151,7 +248,7 @@ impl Boundary for Vm {
                 let finding = Finding { what: error.to_string(), hint, fatal: true };
                 Probe { findings: vec![finding], ..Probe::default() }
             }
-            Ok(_) => Probe {
+            Ok(finding) => Probe {
                 capabilities: Capabilities {
                     memory: true,
                     cpus: true,
@@ -161,32 +258,18 @@ impl Boundary for Vm {
                 hands_over: true,
                 is_closed: false,
                 is_machine: true,
-                findings: vec![Finding {
-                    what: "the machine's processor is emulated: the first start takes seconds, and programs many \
-                           times as long (KVM is not used in this version)"
-                        .to_owned(),
-                    hint: None,
-                    fatal: false,
-                }],
+                findings: vec![finding],
             },
         }
     }
 
     fn launch(&self, plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {
-        let size = Size::of(&plan.limits)?;
-        let (qemu, prepared) = (self.choice.qemu()?, self.prepared()?);
-        let spec = Spec {
-            kernel: prepared.kernel,
-            initramfs: prepared.initramfs,
-            memory: size.memory,
-            cpus: size.cpus,
-            share: plan.limits.cpus,
-            changes: plan.limits.changes.unwrap_or_default(),
-            has_tree: true,
-        };
+        let spec = self.spec(&plan.limits)?;
+        let Accelerated { qemu, otherwise, .. } = self.choice.accelerated(self.choice.qemu()?)?;
         let [_, templates] = self.choice.made();
         let maker = Maker::<QemuMachine> {
             program: &qemu,
+            otherwise: otherwise.as_ref(),
             init: &self.init,
             server: self.server,
             templates: Some(&templates),

@@ -3,7 +3,7 @@
 //! It runs in a sandbox of the boundary `namespace`: no network, a process table of its own, programs and libraries
 //! of the host to be read, the kernel and the initramfs. In there it has QEMU's own filter of system calls as well. It
 //! reaches the byte channel and its file server, a monitor until a restored guest runs, and pipes for the console and for
-//! what it says itself. The guest's memory is its standard input.
+//! what it says itself. The guest's memory is its standard input. With KVM it has the device open, by a descriptor.
 
 mod arguments;
 mod error;
@@ -14,6 +14,7 @@ mod sandbox;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pinfold_boundary::namespace::{explain, memory_of_a_server};
 use pinfold_boundary::{CpuShare, Inside, ResourceLimits};
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::architecture::Architecture;
+use crate::kvm::{self, Kvm};
 use crate::machine::{Machine, MachineError, Origin, Server, Snapshot};
 use crate::said::Said;
 use crate::spec::{MIB, Spec};
@@ -30,7 +32,7 @@ use crate::template::new_memory;
 
 use arguments::{Beginning, arguments};
 use error::version;
-use sandbox::{Doors, Files};
+use sandbox::{Doors, Files, Given};
 
 pub use error::{QemuError, Version};
 
@@ -48,6 +50,15 @@ const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 pub struct Qemu {
     root: PathBuf,
     architecture: &'static Architecture,
+    kvm: Option<Accelerated>,
+}
+
+/// What a machine whose instructions the processor executes needs.
+#[derive(Debug, Clone)]
+struct Accelerated {
+    device: Kvm,
+    /// How long a guest may take to come up.
+    patience: Duration,
 }
 
 impl Qemu {
@@ -56,9 +67,20 @@ impl Qemu {
     /// # Errors
     /// Returns an error if it is missing.
     pub fn find(root: &Path, architecture: &'static Architecture) -> Result<Self, QemuError> {
-        let found = Self { root: root.into(), architecture };
+        let found = Self { root: root.into(), architecture, kvm: None };
         let program = found.program();
         if program.exists() { Ok(found) } else { Err(QemuError::Missing { program, architecture }) }
+    }
+
+    /// Returns the same with KVM, by which a guest has to come up in so long.
+    #[must_use]
+    pub fn with_kvm(&self, device: Kvm, patience: Duration) -> Self {
+        Self { kvm: Some(Accelerated { device, patience }), ..self.clone() }
+    }
+
+    /// Returns whether the processor itself executes instructions.
+    pub(crate) fn has_kvm(&self) -> bool {
+        self.kvm.is_some()
     }
 
     fn program(&self) -> PathBuf {
@@ -100,7 +122,8 @@ impl Qemu {
             ResourceLimits { memory: Some(OVERHEAD), pids: Some(TASKS), ..Default::default() };
         let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let files = Files::default();
-        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv.collect(), input)?;
+        let given = Given { input, kvm: None };
+        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv.collect(), given)?;
         let mut ended = [PollFd::from_borrowed_fd(inside.ended(), PollFlags::IN)];
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&PATIENCE)))?;
         inside.kill();
@@ -122,7 +145,8 @@ impl Qemu {
             has_tree: spec.has_tree,
             has_monitor: beginning.has_monitor(),
         };
-        let own = spec.memory_bytes() + u64::from(TRANSLATED) * MIB + OVERHEAD;
+        let translated = if self.kvm.is_some() { 0 } else { u64::from(TRANSLATED) * MIB };
+        let own = spec.memory_bytes() + translated + OVERHEAD;
         let served = if spec.has_tree { memory_of_a_server() + spec.changes } else { 0 };
         let limits = ResourceLimits {
             memory: Some(own + served),
@@ -134,7 +158,9 @@ impl Qemu {
             ..ResourceLimits::default()
         };
         let argv = arguments(self, spec, beginning);
-        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv, memory)?;
+        let kvm = self.kvm.as_ref().map(|kvm| kvm.device.device()).transpose()?;
+        let given = Given { input: memory, kvm };
+        let (inside, ends) = sandbox::start(&self.root, &files, limits, argv, given)?;
         let doors = ends.doors;
         Ok(QemuMachine { inside, console: ends.output, errors: ends.errors, doors })
     }
@@ -151,7 +177,7 @@ fn accept(door: &OwnedFd, inside: &Inside) -> Result<Option<OwnedFd>, Errno> {
     rustix::net::accept_with(door, SocketFlags::CLOEXEC).map(Some)
 }
 
-/// A machine that QEMU runs, with an emulated processor.
+/// A machine that QEMU runs, with an emulated processor or KVM.
 #[derive(Debug)]
 pub struct QemuMachine {
     inside: Inside,
@@ -166,7 +192,11 @@ impl Machine for QemuMachine {
     fn origin(qemu: &Qemu, spec: &Spec) -> Origin {
         // Another version is another file.
         let files = [qemu.program(), spec.kernel.clone(), spec.initramfs.clone()];
-        Origin { words: arguments(qemu, spec, Beginning::Template), files: files.into() }
+        let mut words = arguments(qemu, spec, Beginning::Template);
+        if qemu.kvm.is_some() {
+            words.extend(kvm::host());
+        }
+        Origin { words, files: files.into() }
     }
 
     fn boot(qemu: &Qemu, spec: &Spec) -> Result<Self, MachineError> {

@@ -36,7 +36,7 @@ impl Said {
 }
 
 /// Leaves out what is not text, and ends the last line.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let is_text = |character: &char| *character == '\n' || !character.is_control();
     let mut text: String = text.chars().filter(is_text).collect();
     if !text.is_empty() && !text.ends_with('\n') {

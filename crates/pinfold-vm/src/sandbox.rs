@@ -34,6 +34,7 @@ use crate::spec::Spec;
 use doors::Doors;
 use ports::{AskedPorts, Ports};
 use started::{Asleep, Started};
+pub(crate) use started::{SLOW, trial_of};
 
 /// How long a guest may take to start init.
 const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
@@ -44,6 +45,9 @@ const OWN: &str = "/run/pinfold";
 #[derive(Debug)]
 pub struct Maker<'a, M: Machine> {
     pub program: &'a M::Program,
+    /// What makes machines where no guest comes up by the program. Which ones do is kept with the templates: without these, it
+    /// makes all.
+    pub otherwise: Option<&'a M::Program>,
     /// The static executable that runs in the guest, which calls [`guest::run_as_first`] and
     /// [`pinfold_boundary::container::run_as_init`].
     pub init: &'a HostPath,

@@ -7,7 +7,7 @@ mod stored;
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,13 @@ use thiserror::Error;
 
 use crate::kept;
 use crate::machine::{Origin, Snapshot};
+use crate::read::read;
+use crate::said::printable;
 pub(crate) use stored::MOST_DEVICES;
 use stored::Stored;
+
+/// Bytes of why no machine comes up.
+const LONGEST_REFUSAL: u64 = 4096;
 
 /// Why a machine has no memory.
 #[derive(Debug, Error)]
@@ -119,6 +124,28 @@ impl Template {
             .and_then(|()| Ok(unfinished.persist(self.path()).map(drop)?));
         kept::forget_old(&self.directory, &self.path());
         written
+    }
+
+    /// Keeps why no machine of this origin comes up.
+    ///
+    /// # Errors
+    /// Returns the error of a file that cannot be written.
+    pub(crate) fn refuse(&self, why: &str) -> io::Result<()> {
+        let mut unfinished =
+            tempfile::Builder::new().prefix(kept::UNFINISHED).tempfile_in(&self.directory)?;
+        unfinished.write_all(why.as_bytes())?;
+        unfinished.persist(self.given_up())?;
+        Ok(())
+    }
+
+    /// Returns why no machine of this origin comes up, if that was tried. It is forgotten when nobody has asked for a day.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        if !self.is_given_up() {
+            return None;
+        }
+        let why = read(&self.given_up(), LONGEST_REFUSAL).ok()?;
+        kept::mark_used(&self.given_up());
+        Some(printable(&String::from_utf8_lossy(&why)).trim_end().to_owned())
     }
 
     /// Removes it, and has starts of the next day do without one.

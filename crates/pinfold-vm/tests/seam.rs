@@ -37,7 +37,9 @@ fn main() -> Result<(), Failed> {
 #[derive(Debug, Default)]
 struct Imitation {
     directory: PathBuf,
+    name: &'static str,
     fails: bool,
+    has_no_guest: bool,
     refuses_state: bool,
     /// The guest's end of the channel of the machine that was started last.
     guest: RefCell<Option<OwnedFd>>,
@@ -85,8 +87,9 @@ fn failed(what: impl ToString) -> MachineError {
 impl Machine for ImitatedMachine {
     type Program = Imitation;
 
-    fn origin(_: &Imitation, spec: &Spec) -> Origin {
-        Origin { words: vec![OsString::from(spec.memory.to_string())], files: Vec::new() }
+    fn origin(program: &Imitation, spec: &Spec) -> Origin {
+        let words = vec![program.name.into(), OsString::from(spec.memory.to_string())];
+        Origin { words, files: Vec::new() }
     }
 
     fn boot(program: &Imitation, _: &Spec) -> Result<Self, MachineError> {
@@ -96,6 +99,9 @@ impl Machine for ImitatedMachine {
 
     fn snapshot(program: &Imitation, spec: &Spec, _: Server) -> Result<Snapshot, MachineError> {
         program.note("snapshot");
+        if program.has_no_guest {
+            return Err(failed("no guest"));
+        }
         let memory = rustix::fs::memfd_create("snapshot", MemfdFlags::CLOEXEC).map_err(failed)?;
         rustix::fs::ftruncate(&memory, u64::from(spec.memory) << 20).map_err(failed)?;
         Ok(Snapshot { memory, devices: b"devices".into() })
@@ -158,9 +164,10 @@ fn any_machine_holds_a_session() -> Result<(), Failed> {
         (Some(&*templates), &["restore"]),
     ] {
         let program = program();
-        session_runs(&program, templates)?;
+        session_runs(&program, None, templates)?;
         assert_eq!(*program.calls.borrow(), calls);
     }
+    program_without_guests_is_tried_once(&program(), &directory.path().join("tried"))?;
     state_that_is_refused_costs_the_template(
         &Imitation { refuses_state: true, ..program() },
         &templates,
@@ -185,9 +192,42 @@ fn guest_that_ends_early_ends_the_session(program: &Imitation) -> Result<(), Fai
     nothing_is_left()
 }
 
-fn session_runs(program: &Imitation, templates: Option<&Path>) -> Result<(), Failed> {
-    let mut inside = start(program, templates)?;
-    let guest = be_guest(program);
+/// Another one makes its machines.
+fn program_without_guests_is_tried_once(other: &Imitation, templates: &Path) -> Result<(), Failed> {
+    let first = || Imitation {
+        directory: other.directory.clone(),
+        name: "first",
+        has_no_guest: true,
+        ..Imitation::default()
+    };
+    for (calls, others) in [
+        (&["snapshot"][..], &["snapshot", "restore"][..]),
+        (&[], &["snapshot", "restore", "restore"]),
+    ] {
+        let first = first();
+        session_runs(&first, Some(other), Some(templates))?;
+        assert_eq!((&**first.calls.borrow(), &**other.calls.borrow()), (calls, others));
+    }
+    // One by which guests come up makes all.
+    let good = Imitation { has_no_guest: false, name: "second", ..first() };
+    session_runs(&good, Some(other), Some(templates))?;
+    assert_eq!(*good.calls.borrow(), ["snapshot", "restore"]);
+    // Without a place to keep what was found out, nothing is tried.
+    let untried = first();
+    session_runs(&untried, Some(other), None)?;
+    assert_eq!(untried.calls.borrow().len(), 0);
+    Ok(())
+}
+
+fn session_runs(
+    program: &Imitation,
+    otherwise: Option<&Imitation>,
+    templates: Option<&Path>,
+) -> Result<(), Failed> {
+    let mut inside = start_or(program, otherwise, templates)?;
+    let guest = [Some(program), otherwise].into_iter().flatten();
+    let guest = guest.filter(|program| program.guest.borrow().is_some());
+    let guest = guest.map(be_guest).next().ok_or("no guest")?;
     inside.seal(Vec::new())?;
     one_group_holds_all(&inside)?;
     inside.order(&Order::Start(Vec::new()))?;
@@ -240,6 +280,14 @@ fn state_that_is_refused_costs_the_template(
 }
 
 fn start(program: &Imitation, templates: Option<&Path>) -> Result<Inside, LaunchError> {
+    start_or(program, None, templates)
+}
+
+fn start_or(
+    program: &Imitation,
+    otherwise: Option<&Imitation>,
+    templates: Option<&Path>,
+) -> Result<Inside, LaunchError> {
     let own = fs::read_link("/proc/self/exe").ok().and_then(|path| HostPath::new(path).ok());
     let init = &own.ok_or(LaunchError::Silent)?;
     let spec = Spec {
@@ -252,7 +300,7 @@ fn start(program: &Imitation, templates: Option<&Path>) -> Result<Inside, Launch
         has_tree: true,
     };
     let server = |listener| -> Box<dyn FileServer> { Box::new(Idle(listener)) };
-    let maker = Maker::<ImitatedMachine> { program, init, server, templates };
+    let maker = Maker::<ImitatedMachine> { program, otherwise, init, server, templates };
     let mut inside = launch(&maker, &spec, plan().map_err(|_| LaunchError::Silent)?, None)?;
     let command = ["/bin/true"].map(Into::into).into();
     let command = Program { argv: command, env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };

@@ -7,7 +7,8 @@ use super::branch::BranchName;
 use super::fields::path;
 use super::keys::ID_PATTERN;
 use super::words::{
-    ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, MemoryGrant, WorkspaceMode,
+    AcceleratorName, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, MemoryGrant,
+    WorkspaceMode,
 };
 use crate::document::{FileError, Item, Key, Section, Shape};
 use crate::origin::{Origin, Valued};
@@ -50,7 +51,7 @@ macro_rules! words {
     };
 }
 
-words!(ApplyMode BoundaryName EngineName IdentityMode LandlockMode MemoryGrant WorkspaceMode);
+words!(AcceleratorName ApplyMode BoundaryName EngineName IdentityMode LandlockMode MemoryGrant WorkspaceMode);
 
 /// A setting that may have no value.
 trait Row {
@@ -160,6 +161,12 @@ scalars! {
     /// Where a package of a kernel was unpacked; the one of the cache or of this machine if absent.
     kernel: HostPath,
         key(Shape::Text, "A directory with a package of Linux, for the boundary `vm`.");
+    /// What executes a machine's instructions; what works if absent.
+    accelerator: AcceleratorName,
+        key(
+            Shape::Choice(AcceleratorName::WORDS),
+            "What executes the instructions of the boundary `vm`: KVM where it works (auto), KVM alone, or QEMU's translator (tcg)."
+        );
     agent: String,
         key(Shape::Pattern(ID_PATTERN), "The agent when none is named."),
         flag("AGENT");

@@ -109,6 +109,17 @@ words! {
 }
 
 words! {
+    /// What executes the instructions of a machine.
+    AcceleratorName, "accelerator":
+    /// KVM where a guest comes up with it, else QEMU's translator.
+    Auto = "auto",
+    /// The processor itself, by the kernel's KVM.
+    Kvm = "kvm",
+    /// QEMU's translator.
+    Tcg = "tcg",
+}
+
+words! {
     /// What runs a container (requirement 2.3).
     EngineName, "engine":
     /// Docker, through its daemon.

@@ -27,7 +27,7 @@ pub(crate) fn launch(
 ) -> Result<Inside, LaunchError> {
     let own = guests::init().ok().and_then(|path| HostPath::new(path).ok());
     let init = &own.ok_or(LaunchError::Silent)?;
-    let maker = Maker::<QemuMachine> { program: qemu, init, server, templates };
+    let maker = Maker::<QemuMachine> { program: qemu, otherwise: None, init, server, templates };
     pinfold_vm::launch(&maker, spec, plan, None)
 }
 

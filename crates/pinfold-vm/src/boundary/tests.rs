@@ -39,6 +39,7 @@ fn missing_parts_are_named() {
     let choice = Choice {
         qemu: Some(missing.clone()),
         kernel: Some(missing.clone()),
+        accelerator: None,
         cache: directory.path().join("cache"),
     };
     let server = |_| -> Box<dyn FileServer> { unreachable!("nothing is served") };

@@ -4,11 +4,15 @@ use std::ffi::OsString;
 
 use crate::architecture::Architecture;
 use crate::guest::{TAG, WORD};
+use pinfold_wire::FURTHER;
 
 use super::monitor::PORT;
 use super::sandbox::{self, libraries_below};
 use super::{Qemu, TRANSLATED};
 use crate::spec::Spec;
+
+/// QEMU's number for a set of descriptors, in which KVM is alone.
+const KVM_SET: u32 = 1;
 
 /// How a machine begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +47,23 @@ pub(super) fn arguments(qemu: &Qemu, spec: &Spec, beginning: Beginning) -> Vec<O
         spec.memory,
         sandbox::MEMORY
     );
-    let Architecture { machine, processor, console, .. } = qemu.architecture;
+    let Architecture { machine, machine_by_kvm, processor, processor_by_kvm, console, .. } =
+        qemu.architecture;
+    let translator = format!("tcg,thread=multi,tb-size={TRANSLATED}");
+    let device = format!("fd={FURTHER},set={KVM_SET}");
+    let kvm = format!("kvm,device=/dev/fdset/{KVM_SET}");
+    let (machine, execution): (_, &[&str]) = match &qemu.kvm {
+        None => (machine, &["-accel", &translator, "-cpu", processor]),
+        Some(_) => {
+            (machine_by_kvm, &["-add-fd", &device, "-accel", &kvm, "-cpu", processor_by_kvm])
+        }
+    };
     let options: [&[&str]; 6] = [
         &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
         // A new process, other ids and other limits are nothing that a machine needs.
         &["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
         &["-machine", &format!("{machine},memory-backend=memory"), "-object", &memory],
-        &["-accel", &format!("tcg,thread=multi,tb-size={TRANSLATED}"), "-cpu", processor],
+        execution,
         &["-m", &spec.memory.to_string(), "-smp", &spec.cpus.to_string()],
         &["-kernel", sandbox::KERNEL, "-initrd", sandbox::INITRAMFS],
     ];

@@ -60,7 +60,7 @@ pub enum QemuError {
 impl QemuError {
     /// Adds what QEMU and the guest said to what the monitor did.
     pub(super) fn with_words(self, said: &str) -> Self {
-        let add = |what: String| match one_line(said) {
+        let add = |what: String| match one_line(&without_registers(said)) {
             said if said.is_empty() => what,
             said => format!("{what}; {said}"),
         };
@@ -107,6 +107,15 @@ impl QemuError {
             | Self::State(_) => None,
         }
     }
+}
+
+/// Leaves out the processor's registers, and all after them, which QEMU shows of a guest that KVM cannot run.
+fn without_registers(said: &str) -> String {
+    let is_register =
+        |line: &str| ["RAX=", "EAX=", " PC="].iter().any(|name| line.starts_with(name));
+    said.lines()
+        .take_while(|line| !is_register(line))
+        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 impl From<QemuError> for MachineError {

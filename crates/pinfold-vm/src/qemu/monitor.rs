@@ -1,10 +1,10 @@
 //! QEMU's monitor: commands and events as lines of JSON (docs/interop/qmp-spec.rst of QEMU).
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::{Value, json};
@@ -13,12 +13,16 @@ use super::error::QemuError;
 
 /// How long QEMU or a guest that boots may say nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the last message is waited for that comes when time is up.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest message in bytes.
 const LONGEST: u64 = 64 << 10;
 /// Messages that are read at most until the one that is waited for.
 const MOST: usize = 1000;
 /// The name by which QEMU knows the descriptor that it moves a machine through.
 const DEVICES: &str = "devices";
+/// The event of a guest that opens its port.
+const OPENED: &str = "VSERPORT_CHANGE";
 /// The id of the guest's port in events.
 pub(super) const PORT: &str = "port";
 
@@ -28,6 +32,8 @@ pub(super) struct Monitor {
     input: BufReader<UnixStream>,
     /// Events that came before they were waited for.
     events: Vec<Value>,
+    /// When QEMU has to have said what is waited for, if it has less time than usual.
+    deadline: Option<Instant>,
 }
 
 impl Monitor {
@@ -39,7 +45,8 @@ impl Monitor {
         let stream = UnixStream::from(connection);
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-        let mut monitor = Self { input: BufReader::new(stream), events: Vec::new() };
+        let mut monitor =
+            Self { input: BufReader::new(stream), events: Vec::new(), deadline: None };
         monitor.read()?;
         monitor.execute("qmp_capabilities", json!({}))?;
         let on = |name: &str| json!({ "capability": name, "state": true });
@@ -49,14 +56,16 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// Runs a guest that was started without, and waits until it has opened its port.
+    /// Runs a guest that was started without, and waits until it has opened its port, or for so long.
     ///
     /// # Errors
-    /// Returns an error if QEMU ends before.
-    pub(super) fn run_until_open(&mut self) -> Result<(), QemuError> {
+    /// Returns an error if QEMU ends before, or stops the guest.
+    pub(super) fn run_until_open(&mut self, patience: Option<Duration>) -> Result<(), QemuError> {
+        self.deadline = patience.map(|patience| Instant::now() + patience);
         self.execute("cont", json!({}))?;
-        self.await_event("VSERPORT_CHANGE", |data| data["id"] == PORT && data["open"] == true)?;
-        Ok(())
+        self.await_event(OPENED, |data| data["id"] == PORT && data["open"] == true)?;
+        self.deadline = None;
+        self.input.get_ref().set_read_timeout(Some(PATIENCE)).map_err(failed)
     }
 
     /// Stops the guest, and returns the state of its devices.
@@ -159,11 +168,19 @@ impl Monitor {
             if message["event"] == name && is_it(&message["data"]) {
                 return Ok(message["data"].clone());
             }
+            // What KVM cannot execute stops a guest for good.
+            if message["event"] == "STOP" && name == OPENED {
+                return Err(QemuError::Monitor("the guest has stopped".to_owned()));
+            }
         }
         Err(too_many())
     }
 
     fn read(&mut self) -> Result<Value, QemuError> {
+        if let Some(deadline) = self.deadline {
+            let left = deadline.saturating_duration_since(Instant::now()).max(SHORTEST);
+            self.input.get_ref().set_read_timeout(Some(left)).map_err(failed)?;
+        }
         let mut line = Vec::new();
         (&mut self.input).take(LONGEST).read_until(b'\n', &mut line).map_err(failed)?;
         serde_json::from_slice(&line).map_err(|_| {
@@ -174,7 +191,12 @@ impl Monitor {
 }
 
 fn failed(error: std::io::Error) -> QemuError {
-    QemuError::Monitor(error.to_string())
+    let what = match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "it has ended".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it says nothing in time".to_owned(),
+        _ => error.to_string(),
+    };
+    QemuError::Monitor(what)
 }
 
 fn too_many() -> QemuError {

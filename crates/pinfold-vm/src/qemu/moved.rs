@@ -30,7 +30,7 @@ impl Qemu {
             .map(|listener| serve_nothing(server(listener), machine.inside.group()))
             .transpose()?;
         let devices = machine.connect_monitor().and_then(|mut monitor| {
-            monitor.run_until_open()?;
+            monitor.run_until_open(self.kvm.as_ref().map(|kvm| kvm.patience))?;
             monitor.take_devices(MOST_DEVICES)
         });
         match devices {

@@ -112,6 +112,13 @@ pub(super) struct Ends {
     pub(super) errors: Said,
 }
 
+/// What a program is started with open.
+pub(super) struct Given {
+    pub(super) input: OwnedFd,
+    /// KVM's device.
+    pub(super) kvm: Option<OwnedFd>,
+}
+
 /// Starts a program of QEMU's in a sandbox of its own.
 ///
 /// Its output is a pipe and no socket: a console writes single bytes, of which a socket that nobody reads takes some
@@ -124,7 +131,7 @@ pub(super) fn start(
     files: &Files<'_>,
     limits: ResourceLimits,
     argv: Vec<OsString>,
-    input: OwnedFd,
+    given: Given,
 ) -> Result<(Inside, Ends), QemuError> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
     let ((output, console), (errors, messages)) = (pipe()?, pipe()?);
@@ -143,7 +150,9 @@ pub(super) fn start(
         env.push(("QEMU_MODULE_DIR".into(), modules.into()));
     }
     let program = Program { argv, env, cwd: InsidePath::root(), ignored: 0 };
-    let stdio = Stdio::plain([input, console, messages].map(StdioEnd::Descriptor));
+    let Given { input, kvm } = given;
+    let ends = [input, console, messages].map(StdioEnd::Descriptor);
+    let stdio = Stdio { further: kvm, ..Stdio::plain(ends) };
     let mut inside = Namespace.start(plan)?;
     let doors = if has_doors { inside.doors().map_err(explain)?.sockets } else { Vec::new() };
     inside.command(&program, stdio).map_err(explain)?;

@@ -29,3 +29,13 @@ fn missing_program_is_named_with_its_package() {
         assert!(error.hint().unwrap().starts_with(&format!("install {packages}")));
     }
 }
+
+#[test]
+fn registers_are_left_out_of_what_qemu_says() {
+    let said =
+        "KVM internal error. Suberror: 1\nemulation failure\nEAX=00000000 EBX=0\nCode=ff\nconsole";
+    let error = QemuError::Monitor("it has stopped".to_owned()).with_words(said);
+    let expected =
+        "QEMU's monitor: it has stopped; KVM internal error. Suberror: 1; emulation failure";
+    assert_eq!(error.to_string(), expected);
+}

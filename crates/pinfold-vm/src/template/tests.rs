@@ -221,3 +221,15 @@ fn size_of_a_memory_is_fixed_and_nothing_is_read_where_it_stands() {
     assert_eq!(file.stream_position().unwrap(), SIZE);
     assert_eq!(file.read(&mut [0]).unwrap(), 0);
 }
+
+#[test]
+fn refusal_is_kept_with_its_reason() {
+    let case = case();
+    assert_eq!(case.template.refusal(), None);
+    case.template.refuse("no guest\x1b[31m\n").unwrap();
+    assert_eq!(case.template.refusal().as_deref(), Some("no guest[31m"));
+    // It is forgotten when nobody has asked for a day.
+    let file = File::options().write(true).open(case.template.given_up()).unwrap();
+    file.set_modified(SystemTime::now() - 2 * kept::DAY).unwrap();
+    assert_eq!(case.template.refusal(), None);
+}

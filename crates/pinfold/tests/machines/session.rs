@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_testkit::{Stage, User, engine, machine_settings, people, processes_with, skip};
 
-const SETTINGS: &str = "home/.config/pinfold/config.toml";
+pub(super) const SETTINGS: &str = "home/.config/pinfold/config.toml";
 
 /// A stage for each kind of user, with what machines are made of.
 pub(super) fn stages(test: &str) -> Vec<Stage> {

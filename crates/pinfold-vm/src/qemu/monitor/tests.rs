@@ -39,7 +39,7 @@ fn events_are_found_whenever_they_come() {
     let both = format!("{other}\n{early}\n{YES}");
     let (connection, qemu) = qemu(&[GREETING, YES, YES, &both]);
     let mut monitor = Monitor::open(connection).unwrap();
-    monitor.run_until_open().unwrap();
+    monitor.run_until_open(None).unwrap();
     drop(monitor);
     let asked = qemu.join().unwrap().concat();
     for word in ["qmp_capabilities", "x-ignore-shared", r#""execute":"cont""#] {
@@ -71,4 +71,20 @@ fn qemu_that_ends_or_says_what_is_no_message_is_an_error() {
     let endless = format!("{GREETING}\n").repeat(MOST + 2);
     let (connection, _) = qemu(&[&endless]);
     assert!(why(Monitor::open(connection)).contains("messages"));
+}
+
+/// What KVM cannot execute stops the guest, or has it run in a circle.
+#[test]
+fn guest_that_does_not_come_up_is_noticed_in_time() {
+    let stop = r#"{"event": "STOP"}"#;
+    let (connection, _) = qemu(&[GREETING, YES, YES, &format!("{YES}\n{stop}")]);
+    let mut monitor = Monitor::open(connection).unwrap();
+    assert_eq!(why(monitor.run_until_open(None)), "QEMU's monitor: the guest has stopped");
+    let (near, mut far) = UnixStream::pair().unwrap();
+    far.write_all(format!("{GREETING}\n{YES}\n{YES}\n{YES}\n").as_bytes()).unwrap();
+    let mut monitor = Monitor::open(near.into()).unwrap();
+    let start = Instant::now();
+    let said = why(monitor.run_until_open(Some(Duration::from_millis(50))));
+    assert_eq!(said, "QEMU's monitor: it says nothing in time");
+    assert!(start.elapsed() < Duration::from_secs(30));
 }

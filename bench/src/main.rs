@@ -9,6 +9,7 @@ mod diary;
 mod engines;
 mod exec;
 mod kept;
+mod machine;
 mod memory;
 mod peers;
 mod queue;
@@ -92,6 +93,9 @@ fn run(words: &[&str]) -> Outcome {
     }
     if wanted("systemd") {
         systemd::run(&pinfold, effort)?;
+    }
+    if wanted("machine") {
+        machine::run(&pinfold, effort)?;
     }
     if wanted("exec") {
         exec::run(&pinfold, effort)?;

@@ -44,7 +44,7 @@ tasks:
          [--tasks N] [--workers N] [--seed N]
   links                         check that links and source files named in documents exist
   leftovers COMMAND…            run a command, then fail if a process or mount of it is left
-  bench [--smoke] [--dist] [start|boundaries|systemd|exec|tools|snapshot|work|workspace|memory|tasks|queue|diary|gateway|door|kept]
+  bench [--smoke] [--dist] [start|boundaries|systemd|machine|exec|tools|snapshot|work|workspace|memory|tasks|queue|diary|gateway|door|kept]
                                 measure the promises of SPECIFICATION.md; kept: fail if a ratio of
                                 bench/ratios.txt grew by more than a quarter (--smoke does that, too)
         [--on DIRECTORY]        workspace and tools: on this directory's disk

@@ -101,7 +101,9 @@ fn command_runs_to_its_end(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result
 /// A terminal of the host's stands for one in the guest: its size and keys get there.
 fn terminal_is_the_hosts(qemu: &Qemu, spec: &Spec, workspace: &Path) -> Result<(), Failed> {
     let mut inside = launch(qemu, spec, None, plan(workspace)?)?;
-    let script = "stty size; trap 'echo interrupted' INT; echo ready; read line; read line; echo got $line; tty; exit 5";
+    // The signal may come before the shell waits for a line, and ends no `read` then.
+    let script = "stty size; trap 'hit=1; echo interrupted' INT; echo ready; while [ -z \"$hit\" ]; do sleep 0.1; done; \
+                  read line; echo got $line; tty; exit 5";
     let mut stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
     stdio.window = Some((33, 99));
     inside.command(&program(script, workspace)?, stdio)?;

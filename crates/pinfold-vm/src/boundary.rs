@@ -264,8 +264,8 @@ impl Boundary for Vm {
     }
 
     fn launch(&self, plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {
-        let spec = self.spec(&plan.limits)?;
         let Accelerated { qemu, otherwise, .. } = self.choice.accelerated(self.choice.qemu()?)?;
+        let spec = self.spec(&plan.limits)?;
         let [_, templates] = self.choice.made();
         let maker = Maker::<QemuMachine> {
             program: &qemu,

@@ -4,6 +4,7 @@
 pub mod anchor;
 pub mod audit;
 pub mod beneath;
+pub mod boot;
 pub mod digest;
 pub mod directories;
 pub mod faults;

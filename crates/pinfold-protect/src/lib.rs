@@ -11,6 +11,7 @@ pub mod home_parts;
 pub mod masks;
 pub mod misleading;
 pub mod mounts;
+pub mod names_at_start;
 pub mod own;
 pub mod patience;
 pub mod protect;

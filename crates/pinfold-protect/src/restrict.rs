@@ -301,3 +301,11 @@ fn names(path: &Path) -> VecDeque<OsString> {
     };
     path.components().filter_map(component).collect()
 }
+
+/// Returns whether a directory holds nothing, or nothing but a git directory: programs that make
+/// projects fail where they find anything else.
+#[must_use]
+pub fn holds_nothing(directory: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(directory) else { return false };
+    entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == ".git"))
+}

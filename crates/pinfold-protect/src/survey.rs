@@ -9,11 +9,15 @@
 //! closed since, and looks into them: programs find what they know by name in a directory that
 //! cannot be listed. They stay open to their owner.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{Mode, ResolveFlags};
+use pinfold_host::beneath::join_beneath;
+use rustix::fs::{FileType, Mode, ResolveFlags};
 use rustix::io::Errno;
 
 mod again;
@@ -58,6 +62,22 @@ pub fn walk<Z: Copy>(
     walker.directory(root, Vec::new(), zone)?;
     walker.facts.store();
     Ok(Walk { seen: walker.seen, unseen: walker.unseen, paths: OnceLock::new() })
+}
+
+/// Returns the files below a directory whose inodes may be among these, by number: a number may stand for several. What
+/// cannot be looked into is left out.
+#[must_use]
+pub fn names_of_inodes(root: &Path, cache: &Path, inodes: &HashSet<u64>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let _ = walk(root, (), cache, Entries::All, &mut |visited, (), below| {
+        let listing = visited.listing;
+        let directory = join_beneath(root, listing.path());
+        let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));
+        found.extend(named.map(|(name, ..)| directory.join(OsStr::from_bytes(name))));
+        let directories = listing.entries().filter(|(_, kind)| *kind == FileType::Directory);
+        below.extend(directories.map(|(name, _)| (name.to_vec(), ())));
+    });
+    found
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use pinfold_protect::commands::ahead;
 use pinfold_protect::home_parts::home_parts;
 use pinfold_protect::mounts;
 use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
-use pinfold_protect::restrict::{Protect, Substitute};
+use pinfold_protect::restrict::{Protect, Substitute, holds_nothing};
 use pinfold_protect::stand_in::StandIns;
 use pinfold_protect::survey::{Entries, Obstacle, Walk, walk};
 use pinfold_protect::trusted::{self, Trusted};
@@ -114,7 +114,7 @@ impl Guard {
         let protection = Protection::default();
         let site = Site::new(workspace, &home_parts(&places.homes()));
         let missing = protection.missing(&site).map(|missing| missing.relative);
-        let has_placeholders = self.over.is_none() && !findings::holds_nothing(workspace);
+        let has_placeholders = self.over.is_none() && !holds_nothing(workspace);
         let is_placed = |name: &PathBuf| {
             has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err()
         };
@@ -203,7 +203,7 @@ impl Guard {
         }
         self.links_to_parts();
         self.own(authority);
-        trusted::keep(&mut self.protect, &self.trusted, &self.own, findings::holds_nothing);
+        trusted::keep(&mut self.protect, &self.trusted, &self.own, holds_nothing);
         self.hide_secrets(&git, &rules.roots);
         self.directory_hooks(&git.hooks, &rules);
         self.heed_links(&granted, &places.cache);

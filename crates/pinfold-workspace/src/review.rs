@@ -17,7 +17,6 @@ mod ended;
 mod error;
 mod journal;
 mod layer;
-mod names;
 mod record;
 mod renames;
 mod scan;
@@ -36,7 +35,6 @@ pub use record::Protected;
 
 pub use conclude::conclude;
 pub use layer::{Layer, reviews};
-pub(crate) use names::Names;
 pub(crate) use record::AnyPath;
 pub(crate) use record::Part;
 pub(crate) use record::Record;

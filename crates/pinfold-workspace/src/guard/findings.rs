@@ -11,6 +11,7 @@ use pinfold_protect::certificates;
 use pinfold_protect::directory_hook;
 use pinfold_protect::home_parts::{left_by_parts, links_to_parts};
 use pinfold_protect::protect::{Finding, Rules, What};
+use pinfold_protect::restrict::holds_nothing;
 use pinfold_protect::sockets;
 use rustix::fs::FileType;
 
@@ -154,11 +155,4 @@ impl Guard {
             self.protect.restrict_missing(&path, content, class.reason());
         }
     }
-}
-
-/// Returns whether a directory holds nothing, or nothing but a git directory: programs that make
-/// projects fail where they find anything else.
-pub(super) fn holds_nothing(directory: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(directory) else { return false };
-    entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == ".git"))
 }

@@ -1,18 +1,14 @@
 //! Files that are secret by name: hidden, unless git has their very content.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_host::beneath::join_beneath;
 use pinfold_names::Class;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::restrict::linked_inode;
-use pinfold_protect::survey::{Entries, walk};
+use pinfold_protect::survey::names_of_inodes;
 use pinfold_protect::tracked::Tracked;
 use pinfold_protect::trusted::with_several_names;
-use rustix::fs::FileType;
 
 use super::state::Guard;
 use super::{Git, Granted};
@@ -67,19 +63,8 @@ impl Guard {
             return;
         }
         let inodes: HashSet<u64> = linked.keys().map(|(_, inode)| *inode).collect();
-        let mut found = Vec::new();
-        for root in granted {
-            // What could not be looked into is hidden.
-            let _ = walk(&root.path, (), cache, Entries::All, &mut |visited, (), below| {
-                let listing = visited.listing;
-                let directory = join_beneath(&root.path, listing.path());
-                let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));
-                found.extend(named.map(|(name, ..)| directory.join(OsStr::from_bytes(name))));
-                let directories =
-                    listing.entries().filter(|(_, kind)| *kind == FileType::Directory);
-                below.extend(directories.map(|(name, _)| (name.to_vec(), ())));
-            });
-        }
+        let roots = granted.iter().map(|root| root.path.as_path());
+        let found = roots.flat_map(|root| names_of_inodes(root, cache, &inodes));
         let known: HashSet<PathBuf> =
             self.protect.restrictions().map(|(path, ..)| path.to_owned()).collect();
         let hidden = self.protect.hidden();

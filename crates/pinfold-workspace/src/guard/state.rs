@@ -15,6 +15,7 @@ use pinfold_protect::built::Built;
 use pinfold_protect::commands::Ahead;
 use pinfold_protect::directory_hook::Loaded;
 use pinfold_protect::misleading::Before;
+use pinfold_protect::names_at_start::Names;
 use pinfold_protect::own::Own;
 use pinfold_protect::protect::Zone;
 use pinfold_protect::restrict::Protect;
@@ -26,7 +27,7 @@ use crate::GuardError;
 use crate::generated::Generated;
 use crate::git::private::Copies;
 use crate::protected_dirs::ProtectedDir;
-use crate::review::{Named, Names};
+use crate::review::Named;
 use crate::shadow::Shadow;
 
 /// What one session protects.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use pinfold_names::HomePart;
 use pinfold_policy::authority::{Effect, Restriction, Why};
 use pinfold_protect::commands::Ahead;
+use pinfold_protect::names_at_start::Names;
 
 use super::state::Guard;
 use crate::review::{AnyPath, Named, Part, Protected, Record, Repository, Top};
@@ -75,7 +76,7 @@ impl Guard {
     }
 
     /// Returns the names that were found in the workspace.
-    pub fn names(&self) -> &crate::review::Names {
+    pub fn names(&self) -> &Names {
         &self.names
     }
 }

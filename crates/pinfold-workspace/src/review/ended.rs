@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event};
+use pinfold_host::boot::boot;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, lend};
 use pinfold_host::session_id::SessionId;
@@ -27,7 +28,6 @@ use super::journal::Journal;
 use super::layer::{LAYERS, LOCK, RECORD, UPPER, remove, reviews};
 use super::record::{AnyPath, Form, Record, VERSION};
 use super::seen::write_whole;
-use super::whole::boot;
 
 const APPLIED: &str = "applied";
 const JOURNAL: &str = "journal";

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::boot::boot;
 use pinfold_host::directories::Places;
 use pinfold_host::mount_points;
 use pinfold_host::session_id::SessionId;
@@ -13,11 +14,10 @@ use pinfold_host::sessions;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_protect::names_at_start::Names;
 use pinfold_trees::tree::Tree;
 
-use super::names::Names;
 use super::record::{Record, VERSION};
-use super::whole::boot;
 use crate::GuardError;
 use crate::shadow::Shadow;
 

@@ -5,19 +5,20 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use pinfold_host::boot::boot;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::names_at_start;
 use pinfold_trees::tree::Tree;
 
 use super::changes::{Change, Changes, What};
 use super::ended::Review;
 use super::error::ReviewError;
 use super::layer::{LAYERS, NAMES, RECORD, UPPER};
-use super::names;
 use super::record::Judge;
 use super::renames::find_renames;
 use super::scan::scan;
 use super::seen::Seen;
-use super::whole::{boot, find_lost};
+use super::whole::find_lost;
 
 /// What the workspace was at the first look after the session's end.
 const SEEN: &str = "seen";
@@ -90,7 +91,7 @@ impl Review {
         if let Some(seen) = Seen::read(&self.file(SEEN))? {
             return Ok(seen);
         }
-        let names = names::read(&self.file(NAMES))?;
+        let names = names_at_start::read(&self.file(NAMES))?;
         let seen = Seen::first(all, self.record.started, names.as_ref());
         // Where nothing was changed, nothing is waited for.
         if !self.is_live && (!all.is_empty() || self.has_commits()) {

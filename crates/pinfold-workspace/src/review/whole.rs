@@ -6,22 +6,12 @@
 //! So what it left of each path is written down, and waited for, at the first look after its end.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use pinfold_trees::tree::{Tree, directory_at, is_opaque, node_at};
 use rustix::io::Errno;
 
 use super::seen::{Seen, left};
-
-/// Returns what the kernel calls its present run (random(4), "boot_id").
-///
-/// # Errors
-/// Returns the error of reading it.
-pub(crate) fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
 
 /// Returns a path of which the layer does not hold what the session left, if there is one. What was
 /// taken over already is not looked at.

@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::survey::Listing;
 use pinfold_host::directories::Places;
-use pinfold_protect::survey::Listing;
 
 /// Collects names during the walk over a workspace: for each directory its path and its entries,
 /// each ended by NUL, and one NUL more.
@@ -16,7 +16,8 @@ use pinfold_protect::survey::Listing;
 pub struct Names(Vec<u8>);
 
 impl Names {
-    pub(crate) fn add(&mut self, listing: &Listing) {
+    /// Adds a directory.
+    pub fn add(&mut self, listing: &Listing) {
         self.0.extend_from_slice(listing.path().as_os_str().as_bytes());
         self.0.push(0);
         for (name, _) in listing.entries() {
@@ -30,7 +31,7 @@ impl Names {
     ///
     /// # Errors
     /// Returns the file system's error.
-    pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
+    pub fn write(&self, file: &Path) -> io::Result<()> {
         Places::write_private(file, &self.0)
     }
 }
@@ -40,7 +41,7 @@ impl Names {
 ///
 /// # Errors
 /// Returns the error of reading.
-pub(crate) fn read(file: &Path) -> io::Result<Option<HashSet<Vec<u8>>>> {
+pub fn read(file: &Path) -> io::Result<Option<HashSet<Vec<u8>>>> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

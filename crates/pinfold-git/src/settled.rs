@@ -66,6 +66,8 @@ pub struct Settled {
     pub kept: Vec<Kept>,
     /// A line about what was changed that tools run.
     pub built: Option<String>,
+    /// What is new with a secret's name.
+    pub secrets: Vec<Note>,
     /// Whether the time was over before everything was looked at.
     pub is_cut: bool,
 }
@@ -78,6 +80,7 @@ impl Settled {
         taken
             .chain(self.kept.iter().map(Kept::note))
             .chain(self.built.clone().map(Note::warning))
+            .chain(self.secrets.iter().cloned())
             .collect()
     }
 }

@@ -12,6 +12,7 @@ pub mod masks;
 pub mod misleading;
 pub mod mounts;
 pub mod names_at_start;
+pub mod newcomers;
 pub mod own;
 pub mod patience;
 pub mod protect;

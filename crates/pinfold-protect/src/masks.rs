@@ -77,6 +77,20 @@ pub struct Fell {
     pub notes: Vec<String>,
     /// Files whose masks the host took off.
     pub unmasked: HashMap<PathBuf, Unmasked>,
+    /// What the host made below a view under names of secrets, as far as that was seen.
+    pub made: BTreeSet<PathBuf>,
+    /// Where hidden files lie that the host renamed there, which the notes say.
+    pub renamed: BTreeSet<PathBuf>,
+}
+
+impl Fell {
+    /// Adds what came of a view.
+    pub fn add(&mut self, other: Self) {
+        self.notes.extend(other.notes);
+        self.unmasked.extend(other.unmasked);
+        self.made.extend(other.made);
+        self.renamed.extend(other.renamed);
+    }
 }
 
 /// What a file counts as whose mask the host took off.
@@ -242,7 +256,7 @@ fn follow(
             paths.written.insert(path);
         }
     }
-    (Fell { notes: paths.notes(), unmasked }, is_whole)
+    (Fell { notes: paths.notes(), unmasked, ..Fell::default() }, is_whole)
 }
 
 /// The masked paths that the host's programs took the masks off, by what the sandbox may have done there.

@@ -21,9 +21,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
 mod hidden;
+mod made;
 mod pace;
 mod watched;
 
+use crate::masks::Fell;
 pub use hidden::Hidden;
 use pace::Pace;
 use watched::Watched;
@@ -35,7 +37,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The thread, with what it needs to be ended.
 #[derive(Debug)]
 pub struct Refresh {
-    ended: Receiver<(Result<(), Errno>, Vec<String>)>,
+    ended: Receiver<(Result<(), Errno>, Fell)>,
     stop: Arc<OwnedFd>,
 }
 
@@ -53,26 +55,26 @@ impl Refresh {
             let refreshed = refresh_until(&stopped, &view, &mut hidden, &mut watched);
             // Before the session's changes are read.
             drop(view);
-            let notes = hidden.into_notes();
+            let fell = hidden.into_fell();
             // The session does not wait until the watches are closed.
-            let _ = sender.send((refreshed, notes));
+            let _ = sender.send((refreshed, fell));
         };
         thread::Builder::new().name("view".to_owned()).spawn(run)?;
         Ok(Self { ended, stop })
     }
 
-    /// Ends it. Returns what the user should know: that the view was not refreshed, and which hidden
-    /// files were renamed.
-    pub fn end(self) -> Vec<String> {
+    /// Ends it. Returns what the user should know: that the view was not refreshed, which hidden
+    /// files were renamed, and which secrets are new.
+    pub fn end(self) -> Fell {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
-        let (refreshed, mut notes) = self.ended.recv().unwrap_or((Err(Errno::IO), Vec::new()));
-        notes.extend(refreshed.err().map(|errno| {
+        let (refreshed, mut fell) = self.ended.recv().unwrap_or((Err(Errno::IO), Fell::default()));
+        fell.notes.extend(refreshed.err().map(|errno| {
             format!(
                 "the view did not show everything that was saved on the host during the session \
                  ({errno})"
             )
         }));
-        notes
+        fell
     }
 }
 
@@ -97,8 +99,9 @@ fn refresh_until(
         return Ok(());
     }
     // What changed before it was watched is due at once.
-    let watched = watched.insert(Watched::new(hidden.workspace(), stop));
+    let watched = watched.insert(Watched::new(hidden, stop));
     let mut pace = Pace::new(Instant::now(), watched.is_complete());
+    hidden.mask_new();
     loop {
         let pause = pace.due().map(|due| due.saturating_duration_since(Instant::now()));
         if !wait(stop, watched.descriptor(), pause) {
@@ -107,14 +110,17 @@ fn refresh_until(
         if watched.has_changed(hidden) {
             pace.changed(Instant::now(), watched.is_complete());
         }
+        hidden.mask_new();
         if hidden.has_moved() {
             // The new name may be remembered as one that does not exist.
             view.refresh()?;
             hidden.mask_moved();
+            hidden.mask_new_again();
         }
         let now = Instant::now();
         if pace.due().is_some_and(|due| due <= now) {
             view.refresh()?;
+            hidden.mask_new_again();
             pace.refreshed(Instant::now(), now.elapsed());
         }
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use pinfold_git::index::Index;
@@ -92,20 +93,16 @@ fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
 pub fn skip_hidden(
     hidden: &[PathBuf],
     read_only: &[PathBuf],
-    tops: impl Iterator<Item = (PathBuf, PathBuf)>,
+    tops: &[(PathBuf, PathBuf)],
     private: &Path,
 ) -> io::Result<()> {
     for (top, copy) in tops {
-        let within = |paths: &[PathBuf]| -> Vec<PathBuf> {
-            let below = paths.iter().filter_map(|path| path.strip_prefix(&top).ok());
-            below.map(Path::to_owned).collect()
-        };
-        let skipped = within(hidden);
-        let ignored = [&skipped[..], &within(read_only)].concat();
+        let skipped = within(top, hidden);
+        let ignored = [&skipped[..], &within(top, read_only)].concat();
         if ignored.is_empty() {
             continue;
         }
-        let index = (!skipped.is_empty()).then(|| Index::open(&copy)).flatten();
+        let index = (!skipped.is_empty()).then(|| Index::open(copy)).flatten();
         let skipped = skipped.iter().map(PathBuf::as_path);
         if let Some(new) = index.and_then(|index| index.without(skipped)) {
             let mut file = OpenOptions::new().write(true).open(copy.join("index"))?;
@@ -114,12 +111,36 @@ pub fn skip_hidden(
             file.write_all(&new)?;
             file.set_modified(modified)?;
         }
-        let common = line(&copy.join("commondir"), b"").map(|common| normal(&copy.join(common)));
-        // Nothing is written elsewhere, whatever that file says.
-        let common = common.filter(|common| common.starts_with(private)).unwrap_or(copy);
-        ignore(&common, &ignored)?;
+        ignore(&common(copy, private), &ignored)?;
     }
     Ok(())
+}
+
+/// Makes git inside skip what is hidden from it since a moment ago, unless it is tracked: an index may be in use.
+///
+/// # Errors
+/// Returns the error of writing a list of ignored files.
+pub fn skip_new(hidden: &[PathBuf], tops: &[(PathBuf, PathBuf)], private: &Path) -> io::Result<()> {
+    for (top, copy) in tops {
+        let ignored = within(top, hidden);
+        if !ignored.is_empty() {
+            ignore(&common(copy, private), &ignored)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns those of these paths that lie below a directory, relative to it.
+fn within(top: &Path, paths: &[PathBuf]) -> Vec<PathBuf> {
+    let below = paths.iter().filter_map(|path| path.strip_prefix(top).ok());
+    below.map(Path::to_owned).collect()
+}
+
+/// Returns the copy of the git directory that working trees share. Nothing is written elsewhere than in `private`, whatever
+/// `commondir` says.
+fn common(copy: &Path, private: &Path) -> PathBuf {
+    let common = line(&copy.join("commondir"), b"").map(|common| normal(&copy.join(common)));
+    common.filter(|common| common.starts_with(private)).unwrap_or_else(|| copy.to_owned())
 }
 
 /// Adds paths to the files that a private git directory ignores (`info/exclude`, gitignore(5)). The
@@ -143,7 +164,10 @@ fn ignore(git: &Path, paths: &[PathBuf]) -> io::Result<()> {
     content.extend(paths.iter().flat_map(|path| pattern(path)));
     let _ = unlinkat(&info, "exclude", AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    File::from(openat(&info, "exclude", flags, Mode::from_raw_mode(0o666))?).write_all(&content)
+    let mut file = File::from(openat(&info, "exclude", flags, Mode::from_raw_mode(0o666))?);
+    let owner = File::from(info).metadata()?;
+    fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    file.write_all(&content)
 }
 
 /// Returns the line that ignores this very path below the top.

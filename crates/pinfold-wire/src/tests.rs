@@ -102,6 +102,7 @@ fn launch_orders() -> Vec<LaunchOrder> {
         .to_vec();
     vec![
         LaunchOrder::Mask(masks.clone()),
+        LaunchOrder::MaskNew(masks.clone()),
         LaunchOrder::Mapped,
         LaunchOrder::Seal(masks),
         LaunchOrder::Part(rest.clone()),

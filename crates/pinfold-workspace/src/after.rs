@@ -6,7 +6,7 @@
 //! that the host would execute are set aside. "New" means another file than at the start, by
 //! device, inode and birth time: a path proves nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,7 @@ use pinfold_policy::settings::FileSettings;
 use pinfold_protect::commands::{Programs, Shadowing};
 use pinfold_protect::masks::Unmasked;
 use pinfold_protect::misleading::{Finder, Misleading};
+use pinfold_protect::newcomers::{is_secret, is_within};
 use pinfold_protect::patience::Patience;
 use pinfold_protect::protect::{Finding, Look, Rules, Surveyor, What};
 use pinfold_protect::set_aside::SetAside;
@@ -87,6 +88,8 @@ struct After<'a> {
 pub(crate) struct Looked {
     /// What lies in directories that changed and tools run on a build.
     pub(crate) built: Vec<PathBuf>,
+    /// What has the name of a secret and had not at the start.
+    pub(crate) secrets: BTreeSet<PathBuf>,
     /// Whether there was no time for all of it.
     pub(crate) is_cut: bool,
 }
@@ -125,6 +128,9 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         findings.extend(after.changed(root, &rules));
     }
     findings.retain(|finding| done.insert(finding.path.clone()));
+    let known = guard.secret_names.iter().chain(&guard.hidden).cloned().collect();
+    let is_new = |it: &&Finding| is_secret(it) && !is_within(&it.path, &known);
+    let secrets = findings.iter().filter(is_new).map(|it| it.path.clone()).collect();
     after.judge_all(findings);
     after.trusted();
     after.expected();
@@ -134,7 +140,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     after.set_named_aside();
     after.set_misleading_aside();
     let is_cut = after.is_over() || after.is_full;
-    Looked { built: after.built, is_cut }
+    Looked { built: after.built, secrets, is_cut }
 }
 
 /// Findings in the order in which they are judged: `.git` files are good once the repository of their submodule is rebuilt.

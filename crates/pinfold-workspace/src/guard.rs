@@ -160,6 +160,9 @@ impl Guard {
         self.remember(&restrictions);
         self.opt_in = settings.files.opt_in.iter().map(|name| name.value.clone()).collect();
         self.write_down(state.private()).map_err(GuardError::System)?;
+        let newcomers = self.newcomers(&settings.files);
+        let written = newcomers.map_or(Ok(()), |new| new.write_down(state.private()));
+        written.map_err(GuardError::System)?;
         Ok(restrictions)
     }
 

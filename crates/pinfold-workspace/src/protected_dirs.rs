@@ -27,7 +27,7 @@ mod switched;
 mod tests;
 
 pub(crate) use copy::Budget;
-pub(crate) use kept::keep_committed;
+pub(crate) use kept::{keep_committed, uncommitted};
 pub(crate) use settle::Settling;
 pub use settle::settle;
 pub(crate) use switched::settle_files;

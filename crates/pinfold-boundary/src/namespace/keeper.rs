@@ -172,7 +172,7 @@ impl<'a> Keeper<'a> {
         let mut places: BTreeMap<PathBuf, Vec<(OsString, usize)>> = BTreeMap::new();
         let mut above: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
         for (number, mask) in masks.iter().enumerate() {
-            let path = Path::new(OsStr::from_bytes(&mask.path));
+            let path = mask_path(mask);
             let Some((parent, name)) = path.parent().zip(path.file_name()) else { continue };
             places.entry(parent.to_owned()).or_default().push((name.to_owned(), number));
             for step in parent.ancestors() {
@@ -225,23 +225,33 @@ impl<'a> Keeper<'a> {
         if has_wall_ended { Err(Errno::PIPE) } else { Ok(()) }
     }
 
-    /// Puts the masks that come over the channel on names that hidden files of a view have got; returns
-    /// false at its end. When such a name is looked up, overlayfs moves a renamed directory to its new
+    /// Puts the masks that come over the channel on names that hidden files of a view have got, and on new names of secrets
+    /// there; returns false at its end. When such a name is looked up, overlayfs moves a renamed directory to its new
     /// place with the masks in it, and what lies at the old one has none.
     ///
     /// # Errors
     /// Returns the error of putting one in place.
     fn heed(&mut self, channel: &Channel) -> Result<bool, Errno> {
         let Ok(Some(received)) = channel.receive::<LaunchOrder>() else { return Ok(false) };
-        if let LaunchOrder::Mask(masks) = received.message {
-            for mask in masks.iter().filter(|mask| !self.is_in_place(mask)) {
-                match put(&self.root, mask, &mut Closed::default()) {
-                    // It was removed a moment ago.
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(errno),
+        match received.message {
+            LaunchOrder::Mask(masks) => {
+                for mask in masks.iter().filter(|mask| !self.is_in_place(mask)) {
+                    match put(&self.root, mask, &mut Closed::default()) {
+                        // It was removed a moment ago.
+                        Ok(()) | Err(Errno::NOENT) => {}
+                        Err(errno) => return Err(errno),
+                    }
+                }
+                self.look_at(None)?;
+            }
+            LaunchOrder::MaskNew(masks) => {
+                for mask in masks.iter().filter(|mask| !self.is_in_place(mask)) {
+                    // The end of the session names it, whatever comes of this.
+                    let place = self.root.resolve(inside(mask_path(mask)));
+                    let _ = place.and_then(|place| self.root.hide(place));
                 }
             }
-            self.look_at(None)?;
+            _ => {}
         }
         Ok(true)
     }
@@ -378,8 +388,7 @@ impl<'a> Keeper<'a> {
 
     /// Looks at the name of a mask.
     fn find(&self, mask: &Mask) -> Place {
-        let path = inside(Path::new(OsStr::from_bytes(&mask.path)));
-        let place = match self.root.resolve(path) {
+        let place = match self.root.resolve(inside(mask_path(mask))) {
             Ok(place) => place,
             // What nobody can reach needs no mask.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Place::Free,
@@ -393,6 +402,10 @@ impl<'a> Keeper<'a> {
             _ => Place::Open,
         }
     }
+}
+
+fn mask_path(mask: &Mask) -> &Path {
+    Path::new(OsStr::from_bytes(&mask.path))
 }
 
 fn numbered(number: usize) -> Result<u32, Errno> {

@@ -54,6 +54,7 @@ pub(crate) fn receive_with(
             }
             LaunchOrder::Mapped
             | LaunchOrder::KeepMasks
+            | LaunchOrder::MaskNew(_)
             | LaunchOrder::Init
             | LaunchOrder::Refresh(_)
             | LaunchOrder::Plan(_)

@@ -1,4 +1,4 @@
-//! Hidden files that the host renames while a session works in a view.
+//! Hidden files that the host renames while a session works in a view, and secrets that it makes there.
 //!
 //! A mask lies on a name of the view. A file that the host renames has another name there, without a
 //! mask, and a directory takes its masks to its new name and leaves the old one without. In a live
@@ -14,9 +14,12 @@ use std::sync::Arc;
 use pinfold_boundary::{Ender, Mask};
 use pinfold_policy::path::Escaped;
 use pinfold_wire::{Channel, LaunchOrder};
+use rustix::fs::FileType;
 use rustix::fs::inotify::ReadFlags;
 
-use crate::masks::Kept;
+use super::made::{Made, kind_of};
+use crate::masks::{Fell, Kept};
+use crate::newcomers::Newcomers;
 
 /// Renames of which one side is known, and renames that are listed.
 const MOST: usize = 64;
@@ -29,7 +32,7 @@ const MOST_AT_ONCE: usize = 8;
 
 /// What is hidden in a view.
 pub struct Hidden {
-    workspace: PathBuf,
+    made: Made,
     /// First those of the session's start.
     masks: Vec<Mask>,
     /// How many these are.
@@ -48,35 +51,84 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// Follows the masks of a view over this workspace.
+    /// Follows the masks of a view, whose changes lie in `upper`, and masks what is new below it.
     ///
     /// # Errors
     /// Returns the error of duplicating a descriptor.
-    pub fn new(workspace: &Path, masks: Vec<Mask>, kept: Option<&Kept>) -> io::Result<Self> {
+    pub fn new(
+        newcomers: Newcomers,
+        upper: PathBuf,
+        mut masks: Vec<Mask>,
+        kept: Option<&Kept>,
+    ) -> io::Result<Self> {
+        masks.retain(|mask| mask.kind.hides());
+        let made = Made::new(newcomers, upper);
         let ender = kept.map(Kept::ender).transpose()?.flatten();
         let keeper = kept.map(Kept::channel);
         let (begun, moved, renamed) = (VecDeque::new(), Vec::new(), BTreeSet::new());
-        let (workspace, own, is_replaced) = (workspace.to_owned(), masks.len(), false);
-        Ok(Self { workspace, masks, own, keeper, ender, begun, is_replaced, moved, renamed })
+        let (own, is_replaced) = (masks.len(), false);
+        Ok(Self { made, masks, own, keeper, ender, begun, is_replaced, moved, renamed })
     }
 
     pub(super) fn workspace(&self) -> &Path {
-        &self.workspace
+        self.made.workspace()
     }
 
     /// Notes what has happened to a path in the workspace.
     pub(super) fn note(&mut self, what: ReadFlags, cookie: u32, path: &Path) {
+        let host = self.workspace().join(path);
         if what.contains(ReadFlags::MOVED_FROM) {
-            let path = self.workspace.join(path);
-            if self.masks.iter().any(|mask| path_of(mask).starts_with(&path)) {
+            if self.is_masked_below(&host) || self.made.has_below(path) {
                 self.begun.truncate(MOST - 1);
-                self.begun.push_front((cookie, path));
+                self.begun.push_front((cookie, path.to_owned()));
             }
         } else if what.intersects(ReadFlags::MOVED_TO | ReadFlags::CREATE) {
-            let path = self.workspace.join(path);
-            self.is_replaced |= self.masks.iter().any(|mask| path_of(mask).starts_with(&path));
+            self.is_replaced |= self.is_masked_below(&host);
             let begun = self.begun.iter().find(|(begun, _)| *begun == cookie);
-            self.moved.extend(begun.map(|(_, old)| (old.clone(), path)));
+            if let Some((_, old)) = begun.cloned() {
+                self.made.note_move(&old, path);
+                let old = self.workspace().join(old);
+                if self.is_masked_below(&old) {
+                    let masks = self.moved_masks(&old, &host);
+                    self.made.leave_out(masks.iter().map(|mask| path_of(mask).to_owned()));
+                    self.moved.push((old, host));
+                }
+            }
+            if let Some((above, name)) = path.parent().zip(path.file_name()) {
+                let kind = kind_of(what.contains(ReadFlags::ISDIR));
+                self.note_names(above, std::iter::once((name.as_bytes(), kind)));
+            }
+        }
+    }
+
+    /// Returns whether a mask lies at a path or below it.
+    fn is_masked_below(&self, path: &Path) -> bool {
+        self.masks.iter().any(|mask| path_of(mask).starts_with(path))
+    }
+
+    /// Notes what lies in a directory of the workspace.
+    pub(super) fn note_names<'n>(
+        &mut self,
+        directory: &Path,
+        names: impl Iterator<Item = (&'n [u8], FileType)>,
+    ) {
+        self.made.note(directory, names);
+    }
+
+    /// Has new names of secrets masked that the view shows already.
+    pub(super) fn mask_new(&mut self) {
+        let masks = self.made.take_due();
+        self.send_new(&masks);
+    }
+
+    /// Has all of them masked, once the view has forgotten what it did not show.
+    pub(super) fn mask_new_again(&self) {
+        self.send_new(&self.made.all_masks());
+    }
+
+    fn send_new(&self, masks: &[Mask]) {
+        for masks in masks.chunks(MOST_AT_ONCE) {
+            self.send(&LaunchOrder::MaskNew(masks.to_vec()));
         }
     }
 
@@ -90,14 +142,14 @@ impl Hidden {
         if std::mem::take(&mut self.is_replaced) {
             // The helper looks at those that it has itself with each message.
             let followed = self.masks[self.own..].chunks(MOST_AT_ONCE);
-            std::iter::once(&[][..]).chain(followed).for_each(|masks| self.send(masks));
+            std::iter::once(&[][..]).chain(followed).for_each(|masks| self.send_masks(masks));
         }
         if let Some(ender) = self.ender.as_ref().filter(|_| !self.moved.is_empty()) {
             ender.end();
         }
         for (old, new) in std::mem::take(&mut self.moved) {
             let masks = self.moved_masks(&old, &new);
-            masks.chunks(MOST_AT_ONCE).for_each(|masks| self.send(masks));
+            masks.chunks(MOST_AT_ONCE).for_each(|masks| self.send_masks(masks));
             let is_new = |mask: &Mask| !self.masks.contains(mask);
             let masks: Vec<Mask> = masks.into_iter().filter(is_new).collect();
             if self.masks.len() < MOST_MASKS {
@@ -109,10 +161,13 @@ impl Hidden {
         }
     }
 
-    fn send(&self, masks: &[Mask]) {
-        let order = LaunchOrder::Mask(masks.to_vec());
+    fn send_masks(&self, masks: &[Mask]) {
+        self.send(&LaunchOrder::Mask(masks.to_vec()));
+    }
+
+    fn send(&self, order: &LaunchOrder) {
         // If the helper has ended, so does the session.
-        let _ = self.keeper.as_ref().map(|keeper| keeper.send(&order, &[]));
+        let _ = self.keeper.as_ref().map(|keeper| keeper.send(order, &[]));
     }
 
     fn moved_masks(&self, old: &Path, new: &Path) -> Vec<Mask> {
@@ -126,9 +181,10 @@ impl Hidden {
         self.masks.iter().filter_map(moved).collect()
     }
 
-    /// Returns what the user should know, one line for each rename.
-    pub(super) fn into_notes(self) -> Vec<String> {
-        let renamed = self.renamed.into_iter().chain(self.moved);
+    /// Returns what the user should know, one line for each rename, and what is new.
+    pub(super) fn into_fell(self) -> Fell {
+        let renamed: Vec<_> = self.renamed.into_iter().chain(self.moved).collect();
+        let new_names = renamed.iter().map(|(_, new)| new.clone()).collect();
         let end = if self.ender.is_some() { "; the session was ended" } else { "" };
         let note = |(old, new): (PathBuf, PathBuf)| {
             format!(
@@ -138,7 +194,8 @@ impl Hidden {
                 Escaped(&new)
             )
         };
-        renamed.map(note).collect()
+        let notes = renamed.into_iter().map(note).collect();
+        Fell { notes, renamed: new_names, made: self.made.into_paths(), ..Fell::default() }
     }
 }
 
@@ -149,14 +206,39 @@ fn path_of(mask: &Mask) -> &Path {
 #[cfg(test)]
 mod tests {
     use pinfold_boundary::MaskKind;
+    use pinfold_policy::origin::Valued;
+    use pinfold_policy::settings::{AgentState, FileSettings};
 
     use super::*;
+
+    fn newcomers(known: BTreeSet<PathBuf>) -> Newcomers {
+        Newcomers {
+            root: PathBuf::from("/w"),
+            site: pinfold_names::Site::of_names(Path::new("/w")),
+            protection: pinfold_names::Protection::default(),
+            files: FileSettings {
+                read: Vec::new(),
+                write: Vec::new(),
+                deny: Vec::new(),
+                sockets: Vec::new(),
+                opt_in: Vec::new(),
+                state: Valued::default_of(AgentState::Ephemeral),
+                my_config: Valued::default_of(true),
+            },
+            own: Arc::default(),
+            roots: Vec::new(),
+            tops: Vec::new(),
+            private: PathBuf::new(),
+            known,
+        }
+    }
 
     #[test]
     fn a_hidden_file_and_a_directory_above_one_are_masked_at_their_new_places() {
         let mask = |path: &str| Mask { path: path.into(), kind: MaskKind::Hide };
-        let mut hidden =
-            Hidden::new(Path::new("/w"), vec![mask("/w/a/.env"), mask("/w/.env")], None).unwrap();
+        let masks = vec![mask("/w/a/.env"), mask("/w/.env")];
+        let known = masks.iter().map(|mask| path_of(mask).to_owned()).collect();
+        let mut hidden = Hidden::new(newcomers(known), PathBuf::new(), masks, None).unwrap();
         let mut rename = |cookie, old: &str, new: &str| {
             hidden.note(ReadFlags::MOVED_FROM, cookie, Path::new(old));
             hidden.note(ReadFlags::MOVED_TO, cookie, Path::new(new));
@@ -181,6 +263,6 @@ mod tests {
         hidden.note(ReadFlags::MOVED_TO, 8, Path::new(".env.old"));
         hidden.mask_moved();
         assert_eq!(hidden.masks[4..], [mask("/w/.env.old")]);
-        assert_eq!(hidden.into_notes().len(), 3);
+        assert_eq!(hidden.into_fell().notes.len(), 3);
     }
 }

@@ -46,19 +46,19 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Watches every directory of a workspace, unless it is asked to stop.
-    pub(super) fn new(workspace: &Path, stop: &OwnedFd) -> Self {
+    pub(super) fn new(hidden: &mut Hidden, stop: &OwnedFd) -> Self {
         let limit = fs::read_to_string(LIMIT).ok().and_then(|text| text.trim().parse().ok());
         let most = limit.map_or(0, |limit: usize| limit / SHARE).min(MOST);
         let open = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let root = rustix::fs::open(workspace, flags, Mode::empty())?;
+            let root = rustix::fs::open(hidden.workspace(), flags, Mode::empty())?;
             Ok((root, inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
         };
         let opened: Result<_, Errno> = open();
         let is_complete = opened.is_ok();
         let opened = opened.ok();
         let mut watched = Self { opened, paths: HashMap::new(), most, is_complete };
-        watched.add(Path::new(""), Some(stop));
+        watched.add(Path::new(""), Some(stop), hidden);
         watched
     }
 
@@ -73,7 +73,7 @@ impl Watched {
     }
 
     /// Reads what has happened and watches new directories; returns whether anything has happened.
-    /// What was renamed goes to `hidden`.
+    /// What was renamed goes to `hidden`, and so do new names.
     pub(super) fn has_changed(&mut self, hidden: &mut Hidden) -> bool {
         let Some((_, watch)) = &self.opened else { return false };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
@@ -98,17 +98,17 @@ impl Watched {
             }
         }
         for path in new {
-            self.add(&path, None);
+            self.add(&path, None, hidden);
         }
         has_changed
     }
 
     /// Watches a directory and those below it. One that is gone is no error.
-    fn add(&mut self, path: &Path, stop: Option<&OwnedFd>) {
+    fn add(&mut self, path: &Path, stop: Option<&OwnedFd>, hidden: &mut Hidden) {
         let Some((root, watch)) = self.opened.take() else { return };
         if let Ok(directory) = open(&root, path) {
             let depth = path.components().count();
-            self.add_tree(&watch, directory, path, depth, stop);
+            self.add_tree(&watch, directory, path, depth, stop, hidden);
         }
         self.opened = Some((root, watch));
     }
@@ -120,6 +120,7 @@ impl Watched {
         path: &Path,
         depth: usize,
         stop: Option<&OwnedFd>,
+        hidden: &mut Hidden,
     ) {
         let is_ended = stop.is_some_and(|stop| !wait(stop, None, Some(std::time::Duration::ZERO)));
         if path.file_name() == Some(OsStr::from_bytes(GIT)) || is_ended {
@@ -141,18 +142,19 @@ impl Watched {
             }
         };
         let Ok(mut entries) = Dir::read_from(&directory) else { return };
-        let mut below = Vec::new();
+        let mut names = Vec::new();
         while let Some(Ok(entry)) = entries.read() {
-            let is_dots = [b".".as_slice(), b".."].contains(&entry.file_name().to_bytes());
-            if !is_dots && matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
-                below.push(entry.file_name().to_owned());
+            if ![b".".as_slice(), b".."].contains(&entry.file_name().to_bytes()) {
+                names.push((entry.file_name().to_owned(), entry.file_type()));
             }
         }
         drop(entries);
-        for name in below {
+        hidden.note_names(path, names.iter().map(|(name, kind)| (name.to_bytes(), *kind)));
+        let is_below = |kind| matches!(kind, FileType::Directory | FileType::Unknown);
+        for (name, _) in names.into_iter().filter(|(_, kind)| is_below(*kind)) {
             let name = Path::new(OsStr::from_bytes(name.to_bytes()));
             if let Ok(opened) = open(&directory, name) {
-                self.add_tree(watch, opened, &path.join(name), depth + 1, stop);
+                self.add_tree(watch, opened, &path.join(name), depth + 1, stop, hidden);
             }
         }
     }

@@ -24,6 +24,17 @@ pub(super) struct Entry {
 }
 
 impl Listing {
+    /// Describes a directory of which nothing but these names is known.
+    pub(crate) fn of<'n>(path: &Path, names: impl Iterator<Item = (&'n [u8], FileType)>) -> Self {
+        let mut listing = Self { path: path.as_os_str().as_bytes().to_vec(), ..Self::default() };
+        for (name, kind) in names {
+            let start = listing.names.len();
+            listing.names.extend_from_slice(name);
+            listing.entries.push(Entry { start, end: listing.names.len(), kind, inode: 0 });
+        }
+        listing
+    }
+
     /// Returns the directory's path relative to the walk's root; empty for the root.
     pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.path))

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_engines::managed;
-use pinfold_git::settled::Settled;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{
@@ -96,10 +95,10 @@ fn settle_before(
         };
     };
     let settled = settle_dead(dead, private, &request.settings, request.host(), &patience);
-    for note in settled.iter().flat_map(Settled::notes) {
+    for note in settled.notes() {
         notify!("pinfold: after a session that was killed: {}", note.text);
     }
-    match settled.is_some_and(|settled| settled.is_cut) {
+    match settled.is_cut {
         false => Ok(AfterDead::Settled),
         true if !is_shared => Ok(AfterDead::Waits),
         true => Err(io::Error::other(format!(

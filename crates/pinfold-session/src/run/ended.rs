@@ -38,7 +38,7 @@ impl Ended {
     /// # Errors
     /// Returns why the command was not run, or the error of writing the log.
     pub(super) fn conclude(self) -> Result<Outcome, RunError> {
-        let Self { outcome, synced, fell, records, audit, session, helper: _helper } = self;
+        let Self { outcome, synced, mut fell, records, audit, session, helper: _helper } = self;
         let Session { state, design: Design { layer, guard, .. }, request, memory, .. } = session;
         drop(memory);
         // A log that cannot be written (a full disk) keeps nothing from being settled and shown.
@@ -48,10 +48,10 @@ impl Ended {
             recorded = audit.record(&Event::Exit { number: None, status, limit });
         }
         let mut notes = records.rest();
-        notes.extend(fell.notes.into_iter().map(Note::warning));
+        notes.extend(std::mem::take(&mut fell.notes).into_iter().map(Note::warning));
         let patience = Patience::at_end();
         let (settings, places) = (&request.settings, &request.places);
-        let settled = guard.settle(settings, places, synced, &fell.unmasked, &patience);
+        let settled = guard.settle(settings, places, synced, &fell, &patience);
         recorded = recorded.and(record_settled(&settled, &audit));
         notes.extend(settled.notes());
         if settled.is_cut {

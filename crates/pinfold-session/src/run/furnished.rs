@@ -34,8 +34,8 @@ use super::supervised::Supervised;
 pub(super) struct Furnished {
     /// The view of the workspace, if it has one.
     pub(super) view: Option<LiveView>,
-    /// The masks that hide something.
-    pub(super) hidden: Vec<Mask>,
+    /// All masks.
+    pub(super) all: Vec<Mask>,
     pub(super) broker: Option<Broker>,
     pub(super) desk: Option<Arc<Desk>>,
     pub(super) masks: Option<Kept>,
@@ -103,8 +103,7 @@ impl Furnished {
         supervision.receive_terminal()?;
         state.lend_lock().map_err(RunError::System)?;
         let sync = bring_in_step(&self.session.design.guard).map_err(RunError::thread)?;
-        let workspace = &self.session.request.workspace;
-        let refresh = refresh(self.view, workspace, self.hidden, self.masks.as_ref());
+        let refresh = refresh(self.view, &self.session, self.all, self.masks.as_ref());
         Ok(Supervised {
             refresh: refresh.map_err(RunError::thread)?,
             sync,

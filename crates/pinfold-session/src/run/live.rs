@@ -10,7 +10,9 @@ use pinfold_boundary::{Inside, LiveView, Mask};
 use pinfold_protect::masks::{Kept, Masks};
 use pinfold_protect::refresh::{Hidden, Refresh};
 use pinfold_terminal::notify;
-use pinfold_worktree::workspace::Workspace;
+
+use super::session::Session;
+use crate::design::Design;
 
 /// The masks of a session, and the mount namespace that they are in.
 pub(super) struct Live {
@@ -18,26 +20,19 @@ pub(super) struct Live {
     pub(super) mounts: Option<OwnedFd>,
 }
 
-impl Live {
-    /// Returns the masks that hide something.
-    pub(super) fn hidden(&self) -> Vec<Mask> {
-        self.masks.iter().filter(|mask| mask.kind.hides()).cloned().collect()
-    }
-}
-
-/// Has the view refreshed when the host changes the workspace.
+/// Has the view refreshed when the host changes the workspace, and new names of secrets masked.
 ///
 /// # Errors
 /// Returns the error of starting a thread.
 pub(super) fn refresh(
     view: Option<LiveView>,
-    workspace: &Workspace,
-    hidden: Vec<Mask>,
-    masks: Option<&Kept>,
+    Session { design: Design { guard, layer, .. }, request, .. }: &Session,
+    masks: Vec<Mask>,
+    kept: Option<&Kept>,
 ) -> io::Result<Option<Refresh>> {
-    let Some(view) = view else { return Ok(None) };
-    let hidden = Hidden::new(workspace.root.as_path(), hidden, masks)?;
-    Refresh::start(view, hidden).map(Some)
+    let of_layer = guard.newcomers(&request.settings.files).zip(layer.as_ref());
+    let Some((view, (new, layer))) = view.zip(of_layer) else { return Ok(None) };
+    Refresh::start(view, Hidden::new(new, layer.upper(), masks, kept)?).map(Some)
 }
 
 /// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.
@@ -52,7 +47,8 @@ pub(super) fn keep(
 ) -> io::Result<Option<Kept>> {
     let Live { masks, mounts } = live;
     let mounts = inside.take_engine_mounts().unwrap_or(mounts);
-    let Some(mounts) = mounts.filter(|_| !masks.is_empty()) else { return Ok(None) };
+    let is_needed = view.is_some() || !masks.is_empty();
+    let Some(mounts) = mounts.filter(|_| is_needed) else { return Ok(None) };
     // A mask in a view does not fall off.
     let is_live = |mask: &Mask| {
         let path = Path::new(OsStr::from_bytes(&mask.path));

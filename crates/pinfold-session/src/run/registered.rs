@@ -70,7 +70,7 @@ impl Registered {
         }
 
         let live = Live { masks, mounts };
-        let hidden = live.hidden();
+        let all = live.masks.clone();
         let Request { workspace, settings, .. } = &self.session.request;
         let over = workspace.under_view(settings);
         let path_map = PathMap::new(authority, over.cloned());
@@ -82,7 +82,7 @@ impl Registered {
         let Self { records, passage, audit, launch, inside, session, caller, .. } = self;
         Ok(Furnished {
             view,
-            hidden,
+            all,
             broker,
             desk,
             masks,

@@ -57,11 +57,11 @@ impl Supervised {
         let announced = waits.then(|| session.state.id());
         let outcome = conduct(supervision, &resume, record, announced);
         // It has the masks' channel.
-        let notes = self.refresh.map(Refresh::end).unwrap_or_default();
+        let below = self.refresh.map(Refresh::end).unwrap_or_default();
         let (fell, helper) = self.masks.map(Kept::end).unzip();
         let synced = self.sync.map(Sync::end).unwrap_or_default();
         let mut fell = fell.unwrap_or_default();
-        fell.notes.extend(notes);
+        fell.add(below);
         Ended { outcome, synced, fell, records: self.records, audit, session, helper }
     }
 }

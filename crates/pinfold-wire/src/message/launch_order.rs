@@ -67,6 +67,8 @@ pub enum LaunchOrder {
     Init,
     /// To init's parent: start what keeps masks in place. Its channel and where it reports, as descriptors.
     KeepMasks,
+    /// To what keeps masks in place: hide these names, which are new in a view, where that can be done.
+    MaskNew(Vec<Mask>),
     /// To init's parent: refresh a view, whose context is the descriptor. It answers with the error, or 0.
     Refresh(i32),
     Command {
@@ -94,6 +96,7 @@ impl Wire for LaunchOrder {
             Self::Refresh(errno) => {
                 writer.u8(12).u32(*errno as u32);
             }
+            Self::MaskNew(masks) => write_masks(writer.u8(17), masks),
             Self::Seal(masks) => write_masks(writer.u8(5), masks),
             Self::Part(part) => {
                 writer.u8(8).bytes(part);
@@ -127,6 +130,7 @@ impl Wire for LaunchOrder {
             12 => Self::Refresh(reader.u32()? as i32),
             14 => Self::LastSteps(reader.bytes()?),
             15 => Self::Plan(reader.bytes()?),
+            17 => Self::MaskNew(read_masks(&mut reader)?),
             value => return Err(DecodeError::Unknown { what: "launch order", value }),
         };
         reader.finish()?;

@@ -10,6 +10,7 @@ use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_protect::certificates;
 use pinfold_protect::directory_hook;
 use pinfold_protect::home_parts::{left_by_parts, links_to_parts};
+use pinfold_protect::newcomers::is_secret;
 use pinfold_protect::protect::{Finding, Rules, What};
 use pinfold_protect::restrict::holds_nothing;
 use pinfold_protect::sockets;
@@ -23,6 +24,9 @@ use super::state::Guard;
 impl Guard {
     /// Takes in what one finding means.
     pub(super) fn take(&mut self, finding: Finding, git: &mut Git) {
+        if is_secret(&finding) || matches!(finding.what, What::Denied(..)) {
+            self.secret_names.insert(finding.path.clone());
+        }
         let Finding { path, kind, what } = finding;
         let writable = self.protect.writable_root(&path).is_some();
         match what {

@@ -27,6 +27,7 @@ use pinfold_protect::began::Began;
 use pinfold_protect::commands::Ahead;
 use pinfold_protect::home_parts::{home_parts, site_of};
 use pinfold_protect::misleading::Before;
+use pinfold_protect::newcomers;
 use pinfold_protect::own::Own;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::survey::Walk;
@@ -67,6 +68,8 @@ struct Left {
     only: Option<String>,
     #[serde(default)]
     trusted: Vec<Trusted>,
+    #[serde(default)]
+    secret_names: Vec<Bytes>,
     #[serde(default)]
     executed: Vec<Bytes>,
     /// Where names of the user's homes lie, by the variables of the session's start.
@@ -155,6 +158,7 @@ impl Guard {
             fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
             only: self.only.clone(),
             trusted: self.trusted.clone(),
+            secret_names: self.secret_names.iter().map(|path| bytes(path)).collect(),
             executed: self.executed.iter().map(|path| bytes(path)).collect(),
             parts: self.parts.iter().map(|it| (bytes(&it.path), bytes(&it.name))).collect(),
             expected: self.protect.expected.iter().map(|(path, _)| bytes(path)).collect(),
@@ -199,6 +203,7 @@ impl Guard {
         guard.parts = started;
         guard.only = left.only;
         guard.trusted = left.trusted;
+        guard.secret_names = left.secret_names.into_iter().map(path).collect();
         guard.executed = left.executed.into_iter().map(path).collect();
         guard.isolated = left.isolated;
         guard.readable = left.readable.into_iter().map(path).collect();
@@ -422,14 +427,17 @@ pub fn settle_dead(
     settings: &Settings,
     host: Host<'_>,
     patience: &Patience,
-) -> Option<Settled> {
-    let Some(guard) = Guard::of_dead(session, private, host) else {
-        // Without a record it had not come far enough to start.
-        let has_started = fs::symlink_metadata(private.join(LEFT)).is_ok();
-        return has_started.then(|| unreadable(session, private));
+) -> Settled {
+    // Without a record it had not come far enough to start.
+    let has_started = fs::symlink_metadata(private.join(LEFT)).is_ok();
+    let (synced, fell) = Default::default();
+    let mut settled = match Guard::of_dead(session, private, host) {
+        Some(guard) => guard.settle(settings, host.places, synced, &fell, patience),
+        None if has_started => unreadable(session, private),
+        None => Settled::default(),
     };
-    let (synced, unmasked) = Default::default();
-    Some(guard.settle(settings, host.places, synced, &unmasked, patience))
+    settled.secrets.extend(newcomers::of_dead(private, &settings.files, host.places));
+    settled
 }
 
 /// Returns what is said of a dead session whose record cannot be read. Its git directories are kept.

@@ -181,12 +181,14 @@ impl Guard {
         self.copies.end_with_index();
         self.tops = git.tops;
         self.hidden = self.protect.hidden().into_iter().collect();
-        let copies = self
-            .tops
-            .iter()
-            .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
-        let Self { hidden, read_only, private, .. } = self;
-        tracked::skip_hidden(hidden, read_only, copies, private).map_err(GuardError::System)
+        let (tops, Self { hidden, read_only, private, .. }) = (self.copied_tops(), self);
+        tracked::skip_hidden(hidden, read_only, &tops, private).map_err(GuardError::System)
+    }
+
+    /// Returns the working trees, each with the private copy of its git directory.
+    pub(super) fn copied_tops(&self) -> Vec<(PathBuf, PathBuf)> {
+        let copied = self.tops.iter().map(|(top, git)| (top, self.copies.copy_of(git)));
+        copied.filter_map(|(top, copy)| Some((top.clone(), copy?))).collect()
     }
 
     /// Returns the repositories, for commands on the host.

@@ -1,6 +1,5 @@
 //! What is made of a session's changes at its end.
 
-use std::collections::HashMap;
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +14,8 @@ use pinfold_host::launcher::HostProgram;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::built;
 use pinfold_protect::directory_hook;
-use pinfold_protect::masks::Unmasked;
+use pinfold_protect::masks::Fell;
+use pinfold_protect::newcomers::{self, Maker};
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
@@ -26,7 +26,7 @@ use crate::git::kept;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
 use crate::git::sync::Synced;
-use crate::protected_dirs::{self, Settling};
+use crate::protected_dirs::{self, Settling, uncommitted};
 
 /// How long all programs may take together that rebuild what a session made, submodules half of it. The look at its end
 /// has 60 s.
@@ -35,14 +35,14 @@ const REBUILDING: Duration = Duration::from_secs(40);
 impl Guard {
     /// Takes over what is harmless of the session's changes. Call it when everything in the
     /// sandbox has ended.
-    /// `synced` is what came of its repositories while it lived, and `unmasked` are files whose
-    /// masks the host took off. If the time is over first, nothing is taken over of its commits either.
+    /// `synced` is what came of its repositories while it lived, and `fell` is what the
+    /// host did to masks and below a view. If the time is over first, nothing is taken over of its commits either.
     pub fn settle(
         &self,
         settings: &Settings,
         places: &Places,
         synced: Synced,
-        unmasked: &HashMap<PathBuf, Unmasked>,
+        fell: &Fell,
         patience: &Patience,
     ) -> Settled {
         let found = self.host_git();
@@ -82,12 +82,18 @@ impl Guard {
             files: &settings.files,
             protection: &self.protection,
             aside: &aside,
-            unmasked,
+            unmasked: &fell.unmasked,
             git_files: &git_files,
             patience,
         };
-        let Looked { built, is_cut } = after::look(&context, rebuild, &mut settled);
+        let Looked { built, secrets, is_cut } = after::look(&context, rebuild, &mut settled);
         settled.is_cut = is_cut;
+        settled.secrets = newcomers::notes(&uncommitted(&settling, secrets), Maker::Either);
+        if let Some(newcomers) = self.newcomers(&settings.files) {
+            let (made, unread) = newcomers.at_end(&places.cache, fell);
+            let made = newcomers::notes(&uncommitted(&settling, made), Maker::Host);
+            settled.secrets.extend(made.into_iter().chain(unread));
+        }
         if is_cut {
             return settled;
         }

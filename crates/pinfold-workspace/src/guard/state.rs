@@ -63,6 +63,8 @@ pub struct Guard {
     pub(super) read_only: Vec<PathBuf>,
     /// What git has of the files that are secret by name.
     pub(super) tracked: Tracked,
+    /// What had the name of a secret at the start, hidden or not.
+    pub(crate) secret_names: BTreeSet<PathBuf>,
     /// What is not hidden, since it is public certificates of the system.
     pub(super) public: BTreeSet<PathBuf>,
     pub(super) session: String,
@@ -129,6 +131,7 @@ impl Guard {
             hidden: Vec::new(),
             read_only: Vec::new(),
             tracked: Tracked::default(),
+            secret_names: BTreeSet::new(),
             public: BTreeSet::new(),
             session: session.to_string(),
             only: None,

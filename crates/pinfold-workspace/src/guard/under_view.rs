@@ -6,11 +6,15 @@
 //! instead: taking changes over passes it by.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pinfold_names::HomePart;
 use pinfold_policy::authority::{Effect, Restriction, Why};
+use pinfold_policy::settings::FileSettings;
 use pinfold_protect::commands::Ahead;
+use pinfold_protect::home_parts::site_of;
 use pinfold_protect::names_at_start::Names;
+use pinfold_protect::newcomers::Newcomers;
 
 use super::state::Guard;
 use crate::review::{AnyPath, Named, Part, Protected, Record, Repository, Top};
@@ -44,6 +48,22 @@ impl Guard {
             })
             .collect();
         kept
+    }
+
+    /// Returns by what new names below a view are judged, if there is one.
+    pub fn newcomers(&self, files: &FileSettings) -> Option<Newcomers> {
+        let root = self.over.clone()?;
+        Some(Newcomers {
+            site: site_of(&root, &self.parts, &self.own),
+            root,
+            protection: self.protection.clone(),
+            files: files.clone(),
+            own: Arc::clone(&self.own),
+            roots: self.readable.clone(),
+            tops: self.copied_tops(),
+            private: self.private.clone(),
+            known: self.secret_names.iter().chain(&self.hidden).cloned().collect(),
+        })
     }
 
     /// Adds to a session's record what is needed to take its changes over.

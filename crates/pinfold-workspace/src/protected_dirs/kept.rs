@@ -1,6 +1,6 @@
 //! New files in the workspace that a branch or HEAD had at the start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::open_directory;
@@ -46,4 +46,36 @@ pub(crate) fn keep_committed(
     // What lies above it was there before.
     let is_old = |above: &Path| relative.starts_with(above);
     Some(units(left.iter(), &kept, is_old).into_iter().map(|path| root.join(path)).collect())
+}
+
+/// Paths of which git is asked at most. Others count as new to it.
+const MOST_ASKED: usize = 256;
+
+/// Returns which of these files no commit of the start has with this content.
+pub(crate) fn uncommitted(
+    settling: &Settling<'_>,
+    mut paths: BTreeSet<PathBuf>,
+) -> BTreeSet<PathBuf> {
+    let mut by_top: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
+    for path in paths.iter().take(MOST_ASKED) {
+        let around = settling.tops.iter().map(|(top, _)| top).filter(|top| path.starts_with(top));
+        if let Some(top) = around.max_by_key(|top| top.as_os_str().len()) {
+            by_top.entry(top).or_default().push(path);
+        }
+    }
+    let mut known = BTreeSet::new();
+    for (top, paths) in by_top {
+        let repository = paths.first().and_then(|path| settling.repository(path).ok());
+        let committed = repository.and_then(|it| it.committed(&paths).ok());
+        let Some((committed, tree)) = committed.zip(open_directory(top).ok().map(Tree::of)) else {
+            continue;
+        };
+        let is_known = |path: &&&Path| {
+            let relative = path.strip_prefix(top).ok();
+            relative.is_some_and(|it| File::committed(&tree, it, &committed, path).is_some())
+        };
+        known.extend(paths.iter().filter(is_known).map(|path| path.to_path_buf()));
+    }
+    paths.retain(|path| !known.contains(path));
+    paths
 }

@@ -93,6 +93,11 @@ impl Layer {
         self.directory.join(LAYERS)
     }
 
+    /// Returns where what the session has changed lies.
+    pub fn upper(&self) -> PathBuf {
+        self.layers().join(UPPER)
+    }
+
     /// Returns where private copies of git directories lie, as long as the changes do.
     pub fn private(&self) -> &Path {
         &self.directory
@@ -104,7 +109,7 @@ impl Layer {
     /// # Errors
     /// Returns the file system's error.
     fn make_places(&self, workspace: &HostPath, shadows: &[Shadow]) -> io::Result<()> {
-        let upper = self.layers().join(UPPER);
+        let upper = self.upper();
         for shadow in shadows.iter().filter(|shadow| shadow.is_missing()) {
             let mut above: Vec<&Path> = shadow.relative().ancestors().collect();
             // The last one is the layer itself.

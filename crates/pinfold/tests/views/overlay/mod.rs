@@ -6,6 +6,7 @@ mod faults;
 mod git;
 mod kinds;
 mod moves;
+mod newcomers;
 mod power;
 mod refreshed;
 mod showing;

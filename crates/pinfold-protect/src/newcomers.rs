@@ -31,6 +31,7 @@ use crate::survey::{Entries, Listing, walk};
 const MOST_NAMED: usize = 32;
 /// What is written down of a view, in the session's private directory.
 const RECORD: &str = "below-view.json";
+const NEW_RECORD: &str = "below-view.json.new";
 
 /// Who may have made what is new in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl Newcomers {
     /// Writes down what the next start needs if the session is killed. `private` is the session's directory.
     ///
     /// # Errors
-    /// Returns the error of writing.
+    /// Returns the error of writing or renaming it.
     pub fn write_down(&self, private: &Path) -> io::Result<()> {
         let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
         let written = Written {
@@ -131,7 +132,9 @@ impl Newcomers {
             known: self.known.iter().map(bytes).collect(),
             opt_in: self.files.opt_in.iter().map(|name| name.value.clone()).collect(),
         };
-        fs::write(private.join(RECORD), serde_json::to_vec(&written)?)
+        let new = private.join(NEW_RECORD);
+        Places::write_private(&new, &serde_json::to_vec(&written)?)?;
+        fs::rename(&new, private.join(RECORD))
     }
 
     /// Returns what a dead session wrote down, if it had a view.

@@ -87,7 +87,7 @@ const LONGEST: usize = 3000;
 
 pub(super) struct Walker<'a, 'b, Z> {
     visit: &'a mut Visit<'b, Z>,
-    buffer: Vec<MaybeUninit<u8>>,
+    buffer: Box<[MaybeUninit<u8>]>,
     listing: Listing,
     pub(super) seen: Vec<Seen<Z>>,
     pub(super) unseen: Vec<Unseen>,
@@ -101,7 +101,7 @@ pub(super) struct Walker<'a, 'b, Z> {
 
 impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
     pub(super) fn new(visit: &'a mut Visit<'b, Z>, facts: Facts) -> Self {
-        let buffer = vec![MaybeUninit::uninit(); BUFFER];
+        let buffer = Box::new_uninit_slice(BUFFER);
         let (listing, seen, unseen) = (Listing::default(), Vec::new(), Vec::new());
         let (before, patience) = (None, None);
         Self { visit, buffer, listing, seen, unseen, depth: 0, before, facts, patience }

@@ -24,10 +24,10 @@ pub fn executable() -> &'static str {
 /// This is the value of `CARGO_TARGET_TMPDIR`, which Cargo sets for integration tests only.
 ///
 /// # Panics
-/// Panics as [`executable`] does.
+/// Panics if the path of the test executable cannot be read.
 #[must_use]
 pub fn kept_directory() -> PathBuf {
-    above(Path::new(executable())).join("tmp")
+    above(&next_to_the_test()).join("tmp")
 }
 
 fn find() -> String {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{User, people, skip};
+use crate::{User, kept_directory, people, skip};
 
 /// How long the server may take to start. After a crash it first repeats what its log has.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,14 +63,7 @@ impl Postgres {
         let databases = AtomicU32::new(0);
         let mut postgres =
             Self { programs, directory, data, options, user, server: None, databases };
-        let made = postgres
-            .command("initdb")
-            .args(["--no-sync", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"])
-            .args(["--username", ROLE, "--pgdata"])
-            .arg(&postgres.data)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        postgres.make_data();
         postgres.restart();
         Some(postgres)
     }
@@ -79,6 +72,34 @@ impl Postgres {
     #[must_use]
     pub fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name)
+    }
+
+    /// Makes the tables of an empty server. They are a copy of what `initdb` has made once, which takes a tenth of its time.
+    fn make_data(&self) {
+        let copy = |from: &Path, to: &Path| {
+            let copied = User::current().command("cp").arg("-a").args([from, to]).status().unwrap();
+            assert!(copied.success(), "{} cannot be copied", from.display());
+        };
+        let version = self.command("initdb").arg("--version").output().unwrap().stdout;
+        let version = String::from_utf8(version).unwrap().trim().replace([' ', '/'], "-");
+        let kept = kept_directory().join(format!("{version}-{}", self.user.uid));
+        if kept.exists() {
+            return copy(&kept, &self.data);
+        }
+        let made = self
+            .command("initdb")
+            .args(["--no-sync", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"])
+            .args(["--username", ROLE, "--pgdata"])
+            .arg(&self.data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        // Whole under its name, or not there: another test may make it, too.
+        let new = kept.with_file_name(self.directory.path().file_name().unwrap());
+        copy(&self.data, &new);
+        if fs::rename(&new, &kept).is_err() {
+            fs::remove_dir_all(&new).unwrap();
+        }
     }
 
     fn command(&self, program: &str) -> Command {

@@ -54,23 +54,31 @@ def run(*command, **options):
     subprocess.run(command, **{"check": True, **options})
 
 
+def ip(commands, *options):
+    """Runs commands of ip(8) in one process. With "-force" it goes on after one that fails."""
+    run("ip", *options, "-batch", "-", input="\n".join(commands), text=True, check=not options)
+
+
 def prepare():
-    run("ip", "link", "set", "lo", "up")
     v4 = {a for addresses in NAMES.values() for a in addresses if a.startswith("93.")}
-    for address in sorted(v4) + INTERNAL:
-        run("ip", "address", "add", address + "/32", "dev", "lo")
+    commands = ["link set lo up"]
+    commands += [f"address add {address}/32 dev lo" for address in sorted(v4) + INTERNAL]
     if os.path.exists("/proc/net/if_inet6"):
-        run("ip", "address", "add", PUBLIC_V6 + "/128", "dev", "lo", "nodad")
+        commands.append(f"address add {PUBLIC_V6}/128 dev lo nodad")
+    ip(commands)
     # Another interface, as a machine's own on the internet. Not every kernel has this kind.
-    run("ip", "link", "add", "own", "type", "veth", "peer", "name", "other", check=False)
-    for name in ("own.example.net", "own6.example.net"):
-        for address in NAMES[name]:
-            run("ip", "address", "add", address, "dev", "own", "nodad", check=False)
-    run("ip", "link", "set", "own", "up", check=False)
-    run("ip", "link", "set", "other", "up", check=False)
-    # A load balancer's address, for which no interface has one.
-    for address in NAMES["forwarded.example.net"]:
-        run("ip", "route", "add", "local", address + "/32", "dev", "own", check=False)
+    own = [a for name in ("own.example.net", "own6.example.net") for a in NAMES[name]]
+    ip(
+        [
+            "link add own type veth peer name other",
+            *(f"address add {address} dev own nodad" for address in own),
+            "link set own up",
+            "link set other up",
+            # A load balancer's address, for which no interface has one.
+            *(f"route add local {a}/32 dev own" for a in NAMES["forwarded.example.net"]),
+        ],
+        "-force",
+    )
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w", encoding="ascii") as start:
         start.write("0")
     for name, over in [

@@ -95,10 +95,12 @@ build_tests() {
     # The boundary `systemd` has a program of its own.
     grep -q '^systemd ' <<<"$1" && cargo build --quiet --all-features --workspace --bin pinfold-runner
     echo "$PWD/crates/pinfold" >"$work/directory"
-    # What tests of machines need.
+    # What tests of machines need, and the executable that the others start.
     for name in PINFOLD_TEST_{QEMU,KERNEL,ACCELERATOR}; do
         [ -z "${!name:-}" ] || printf "export %s='%s'\n" "$name" "${!name}"
     done >"$work/environment"
+    [ -z "${PINFOLD:-}" ] ||
+        printf "export NEXTEST_BIN_EXE_pinfold='%s'\n" "$(realpath "$PINFOLD")" >>"$work/environment"
     cp scripts/kernel/guest "$work/guest"
 }
 

@@ -7,14 +7,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::index::Index;
 use pinfold_git::pointer::{self, line, normal};
 use pinfold_host::beneath::{open_directory, read_beneath};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
 
 use crate::restrict::follow;
 
@@ -111,23 +112,36 @@ pub fn skip_hidden(
             file.write_all(&new)?;
             file.set_modified(modified)?;
         }
-        ignore(&common(copy, private), &ignored)?;
+        ignore(&info(&common(copy, private))?, &ignored)?;
     }
     Ok(())
 }
 
-/// Makes git inside skip what is hidden from it since a moment ago, unless it is tracked: an index may be in use.
-///
-/// # Errors
-/// Returns the error of writing a list of ignored files.
-pub fn skip_new(hidden: &[PathBuf], tops: &[(PathBuf, PathBuf)], private: &Path) -> io::Result<()> {
-    for (top, copy) in tops {
-        let ignored = within(top, hidden);
-        if !ignored.is_empty() {
-            ignore(&common(copy, private), &ignored)?;
-        }
+/// What git inside ignores in each working tree. It is opened before a session runs, which can put other directories and
+/// links at the same paths.
+#[derive(Debug)]
+pub(crate) struct Ignored(Vec<(PathBuf, OwnedFd)>);
+
+impl Ignored {
+    /// Opens that of working trees, each with the private copy of its git directory.
+    pub(crate) fn open(tops: &[(PathBuf, PathBuf)], private: &Path) -> Self {
+        let info = |copy: &Path| info(&common(copy, private)).ok();
+        Self(tops.iter().filter_map(|(top, copy)| Some((top.clone(), info(copy)?))).collect())
     }
-    Ok(())
+
+    /// Adds what is hidden since a moment ago. What is tracked is not: an index may be in use.
+    ///
+    /// # Errors
+    /// Returns the error of writing a list of ignored files.
+    pub(crate) fn add(&self, hidden: &[PathBuf]) -> io::Result<()> {
+        for (top, info) in &self.0 {
+            let ignored = within(top, hidden);
+            if !ignored.is_empty() {
+                ignore(info, &ignored)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Returns those of these paths that lie below a directory, relative to it.
@@ -143,30 +157,34 @@ fn common(copy: &Path, private: &Path) -> PathBuf {
     common.filter(|common| common.starts_with(private)).unwrap_or_else(|| copy.to_owned())
 }
 
-/// Adds paths to the files that a private git directory ignores (`info/exclude`, gitignore(5)). The
-/// host's may be a link, which is not followed.
-fn ignore(git: &Path, paths: &[PathBuf]) -> io::Result<()> {
+/// Opens the directory of a private git directory with the list of files that it ignores. The host's may be a link, which
+/// is not followed.
+fn info(git: &Path) -> io::Result<OwnedFd> {
     let git = open_directory(git)?;
     let open = || {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&git, "info", flags, Mode::empty())
     };
-    let info = open().or_else(|_| {
+    open().or_else(|_| {
         let _ = unlinkat(&git, "info", AtFlags::empty());
         mkdirat(&git, "info", Mode::from_raw_mode(0o777))?;
-        open()
-    })?;
-    let before = read_beneath(&info, Path::new("exclude")).ok().flatten();
+        Ok(open()?)
+    })
+}
+
+/// Adds paths to a list of ignored files (`info/exclude`, gitignore(5)). One that is a link is replaced.
+fn ignore(info: &OwnedFd, paths: &[PathBuf]) -> io::Result<()> {
+    let before = read_beneath(info, Path::new("exclude")).ok().flatten();
     let mut content = before.map_or_else(Vec::new, |before| before.bytes);
     if !content.is_empty() && !content.ends_with(b"\n") {
         content.push(b'\n');
     }
     content.extend(paths.iter().flat_map(|path| pattern(path)));
-    let _ = unlinkat(&info, "exclude", AtFlags::empty());
+    let _ = unlinkat(info, "exclude", AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mut file = File::from(openat(&info, "exclude", flags, Mode::from_raw_mode(0o666))?);
-    let owner = File::from(info).metadata()?;
-    fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    let mut file = File::from(openat(info, "exclude", flags, Mode::from_raw_mode(0o666))?);
+    let owner = fstat(info)?;
+    fchown(&file, Some(owner.st_uid), Some(owner.st_gid))?;
     file.write_all(&content)
 }
 

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::newcomers::{Newcomers, is_within};
 use crate::survey::Listing;
-use crate::tracked::skip_new;
+use crate::tracked::Ignored;
 
 /// Names that are masked at most.
 const MOST: usize = 4096;
@@ -31,8 +31,9 @@ pub(super) struct Made {
     all: BTreeSet<PathBuf>,
     /// Those that were noted since they were masked last.
     due: BTreeSet<PathBuf>,
-    /// Those that git skips.
+    /// Those that git skips, and how.
     skipped: BTreeSet<PathBuf>,
+    ignored: Ignored,
 }
 
 /// What the layer has at a path.
@@ -47,7 +48,8 @@ enum InLayer {
 impl Made {
     pub(super) fn new(newcomers: Newcomers, upper: PathBuf) -> Self {
         let (all, due, skipped) = Default::default();
-        Self { newcomers, upper, all, due, skipped }
+        let ignored = Ignored::open(&newcomers.tops, &newcomers.private);
+        Self { newcomers, upper, all, due, skipped, ignored }
     }
 
     pub(super) fn workspace(&self) -> &Path {
@@ -104,9 +106,8 @@ impl Made {
         let new: Vec<PathBuf> =
             due.iter().filter(is_new).map(|it| self.workspace().join(it)).collect();
         if !new.is_empty() {
-            let Newcomers { tops, private, .. } = &self.newcomers;
             // Otherwise git shows empty files.
-            let _ = skip_new(&new, tops, private);
+            let _ = self.ignored.add(&new);
         }
         self.skipped.extend(due.iter().cloned());
         self.masks(&due)

@@ -88,7 +88,7 @@ struct After<'a> {
 pub(crate) struct Looked {
     /// What lies in directories that changed and tools run on a build.
     pub(crate) built: Vec<PathBuf>,
-    /// What has the name of a secret and had not at the start.
+    /// What has the name of a secret and had not at the start, and was not set aside.
     pub(crate) secrets: BTreeSet<PathBuf>,
     /// Whether there was no time for all of it.
     pub(crate) is_cut: bool,
@@ -129,8 +129,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     }
     findings.retain(|finding| done.insert(finding.path.clone()));
     let known = guard.secret_names.iter().chain(&guard.hidden).cloned().collect();
-    let is_new = |it: &&Finding| is_secret(it) && !is_within(&it.path, &known);
-    let secrets = findings.iter().filter(is_new).map(|it| it.path.clone()).collect();
+    let new = findings.iter().filter(|it| is_secret(it) && !is_within(&it.path, &known));
+    let mut secrets: BTreeSet<_> = new.map(|it| it.path.clone()).collect();
     after.judge_all(findings);
     after.trusted();
     after.expected();
@@ -139,8 +139,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     after.led(protection);
     after.set_named_aside();
     after.set_misleading_aside();
-    let is_cut = after.is_over() || after.is_full;
-    Looked { built: after.built, secrets, is_cut }
+    secrets.retain(|path| !after.is_gone(path));
+    Looked { is_cut: after.is_over() || after.is_full, built: after.built, secrets }
 }
 
 /// Findings in the order in which they are judged: `.git` files are good once the repository of their submodule is rebuilt.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_mux::{Multiplexer, Notice};
-use pinfold_vm::{Architecture, Kvm, Machine as _, Qemu, QemuMachine, Snapshot, Spec};
+use pinfold_vm::{Architecture, Kernel, Kvm, Machine as _, Qemu, QemuMachine, Snapshot, Spec};
 use rustix::fs::{MemfdFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -29,8 +29,8 @@ const CHUNK: usize = 1 << 20;
 pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     let rounds = effort.rounds.max(3);
     println!("\na machine of 512 MiB ({rounds} rounds, in turns)");
-    let root = std::env::var_os("PINFOLD_TEST_QEMU").map_or_else(|| "/".into(), PathBuf::from);
-    let qemu = match Qemu::find(&root, Architecture::HOST) {
+    let root = directory_of("PINFOLD_TEST_QEMU");
+    let qemu = match usable(&root) {
         Ok(qemu) => qemu,
         Err(error) => {
             println!("  {error}: skipped");
@@ -64,6 +64,23 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     println!("  to the guest's first answer (three lines), and from nothing to `true` and gone");
     print(&all, names[0]);
     Ok(())
+}
+
+fn directory_of(variable: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| "/".into(), PathBuf::from)
+}
+
+/// Finds QEMU, and looks whether it is recent enough and whether there is a kernel.
+fn usable(root: &Path) -> Result<Qemu, Box<dyn std::error::Error>> {
+    let qemu = Qemu::find(root, Architecture::HOST)?;
+    qemu.version()?;
+    let packages = directory_of("PINFOLD_TEST_KERNEL");
+    if packages == Path::new("/") {
+        Kernel::of_host()?
+    } else {
+        Kernel::below(&packages)?
+    };
+    Ok(qemu)
 }
 
 /// Returns a memory that is large enough for a machine.

@@ -94,6 +94,8 @@ impl Postgres {
             .output()
             .unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        // Cargo makes it for integration tests alone.
+        fs::create_dir_all(kept.parent().unwrap()).unwrap();
         // Whole under its name, or not there: another test may make it, too.
         let new = kept.with_file_name(self.directory.path().file_name().unwrap());
         copy(&self.data, &new);
